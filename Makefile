@@ -1,0 +1,24 @@
+# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: demo test
+
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+# One BLAS thread a worker: the workers already fill the cores.
+test: $(INSTALLED)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest -n auto
+
+# The stamp is older than pyproject.toml whenever a dependency may have changed. Where
+# Python was built without ensurepip, the pip of $(PYTHON) fills the environment.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "skgpx needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv .venv 2>/dev/null || \
+	  { $(PYTHON) -m venv --clear --without-pip .venv && \
+	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	$(BIN)/python -m pip install --quiet --editable ".[plot,test]"
+	touch $(INSTALLED)

@@ -1,0 +1,157 @@
+"""The layers of docs/architecture.md, enforced: imports point only downward."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import skgpx
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "skgpx"
+
+# Each module of the package (a folder counts as one) and what it may import of it.
+FLOOR = {"_numerics"}
+CONCEPTS = {"likelihoods", "bases", "_draws", "kernels"}
+SHELL = {"_base", "_hyperparameters", "_validation", "_parallel", "_callbacks"}
+BELOW_SHELL = FLOOR | CONCEPTS | {"_latent"}
+LAYERS = {
+    # L0: arrays in, arrays out
+    "_numerics": set(),
+    # L1: the nouns; likelihoods and bases do not know each other
+    "likelihoods": FLOOR,
+    "kernels": FLOOR,
+    "_draws": FLOOR,
+    "bases": FLOOR | {"_draws", "kernels"},
+    # L2: a weighted set of (basis, law of the weights)
+    "_latent": FLOOR | CONCEPTS,
+    # L3: the shell around every estimator
+    "_parallel": set(),
+    "_callbacks": set(),
+    "_validation": BELOW_SHELL,
+    "_hyperparameters": BELOW_SHELL | {"_parallel"},
+    "_base": BELOW_SHELL | {"_validation"},
+    # L4: estimators, which never import one another
+    "_pls": BELOW_SHELL | SHELL,
+    # the front door
+    "__init__": {"_pls", "_draws"},
+}
+
+# Who may import what from outside, beyond the standard library.
+ARRAYS = {"numpy", "scipy"}
+THIRD_PARTY = {
+    "_numerics": ARRAYS | {"numba"},
+    "_parallel": {"joblib", "threadpoolctl"},
+}
+OTHERS_MAY = ARRAYS | {"sklearn"}
+# The only doors to scikit-learn's private modules and to its young callback API.
+PRIVATE_SKLEARN = {"_validation", "_callbacks"}
+SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+files = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+
+
+def module_of(path):
+    """The first name under the package: the row of the layer table."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_names(node):
+    """Dotted names that one import statement may load."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if node.module is None or node.level:
+        return ["."]
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def imports(path):
+    tree = ast.parse(path.read_text())
+    statements = [
+        n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)
+    ]
+    return [name for statement in statements for name in imported_names(statement)]
+
+
+def test_the_table_knows_every_module():
+    assert {module_of(path) for path in FILES} <= set(LAYERS)
+
+
+def test_the_table_points_only_downward():
+    rows = list(LAYERS)
+    for row, below in LAYERS.items():
+        later = set(rows[rows.index(row) :])
+        assert not below & later, f"{row} may import {below & later}, which is above it"
+
+
+@files
+def test_imports_inside_the_package_point_downward(path):
+    module = module_of(path)
+    inside = [name.split(".") for name in imports(path) if name.startswith("skgpx")]
+    assert [] not in [parts[1:] for parts in inside], "import a module, not the package"
+    imported = {parts[1] for parts in inside} - {module}
+    assert imported <= LAYERS[module], f"{module} may not import {imported}"
+
+
+@files
+def test_third_party_imports(path):
+    module = module_of(path)
+    roots = {name.split(".")[0] for name in imports(path)}
+    foreign = roots - sys.stdlib_module_names - {"skgpx"}
+    assert foreign <= THIRD_PARTY.get(module, OTHERS_MAY)
+
+
+@files
+def test_private_scikit_learn_has_one_door(path):
+    names = [name for name in imports(path) if name.startswith("sklearn")]
+    private = [
+        name for name in names if "._" in name or name.startswith("sklearn.callback")
+    ]
+    assert not private or module_of(path) in PRIVATE_SKLEARN, private
+
+
+@files
+def test_no_import_inside_a_function(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nested = [
+                n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)
+            ]
+            assert not nested, f"{path.name}:{nested[0].lineno}"
+
+
+@files
+def test_files_are_short_and_named_after_what_they_hold(path):
+    assert len(path.read_text().splitlines()) <= 400
+    assert path.stem not in SAYS_NOTHING
+
+
+IMPORT_AND_LOOK = """
+import sys
+import skgpx
+
+heavy = {"matplotlib", "torch", "pandas", "dask", "distributed", "rich"}
+loaded = heavy & set(sys.modules)
+assert not loaded, f"import skgpx loads {loaded}"
+
+ours = [m for name, m in sys.modules.items() if name.split(".")[0] == "skgpx"]
+members = [(m.__name__, k, v) for m in ours for k, v in vars(m).items()]
+kernels = [v for v in members if type(v[2]).__module__.startswith("numba.")]
+compiled = [f"{m}.{name}" for m, name, v in kernels if getattr(v, "signatures", None)]
+assert not compiled, f"import skgpx compiles {compiled}"
+"""
+
+
+def test_import_loads_nothing_heavy_and_compiles_nothing():
+    command = [sys.executable, "-W", "error", "-c", IMPORT_AND_LOOK]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_version_is_the_one_in_pyproject():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert skgpx.__version__ == project["version"]
