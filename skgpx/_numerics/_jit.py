@@ -1,0 +1,83 @@
+"""Every numba option of the project, in one place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+
+_SOURCES = Path(__file__).parent
+
+
+def _fingerprint() -> str:
+    """Hash of the sources of this folder.
+
+    A cached kernel records the modification time of its own file only, not of the
+    files whose kernels it calls; one folder per fingerprint makes a stale build of
+    a caller impossible.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(_SOURCES.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _cache_directory() -> str | None:
+    """Where compiled kernels are kept; None when no place is writable.
+
+    The environment variables SKGPX_NUMBA_CACHE and NUMBA_CACHE_DIR come first,
+    then the package's own folder, then the user's cache folder.
+    """
+    named = [os.environ.get(v) for v in ("SKGPX_NUMBA_CACHE", "NUMBA_CACHE_DIR")]
+    roots = [Path(root) for root in named if root]
+    roots += [_SOURCES / "__pycache__", Path("~/.cache/skgpx").expanduser()]
+    stamp = f"kernels-{_fingerprint()}"
+    for root in roots:
+        if _writable(root / stamp):
+            return str(root / stamp)
+    return None
+
+
+_CACHE = _cache_directory()
+
+
+# ``contract`` lets the compiler fuse multiply-add, the only relaxation of floating
+# point that keeps NaN and infinity as they are; the NumPy error model turns x / 0 into
+# infinity instead of an exception, which is what allows loops with divisions to be
+# vectorised.
+_OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` at its first call, without the GIL, cached on disk."""
+    if _CACHE is None:
+        return numba.njit(**_OPTIONS)(function)
+    before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
+    try:
+        return numba.njit(cache=True, **_OPTIONS)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Make ``function`` a part of the kernels that call it.
+
+    A kernel is optimised once more inside each kernel that calls it; parts that have
+    a single caller are not compiled on their own, which halves the first fit.
+    """
+    return numba.njit(inline="always", **_OPTIONS)(function)

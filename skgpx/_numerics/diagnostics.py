@@ -1,0 +1,64 @@
+"""Convergence of many parallel chains from running sums, without keeping the chains."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
+    """Potential scale reduction, every chain split in two.
+
+    Parameters
+    ----------
+    totals, squares : ndarray of shape (2, p, s)
+        Sums of the states and of their squares over the first and the second half
+        of s chains.
+    length : int
+        Number of steps of each half, at least 2.
+
+    Returns
+    -------
+    r_hat : ndarray of shape (p,)
+        ``sqrt(((n-1)/n W + B/n) / W)`` of [1]_, with W the mean variance within the
+        2 s half chains and B / n the variance of their means; infinity where nothing
+        moves.
+
+    References
+    ----------
+    .. [1] Gelman, Carlin, Stern, Dunson, Vehtari and Rubin, "Bayesian Data
+       Analysis", 3rd edition, section 11.4.
+    """
+    n = length
+    means = totals / n
+    within = np.maximum(squares / n - means**2, 0.0) * n / (n - 1)
+    W = within.mean(axis=(0, 2))
+    half_chains = np.concatenate(list(means), axis=1)
+    between = half_chains.var(axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_hat = np.sqrt((n - 1) / n + between / W)
+    # relative to their size, rounding is all that moves in chains that are stuck
+    stuck = W <= 1e-12 * np.mean(squares, axis=(0, 2)) / n
+    return np.where(stuck, np.inf, r_hat)
+
+
+def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
+    """Effective number of independent states among all the states of all chains.
+
+    The variance of a state over the variance of a chain's mean, times the number of
+    chains: the chains are independent, so no autocorrelation has to be estimated.
+    Arguments as in :func:`split_r_hat`; shape (p,); NaN for a single chain.
+    """
+    s = totals.shape[2]
+    if s < 2:
+        return np.full(totals.shape[1], np.nan)
+    count = 2 * length
+    means = totals.sum(axis=0) / count
+    mean = means.mean(axis=1, keepdims=True)
+    variance = squares.sum(axis=0) / count - means**2 + (means - mean) ** 2
+    spread = means.var(axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = s * variance.mean(axis=1) / spread
+    return np.minimum(np.nan_to_num(size, nan=float(s), posinf=np.inf), s * count)

@@ -1,0 +1,538 @@
+"""Langevin dynamics of the weights: one jitted time loop over a block of chains.
+
+The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
+
+    U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ξ) ] + ½‖w‖²,    f = Φw
+
+(std = 0 and a single node: the potential V∞ of projected Langevin sampling; std the
+residual standard deviation and a quadrature rule for ξ: its optimal potential V*).
+Every scheme is the same step with other numbers::
+
+    z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
+
+followed, or not, by a Metropolis test. A root of the inverse Hessian makes the step
+right in every direction at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics import pointwise
+from skgpx._numerics._jit import inlined, kernel
+
+Array = NDArray[np.float64]
+
+# Code of a target that is quadratic in z: features hold its matrix, y its linear term.
+QUADRATIC = -1
+# Code of a target whose likelihood is NumPy only.
+NUMPY = -2
+# Rows handled at a time: their latent values and gradients stay in the cache.
+ROWS = 256
+
+_value_and_gradient = pointwise.value_and_gradient
+
+
+class Target(NamedTuple):
+    """What the chains sample; plain arrays, so that it can be compiled and pickled.
+
+    Attributes
+    ----------
+    likelihood : Likelihood or None
+        Called through ``row_nll`` and ``row_gradient`` where the code is `NUMPY`;
+        None for `QUADRATIC`.
+    code : int
+        Formula of :mod:`skgpx._numerics.pointwise`, `QUADRATIC` or `NUMPY`.
+    parameters : ndarray of shape (p,)
+        Parameters of the compiled formula.
+    features, y, weights : ndarray of shape (n, m), (n,), (n,)
+        Basis at the data, targets, row weights.
+    std : ndarray of shape (n,)
+        Residual standard deviation.
+    nodes, node_weights : ndarray of shape (q, c), (q,)
+        Quadrature for ξ ~ N(0, I).
+    centre, root : ndarray of shape (g, p), (g, p, p)
+        Coordinates, in g groups of p weights: g = 1 couples all outputs, g = c none.
+    n_outputs : int
+        Latent outputs c; ``g * p = c * m``.
+    """
+
+    likelihood: Any
+    code: int
+    parameters: Array
+    features: Array
+    y: Array
+    weights: Array
+    std: Array
+    nodes: Array
+    node_weights: Array
+    centre: Array
+    root: Array
+    n_outputs: int
+
+
+class Scheme(NamedTuple):
+    """Numbers of one step; see the module's equation.
+
+    Attributes
+    ----------
+    drift, diffusion : float
+    metropolis : bool
+        Whether to accept or reject.
+    """
+
+    drift: float
+    diffusion: float
+    metropolis: bool
+
+
+def ornstein_uhlenbeck(correlation: float) -> Scheme:
+    """Step that leaves N(0, I) exactly invariant where ``U = ½‖z‖²``.
+
+    ``z' = ρz - (1 - ρ)(∇U - z) + √(1 - ρ²) ξ``, ρ the correlation of two states.
+    """
+    return Scheme(1.0 - correlation, float(np.sqrt(1.0 - correlation**2)), True)
+
+
+def euler_maruyama(step_size: float, metropolis: bool) -> Scheme:
+    """``z' = z - η∇U(z) + √(2η) ξ``: MALA with the test, ULA without it."""
+    return Scheme(step_size, float(np.sqrt(2.0 * step_size)), metropolis)
+
+
+class Chains(NamedTuple):
+    """State of a block of chains.
+
+    Attributes
+    ----------
+    z : ndarray of shape (g, p, s)
+    energy : ndarray of shape (s,)
+        ``U(z)``, up to a constant.
+    gradient : ndarray of shape (g, p, s)
+        ``∇U(z)``.
+    """
+
+    z: Array
+    energy: Array
+    gradient: Array
+
+
+class Trace(NamedTuple):
+    """What a stretch of steps leaves behind.
+
+    Attributes
+    ----------
+    accepted : ndarray of shape (s,)
+        Number of accepted proposals of each chain.
+    total, square : ndarray of shape (g, p, s)
+        Sums of z and of z² over the steps.
+    """
+
+    accepted: Array
+    total: Array
+    square: Array
+
+
+def quadratic_target(gram: Array, moment: Array) -> Target:
+    """Target of Gaussian regression, ``½wᵀ(gram + I)w - momentᵀw``, in w itself.
+
+    ``gram = ΦᵀΦ/σ²`` (m, m) and ``moment = Φᵀy/σ²`` (m,): a step costs O(m^2),
+    whatever the number of rows.
+    """
+    m = len(moment)
+    nothing, none = np.ones(0), np.ones((0, 1))
+    return Target(
+        None, QUADRATIC, nothing, gram + np.eye(m), moment, nothing, nothing, none,
+        nothing, np.zeros((1, m)), np.eye(m)[np.newaxis], 1,
+    )  # fmt: skip
+
+
+def in_coordinates(target: Target, centre: Array, root: Array) -> Target:
+    """The same target with ``w = centre + root z``; `target` must be in w itself."""
+    if target.code == QUADRATIC:
+        A, b = target.features, target.y
+        target = target._replace(
+            features=np.ascontiguousarray(root[0].T @ A @ root[0]),
+            y=root[0].T @ (b - A @ centre[0]),
+        )
+    return target._replace(
+        centre=np.ascontiguousarray(centre), root=np.ascontiguousarray(root)
+    )
+
+
+def weights_of(target: Target, z: Array) -> Array:
+    """Weights ``centre + root z`` of chains z (g, p, s), shape (m, c, s)."""
+    w = target.centre[:, :, np.newaxis] + target.root @ z
+    c = target.n_outputs
+    return w.reshape(c, -1, z.shape[2]).transpose(1, 0, 2)
+
+
+def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
+    """Chains at the coordinates z (g, p, s)."""
+    z = np.ascontiguousarray(z)
+    chains = Chains(z, np.zeros(z.shape[2]), np.zeros_like(z))
+    # one step that goes nowhere evaluates U and ∇U with the code compiled for steps
+    stay = Scheme(0.0, 0.0, False)
+    return advance(target, chains, stay, 1, np.random.default_rng(0), temperature)[0]
+
+
+def advance(
+    target: Target,
+    chains: Chains,
+    scheme: Scheme,
+    n_steps: int,
+    rng: np.random.Generator,
+    temperature: float = 1.0,
+) -> tuple[Chains, Trace]:
+    """Move a block of chains; the argument stays as it is.
+
+    Parameters
+    ----------
+    target : Target
+    chains : Chains
+    scheme : Scheme
+    n_steps : int
+    rng : numpy.random.Generator
+        Used in the same order by the compiled and by the NumPy loop, so both give
+        the same numbers.
+    temperature : float, default=1.0
+        β, which multiplies the log-likelihood.
+
+    Notes
+    -----
+    O(n_steps (n m + m^2) c s) time; nothing of size n is kept but the features.
+    """
+    z, energy, gradient = (a.copy() for a in chains)
+    trace = Trace(np.zeros(z.shape[2]), np.zeros_like(z), np.zeros_like(z))
+    arguments = (
+        z, energy, gradient, *scheme, n_steps, rng, temperature, *trace,
+    )  # fmt: skip
+    if target.code == NUMPY:
+        _numpy_loop(target, *arguments)
+    else:
+        _loop(*target[1:], *arguments)
+    return Chains(z, energy, gradient), trace
+
+
+def _numpy_loop(
+    target: Target,
+    z: Array,
+    energy: Array,
+    gradient: Array,
+    drift: float,
+    diffusion: float,
+    metropolis: bool,
+    n_steps: int,
+    rng: np.random.Generator,
+    temperature: float,
+    accepted: Array,
+    total: Array,
+    square: Array,
+) -> None:
+    """The loop of `_loop`, for a likelihood written in NumPy."""
+    noise = np.empty_like(z)
+    new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
+    for _ in range(n_steps):
+        _propose(z, gradient, drift, diffusion, rng, noise, new_z)
+        _evaluate(target, new_z, temperature, new_energy, new_gradient)
+        _decide(
+            z, energy, gradient, new_z, new_energy, new_gradient,
+            noise, drift, diffusion, metropolis, rng, accepted,
+        )  # fmt: skip
+        total += z
+        square += z * z
+
+
+def _evaluate(
+    target: Target, z: Array, temperature: float, energy: Array, gradient: Array
+) -> None:
+    """Write U and ∇U at z into the last two arguments, by NumPy."""
+    m, c, s = target.features.shape[1], target.n_outputs, z.shape[2]
+    w = target.centre[:, :, np.newaxis] + target.root @ z
+    # (c, m, s) to draws last, outputs in the middle
+    value, slope = rows_value_and_gradient(
+        target, w.reshape(c, m, s).transpose(1, 0, 2), temperature
+    )
+    energy[:] = value + 0.5 * np.sum(w**2, axis=(0, 1))
+    pull = slope.transpose(1, 0, 2).reshape(w.shape) + w
+    gradient[:] = target.root.transpose(0, 2, 1) @ pull
+
+
+def rows_value_and_gradient(
+    target: Target, w: Array, temperature: float = 1.0
+) -> tuple[Array, Array]:
+    """Data term at weights w (m, c, s) in NumPy: its value (s,) and gradient in w."""
+    m, c, s = w.shape
+    flat = np.ascontiguousarray(w).reshape(m, c * s)
+    value, gradient = np.zeros(s), np.zeros((m, c * s))
+    for first in range(0, len(target.y), ROWS):
+        rows = slice(first, first + ROWS)
+        phi, y = target.features[rows], target.y[rows]
+        omega, std = target.weights[rows], target.std[rows]
+        f = (phi @ flat).reshape(-1, c, s)
+        slope = np.zeros_like(f)
+        for node, mass in zip(target.nodes, target.node_weights, strict=True):
+            at = f + std[:, np.newaxis, np.newaxis] * node[:, np.newaxis]
+            value += mass * (omega @ target.likelihood.row_nll(y, at))
+            slope += mass * target.likelihood.row_gradient(y, at)
+        slope *= omega[:, np.newaxis, np.newaxis]
+        gradient += phi.T @ slope.reshape(-1, c * s)
+    return temperature * value, temperature * gradient.reshape(m, c, s)
+
+
+@kernel
+def _loop(
+    code: int,
+    parameters: Array,
+    features: Array,
+    y: Array,
+    weights: Array,
+    std: Array,
+    nodes: Array,
+    node_weights: Array,
+    centre: Array,
+    root: Array,
+    n_outputs: int,
+    z: Array,
+    energy: Array,
+    gradient: Array,
+    drift: float,
+    diffusion: float,
+    metropolis: bool,
+    n_steps: int,
+    rng: np.random.Generator,
+    temperature: float,
+    accepted: Array,
+    total: Array,
+    square: Array,
+) -> None:
+    noise = np.empty_like(z)
+    new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
+    new_gradient = np.empty_like(z)
+    for step in range(n_steps):
+        _propose(z, gradient, drift, diffusion, rng, noise, new_z)
+        # without a test, the energy is only wanted at the end
+        with_value = metropolis or step == n_steps - 1
+        _potential(
+            code, parameters, features, y, weights, std, nodes, node_weights,
+            centre, root, n_outputs, new_z, temperature, with_value,
+            new_energy, new_gradient,
+        )  # fmt: skip
+        _decide(
+            z, energy, gradient, new_z, new_energy, new_gradient,
+            noise, drift, diffusion, metropolis, rng, accepted,
+        )  # fmt: skip
+        _accumulate(z.reshape(-1), total.reshape(-1), square.reshape(-1))
+
+
+@inlined
+def _accumulate(z: Array, total: Array, square: Array) -> None:
+    for i in range(z.size):
+        total[i] += z[i]
+        square[i] += z[i] * z[i]
+
+
+@inlined
+def _add(part: Array, total: Array) -> None:
+    for i in range(total.size):
+        total[i] += part[i]
+
+
+@kernel
+def _propose(
+    z: Array,
+    gradient: Array,
+    drift: float,
+    diffusion: float,
+    rng: np.random.Generator,
+    noise: Array,
+    proposal: Array,
+) -> None:
+    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test."""
+    x, g = z.reshape(-1), gradient.reshape(-1)
+    xi, out = noise.reshape(-1), proposal.reshape(-1)
+    for i in range(x.size):
+        xi[i] = rng.standard_normal()
+    for i in range(x.size):
+        out[i] = x[i] - drift * g[i] + diffusion * xi[i]
+
+
+@kernel
+def _decide(
+    z: Array,
+    energy: Array,
+    gradient: Array,
+    new_z: Array,
+    new_energy: Array,
+    new_gradient: Array,
+    noise: Array,
+    drift: float,
+    diffusion: float,
+    metropolis: bool,
+    rng: np.random.Generator,
+    accepted: Array,
+) -> None:
+    """Move each chain to its proposal, with the Metropolis probability if asked."""
+    n_chains = len(energy)
+    x, new_x = z.reshape(-1), new_z.reshape(-1)
+    g, new_g = gradient.reshape(-1), new_gradient.reshape(-1)
+    xi = noise.reshape(-1)
+    log_ratio, moves = np.zeros(n_chains), np.ones(n_chains)
+    if metropolis:
+        # log q(z | z') - log q(z' | z)
+        #     = ½‖ξ‖² - ‖z - z' + drift ∇U(z')‖² / (2 diffusion²)
+        half_precision = 0.5 / (diffusion * diffusion)
+        for i in range(0, x.size, n_chains):
+            for j in range(n_chains):
+                back = x[i + j] - new_x[i + j] + drift * new_g[i + j]
+                forth = xi[i + j]
+                log_ratio[j] += 0.5 * forth * forth - half_precision * back * back
+        for j in range(n_chains):
+            # NaN compares false: a proposal without an energy is never accepted
+            accept = np.log(rng.random()) <= energy[j] - new_energy[j] + log_ratio[j]
+            moves[j] = 1.0 if accept else 0.0
+    for j in range(n_chains):
+        if moves[j] > 0.0:
+            accepted[j] += 1.0
+            energy[j] = new_energy[j]
+            for i in range(j, x.size, n_chains):
+                x[i] = new_x[i]
+                g[i] = new_g[i]
+
+
+@inlined
+def _potential(
+    code: int,
+    parameters: Array,
+    features: Array,
+    y: Array,
+    weights: Array,
+    std: Array,
+    nodes: Array,
+    node_weights: Array,
+    centre: Array,
+    root: Array,
+    n_outputs: int,
+    z: Array,
+    temperature: float,
+    with_value: bool,
+    energy: Array,
+    gradient: Array,
+) -> None:
+    """U(z) and ∇U(z) of a block of chains, written into the last two arguments."""
+    if code == QUADRATIC:
+        _quadratic(features, y, z[0], energy, gradient[0])
+        return
+    groups, width, s = z.shape
+    m = features.shape[1]
+    w = np.empty((groups * width, s))
+    for k in range(groups):
+        np.dot(root[k], z[k], w[k * width : (k + 1) * width])
+    # groups of outputs -> (m, c s): outputs side by side, chains last
+    flat, pull = np.empty((m, n_outputs * s)), np.zeros((m, n_outputs * s))
+    energy[:] = 0.0
+    shift = centre.reshape(-1)
+    for i in range(len(w)):
+        c, row = i // m, i % m
+        for j in range(s):
+            w[i, j] += shift[i]
+            flat[row, c * s + j] = w[i, j]
+            energy[j] += 0.5 * w[i, j] * w[i, j]
+    _rows(
+        code, parameters, features, y, weights, std, nodes, node_weights,
+        n_outputs, flat, temperature, with_value, energy, pull,
+    )  # fmt: skip
+    for i in range(len(w)):
+        c, row = i // m, i % m
+        for j in range(s):
+            w[i, j] += pull[row, c * s + j]
+    for k in range(groups):
+        np.dot(root[k].T, w[k * width : (k + 1) * width], gradient[k])
+
+
+@inlined
+def _quadratic(A: Array, b: Array, z: Array, energy: Array, gradient: Array) -> None:
+    """U = ½zᵀAz - bᵀz and its gradient Az - b."""
+    np.dot(A, z, gradient)
+    energy[:] = 0.0
+    for i in range(len(b)):
+        for j in range(len(energy)):
+            energy[j] += (0.5 * gradient[i, j] - b[i]) * z[i, j]
+            gradient[i, j] -= b[i]
+
+
+@inlined
+def _rows(
+    code: int,
+    parameters: Array,
+    features: Array,
+    y: Array,
+    weights: Array,
+    std: Array,
+    nodes: Array,
+    node_weights: Array,
+    n_outputs: int,
+    w: Array,
+    temperature: float,
+    with_value: bool,
+    energy: Array,
+    pull: Array,
+) -> None:
+    """Add the data term and its gradient in w, block of rows by block of rows."""
+    n, s = len(y), w.shape[1] // n_outputs
+    size = min(n, ROWS)
+    f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
+    shifted, total = np.empty_like(f), np.empty_like(f)
+    value, part = np.empty((size, s)), np.empty_like(pull)
+    for first in range(0, n, ROWS):
+        b = min(ROWS, n - first)
+        last = first + b
+        phi = features[first:last]
+        np.dot(phi, w, f[:b])
+        total[:b] = 0.0
+        for q in range(len(nodes)):
+            at = f[:b]
+            if len(nodes) > 1:
+                _shift(f[:b], std[first:last], nodes[q], shifted[:b])
+                at = shifted[:b]
+            _value_and_gradient(
+                code, parameters, y[first:last], at, n_outputs, with_value,
+                value[:b], slope[:b],
+            )  # fmt: skip
+            mass = temperature * node_weights[q]
+            _weigh(weights[first:last], mass, with_value, value, slope, total, energy)
+        np.dot(phi.T, total[:b], part)
+        _add(part.reshape(-1), pull.reshape(-1))
+
+
+@inlined
+def _shift(f: Array, std: Array, node: Array, out: Array) -> None:
+    """f + std ξ at one node ξ (c,)."""
+    s = f.shape[1] // len(node)
+    for i in range(len(std)):
+        for c in range(len(node)):
+            step = std[i] * node[c]
+            for j in range(c * s, (c + 1) * s):
+                out[i, j] = f[i, j] + step
+
+
+@inlined
+def _weigh(
+    weights: Array,
+    factor: float,
+    with_value: bool,
+    value: Array,
+    slope: Array,
+    total: Array,
+    energy: Array,
+) -> None:
+    """Add weighted gradients to the total, and weighted values to the energy."""
+    for i in range(len(weights)):
+        omega = factor * weights[i]
+        for j in range(slope.shape[1]):
+            total[i, j] += omega * slope[i, j]
+        if with_value:
+            for j in range(value.shape[1]):
+                energy[j] += omega * value[i, j]

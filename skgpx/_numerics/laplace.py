@@ -1,0 +1,274 @@
+"""Mode of the weights, curvature there, and the Laplace approximation of the evidence.
+
+The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, φ_iᵀw) + ½‖w‖²``;
+around its mode ŵ the weights are about ``N(ŵ, H⁻¹)`` with
+``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likelihood.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.langevin import Target, rows_value_and_gradient
+from skgpx._numerics.linalg import (
+    cholesky,
+    log_determinant,
+    solve_lower,
+    solve_lower_transpose,
+)
+from skgpx._numerics.regression import EvidenceGradient
+
+Array = NDArray[np.float64]
+
+# Weights of all outputs are coupled in one Hessian up to this order.
+LARGEST_COUPLED = 1500
+_MAX_ITER = 200
+# Half the squared Newton decrement at which the mode counts as found, in nats.
+_TOLERANCE = 1e-10
+
+
+class Mode(NamedTuple):
+    """Laplace approximation of the law of the weights.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (m, c)
+        The mode ŵ.
+    root : ndarray of shape (g, p, p)
+        ``root @ root.T`` is the inverse Hessian, in g groups of p = m c / g weights
+        (outputs slow): one group, or one for each output where there are too many.
+    energy : float
+        ``ψ(ŵ)`` in nats.
+    n_iter : int
+    converged : bool
+    """
+
+    weights: Array
+    root: Array
+    energy: float
+    n_iter: int
+    converged: bool
+
+
+def find_mode(target: Target, weights: Array) -> Mode:
+    """Minimise ψ by damped Newton steps.
+
+    Parameters
+    ----------
+    target : Target
+        Its `likelihood` is used through ``row_nll``, ``row_gradient`` and
+        ``row_curvature``; its coordinates are ignored.
+    weights : ndarray of shape (m, c)
+        Where to start.
+
+    Notes
+    -----
+    O(n m^2 + m^3) for each step with one output. The curvatures are non-negative, so
+    every direction descends; steps are halved until they descend enough.
+    """
+    w, n_iter, converged = weights, 0, False
+    energy, gradient = _energy_and_gradient(target, w)
+    L = _hessian_roots(target, w)
+    while not converged and n_iter < _MAX_ITER:
+        n_iter += 1
+        direction = -_solve(L, gradient)
+        slope = float(np.sum(direction * gradient))
+        moved = _line_search(target, w, direction, energy, slope)
+        if moved is None:
+            converged = -slope < 1e-6 * (1.0 + abs(energy))
+            break
+        w, energy, gradient = moved
+        L = _hessian_roots(target, w)
+        converged = -slope < 2.0 * _TOLERANCE
+    # H = L Lᵀ, so L⁻ᵀ is a root of H⁻¹
+    root = np.stack([solve_lower_transpose(a, np.eye(len(a))) for a in L])
+    return Mode(w, root, energy, n_iter, converged)
+
+
+def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
+    value, gradient = rows_value_and_gradient(target, w[:, :, np.newaxis])
+    return float(value[0] + 0.5 * np.sum(w**2)), gradient[:, :, 0] + w
+
+
+def _line_search(
+    target: Target, w: Array, direction: Array, energy: float, slope: float
+) -> tuple[Array, float, Array] | None:
+    """First of the steps 1, ½, ¼, ... that descends enough; None if there is none."""
+    step = 1.0
+    for _ in range(30):
+        new = w + step * direction
+        new_energy, gradient = _energy_and_gradient(target, new)
+        if new_energy <= energy + 1e-4 * step * slope:
+            return new, new_energy, gradient
+        step *= 0.5
+    return None
+
+
+def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
+    """Root of the inverse Hessian of a tempered target, (g, p, p).
+
+    Curvatures are averaged over at most 16 of the particles, weights (m, c, s): with
+    several modes this is the shape of one mode, where the covariance of the particles
+    would be that of all of them.
+    """
+    some = weights[:, :, :: max(1, weights.shape[2] // 16)]
+    curvature = np.mean(
+        [_row_curvature(target, some[:, :, j]) for j in range(some.shape[2])], axis=0
+    )
+    L = _roots(target, temperature * curvature)
+    return np.stack([solve_lower_transpose(a, np.eye(len(a))) for a in L])
+
+
+def _hessian_roots(target: Target, w: Array) -> Array:
+    """Lower roots of the Hessian, one for each group of weights, (g, p, p)."""
+    return _roots(target, _row_curvature(target, w))
+
+
+def _roots(target: Target, curvature: Array) -> Array:
+    """Lower roots of ``I + Φᵀ diag(ω curvature) Φ``, curvature (n, c, c)."""
+    phi, c = target.features, curvature.shape[1]
+    m = phi.shape[1]
+    curvature = curvature * target.weights[:, np.newaxis, np.newaxis]
+    if c * m > LARGEST_COUPLED:
+        blocks = [_gram(phi, curvature[:, a, a]) for a in range(c)]
+        return np.stack([cholesky(b + np.eye(m), jitter=0.0).L for b in blocks])
+    H = np.eye(c * m).reshape(c, m, c, m)
+    for a in range(c):
+        for b in range(a + 1):
+            H[a, :, b] += _gram(phi, curvature[:, a, b])
+            if b < a:
+                H[b, :, a] = H[a, :, b].T
+    return cholesky(H.reshape(c * m, c * m), jitter=0.0).L[np.newaxis]
+
+
+def _gram(features: Array, curvature: Array) -> Array:
+    gram: Array = (features * curvature[:, np.newaxis]).T @ features
+    return gram
+
+
+def _row_curvature(target: Target, w: Array) -> Array:
+    """Curvature of each row, averaged over the nodes of the residual, (n, c, c)."""
+    f = target.features @ w
+    total = np.zeros((*f.shape, f.shape[1]))
+    for node, mass in zip(target.nodes, target.node_weights, strict=True):
+        at = (f + target.std[:, np.newaxis] * node)[:, :, np.newaxis]
+        total += mass * target.likelihood.row_curvature(target.y, at)[..., 0]
+    return total
+
+
+def _solve(L: Array, gradient: Array) -> Array:
+    """``H⁻¹ gradient`` from the roots of the groups."""
+    grouped = gradient.T.reshape(len(L), -1)
+    solved = [
+        solve_lower_transpose(root, solve_lower(root, g))
+        for root, g in zip(L, grouped, strict=True)
+    ]
+    return np.concatenate(solved).reshape(gradient.shape[::-1]).T
+
+
+def projection_start(features: Array, latent: Array, weights: Array) -> Array:
+    """Weights whose function is near rough latent values (n, c), shape (m, c).
+
+    Ridge regression with the noise of a tenth of the values' mean square.
+    """
+    noise = 0.1 * float(np.average(np.mean(latent**2, axis=1), weights=weights))
+    if noise <= 0.0:
+        return np.zeros((features.shape[1], latent.shape[1]))
+    B = _gram(features, weights / noise)
+    B[np.diag_indices_from(B)] += 1.0
+    L = cholesky(B, jitter=0.0).L
+    moment = features.T @ (latent * weights[:, np.newaxis]) / noise
+    return solve_lower_transpose(L, solve_lower(L, moment))
+
+
+def laplace_evidence_gradient(
+    target: Target, residual: Array, start: Array
+) -> tuple[EvidenceGradient, Array]:
+    """Laplace log evidence of one output, less a penalty for the residual.
+
+    ``-ψ(ŵ) - ½ log det H - ½ Σ ω c var g``, the last term being what the bound of
+    sparse Gaussian regression subtracts when the likelihood is Gaussian.
+
+    Parameters
+    ----------
+    target : Target
+        With ``c = 1`` and its residual ignored.
+    residual : ndarray of shape (n,)
+        Residual prior variances ``var g``.
+    start : ndarray of shape (m, 1)
+        Where the search for the mode starts.
+
+    Returns
+    -------
+    evidence : EvidenceGradient
+        Derivatives in the features, the residual and the log-parameters ``theta`` of
+        the likelihood; the mode's own motion is included.
+    weights : ndarray of shape (m, 1)
+        The mode, for the next call.
+
+    Notes
+    -----
+    O(n m^2 + m^3). Third derivatives of the likelihood, and its derivatives in its
+    scale parameters, are central differences of its curvature, gradient and value.
+    """
+    mode = find_mode(target, start)
+    Phi, omega, w = target.features, target.weights, mode.weights[:, 0]
+    f, root = Phi @ w, mode.root[0]
+    c = _elementwise(target.likelihood.row_curvature, target.y, f)
+    g = omega * _elementwise(target.likelihood.row_gradient, target.y, f)
+    S = root @ root.T
+    PhiS = Phi @ S
+    spread = np.einsum("ij,ij->i", PhiS, Phi) + residual
+    # how the curvature's change with f enters: s = -½ ω ∂c/∂f (φᵀSφ + var g)
+    s = -0.5 * omega * _curvature_slope(target, f) * spread
+    u = S @ (Phi.T @ s)
+    slope = np.outer(s - g - omega * c * (Phi @ u), w) - np.outer(g, u)
+    slope -= (omega * c)[:, np.newaxis] * PhiS
+    penalty = 0.5 * float((omega * c) @ residual)
+    value = -mode.energy + 0.5 * log_determinant_of_root(root) - penalty
+    parameters = _parameter_slopes(target, f, spread, Phi @ u)
+    evidence = EvidenceGradient(value, slope, -0.5 * omega * c, parameters)
+    return evidence, mode.weights
+
+
+def log_determinant_of_root(root: Array) -> float:
+    """``log det(root rootᵀ)`` of a triangular root."""
+    return log_determinant(np.abs(np.diag(np.diagonal(root))))
+
+
+def _elementwise(function: Any, y: Array, f: Array) -> Array:
+    """A row-wise function of one output at one draw, (n,)."""
+    values: Array = function(y, f[:, np.newaxis, np.newaxis]).reshape(len(y))
+    return values
+
+
+def _curvature_slope(target: Target, f: Array) -> Array:
+    h = 1e-5 * (1.0 + np.abs(f))
+    curvature = target.likelihood.row_curvature
+    rise = _elementwise(curvature, target.y, f + h)
+    return (rise - _elementwise(curvature, target.y, f - h)) / (2.0 * h)
+
+
+def _parameter_slopes(target: Target, f: Array, spread: Array, moved: Array) -> Array:
+    """Derivatives of the evidence in the likelihood's log-parameters, (p,).
+
+    ``-∂nll - ½ ω ∂c (φᵀSφ + var g)`` at the mode, and ``-ω ∂g φᵀu`` for its motion.
+    """
+    theta, omega, h = target.likelihood.theta, target.weights, 1e-5
+    slopes = np.empty(len(theta))
+    for p in range(len(theta)):
+        ends = []
+        for sign in (1.0, -1.0):
+            step = theta.copy()
+            step[p] += sign * h
+            at = target.likelihood.with_theta(step)
+            nll = at.row_nll(target.y, f[:, np.newaxis, np.newaxis])[:, 0]
+            curvature = _elementwise(at.row_curvature, target.y, f)
+            gradient = _elementwise(at.row_gradient, target.y, f)
+            terms = -nll - 0.5 * curvature * spread - gradient * moved
+            ends.append(float(omega @ terms))
+        slopes[p] = (ends[0] - ends[1]) / (2.0 * h)
+    return slopes

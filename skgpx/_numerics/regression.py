@@ -1,0 +1,160 @@
+"""Gaussian regression in a basis: statistics, posterior, evidence and its gradient.
+
+With features Φ (n, m), weights w ~ N(0, I) and y = Φw + ε, ε ~ N(0, σ²)::
+
+    B = I + ΦᵀΦ / σ²,   w | y ~ N(B⁻¹ Φᵀy / σ², B⁻¹)
+
+Row weights ω are frequencies: the likelihood of row i is raised to the power ω_i.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.linalg import (
+    cholesky,
+    log_determinant,
+    solve_lower,
+    solve_lower_transpose,
+)
+from skgpx._numerics.weights import GaussianWeights
+
+Array = NDArray[np.float64]
+
+
+class WeightStatistics(NamedTuple):
+    """Sums over rows; those of disjoint sets of rows add up, see `add`.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (m, m)
+        ``Φᵀ diag(ω) Φ``.
+    moment : ndarray of shape (m,)
+        ``Φᵀ diag(ω) y``.
+    square, residual, weight : float
+        ``Σ ω y²``, ``Σ ω var g`` and ``Σ ω``.
+    """
+
+    gram: Array
+    moment: Array
+    square: float
+    residual: float
+    weight: float
+
+    def add(self, other: WeightStatistics) -> WeightStatistics:
+        """Statistics of both sets of rows."""
+        return WeightStatistics(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def weight_statistics(
+    features: Array, y: Array, weights: Array, residual: Array
+) -> WeightStatistics:
+    """Statistics of one block of rows.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, m)
+    y, weights, residual : ndarray of shape (n,)
+        Targets, frequency weights, and the prior variance outside the basis.
+
+    Notes
+    -----
+    O(n m^2) time.
+    """
+    weighted = features * weights[:, np.newaxis]
+    return WeightStatistics(
+        weighted.T @ features,
+        weighted.T @ y,
+        float(weights @ y**2),
+        float(weights @ residual),
+        float(weights.sum()),
+    )
+
+
+def posterior(statistics: WeightStatistics, noise_variance: float) -> GaussianWeights:
+    """Law of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3)."""
+    L = _precision_root(statistics.gram, noise_variance)
+    mean = solve_lower_transpose(L, solve_lower(L, statistics.moment / noise_variance))
+    # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
+    root = solve_lower_transpose(L, np.eye(len(L)))
+    return GaussianWeights(mean[:, np.newaxis], root[np.newaxis])
+
+
+def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
+    """Log evidence, less the penalty of what the basis leaves out.
+
+    ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
+    equation (9), when Φ projects a Gaussian process; the exact log evidence when
+    nothing is left out. In nats, summed over rows; O(m^3).
+
+    References
+    ----------
+    .. [1] Titsias, "Variational learning of inducing variables in sparse Gaussian
+       processes", AISTATS 2009.
+    """
+    L = _precision_root(statistics.gram, noise_variance)
+    half = solve_lower(L, statistics.moment) / noise_variance
+    # yᵀ(ΦΦᵀ + σ²I)⁻¹y = yᵀy/σ² - |L⁻¹Φᵀy/σ²|²
+    misfit = statistics.square / noise_variance - float(half @ half)
+    log_volume = statistics.weight * np.log(2.0 * np.pi * noise_variance)
+    penalty = statistics.residual / noise_variance
+    return -0.5 * float(log_volume + log_determinant(L) + misfit + penalty)
+
+
+class EvidenceGradient(NamedTuple):
+    """Value of an evidence and its derivatives.
+
+    Attributes
+    ----------
+    value : float
+        In nats.
+    features : ndarray of shape (n, m)
+        Derivative in Φ.
+    residual : ndarray of shape (n,)
+        Derivative in the residual variances.
+    parameters : ndarray of shape (p,)
+        Derivative in the log-parameters of the likelihood.
+    """
+
+    value: float
+    features: Array
+    residual: Array
+    parameters: Array
+
+
+def log_evidence_gradient(
+    features: Array, y: Array, weights: Array, residual: Array, noise_variance: float
+) -> EvidenceGradient:
+    """`log_evidence` and its derivatives in Φ, the residual and log σ².
+
+    Arguments as in :func:`weight_statistics`; O(n m^2 + m^3).
+    """
+    statistics = weight_statistics(features, y, weights, residual)
+    L = _precision_root(statistics.gram, noise_variance)
+    S = solve_lower_transpose(L, solve_lower(L, np.eye(len(L))))
+    mean = S @ statistics.moment / noise_variance
+    misfit = y - features @ mean
+    weighted = weights / noise_variance
+    # ∂/∂Φ = ω[(y - Φw̄)w̄ᵀ - ΦS]/σ²
+    slope = np.outer(weighted * misfit, mean)
+    slope -= weighted[:, np.newaxis] * (features @ S)
+    # Σω log N(y|Φw,σ²) is extremal in w; with S Φᵀ diag(ω) Φ/σ² = I - S:
+    # ∂/∂log σ² = -½[Σω - (m - tr S) - Σω(misfit² + residual)/σ²]
+    scatter = float(weighted @ (misfit**2 + residual))
+    noise = -0.5 * (statistics.weight - (len(L) - float(np.trace(S))) - scatter)
+    return EvidenceGradient(
+        log_evidence(statistics, noise_variance),
+        slope,
+        -0.5 * weighted,
+        np.array([noise]),
+    )
+
+
+def _precision_root(gram: Array, noise_variance: float) -> Array:
+    """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one."""
+    B = gram / noise_variance
+    B[np.diag_indices_from(B)] += 1.0
+    return cholesky(B, jitter=0.0).L

@@ -1,0 +1,61 @@
+"""Tempered sequential Monte Carlo: temperatures and resampling."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+from scipy.special import logsumexp
+
+Array = NDArray[np.float64]
+
+
+def next_temperature(nll: Array, temperature: float, kept: float) -> float:
+    """Largest β ≤ 1 at which the particles still stand for the law.
+
+    Parameters
+    ----------
+    nll : ndarray of shape (s,)
+        Negative log-likelihood of each particle.
+    temperature : float
+        Present β in [0, 1).
+    kept : float
+        Fraction of the particles that the effective sample size may not fall below.
+
+    Returns
+    -------
+    temperature : float
+    """
+
+    def excess(rise: float) -> float:
+        log_w = -rise * (nll - nll.min())
+        # ESS = (Σw)² / Σw²
+        return float(2.0 * logsumexp(log_w) - logsumexp(2.0 * log_w)) - np.log(
+            kept * len(nll)
+        )
+
+    whole = 1.0 - temperature
+    if excess(whole) >= 0.0:
+        return 1.0
+    return temperature + float(optimize.brentq(excess, 0.0, whole, xtol=1e-12 * whole))
+
+
+def resample(
+    nll: Array, rise: float, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], float]:
+    """Systematic resampling for a rise of the temperature.
+
+    Returns
+    -------
+    chosen : ndarray of shape (s,)
+        Indices of the particles that go on.
+    log_ratio : float
+        Estimate of the log ratio of the two normalising constants.
+    """
+    s = len(nll)
+    log_w = -rise * nll
+    log_total = float(logsumexp(log_w))
+    cumulative = np.cumsum(np.exp(log_w - log_total))
+    points = (rng.random() + np.arange(s)) / s
+    chosen = np.searchsorted(cumulative / cumulative[-1], points)
+    return np.minimum(chosen, s - 1), log_total - float(np.log(s))

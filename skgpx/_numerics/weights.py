@@ -1,0 +1,82 @@
+"""Weight laws: what is known of w in f(x) = Φ(x)ᵀw after (or before) the data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class GaussianWeights(NamedTuple):
+    """Normal law of the weights, independent between outputs.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (m, c)
+        Mean of the weights of each output.
+    root : ndarray of shape (1 or c, m, m)
+        ``cov = root @ root.T`` for each output; one for all when the first axis is 1.
+    """
+
+    mean: Array
+    root: Array
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
+        mean = (features @ self.mean)[:, :, np.newaxis]
+        # var φᵀw = |rootᵀφ|²
+        spread = [np.sum((features @ root) ** 2, axis=1) for root in self.root]
+        variance = np.stack(spread, axis=1)[:, :, np.newaxis]
+        return mean, np.broadcast_to(variance, mean.shape)
+
+    def covariance(self, features: Array) -> Array:
+        """Covariance of the first output of ``Φw`` between rows, (n, n)."""
+        half = features @ self.root[0]
+        covariance: Array = half @ half.T
+        return covariance
+
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
+        """Independent draws of the weights, shape (m, c, size)."""
+        m, c = self.mean.shape
+        noise = rng.standard_normal((c, m, size))
+        # w = mean + root ξ
+        return self.mean[:, :, np.newaxis] + (self.root @ noise).transpose(1, 0, 2)
+
+
+class WeightParticles(NamedTuple):
+    """Empirical law of the weights: equally likely particles.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m, c, s)
+        Particles on the last axis.
+    """
+
+    values: Array
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """``Φw`` of each particle, (n, c, s), and its variance, (n, 1, 1) of zeros."""
+        m, c, s = self.values.shape
+        mean = (features @ self.values.reshape(m, c * s)).reshape(-1, c, s)
+        return mean, np.zeros((len(features), 1, 1))
+
+    def covariance(self, features: Array) -> Array:
+        """Covariance of the first output of ``Φw`` over the particles, (n, n)."""
+        values = features @ self.values[:, 0]
+        centred = values - values.mean(axis=1, keepdims=True)
+        covariance: Array = centred @ centred.T / values.shape[1]
+        return covariance
+
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
+        """Particles in random order, each used equally often, (m, c, size)."""
+        s = self.values.shape[2]
+        rounds = [rng.permutation(s) for _ in range(-(-size // s))]
+        chosen = np.concatenate(rounds)[:size] if rounds else np.empty(0, np.intp)
+        draws: Array = self.values[:, :, chosen]
+        return draws
+
+
+WeightLaw = GaussianWeights | WeightParticles
