@@ -1,0 +1,21 @@
+"""Likelihoods: how an observation depends on its latent value."""
+
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._bernoulli import Bernoulli
+from skgpx.likelihoods._categorical import Categorical
+from skgpx.likelihoods._check import check_likelihood
+from skgpx.likelihoods._gaussian import Gaussian
+from skgpx.likelihoods._poisson import Poisson
+from skgpx.likelihoods._shifted_mixture import ShiftedMixture
+from skgpx.likelihoods._student_t import StudentT
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "Likelihood",
+    "Poisson",
+    "ShiftedMixture",
+    "StudentT",
+    "check_likelihood",
+]

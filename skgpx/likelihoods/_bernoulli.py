@@ -1,0 +1,128 @@
+"""Two classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import _predictive
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._links import PROBABILITY_LINKS, ProbabilityLink
+
+Array = NDArray[np.float64]
+
+
+class Bernoulli(Likelihood):
+    """Two classes, encoded 0 and 1, with ``P(y = 1 | f)`` given by a link.
+
+    Parameters
+    ----------
+    link : {"logit", "probit"}, default="logit"
+        ``1 / (1 + exp(-f))`` or the normal distribution function. The probabilities
+        of a normal latent value are closed with the probit link.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import Bernoulli
+    >>> Bernoulli().mean([0.0, 2.0]).round(3)
+    array([0.5  , 0.881])
+    >>> Bernoulli(link="probit").nll(1, -40.0).round(2)
+    np.float64(804.61)
+    """
+
+    discrete = True
+
+    def __init__(self, link: str = "logit") -> None:
+        self.link = link
+
+    @property
+    def kernel_code(self) -> int:  # type: ignore[override]
+        """Which compiled formula computes this law."""
+        return self._link().code
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-log p((2 y - 1) f)``: both links are symmetric."""
+        return -self._link().log_probability(np.multiply(_sign(y), f))
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-t (log p)'(t f)`` with ``t = 2 y - 1``."""
+        sign = _sign(y)
+        return -sign * self._link().log_slope(np.multiply(sign, f))
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return the second derivative, between 0 and 1 with both links."""
+        return self._link().log_curvature(np.multiply(_sign(y), f))
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``P(y = 1 | f)``."""
+        return self._link().probability(np.asarray(f, dtype=np.float64))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``p (1 - p)``."""
+        f = np.asarray(f, dtype=np.float64)
+        return self._link().probability(f) * self._link().probability(-f)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """0 below 0, ``1 - p`` below 1, then 1."""
+        y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+        zero = self._link().probability(-f)
+        return np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw zeros and ones."""
+        return (rng.random(np.shape(f)) < self.mean(f)).astype(np.float64)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Minus one and one."""
+        return _sign(y)
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is 0 or 1."""
+        super().check_support(y)
+        bad = y[(y != 0.0) & (y != 1.0)]
+        if bad.size:
+            raise ValueError(
+                f"Bernoulli expects y in {{0, 1}}; got {bad.size} other values, for"
+                f" example {bad[0]:g}. Encode the classes as 0 and 1, or use"
+                " Categorical."
+            )
+
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """``P(y = 1)``; closed with the probit link."""
+        if self.link != "probit":
+            return super().predictive_mean(mixture)
+        return np.exp(self._probit(np.ones(mixture.mean.shape[0]), mixture))
+
+    def predictive_variance(self, mixture: LatentMixture) -> Array:
+        """``p (1 - p)``."""
+        p = self.predictive_mean(mixture)
+        return p * (1.0 - p)
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """Log probability of the observed class; closed with the probit link."""
+        if self.link != "probit":
+            return super().predictive_log_density(y, mixture)
+        return self._probit(_sign(y), mixture)
+
+    def predict_proba(self, mixture: LatentMixture) -> Array:
+        """Probabilities of the classes 0 and 1, shape (n, 2)."""
+        p = self.predictive_mean(mixture)
+        return np.stack([1.0 - p, p], axis=1)
+
+    def _probit(self, sign: Array, mixture: LatentMixture) -> Array:
+        mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
+        return _predictive.probit_log_probability(sign, mean, variance, mixture.weights)
+
+    def _link(self) -> ProbabilityLink:
+        if self.link not in PROBABILITY_LINKS:
+            names = sorted(PROBABILITY_LINKS)
+            raise ValueError(f"Bernoulli expects link in {names}; got {self.link!r}.")
+        return PROBABILITY_LINKS[self.link]
+
+    def _check_parameters(self) -> None:
+        self._link()
+
+
+def _sign(y: ArrayLike) -> Array:
+    return 2.0 * np.asarray(y, dtype=np.float64) - 1.0

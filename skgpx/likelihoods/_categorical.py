@@ -1,0 +1,152 @@
+"""Several classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, softmax
+
+from skgpx._numerics import pointwise
+from skgpx._numerics.mixture import LatentMixture, atoms
+from skgpx.likelihoods._base import Likelihood
+
+Array = NDArray[np.float64]
+
+
+class Categorical(Likelihood):
+    """K classes, encoded 0, ..., K - 1, with softmax probabilities.
+
+    ``P(y = k | f) = exp(f_k) / sum_j exp(f_j)``: one latent output for each class.
+    Unlike the likelihoods with one output, its functions are not elementwise: f has
+    shape (n, K, s), y has shape (n,), and functions of both return (n, s).
+
+    `mean`, `variance` and `cdf` are those of the class number; probabilities come
+    from `predict_proba`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.likelihoods import Categorical
+    >>> likelihood = Categorical().prepare([0, 1, 2])
+    >>> likelihood.n_outputs_
+    3
+    >>> likelihood.nll(np.array([2.0]), np.zeros((1, 3, 1))).round(4)
+    array([[1.0986]])
+    """
+
+    discrete = True
+    kernel_code = pointwise.CATEGORICAL
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``log sum_j exp(f_j) - f_y``, shape (n, s)."""
+        y, f = _arrays(y, f)
+        return np.asarray(logsumexp(f, axis=1) - _take(f, y))
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``p_k - [k = y]``, shape (n, K, s)."""
+        y, f = _arrays(y, f)
+        return probabilities(f) - _one_hot(y, f.shape[1])[:, :, np.newaxis]
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``diag(p) - p p^T``, the second derivative, shape (n, K, K, s)."""
+        _, f = _arrays(y, f)
+        p = probabilities(f)
+        result = -p[:, :, np.newaxis] * p[:, np.newaxis]
+        diagonal = np.arange(f.shape[1])
+        result[:, diagonal, diagonal] += p
+        return result
+
+    def mean(self, f: ArrayLike) -> Array:
+        """Mean of the class number, shape (n, s)."""
+        p = probabilities(np.asarray(f, dtype=np.float64))
+        return np.einsum("nks,k->ns", p, np.arange(float(p.shape[1])))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """Variance of the class number, shape (n, s)."""
+        p = probabilities(np.asarray(f, dtype=np.float64))
+        number = np.arange(float(p.shape[1]))[np.newaxis, :, np.newaxis]
+        mean = np.sum(p * number, axis=1, keepdims=True)
+        return np.sum(p * (number - mean) ** 2, axis=1)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Probability of the classes up to y, shape (n, s)."""
+        y, f = _arrays(y, f)
+        counted = np.arange(f.shape[1]) <= y[:, np.newaxis]
+        return np.einsum("nks,nk->ns", probabilities(f), counted.astype(np.float64))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw one class number per row and draw, shape (n, s)."""
+        f = np.asarray(f, dtype=np.float64)
+        # The largest of f_k plus independent Gumbel noise has softmax probabilities.
+        return np.argmax(f + rng.gumbel(size=f.shape), axis=1).astype(np.float64)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Two for the observed class, less the mean over the classes, shape (n, K)."""
+        y = np.asarray(y, dtype=np.float64)
+        n_outputs = getattr(self, "n_outputs_", 0) or self._count_outputs(y)
+        return 2.0 * (_one_hot(y, n_outputs) - 1.0 / n_outputs)
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless y holds 0, 1, ..., with at least two classes."""
+        super().check_support(y)
+        bad = y[(y < 0.0) | (y != np.floor(y))]
+        if bad.size:
+            raise ValueError(
+                f"Categorical expects y = 0, 1, ..., K - 1; got {bad.size} negative or"
+                f" fractional values, for example {bad[0]:g}. Encode the classes as"
+                " integers."
+            )
+        if not y.size or np.max(y) < 1.0:
+            raise ValueError(
+                "Categorical expects at least two classes; got one class only."
+            )
+
+    def _count_outputs(self, y: Array) -> int:
+        return int(np.max(y)) + 1
+
+    def row_nll(self, y: Array, f: Array) -> Array:
+        """Call `nll`, which works on rows already."""
+        return self.nll(y, f)
+
+    def row_gradient(self, y: Array, f: Array) -> Array:
+        """Call `gradient`, which works on rows already."""
+        return self.gradient(y, f)
+
+    def row_curvature(self, y: Array, f: Array) -> Array:
+        """Call `curvature`, which works on rows already."""
+        return self.curvature(y, f)
+
+    def row_mean(self, f: Array) -> Array:
+        """Call `mean`, which works on rows already."""
+        return self.mean(f)
+
+    def row_variance(self, f: Array) -> Array:
+        """Call `variance`, which works on rows already."""
+        return self.variance(f)
+
+    def row_cdf(self, y: Array, f: Array) -> Array:
+        """Call `cdf`, which works on rows already."""
+        return self.cdf(y, f)
+
+    def predict_proba(self, mixture: LatentMixture) -> Array:
+        """Probabilities of the classes, averaged over the mixture, shape (n, K)."""
+        values, weights = atoms(mixture)
+        return probabilities(values) @ weights
+
+
+def probabilities(f: Array) -> Array:
+    """Softmax over the axis of the outputs of f (n, K, s)."""
+    return np.asarray(softmax(f, axis=1))
+
+
+def _arrays(y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+    return np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+
+
+def _take(f: Array, y: Array) -> Array:
+    """Latent value of the observed class, shape (n, s)."""
+    return f[np.arange(f.shape[0]), y.astype(np.intp)]
+
+
+def _one_hot(y: Array, n_outputs: int) -> Array:
+    return (y[:, np.newaxis] == np.arange(n_outputs)).astype(np.float64)

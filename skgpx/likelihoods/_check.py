@@ -1,0 +1,292 @@
+"""Tell the author of a likelihood what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx.likelihoods._base import Likelihood
+
+Array = NDArray[np.float64]
+
+# What a function that was written for single numbers raises when it meets an array.
+_FAILURES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+
+_N_ROWS = 60
+_N_DRAWS = 4000
+_Z_LIMIT = 5.0
+
+
+class _Case(NamedTuple):
+    """A prepared likelihood with targets (n,) and latent values (n, c, s)."""
+
+    likelihood: Likelihood
+    y: Array
+    f: Array
+    rng: np.random.Generator
+
+
+def check_likelihood(
+    likelihood: Likelihood, y: ArrayLike | None = None, random_state: int = 0
+) -> None:
+    """Check a likelihood against its contract; say everything that is wrong.
+
+    Looks for: functions that do not broadcast, a gradient that is not the derivative
+    of `nll` (or has the wrong sign), a negative or undefined curvature, overflow at
+    latent values of +-1000, a missing support check, a `prepare` that changes its
+    object, moments and a distribution function that contradict the samples, a
+    distribution function that decreases, and an `nll` without its constants.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        An instance of a subclass of :class:`Likelihood`.
+    y : array-like of shape (n,), default=None
+        Targets that the likelihood accepts; by default a few usual kinds are tried.
+    random_state : int, default=0
+        Seed of the latent values and samples.
+
+    Raises
+    ------
+    ValueError
+        With one line for each problem.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import StudentT, check_likelihood
+    >>> check_likelihood(StudentT(df=5.0, scale=2.0))
+    """
+    rng = np.random.default_rng(random_state)
+    name = type(likelihood).__name__
+    problems: list[str] = []
+    before = repr(likelihood.get_params())
+    prepared, targets, complaint = _prepare(likelihood, y, rng)
+    if prepared is None:
+        raise ValueError(f"{name} accepts no targets: {complaint}. Pass y.")
+    if repr(likelihood.get_params()) != before:
+        problems.append("prepare changed the parameters of its object: return a copy.")
+    f = rng.standard_normal((targets.size, prepared.n_outputs_, 3))
+    case = _Case(prepared, targets, f, rng)
+    problems += _support(case)
+    shapes = _attempt(_shapes, case)
+    problems += shapes
+    if not shapes:
+        for check in (_gradient, _curvature, _overflow, _samples, _distribution):
+            problems += _attempt(check, case)
+    if problems:
+        lines = "\n".join(f"- {problem}" for problem in problems)
+        raise ValueError(f"{name} breaks the contract of a likelihood:\n{lines}")
+
+
+def _attempt(check: Callable[[_Case], Iterator[str]], case: _Case) -> list[str]:
+    """Problems that a check finds; its failure to run is one too."""
+    try:
+        with np.errstate(all="ignore"):
+            return list(check(case))
+    except _FAILURES as error:
+        topic = check.__name__.strip("_")
+        return [f"{topic}: raised {type(error).__name__}: {error}"]
+
+
+def _prepare(
+    likelihood: Likelihood, y: ArrayLike | None, rng: np.random.Generator
+) -> tuple[Likelihood | None, Array, str]:
+    """Fitted copy and targets: the user's, or the first usual kind it accepts."""
+    candidates = [np.asarray(y, dtype=np.float64)] if y is not None else _usual(rng)
+    complaint = ""
+    for targets in candidates:
+        try:
+            return likelihood.prepare(targets), targets, ""
+        except _FAILURES as error:
+            complaint = str(error)
+    return None, candidates[-1], complaint
+
+
+def _usual(rng: np.random.Generator) -> list[Array]:
+    """Real, positive, proportion, count, class and binary targets."""
+    real = rng.standard_normal(_N_ROWS)
+    counts = rng.poisson(2.0, _N_ROWS).astype(np.float64)
+    classes = np.arange(_N_ROWS) % 3.0
+    positive = np.exp(real)
+    binary = np.arange(_N_ROWS) % 2.0
+    return [real, positive, positive / (1.0 + positive), counts, classes, binary]
+
+
+def _support(case: _Case) -> Iterator[str]:
+    """Targets that no likelihood, or no discrete one, may accept."""
+    bad = {"NaN": np.nan, "infinity": np.inf}
+    if case.likelihood.discrete:
+        bad["the fraction 0.5"] = 0.5
+    for name, value in bad.items():
+        targets = case.y.copy()
+        targets[0] = value
+        try:
+            case.likelihood.prepare(targets)
+        except ValueError:
+            continue
+        yield f"prepare accepts {name} in y: raise a ValueError in check_support."
+
+
+def _shapes(case: _Case) -> Iterator[str]:
+    """Functions of (n,) targets and (n, c, s) latent values return full arrays."""
+    likelihood, y, f, _ = case
+    n, c, s = f.shape
+    results = {
+        "nll": (likelihood.row_nll(y, f), (n, s)),
+        "gradient": (likelihood.row_gradient(y, f), (n, c, s)),
+        "curvature": (likelihood.row_curvature(y, f), (n, c, c, s)),
+        "mean": (likelihood.row_mean(f), (n, s)),
+        "variance": (likelihood.row_variance(f), (n, s)),
+    }
+    for name, (result, expected) in results.items():
+        if np.shape(result) != expected:
+            yield (
+                f"{name} is not vectorised: expected shape {expected} from y (n, 1) and"
+                f" f (n, s) as rows; got {np.shape(result)}. Use NumPy functions that"
+                " broadcast."
+            )
+
+
+def _gradient(case: _Case) -> Iterator[str]:
+    """Gradient against central differences of the nll, output by output."""
+    likelihood, y, f, _ = case
+    gradient = likelihood.row_gradient(y, f)
+    numeric = np.empty_like(f)
+    h = 1e-5
+    for k in range(f.shape[1]):
+        step = np.zeros((1, f.shape[1], 1))
+        step[0, k] = h
+        rise = likelihood.row_nll(y, f + step) - likelihood.row_nll(y, f - step)
+        numeric[:, k] = rise / (2.0 * h)
+    tolerance = 1e-5 * (1.0 + np.abs(numeric) + np.max(np.abs(numeric)))
+    wrong = ~(np.abs(gradient - numeric) <= tolerance)
+    if not wrong.any():
+        return
+    if np.all(np.abs(gradient + numeric) <= tolerance):
+        yield "gradient has the wrong sign: it must be d nll / d f, not d log p / d f."
+        return
+    row, output, draw = np.argwhere(wrong)[0]
+    yield (
+        f"gradient is not the derivative of nll: at y = {y[row]:g},"
+        f" f = {f[row, output, draw]:g} it is {gradient[row, output, draw]:g}, finite"
+        f" differences give {numeric[row, output, draw]:g}."
+    )
+
+
+def _curvature(case: _Case) -> Iterator[str]:
+    """Finite and positive semi-definite."""
+    curvature = case.likelihood.row_curvature(case.y, case.f)
+    if not np.all(np.isfinite(curvature)):
+        yield "curvature is NaN or infinite: return a finite value >= 0."
+        return
+    lowest = float(np.linalg.eigvalsh(np.moveaxis(curvature, 3, 1)).min())
+    if lowest < -1e-10 * (1.0 + float(np.max(np.abs(curvature)))):
+        yield (
+            f"curvature is negative ({lowest:g}): return a majorant, the Fisher"
+            " information, or the positive part."
+        )
+
+
+def _overflow(case: _Case) -> Iterator[str]:
+    """Finite values far from the data."""
+    likelihood, y, f, _ = case
+    for far in (1e3, -1e3):
+        extreme = np.zeros_like(f)
+        extreme[:, 0] = far
+        functions = {
+            "nll": likelihood.row_nll,
+            "gradient": likelihood.row_gradient,
+            "curvature": likelihood.row_curvature,
+        }
+        for name, function in functions.items():
+            if not np.all(np.isfinite(function(y, extreme))):
+                yield (
+                    f"{name} overflows or is NaN at f = {far:g}: use logaddexp, expit,"
+                    " log1p, or clip."
+                )
+
+
+def _samples(case: _Case) -> Iterator[str]:
+    """Mean and variance against samples, in standard errors computed from them."""
+    likelihood, _, f, rng = case
+    few = f[:5, :, :1]
+    draws = likelihood.sample(_as_sampled(few, _N_DRAWS), rng)
+    if np.shape(draws) != (few.shape[0], _N_DRAWS):
+        yield f"sample returns shape {np.shape(draws)}: return one y per element of f."
+        return
+    mean = likelihood.row_mean(few)
+    variance = likelihood.row_variance(few)
+    std = np.std(draws, axis=1, keepdims=True) + 1e-300
+    deviations = {"mean": (draws, mean, 0.05 * std)}
+    if np.all(np.isfinite(variance)):
+        deviations["variance"] = ((draws - mean) ** 2, variance, 0.15 * std**2)
+    for name, (values, expected, slack) in deviations.items():
+        gap = np.abs(np.mean(values, axis=1, keepdims=True) - expected)
+        error = np.std(values, axis=1, keepdims=True) / np.sqrt(_N_DRAWS)
+        # Both far in standard errors and far in size: heavy tails make the first
+        # alone unreliable.
+        if np.any(~((gap <= _Z_LIMIT * error + 1e-12 * std) | (gap <= slack))):
+            worst = int(np.argmax(gap / (error + 1e-300)))
+            yield (
+                f"{name} contradicts sample: at f = {few[worst, 0, 0]:g} it is"
+                f" {expected[worst, 0]:g}, samples give"
+                f" {np.mean(values[worst]):g} +- {error[worst, 0]:g}."
+            )
+
+
+def _distribution(case: _Case) -> Iterator[str]:
+    """Distribution function: range, monotony, samples, and the density's integral."""
+    likelihood, _, f, rng = case
+    few = f[:5, :, :1]
+    draws = likelihood.sample(_as_sampled(few, _N_DRAWS), rng)
+    grid = _grid(likelihood, draws)
+    try:
+        cdf = np.stack([likelihood.row_cdf(y, few)[:, 0] for y in grid.T], axis=1)
+    except NotImplementedError:
+        return
+    if not np.all((cdf >= -1e-12) & (cdf <= 1.0 + 1e-12)):
+        yield "cdf leaves [0, 1]."
+    if np.any(np.diff(cdf, axis=1) < -1e-12):
+        yield "cdf decreases in y."
+    share = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
+    error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / _N_DRAWS)
+    if np.any(np.abs(share - cdf) > _Z_LIMIT * error):
+        yield "cdf contradicts sample."
+    density = np.stack([np.exp(-likelihood.row_nll(y, few)[:, 0]) for y in grid.T], 1)
+    steps = np.diff(grid, axis=1)
+    mass = density[:, 1:] * (steps > 0.0)
+    if not likelihood.discrete:
+        mass = 0.5 * (density[:, 1:] + density[:, :-1]) * steps
+    total, expected = mass.sum(axis=1), cdf[:, -1] - cdf[:, 0]
+    if np.any(np.abs(total - expected) > 0.01):
+        yield (
+            f"nll lacks its normalising constant: the density integrates to"
+            f" {total[0]:.4g} where cdf gives {expected[0]:.4g}."
+        )
+
+
+def _grid(likelihood: Likelihood, draws: Array) -> Array:
+    """Points over the bulk of the samples, per row: (n, points), increasing."""
+    low, high = np.quantile(draws, [0.02, 0.98], axis=1)
+    if not likelihood.discrete:
+        return np.linspace(low, high, 401, axis=1)
+    start = np.floor(low)[:, np.newaxis]
+    reach = int(min(np.max(np.ceil(high) - np.floor(low)), 400.0))
+    # Never past the largest sample: a class number has no density there.
+    return np.minimum(start + np.arange(reach + 1.0), np.floor(high)[:, np.newaxis])
+
+
+def _as_sampled(few: Array, count: int) -> Array:
+    """Latent values repeated on the axis of the draws, (n, c, count) or (n, count)."""
+    repeated = np.repeat(few, count, axis=2)
+    return repeated if few.shape[1] > 1 else repeated[:, 0]

@@ -1,0 +1,117 @@
+"""Normal noise: every predictive functional is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from skgpx._numerics import pointwise
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import _predictive
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._scales import weighted_spread
+
+Array = NDArray[np.float64]
+
+
+class Gaussian(Likelihood):
+    """Normal observation noise, ``y = f + e`` with ``e ~ N(0, noise_variance)``.
+
+    Parameters
+    ----------
+    noise_variance : float, default=None
+        Variance of the noise in squared units of y; None estimates it.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import Gaussian
+    >>> likelihood = Gaussian(noise_variance=4.0)
+    >>> likelihood.gradient(3.0, 1.0)
+    array(-0.5)
+    >>> likelihood.scaled(0.5)
+    Gaussian(noise_variance=1.0)
+    """
+
+    location_scale = True
+    kernel_code = pointwise.GAUSSIAN
+    scale_names: ClassVar[tuple[str, ...]] = ("noise_variance",)
+
+    def __init__(self, noise_variance: float | None = None) -> None:
+        self.noise_variance = noise_variance
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(y - f)^2 / (2 v) + log(2 pi v) / 2``."""
+        v = self._scale("noise_variance")
+        residual = np.subtract(y, f)
+        return np.asarray(0.5 * residual**2 / v + 0.5 * np.log(2.0 * np.pi * v))
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(f - y) / v``."""
+        return np.asarray(np.subtract(f, y) / self._scale("noise_variance"))
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``1 / v``, the second derivative."""
+        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        return np.full(shape, 1.0 / self._scale("noise_variance"))
+
+    def mean(self, f: ArrayLike) -> Array:
+        """Return the latent value itself."""
+        return np.asarray(f, dtype=np.float64)
+
+    def variance(self, f: ArrayLike) -> Array:
+        """Return the noise variance."""
+        return np.full(np.shape(f), self._scale("noise_variance"))
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``Phi((y - f) / sqrt(v))``."""
+        std = np.sqrt(self._scale("noise_variance"))
+        return np.asarray(ndtr(np.subtract(y, f) / std))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw from ``N(f, v)``."""
+        std = np.sqrt(self._scale("noise_variance"))
+        return np.add(f, std * rng.standard_normal(np.shape(f)))
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Return the observation itself."""
+        return np.array(y, dtype=np.float64)
+
+    def scaled(self, factor: float) -> Self:
+        """Copy with the noise variance times ``factor**2``."""
+        return self._rescaled(noise_variance=factor**2)
+
+    def kernel_parameters(self) -> Array:
+        """``[noise_variance]``."""
+        return np.array([self._scale("noise_variance")])
+
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """Mean of the latent mixture."""
+        return mixture.moments()[0][:, 0]
+
+    def predictive_variance(self, mixture: LatentMixture) -> Array:
+        """Variance of the latent mixture plus the noise variance."""
+        return mixture.moments()[1][:, 0] + self._scale("noise_variance")
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """Log density of a mixture of normals."""
+        y = np.asarray(y, dtype=np.float64)
+        return _predictive.normal_log_density(y, *self._components(mixture))
+
+    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
+        components = self._components(mixture)
+        return lambda y: _predictive.normal_cdf(y, *components)
+
+    def _components(self, mixture: LatentMixture) -> tuple[Array, Array, Array]:
+        """Means (n, s), standard deviations and weights of the law of y."""
+        variance = mixture.variance[:, 0] + self._scale("noise_variance")
+        return mixture.mean[:, 0], np.sqrt(variance), mixture.weights
+
+    def _starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        total = weighted_spread(y, weights) ** 2
+        return {"noise_variance": (0.1 * total, 1e-8 * total, 1e1 * total)}

@@ -1,0 +1,126 @@
+"""Counts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincc, gammaln
+
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._links import RATE_LINKS, RateLink
+
+Array = NDArray[np.float64]
+
+# NumPy draws counts as 64-bit integers.
+_LARGEST_RATE = 9e18
+
+
+class Poisson(Likelihood):
+    """Counts, ``y ~ Poisson(rate(f))``.
+
+    Parameters
+    ----------
+    link : {"softplus", "exp", "square"}, default="softplus"
+        ``log(1 + exp(f))``, ``exp(f)`` or ``f^2 + 1e-8``. The square link gives f and
+        -f the same likelihood, hence a posterior with at least two modes.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import Poisson
+    >>> Poisson(link="exp").mean([0.0, 1.0]).round(3)
+    array([1.   , 2.718])
+    >>> Poisson(link="square").gradient(3, 0.0)
+    array(-0.)
+    """
+
+    discrete = True
+
+    def __init__(self, link: str = "softplus") -> None:
+        self.link = link
+
+    @property
+    def kernel_code(self) -> int:  # type: ignore[override]
+        """Which compiled formula computes this law."""
+        return self._link().code
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        """Whether f and -f give the same law: the square link only."""
+        return self._link().symmetric
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``rate - y log(rate) + log(y!)``."""
+        y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+        link = self._link()
+        return np.asarray(link.rate(f) - y * link.log_rate(f) + gammaln(y + 1.0))
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``rate' - y rate' / rate``."""
+        slope, log_slope = self._link().slopes(np.asarray(f, dtype=np.float64))
+        return np.asarray(slope - np.asarray(y) * log_slope)
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return the second derivative; with the square link 2 where it is negative."""
+        y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+        return np.asarray(self._link().curvature(y, f))
+
+    def mean(self, f: ArrayLike) -> Array:
+        """Return the rate."""
+        return np.asarray(self._link().rate(np.asarray(f, dtype=np.float64)))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """Return the rate."""
+        return self.mean(f)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``Q(floor(y) + 1, rate)``, the regularised upper incomplete gamma."""
+        count = np.floor(np.asarray(y, dtype=np.float64))
+        inside = gammaincc(np.maximum(count, 0.0) + 1.0, self.mean(f))
+        return np.where(count >= 0.0, inside, 0.0)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw counts, as floats."""
+        rate = np.minimum(self.mean(f), _LARGEST_RATE)
+        return np.asarray(rng.poisson(rate), dtype=np.float64)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Latent value whose rate is ``y + 1/2``."""
+        return self._link().latent(np.asarray(y, dtype=np.float64) + 0.5)
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is a count."""
+        super().check_support(y)
+        bad = y[(y < 0.0) | (y != np.floor(y))]
+        if bad.size:
+            raise ValueError(
+                f"Poisson expects y = 0, 1, 2, ...; got {bad.size} negative or"
+                f" fractional values, for example {bad[0]:g}. Use Gaussian or StudentT"
+                " for real targets."
+            )
+
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """``E[rate]``; with the exp link ``E[exp(mean + variance / 2)]``."""
+        if self.link != "exp":
+            return super().predictive_mean(mixture)
+        log_rate = mixture.mean[:, 0] + 0.5 * mixture.variance[:, 0]
+        return self.mean(log_rate) @ mixture.weights
+
+    def predictive_variance(self, mixture: LatentMixture) -> Array:
+        """``E[rate] + Var[rate]``; log-normal moments with the exp link."""
+        if self.link != "exp":
+            return super().predictive_variance(mixture)
+        mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
+        rate = self.mean(mean + 0.5 * variance)
+        total = (rate @ mixture.weights)[:, np.newaxis]
+        within = rate**2 * np.expm1(np.minimum(variance, 700.0))
+        return (rate + within + (rate - total) ** 2) @ mixture.weights
+
+    def _link(self) -> RateLink:
+        if self.link not in RATE_LINKS:
+            names = sorted(RATE_LINKS)
+            raise ValueError(f"Poisson expects link in {names}; got {self.link!r}.")
+        return RATE_LINKS[self.link]
+
+    def _check_parameters(self) -> None:
+        self._link()

@@ -1,0 +1,93 @@
+"""Scale parameters that may be fixed, searched over, or estimated."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+Array = NDArray[np.float64]
+
+
+class ScaleParameters(BaseEstimator):
+    """Positive constructor parameters; the ones left None are free.
+
+    Copies share everything that they do not replace: these objects are values.
+    """
+
+    scale_names: ClassVar[tuple[str, ...]] = ()
+
+    free_: tuple[str, ...]
+    _log_bounds: Array
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free scale parameters, shape (p,); p may be 0."""
+        return np.log([getattr(self, name) for name in self.free_], dtype=np.float64)
+
+    @property
+    def theta_bounds(self) -> Array:
+        """Bounds of `theta`, shape (p, 2)."""
+        return self._log_bounds
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """Copy with the free scale parameters replaced by ``exp(theta)``."""
+        values = np.exp(np.asarray(theta, dtype=np.float64)).tolist()
+        return self._replace(**dict(zip(self.free_, values, strict=True)))
+
+    def with_start(self, **starts: tuple[float, float, float]) -> Self:
+        """Copy with (start, lower bound, upper bound) of free parameters replaced."""
+        bounds = np.array(self._log_bounds)
+        for name, (_, low, high) in starts.items():
+            bounds[self.free_.index(name)] = np.log([low, high])
+        values = {name: start for name, (start, _, _) in starts.items()}
+        return self._replace(**values, _log_bounds=bounds)
+
+    def _replace(self, **changes: Any) -> Self:
+        """Shallow copy with attributes replaced."""
+        other = copy.copy(self)
+        for name, value in changes.items():
+            setattr(other, name, value)
+        return other
+
+    def _rescaled(self, **powers: float) -> Self:
+        """Copy with parameters multiplied by a factor, bounds included; None stays."""
+        changes = {
+            name: getattr(self, name) * factor
+            for name, factor in powers.items()
+            if getattr(self, name) is not None
+        }
+        if hasattr(self, "free_"):
+            log_factors = np.log([powers[name] for name in self.free_]).reshape(-1, 1)
+            changes["_log_bounds"] = self._log_bounds + log_factors
+        return self._replace(**changes)
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError if a scale parameter is neither None nor positive."""
+        for name in self.scale_names:
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0.0):
+                raise ValueError(
+                    f"{type(self).__name__} expects {name} to be positive, or None to"
+                    f" estimate it; got {value!r}."
+                )
+
+    def _scale(self, name: str) -> float:
+        """Value of a scale parameter, or a ValueError while it is None."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(
+                f"{type(self).__name__}({name}=None) is not set yet: call prepare(y),"
+                f" or pass a number as {name}."
+            )
+        return float(value)
+
+
+def weighted_spread(y: Array, weights: Array) -> float:
+    """Weighted standard deviation of y; 1 for a constant y."""
+    mean = np.average(y, weights=weights)
+    std = float(np.sqrt(np.average((y - mean) ** 2, weights=weights)))
+    return std if std > 1e-12 * np.max(np.abs(y)) else 1.0

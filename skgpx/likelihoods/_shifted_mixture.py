@@ -1,0 +1,167 @@
+"""Some observations are shifted, and nobody knows which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit, ndtr
+
+from skgpx._numerics import pointwise
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import _predictive
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._scales import weighted_spread
+
+Array = NDArray[np.float64]
+
+
+class ShiftedMixture(Likelihood):
+    """Normal noise around f, or around f + shift, without knowing which.
+
+    ``y = f + shift * b + e`` with ``b ~ Bernoulli(probability)`` drawn anew for each
+    row and ``e ~ N(0, noise_variance)``. The posterior may have several modes.
+
+    Parameters
+    ----------
+    shift : float
+        Size of the shift in units of y.
+    probability : float, default=0.5
+        Probability that an observation is shifted, strictly between 0 and 1.
+    noise_variance : float, default=None
+        Variance of e in squared units of y; None estimates it.
+
+    Notes
+    -----
+    `curvature` is ``1 / noise_variance``, the largest value that the second
+    derivative can take.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import ShiftedMixture
+    >>> likelihood = ShiftedMixture(shift=4.0, noise_variance=1.0)
+    >>> likelihood.mean(0.0)
+    np.float64(2.0)
+    >>> likelihood.gradient(4.0, [0.0, 4.0]).round(2)
+    array([0., 0.])
+    """
+
+    location_scale = True
+    kernel_code = pointwise.SHIFTED_MIXTURE
+    scale_names: ClassVar[tuple[str, ...]] = ("noise_variance",)
+
+    def __init__(
+        self,
+        shift: float,
+        probability: float = 0.5,
+        noise_variance: float | None = None,
+    ) -> None:
+        self.shift = shift
+        self.probability = probability
+        self.noise_variance = noise_variance
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-log((1 - p) N(r | 0, v) + p N(r | shift, v))`` with ``r = y - f``."""
+        v = self._scale("noise_variance")
+        residual = np.subtract(y, f)
+        stay = np.log1p(-self.probability) - 0.5 * residual**2 / v
+        move = np.log(self.probability) - 0.5 * (residual - self.shift) ** 2 / v
+        return -np.logaddexp(stay, move) + 0.5 * np.log(2.0 * np.pi * v)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-(r - shift P(b = 1 | r)) / v``."""
+        v = self._scale("noise_variance")
+        residual = np.subtract(y, f)
+        log_odds = logit(self.probability)
+        log_odds = log_odds + self.shift * (residual - 0.5 * self.shift) / v
+        return -(residual - self.shift * expit(log_odds)) / v
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``1 / v``, an upper bound of the second derivative."""
+        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        return np.full(shape, 1.0 / self._scale("noise_variance"))
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``f + probability * shift``."""
+        return np.add(f, self.probability * self.shift)
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``noise_variance + probability (1 - probability) shift^2``."""
+        return np.full(np.shape(f), self._total_variance())
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Mix the two normal distribution functions."""
+        std = np.sqrt(self._scale("noise_variance"))
+        residual = np.subtract(y, f)
+        stay, move = ndtr(residual / std), ndtr((residual - self.shift) / std)
+        return np.asarray((1.0 - self.probability) * stay + self.probability * move)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw ``f + shift * b + e``."""
+        std = np.sqrt(self._scale("noise_variance"))
+        moved = rng.random(np.shape(f)) < self.probability
+        noise = std * rng.standard_normal(np.shape(f))
+        return np.add(f, self.shift * moved + noise)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Return the observation less the mean shift."""
+        return np.subtract(y, self.probability * self.shift, dtype=np.float64)
+
+    def scaled(self, factor: float) -> Self:
+        """Copy with the shift times ``factor``, the variance times its square."""
+        return self._rescaled(shift=factor, noise_variance=factor**2)
+
+    def kernel_parameters(self) -> Array:
+        """``[shift, logit(probability), noise_variance]``."""
+        log_odds = float(logit(self.probability))
+        return np.array([self.shift, log_odds, self._scale("noise_variance")])
+
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """Mean of the latent mixture plus the mean shift."""
+        return self.mean(mixture.moments()[0][:, 0])
+
+    def predictive_variance(self, mixture: LatentMixture) -> Array:
+        """Variance of the latent mixture plus that of shift and noise."""
+        return mixture.moments()[1][:, 0] + self._total_variance()
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """Log density of a mixture of twice as many normals."""
+        y = np.asarray(y, dtype=np.float64)
+        return _predictive.normal_log_density(y, *self._components(mixture))
+
+    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
+        components = self._components(mixture)
+        return lambda y: _predictive.normal_cdf(y, *components)
+
+    def _components(self, mixture: LatentMixture) -> tuple[Array, Array, Array]:
+        """Means (n, 2 s), standard deviations and weights of the law of y."""
+        mean, p = mixture.mean[:, 0], self.probability
+        variance = mixture.variance[:, 0] + self._scale("noise_variance")
+        std = np.broadcast_to(np.sqrt(variance), mean.shape)
+        weights = np.concatenate([(1.0 - p) * mixture.weights, p * mixture.weights])
+        both = np.concatenate([mean, mean + self.shift], axis=1)
+        return both, np.concatenate([std, std], axis=1), weights
+
+    def _total_variance(self) -> float:
+        spread = self.probability * (1.0 - self.probability) * float(self.shift) ** 2
+        return self._scale("noise_variance") + spread
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not np.isfinite(self.shift):
+            raise ValueError(
+                f"ShiftedMixture expects finite shift; got {self.shift!r}."
+            )
+        if not 0.0 < self.probability < 1.0:
+            raise ValueError(
+                "ShiftedMixture expects a probability strictly between 0 and 1; got"
+                f" {self.probability!r}. Use Gaussian when nothing is shifted."
+            )
+
+    def _starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        total = weighted_spread(y, weights) ** 2
+        return {"noise_variance": (0.1 * total, 1e-8 * total, 1e1 * total)}

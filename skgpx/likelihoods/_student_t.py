@@ -1,0 +1,173 @@
+"""Heavy-tailed noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicHermiteSpline
+from scipy.special import gammaln, stdtr
+
+from skgpx._numerics import pointwise
+from skgpx._numerics.mixture import LatentMixture, atoms
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._scales import weighted_spread
+
+Array = NDArray[np.float64]
+
+
+class StudentT(Likelihood):
+    """Student-t observation noise: regression that a few outliers cannot bend.
+
+    ``y = f + scale * t`` with t from Student's law with ``df`` degrees of freedom.
+
+    Parameters
+    ----------
+    df : float, default=4.0
+        Degrees of freedom. The variance of y is infinite when ``df <= 2``.
+    scale : float, default=None
+        Scale of the noise in units of y (not its standard deviation); None
+        estimates it.
+
+    Notes
+    -----
+    `curvature` is the Fisher information ``(df + 1) / ((df + 3) scale^2)``, since the
+    second derivative is negative in the tails. For ``df <= 1`` no mean exists and
+    `mean` is the location f.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import StudentT
+    >>> likelihood = StudentT(df=4.0, scale=0.5)
+    >>> likelihood.gradient([1.0, 100.0], 0.0).round(3)
+    array([-2.5 , -0.05])
+    """
+
+    location_scale = True
+    kernel_code = pointwise.STUDENT_T
+    scale_names: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def __init__(self, df: float = 4.0, scale: float | None = None) -> None:
+        self.df = df
+        self.scale = scale
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(df + 1) / 2 log(1 + z^2 / df) + const`` with ``z = (y - f) / scale``."""
+        df, scale = float(self.df), self._scale("scale")
+        z = np.subtract(y, f) / scale
+        constant = gammaln(0.5 * df) - gammaln(0.5 * (df + 1.0))
+        constant += 0.5 * np.log(df * np.pi) + np.log(scale)
+        return np.asarray(0.5 * (df + 1.0) * np.log1p(z**2 / df) + constant)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-(df + 1) r / (df scale^2 + r^2)`` with ``r = y - f``."""
+        df, scale = float(self.df), self._scale("scale")
+        residual = np.subtract(y, f)
+        return np.asarray(-(df + 1.0) * residual / (df * scale**2 + residual**2))
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Fisher information ``(df + 1) / ((df + 3) scale^2)``."""
+        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        fisher = (self.df + 1.0) / ((self.df + 3.0) * self._scale("scale") ** 2)
+        return np.full(shape, fisher)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """Return the latent value itself."""
+        return np.asarray(f, dtype=np.float64)
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``scale^2 df / (df - 2)``, infinite for ``df <= 2``."""
+        return np.full(np.shape(f), self._noise_variance())
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Student's distribution function at ``(y - f) / scale``."""
+        return np.asarray(stdtr(self.df, np.subtract(y, f) / self._scale("scale")))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw ``f + scale * t``."""
+        noise = rng.standard_t(self.df, size=np.shape(f))
+        return np.add(f, self._scale("scale") * noise)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Return the observation itself."""
+        return np.array(y, dtype=np.float64)
+
+    def scaled(self, factor: float) -> Self:
+        """Copy with the scale times ``factor``."""
+        return self._rescaled(scale=factor)
+
+    def kernel_parameters(self) -> Array:
+        """``[df, scale]``."""
+        return np.array([self.df, self._scale("scale")])
+
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """Mean of the latent mixture."""
+        return mixture.moments()[0][:, 0]
+
+    def predictive_variance(self, mixture: LatentMixture) -> Array:
+        """Variance of the latent mixture plus that of the noise."""
+        return mixture.moments()[1][:, 0] + self._noise_variance()
+
+    def _noise_variance(self) -> float:
+        if self.df <= 2.0:
+            return float("inf")
+        return self._scale("scale") ** 2 * self.df / (self.df - 2.0)
+
+    def _centre_and_spread(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        # The scale, which is finite for every df, instead of the standard deviation.
+        mean, variance = mixture.moments()
+        return mean[:, 0], np.sqrt(variance[:, 0] + self._scale("scale") ** 2)
+
+    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
+        values, weights = atoms(mixture)
+        scale, law = self._scale("scale"), tabulated_cdf(float(self.df))
+        return lambda y: law((y[:, np.newaxis] - values[:, 0]) / scale) @ weights
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not (np.isfinite(self.df) and self.df > 0.0):
+            raise ValueError(f"StudentT expects a positive df; got {self.df!r}.")
+
+    def _starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        # The interquartile range does not see outliers; 1.349 makes it a normal std.
+        order = np.argsort(y)
+        level = np.cumsum(weights[order])
+        quartiles = np.searchsorted(level, np.array([0.25, 0.75]) * level[-1])
+        low, high = y[order][np.minimum(quartiles, y.size - 1)]
+        spread = float(high - low) / 1.349
+        if not spread > 1e-12 * np.max(np.abs(y)):
+            spread = weighted_spread(y, weights)
+        return {"scale": (np.sqrt(0.1) * spread, 1e-5 * spread, 5.0 * spread)}
+
+
+@lru_cache(maxsize=8)
+def tabulated_cdf(df: float) -> Callable[[Array], Array]:
+    """Student's distribution function from a table, many times faster than exact.
+
+    In ``u = arcsinh(|z| / sqrt(df))`` the tail is nearly ``exp(-df u)``. Cubic Hermite
+    interpolation on 8193 nodes, down to a tail of about 1e-18: absolute error below
+    1e-11, and below 1e-13 for df > 1.
+    """
+    nodes = np.linspace(0.0, min(42.0 / df + 1.0, 700.0), 8193)
+    z = -np.sqrt(df) * np.sinh(nodes)
+    tail = stdtr(df, z)
+    # d tail / d u = -density(z) sqrt(df) cosh(u); the density at 0, then its decay
+    log_peak = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(np.pi)
+    log_cosh = nodes + np.log1p(np.exp(-2.0 * nodes)) - np.log(2.0)
+    slope = -np.exp(log_peak - df * log_cosh)
+    cubic, square, linear, constant = CubicHermiteSpline(nodes, tail, slope).c
+    last, per_unit = nodes[-1], 1.0 / nodes[1]
+
+    def cdf(z: Array) -> Array:
+        u = np.minimum(np.arcsinh(np.abs(z) / np.sqrt(df)), last)
+        k = np.minimum((u * per_unit).astype(np.intp), constant.size - 1)
+        x = u - nodes[k]
+        left = constant[k] + x * (linear[k] + x * (square[k] + x * cubic[k]))
+        return np.where(z > 0.0, 1.0 - left, left)
+
+    return cdf
