@@ -1,0 +1,117 @@
+"""Exact draws of a process with any kernel, which remember their values."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.linalg import cholesky, solve_lower
+
+Array = NDArray[np.float64]
+# White noise added to remembered values, relative to the prior variance.
+_NUGGET = 1e-10
+
+
+class PriorMemory:
+    """Exact draws of a Gaussian process that remember where they were evaluated.
+
+    A new point is drawn from the law given all values handed out so far, so that
+    every answer agrees with every earlier one. A nugget of 1e-10 of the prior
+    variance keeps near-duplicates harmless. The values depend on the order of the
+    questions; a pickled copy continues with the same random numbers.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel.
+    n_features, n_outputs, n_draws : int
+        Columns of X, independent outputs and independent draws.
+    rng : numpy.random.Generator
+        Source of the draws; kept, and advanced by every new point.
+
+    Notes
+    -----
+    O(N^3 + N^2 c s) time in total and O(N^2 + N c s) memory for N distinct points.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        n_features: int,
+        n_outputs: int,
+        n_draws: int,
+        rng: np.random.Generator,
+    ):
+        self.kernel = kernel
+        self.points = np.empty((0, n_features))
+        self.root = np.empty((0, 0))
+        self.noise = np.empty((0, n_outputs * n_draws))
+        self.known = np.empty((0, n_outputs, n_draws))
+        self.position: dict[bytes, int] = {}
+        self._rng = rng
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {k: v for k, v in self.__dict__.items() if k != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def values(self, X: Array) -> Array:
+        """Values at the rows of X, shape (n, c, s)."""
+        X = X + 0.0  # -0.0 and 0.0 are the same place
+        keys = [row.tobytes() for row in X]
+        with self._lock:
+            first = {key: i for i, key in enumerate(keys) if key not in self.position}
+            if first:
+                self._extend(X[list(first.values())], list(first))
+            return self.known[[self.position[key] for key in keys]]
+
+    def _extend(self, new: Array, keys: list[bytes]) -> None:
+        """Draw the values at new distinct points and remember them."""
+        n_old, n_new = self.points.shape[0], new.shape[0]
+        K = self.kernel(new)
+        K[np.diag_indices(n_new)] *= 1.0 + _NUGGET
+        # [L 0; Bᵀ C] is the root of the joint covariance
+        B = solve_lower(self.root, self.kernel(self.points, new)) if n_old else None
+        corner = cholesky(K if B is None else K - B.T @ B).L
+        root = np.zeros((n_old + n_new, n_old + n_new))
+        root[:n_old, :n_old] = self.root
+        root[n_old:, n_old:] = corner
+        if B is not None:
+            root[n_old:, :n_old] = B.T
+        shape = (n_new, self.noise.shape[1])
+        self.noise = np.concatenate((self.noise, self._rng.standard_normal(shape)))
+        values = root[n_old:] @ self.noise
+        self.known = np.concatenate(
+            (self.known, values.reshape(n_new, *self.known.shape[1:]))
+        )
+        self.root, self.points = root, np.concatenate((self.points, new))
+        self.position.update({key: n_old + i for i, key in enumerate(keys)})
+
+
+@dataclass(frozen=True)
+class RememberedTerm:
+    """Selected and scaled draws of a shared :class:`PriorMemory`."""
+
+    memory: PriorMemory
+    draws: NDArray[np.intp]
+    factor: float = 1.0
+
+    def values(self, X: Array) -> Array:
+        """Values at the rows of X, shape (n, c, s)."""
+        return self.factor * self.memory.values(X)[:, :, self.draws]
+
+    def scaled(self, factor: float) -> RememberedTerm:
+        """Multiply the functions by a factor."""
+        return replace(self, factor=factor * self.factor)
+
+    def select(self, draws: Any) -> RememberedTerm:
+        """Keep the draws at these positions."""
+        return replace(self, draws=self.draws[draws])

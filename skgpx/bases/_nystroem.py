@@ -1,0 +1,136 @@
+"""The basis spanned by kernel sections at inducing points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._draws import FunctionDraws, condition
+from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx.bases._priors import draw_prior
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Nystroem:
+    """Whitened Nyström basis: what the values at inducing points tell about f.
+
+    With ``f ~ GP(0, k)`` and ``f(Z) = L w``, ``w ~ N(0, I)``, the process splits
+    into two independent parts::
+
+        f(x) = φ(x)ᵀ w + g(x),    φ(x) = L⁻¹ k(Z, x)
+               -------   ----
+               basis     residual, cov(g) = k(x, x') - φ(x)ᵀ φ(x'), zero at Z
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance ``k``, without observation noise.
+    inducing_points : ndarray of shape (m, d)
+        Points ``Z``, best without near-duplicates.
+    root : ndarray of shape (m, m)
+        Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import Nystroem
+    >>> Z = np.linspace(0.0, 1.0, 4)[:, None]
+    >>> basis = Nystroem.from_kernel(RBF(0.5), Z)
+    >>> features = basis(np.array([[0.1], [9.0]]))
+    >>> basis.residual_variance(np.array([[0.1], [9.0]]), features).round(3)
+    array([0.001, 1.   ])
+    """
+
+    kernel: Any
+    inducing_points: Array
+    root: Array
+
+    @classmethod
+    def from_kernel(cls, kernel: Any, inducing_points: Array) -> Nystroem:
+        """Build the basis; O(m^3).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the kernel matrix is not positive definite after adding jitter; the
+            message names the kernel.
+        """
+        try:
+            root = cholesky(kernel(inducing_points)).L
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"The kernel matrix of {kernel!r} at {len(inducing_points)} inducing "
+                f"points is not positive definite ({error}): use fewer inducing "
+                "points, or a kernel with finite positive parameters."
+            ) from error
+        return cls(kernel, inducing_points, root)
+
+    @property
+    def n_functions(self) -> int:
+        """Number of basis functions ``m``."""
+        return self.root.shape[0]
+
+    def __call__(self, X: Array) -> Array:
+        """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
+        # φ(X)ᵀ = L⁻¹ k(Z, X)
+        return solve_lower(self.root, self.kernel(X, self.inducing_points).T).T
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+        features : ndarray of shape (n, m)
+            ``self(X)``.
+        """
+        # k(x, x) - |φ(x)|², not negative
+        explained = np.einsum("ij,ij->i", features, features)
+        return np.maximum(self.kernel.diag(X) - explained, 0.0)
+
+    def residual_covariance(self, X: Array, features: Array) -> Array:
+        """Joint prior covariance of the residual at the rows of X, shape (n, n).
+
+        The jitter in ``root`` only ever adds to it, so it is positive semi-definite
+        up to rounding. Parameters as in :meth:`residual_variance`; O(n^2 m).
+        """
+        # k(X, X) - Φ Φᵀ
+        covariance = self.kernel(X) - features @ features.T
+        covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
+        return covariance
+
+    def draw_residual(
+        self, n_outputs: int, size: int, rng: np.random.Generator
+    ) -> FunctionDraws:
+        """Draws of the residual: prior draws, conditioned to vanish at Z.
+
+        Parameters
+        ----------
+        n_outputs, size : int
+            Number of independent outputs and of independent draws.
+        rng : numpy.random.Generator
+            Source of the draws.
+
+        Returns
+        -------
+        draws : FunctionDraws
+            Callable functions ``h - φᵀ L⁻¹ h(Z)`` with ``h`` from the prior, see
+            :func:`skgpx.bases.draw_prior`.
+        """
+        d = self.inducing_points.shape[1]
+        prior = draw_prior(self.kernel, d, n_outputs, size, rng)
+        return condition(prior, self.inducing_points, 0.0, self, self.whiten)
+
+    def whiten(self, values: Array) -> Array:
+        """Weights ``w = L⁻¹ values`` of the function with these values at Z.
+
+        ``values`` and the result have shape (m, k).
+        """
+        return solve_lower(self.root, values)

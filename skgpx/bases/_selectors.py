@@ -1,0 +1,175 @@
+"""Choice of inducing points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import kmeans_plusplus
+
+from skgpx._numerics.pivoted_cholesky import pivoted_cholesky
+from skgpx.kernels import GREKernel, length_scales
+
+Array = NDArray[np.float64]
+Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
+# More distinct rows than this are thinned before a greedy selection.
+_MAX_CANDIDATES = 20_000
+# Rows of features computed at a time.
+_ROWS = 2048
+_MAX_SEED = 2**31 - 1
+
+
+def select_inducing(
+    inducing: str | ArrayLike | Selector,
+    X: Array,
+    kernel: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+) -> Array:
+    """Inducing points from the rows of X.
+
+    The named strategies see the distinct rows of positive weight in lexicographic
+    order, so for a given state of ``rng`` the result does not depend on the order of
+    the rows, and a row repeated twice counts as one of weight two.
+
+    Parameters
+    ----------
+    inducing : {"greedy", "k-means++", "random"}, array-like or callable
+        ``"greedy"`` takes the row with the largest prior variance given the values
+        at the rows taken before (the pivots of a Cholesky factorisation), and stops
+        early when no more than 1e-10 of the prior variance is left anywhere.
+        ``"k-means++"`` seeds spread over the inputs in units of the kernel's
+        lengthscales. ``"random"`` rows have probabilities proportional to their
+        weights, without repetition. An array of shape (m, d) is taken as it is. A
+        callable gets ``(X, kernel, n_inducing, rng)`` and returns such an array.
+    X : ndarray of shape (n, d)
+        Candidate rows.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance, with its lengthscales fitted.
+    n_inducing : int
+        Largest number of inducing points, positive; ignored for an array.
+    rng : numpy.random.Generator
+        Source of randomness.
+    weights : ndarray of shape (n,), optional
+        Row weights; rows of weight zero are never chosen.
+
+    Returns
+    -------
+    inducing_points : ndarray of shape (m, d)
+        With ``m <= n_inducing`` for the named strategies.
+
+    Raises
+    ------
+    ValueError
+        If the strategy is unknown, or an array or the result of a callable is not a
+        finite array of shape (m, d).
+
+    Notes
+    -----
+    Greedy: O(n m^2) time and O(n m) memory for ``m`` points, one kernel column at a
+    time (a GREKernel also keeps its n x n_support features). From more than 20 000
+    distinct rows a uniform sample of 20 000, drawn with ``rng``, competes.
+    """
+    if isinstance(inducing, str):
+        if inducing not in _STRATEGIES:
+            raise ValueError(
+                f"inducing must be one of {sorted(_STRATEGIES)}, an array of shape "
+                f"(m, {X.shape[1]}) or a callable; got {inducing!r}."
+            )
+        rows, mass = _distinct_rows(X, weights)
+        chosen = _STRATEGIES[inducing](rows, mass, kernel, n_inducing, rng)
+        return rows[chosen]
+    if callable(inducing):
+        inducing = inducing(X, kernel, n_inducing, rng)
+    return _checked(inducing, X.shape[1])
+
+
+def _checked(points: ArrayLike, d: int) -> Array:
+    """Inducing points given by the user, as a float64 array of their own."""
+    points = np.array(points, dtype=np.float64, order="C")
+    if points.ndim != 2 or points.shape[1] != d or points.shape[0] == 0:
+        raise ValueError(
+            f"Inducing points must have shape (m, {d}) with m > 0; got an array of "
+            f"shape {points.shape}."
+        )
+    if not np.all(np.isfinite(points)):
+        raise ValueError("Inducing points must be finite; got NaN or infinity.")
+    return points
+
+
+def _distinct_rows(X: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Distinct rows of positive weight in lexicographic order, and their weights."""
+    mass = np.ones(X.shape[0]) if weights is None else weights
+    kept = mass > 0.0
+    X, mass = X[kept] + 0.0, mass[kept]  # + 0.0: no negative zeros
+    order = np.lexsort(X.T[::-1])
+    X, mass = X[order], mass[order]
+    first = np.ones(X.shape[0], dtype=bool)
+    first[1:] = np.any(X[1:] != X[:-1], axis=1)
+    totals = np.bincount(np.cumsum(first) - 1, weights=mass)
+    return X[first], totals.astype(np.float64, copy=False)
+
+
+def _greedy(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Pivots of the kernel matrix; ties go to the first row."""
+    del mass
+    candidates = np.arange(rows.shape[0])
+    if candidates.shape[0] > _MAX_CANDIDATES:
+        candidates = np.sort(rng.choice(candidates, _MAX_CANDIDATES, replace=False))
+        rows = rows[candidates]
+    column, diagonal = _columns(kernel, rows)
+    return candidates[pivoted_cholesky(column, diagonal, n_inducing).pivots]
+
+
+def _columns(kernel: Any, X: Array) -> tuple[Callable[[int], Array], Array]:
+    """Prepare the evaluation of single columns of ``k(X, X)``, and its diagonal."""
+    if type(kernel) is not GREKernel:
+        return lambda i: kernel(X, X[i : i + 1])[:, 0], kernel.diag(X)
+    # the features once, instead of once per column
+    features = np.empty((X.shape[0], len(kernel.support)))
+    for start in range(0, X.shape[0], _ROWS):
+        rows = slice(start, start + _ROWS)
+        features[rows] = kernel.features(X[rows])
+    background = kernel.background_kernel()
+
+    def column(i: int) -> Array:
+        far = background(X, X[i : i + 1])[:, 0]
+        return features @ features[i] + kernel.background * far
+
+    near = np.einsum("ij,ij->i", features, features)
+    return column, near + kernel.background * background.diag(X)
+
+
+def _k_means_plus_plus(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Seeds of k-means in the metric of the kernel."""
+    if n_inducing >= rows.shape[0]:
+        return np.arange(rows.shape[0])
+    scaled = (rows - rows.mean(axis=0)) / length_scales(kernel, rows.shape[1])
+    seed = int(rng.integers(_MAX_SEED))
+    _, chosen = kmeans_plusplus(
+        scaled, n_inducing, sample_weight=mass, random_state=seed
+    )
+    return np.unique(chosen)
+
+
+def _random(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Distinct rows with probabilities proportional to their weights."""
+    del kernel
+    size = min(n_inducing, rows.shape[0])
+    return rng.choice(rows.shape[0], size, replace=False, p=mass / mass.sum())
+
+
+_STRATEGIES = {
+    "greedy": _greedy,
+    "k-means++": _k_means_plus_plus,
+    "random": _random,
+}

@@ -1,0 +1,31 @@
+"""Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack."""
+
+from skgpx.kernels import _gre_rules as _gre_rules
+from skgpx.kernels import _rules as _rules
+from skgpx.kernels._defaults import default_kernel, length_scales, split_noise
+from skgpx.kernels._gradients import (
+    InducingKernels,
+    diag_with_pullback,
+    inducing_with_pullback,
+    kernel_with_pullback,
+    register_diagonal_pullback,
+    register_pullback,
+    vjp,
+    vjp_diag,
+)
+from skgpx.kernels._gre import GREKernel
+
+__all__ = [
+    "GREKernel",
+    "InducingKernels",
+    "default_kernel",
+    "diag_with_pullback",
+    "inducing_with_pullback",
+    "kernel_with_pullback",
+    "length_scales",
+    "register_diagonal_pullback",
+    "register_pullback",
+    "split_noise",
+    "vjp",
+    "vjp_diag",
+]

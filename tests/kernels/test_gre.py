@@ -1,0 +1,245 @@
+"""The GRE kernel as a scikit-learn kernel, default kernels and the noise split."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    WhiteKernel,
+)
+
+from skgpx.kernels import GREKernel, default_kernel, length_scales, split_noise
+
+ARD = [0.6, 1.3, 2.0]
+
+
+@pytest.fixture
+def points():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(11, 3)), rng.normal(size=(6, 3)), rng.normal(size=(8, 3))
+
+
+def test_matches_its_definition(points):
+    X, Y, S = points
+    masses = np.arange(8.0)
+    base = ConstantKernel(2.0) * RBF(ARD)
+    kernel = GREKernel(base, S, masses, background=0.3)
+    wide = ConstantKernel(2.0) * RBF(np.sqrt(2) * np.array(ARD))
+    expected = base(X, S) @ np.diag(masses / masses.sum()) @ base(S, Y)
+    expected += 0.3 * wide(X, Y)
+    np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-13)
+    np.testing.assert_allclose(kernel.diag(X), np.diag(kernel(X)), rtol=1e-13)
+
+
+def test_background_is_the_lebesgue_integral_of_an_rbf():
+    s = np.linspace(-30.0, 30.0, 6001)[:, None]
+    x = np.linspace(-1.0, 1.0, 7)[:, None]
+    k = RBF(0.7)
+    integral = k(x, s) @ k(s, x) * (s[1] - s[0])
+    kbar = GREKernel(k, s).background_kernel()(x)
+    np.testing.assert_allclose(integral / integral[0, 0], kbar, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("base", "wide"),
+    [
+        (RBF(0.5) + Matern(0.4), RBF(0.5 * np.sqrt(2)) + Matern(0.4)),
+        (RBF(0.5) ** 2 * DotProduct(), RBF(0.5 * np.sqrt(2)) ** 2 * DotProduct()),
+    ],
+)
+def test_only_rbf_leaves_are_widened(base, wide, points):
+    X, Y, S = points
+    kbar = GREKernel(base, S).background_kernel()
+    np.testing.assert_allclose(kbar(X, Y), wide(X, Y), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "kernel_of",
+    [
+        lambda S: GREKernel(ConstantKernel(1.4) * RBF(ARD), S, background=0.6),
+        lambda S: GREKernel(RBF(0.7) + Matern(0.4), S, np.arange(1.0, 9.0)),
+        lambda S: GREKernel(
+            ConstantKernel(1.4, "fixed") * RBF(ARD), S, background_bounds="fixed"
+        ),
+        lambda S: GREKernel(RBF(0.7, "fixed"), S, background=2.0),
+        lambda S: 0.5 * GREKernel(RBF(ARD), S) + WhiteKernel(0.1),
+        lambda S: GREKernel(RBF(ARD), S) * RBF(3.0),
+    ],
+)
+def test_gradient_against_differences(kernel_of, points):
+    X, _, S = points
+    kernel = kernel_of(S)
+    K, gradient = kernel(X, eval_gradient=True)
+    np.testing.assert_allclose(K, kernel(X), rtol=1e-13)
+    assert gradient.shape == (11, 11, kernel.n_dims)
+    for p, direction in enumerate(np.eye(kernel.n_dims)):
+        up = kernel.clone_with_theta(kernel.theta + 1e-5 * direction)(X)
+        down = kernel.clone_with_theta(kernel.theta - 1e-5 * direction)(X)
+        np.testing.assert_allclose(
+            gradient[:, :, p], (up - down) / 2e-5, rtol=1e-6, atol=1e-9
+        )
+
+
+def test_gradient_between_two_sets_is_refused(points):
+    X, Y, S = points
+    with pytest.raises(ValueError, match="Y is None"):
+        GREKernel(RBF(), S)(X, Y, eval_gradient=True)
+
+
+def test_scikit_learn_protocol(points):
+    X, _, S = points
+    kernel = GREKernel(ConstantKernel(1.4) * RBF(ARD), S, background=0.6)
+    names = [h.name for h in kernel.hyperparameters]
+    assert names == [
+        "kernel__k1__constant_value",
+        "kernel__k2__length_scale",
+        "background",
+    ]
+    np.testing.assert_allclose(kernel.theta, np.log([1.4, *ARD, 0.6]))
+    assert kernel.bounds.shape == (5, 2)
+    assert kernel.get_params()["kernel__k2__length_scale"] == ARD
+    copy = clone(kernel)
+    assert copy == kernel
+    assert copy is not kernel
+    assert copy != GREKernel(kernel.kernel, S[:3], background=0.6)
+    assert copy != kernel.kernel
+    theta = kernel.theta + 0.1
+    moved = kernel.clone_with_theta(theta)
+    np.testing.assert_allclose(moved.theta, theta)
+    np.testing.assert_allclose(kernel.theta, theta - 0.1)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(moved))(X), moved(X))
+    kernel.set_params(kernel__k1__constant_value=3.0, background=0.2)
+    np.testing.assert_allclose(kernel.theta[[0, -1]], np.log([3.0, 0.2]))
+    assert repr(kernel) == (
+        "GREKernel(1.73**2 * RBF(length_scale=[0.6, 1.3, 2]), 8 support points, "
+        "background=0.2)"
+    )
+    assert not kernel.is_stationary()
+    with pytest.raises(ValueError, match="length 5; got 2"):
+        kernel.theta = np.zeros(2)
+
+
+def test_fixed_parameters_leave_theta(points):
+    S = points[2]
+    kernel = GREKernel(
+        ConstantKernel(1.4, "fixed") * RBF(0.5), S, background_bounds="fixed"
+    )
+    np.testing.assert_allclose(kernel.theta, [np.log(0.5)])
+    assert kernel.bounds.shape == (1, 2)
+    nothing = GREKernel(RBF(0.5, "fixed"), S, background_bounds="fixed")
+    assert nothing.theta.shape == (0,)
+    assert nothing.n_dims == 0
+    only = GREKernel(RBF(0.5, "fixed"), S)
+    assert only.bounds.shape == (1, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_inside_gaussian_process_regressor():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2.0, 2.0, size=(40, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.05 * rng.normal(size=40)
+    kernel = GREKernel(ConstantKernel(1.0) * RBF([1.0, 1.0]), X) + WhiteKernel(0.1)
+    start = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
+    model = GaussianProcessRegressor(kernel).fit(X, y)
+    gain = model.log_marginal_likelihood_value_ - start.log_marginal_likelihood_value_
+    assert gain > 1.0
+    assert model.score(X, y) > 0.95
+    assert np.array_equal(model.kernel_.k1.support, X)
+    assert np.array_equal(kernel.k1.kernel.k2.length_scale, [1.0, 1.0])  # untouched
+
+
+def test_variance_far_away_is_the_background(points):
+    S = points[2]
+    far = np.full((1, 3), 1e3)
+    kernel = GREKernel(ConstantKernel(2.0) * RBF(ARD), S, background=0.3)
+    assert kernel.diag(far)[0] == pytest.approx(0.6)
+    empty = GREKernel(RBF(ARD), S, background=0.0, background_bounds="fixed")
+    assert empty.diag(far)[0] == 0.0
+    np.testing.assert_array_equal(empty(far, far), [[0.0]])
+
+
+@pytest.mark.parametrize("background", [0.0, 1e-5, 1.0])
+def test_positive_semi_definite(background):
+    rng = np.random.default_rng(2)
+    X = np.vstack([rng.normal(size=(60, 2)), np.full((3, 2), 0.5)])
+    kernel = GREKernel(RBF(1.5), X, background=background, background_bounds="fixed")
+    values = np.linalg.eigvalsh(kernel(X))
+    assert values[0] >= -1e-10 * values[-1]
+
+
+class TestDefaultKernel:
+    def test_scales_follow_the_columns(self):
+        X = np.random.default_rng(0).normal(size=(500, 4)) * [1e-12, 1.0, 1e12, 0.0]
+        kernel = default_kernel(X + np.array([0.0, 5.0, 0.0, 3.0]))
+        expected = np.append(4.0 * X[:, :3].std(axis=0), 4.0)
+        np.testing.assert_allclose(kernel.k2.length_scale, expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            kernel.k2.length_scale_bounds[:, 1] / kernel.k2.length_scale_bounds[:, 0],
+            1e5,
+        )
+        assert np.all(np.isfinite(kernel.bounds))
+        inside = (kernel.bounds[:, 0] < kernel.theta) & (
+            kernel.theta < kernel.bounds[:, 1]
+        )
+        assert np.all(inside)
+
+    def test_weights_are_repetitions(self):
+        X = np.random.default_rng(0).normal(size=(20, 2))
+        counts = np.arange(20) % 3
+        repeated = default_kernel(np.repeat(X, counts, axis=0), None)
+        weighted = default_kernel(X, counts.astype(float))
+        np.testing.assert_allclose(weighted.theta, repeated.theta, rtol=1e-12)
+
+    def test_one_column_and_one_row(self):
+        kernel = default_kernel(np.array([[3.0]]), None)
+        assert kernel.k2.length_scale == 2.0
+        assert kernel.bounds.shape == (2, 2)
+
+    @pytest.mark.parametrize("size", [1e-300, 1e200])
+    def test_extreme_units(self, size):
+        X = size * np.random.default_rng(0).normal(size=(30, 2))
+        kernel = default_kernel(X, None)
+        np.testing.assert_allclose(
+            kernel.k2.length_scale / size, default_kernel(X / size).k2.length_scale
+        )
+
+
+class TestSplitNoise:
+    def test_top_level(self):
+        kernel = RBF(0.3) + WhiteKernel(0.2, (1e-3, 1.0)) + DotProduct()
+        rest, level, bounds = split_noise(kernel)
+        assert rest == RBF(0.3) + DotProduct()
+        assert (level, bounds) == (0.2, (1e-3, 1.0))
+        assert split_noise(WhiteKernel(0.2, "fixed") + RBF())[2] == "fixed"
+
+    def test_without_noise(self):
+        kernel = RBF(0.3) * 2.0
+        assert split_noise(kernel) == (kernel, None, None)
+
+    @pytest.mark.parametrize(
+        ("kernel", "message"),
+        [
+            (2.0 * (RBF() + WhiteKernel(0.5)), r"inside .*WhiteKernel\(noise_level"),
+            ((RBF() + WhiteKernel()) ** 2, "inside"),
+            (GREKernel(RBF() + WhiteKernel(), np.zeros((1, 1))), "inside"),
+            (RBF() + WhiteKernel() + WhiteKernel(), "at most one WhiteKernel; got 2"),
+            (WhiteKernel(), "only noise"),
+        ],
+    )
+    def test_elsewhere(self, kernel, message):
+        with pytest.raises(ValueError, match=message):
+            split_noise(kernel)
+
+
+def test_length_scales():
+    np.testing.assert_array_equal(length_scales(2.0 * RBF(ARD), 3), ARD)
+    np.testing.assert_array_equal(length_scales(Matern(0.3) + RBF(), 2), [0.3, 0.3])
+    np.testing.assert_array_equal(length_scales(DotProduct(), 2), [1.0, 1.0])
+    gre = GREKernel(RBF(ARD), np.zeros((2, 3)))
+    np.testing.assert_array_equal(length_scales(gre, 3), ARD)

@@ -1,0 +1,260 @@
+"""Function draws: consistent, addable, and distributed as their process."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+)
+
+from skgpx._draws import FunctionDraws, condition, linear_draws, ones
+from skgpx.bases import draw_prior, register_frequencies, sample_frequencies
+from skgpx.kernels import GREKernel
+
+SUPPORT = np.random.default_rng(7).normal(size=(10, 2))
+# no spectral density is registered for this type
+POWER = (RBF(0.9) + ConstantKernel(0.3)) ** 2
+FOURIER = {
+    "rbf": RBF([0.7, 1.6]),
+    "matern-.5": Matern(0.9, nu=0.5),
+    "matern-1.5": Matern([0.7, 1.6], nu=1.5),
+    "matern-inf": Matern(0.8, nu=np.inf),
+    "rational": RationalQuadratic(0.8, 1.3),
+    "product": RBF(1.1) * Matern(1.5, nu=2.5),
+}
+EXACT = {
+    "constant": ConstantKernel(2.0),
+    "dot": DotProduct(0.6),
+    "gre-finite": GREKernel(
+        2.0 * RBF(0.9), SUPPORT, background=0.0, background_bounds="fixed"
+    ),
+    "power": POWER,
+}
+MIXED = {
+    "sum": ConstantKernel(2.0) * RBF(0.8) + DotProduct(0.3),
+    "constant-right": RBF(0.8) * ConstantKernel(2.0),
+    "gre": GREKernel(2.0 * RBF(0.9), SUPPORT, np.arange(10.0), background=0.5),
+    "sum-exact": POWER + RBF(0.7),
+}
+KERNELS = FOURIER | EXACT | MIXED
+
+
+def each(kernels):
+    return pytest.mark.parametrize("kernel", kernels.values(), ids=kernels.keys())
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(1).normal(size=(20, 2))
+
+
+def draw(kernel, size=4, n_outputs=1, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return draw_prior(kernel, 2, n_outputs, size, rng, **options)
+
+
+@each(KERNELS)
+def test_a_draw_is_a_function(kernel, X):
+    draws = draw(kernel)
+    values = draws(X)
+    assert values.shape == (20, 4)
+    np.testing.assert_array_equal(draws(X), values)
+    np.testing.assert_allclose(draws(X[3:5]), values[3:5], rtol=1e-11, atol=1e-12)
+    order = np.random.default_rng(0).permutation(20)
+    np.testing.assert_allclose(draws(X[order]), values[order], rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(draw(kernel)(X), values)
+    assert not np.allclose(draw(kernel, seed=1)(X), values)
+
+
+@each(KERNELS)
+def test_pickles(kernel, X):
+    draws = draw(kernel, n_outputs=2)
+    before = draws(X)
+    again = pickle.loads(pickle.dumps(draws))
+    np.testing.assert_array_equal(again(X), before)
+    np.testing.assert_allclose(again(X + 0.1), draws(X + 0.1), rtol=1e-12)
+
+
+@each(KERNELS)
+def test_covariance_is_the_kernel(kernel, X):
+    X, rng, n_calls = X[:5], np.random.default_rng(2), 300
+    samples = [
+        draw_prior(kernel, 2, 1, 8, rng, n_frequencies=32)(X) for _ in range(n_calls)
+    ]
+    # draws of one call share their frequencies: the calls are the sample
+    calls = np.array([v @ v.T / 8 for v in samples])
+    error = calls.std(axis=0, ddof=1) / np.sqrt(n_calls)
+    assert np.all(np.abs(calls.mean(axis=0) - kernel(X)) < 4.5 * error)
+    means = np.array([v.mean(axis=1) for v in samples])
+    error = means.std(axis=0, ddof=1) / np.sqrt(n_calls)
+    assert np.all(np.abs(means.mean(axis=0)) < 4.5 * error)
+
+
+@each(EXACT)
+def test_exact_draws_pass_with_one_call(kernel, X):
+    X, size = X[:6], 4000
+    values = draw(kernel, size)(X)
+    K, error = kernel(X), values @ values.T / size
+    # var(f_i f_j) = K_ii K_jj + K_ij²
+    scale = np.sqrt((np.outer(np.diag(K), np.diag(K)) + K**2) / size)
+    assert np.all(np.abs(error - K) < 4.5 * scale)
+
+
+def test_finite_rank_part_is_exact(X):
+    kernel = EXACT["gre-finite"]
+    draws = draw(kernel)
+    weights = draws.terms[0].weights[:, 0]
+    np.testing.assert_allclose(draws(X), kernel.features(X) @ weights)
+    assert len(draws.terms) == 1
+
+
+@each(FOURIER)
+def test_frequencies_reproduce_the_kernel(kernel, X):
+    rng = np.random.default_rng(0)
+    runs = [sample_frequencies(kernel, 64, 2, rng) for _ in range(100)]
+    values = np.array([np.cos((X - X[0]) @ w.T).mean(axis=1) for w in runs])
+    error = values.std(axis=0, ddof=1) / 10.0
+    truth = kernel(X, X[:1])[:, 0] / kernel(X[:1])[0, 0]
+    assert np.all(np.abs(values.mean(axis=0) - truth) < 4.5 * error + 1e-12)
+
+
+def test_frequencies_are_more_even_than_independent_ones(X):
+    w = sample_frequencies(RBF(0.7), 1000, 2, np.random.default_rng(0))
+    assert w.shape == (1000, 2)
+    error = np.cos((X - X[0]) @ w.T).mean(axis=1) - RBF(0.7)(X, X[:1])[:, 0]
+    assert np.abs(error).max() < 0.01  # independent: about 0.03
+
+
+def test_unregistered_kernels_have_no_frequencies():
+    class Odd(RBF):
+        pass
+
+    rng = np.random.default_rng(0)
+    assert sample_frequencies(Odd(), 4, 2, rng) is None
+    assert sample_frequencies(RBF() * Odd(), 4, 2, rng) is None
+    register_frequencies(Odd)(lambda kernel, n, d, rng: np.ones((n, d)))
+    np.testing.assert_array_equal(sample_frequencies(Odd(), 4, 2, rng), np.ones((4, 2)))
+
+
+def test_tiny_degrees_of_freedom_stay_finite():
+    w = sample_frequencies(Matern(1.0, nu=0.01), 256, 2, np.random.default_rng(0))
+    assert np.all(np.isfinite(w))
+
+
+class TestRemembering:
+    kernel = POWER
+
+    def test_values_are_recalled_bit_by_bit(self, X):
+        draws = draw(self.kernel)
+        first = draws(X[:5])
+        everything = draws(X)
+        np.testing.assert_array_equal(everything[:5], first)
+        np.testing.assert_array_equal(draws(X[::-1])[::-1], everything)
+
+    def test_duplicates_and_near_duplicates_agree(self, X):
+        draws = draw(self.kernel)
+        twice = draws(np.vstack([X, X, X + 1e-13]))
+        np.testing.assert_array_equal(twice[:20], twice[20:40])
+        np.testing.assert_allclose(twice[40:], twice[:20], atol=1e-3)
+        zeros = draws(np.array([[0.0, 0.0], [-0.0, 0.0]]))
+        np.testing.assert_array_equal(zeros[0], zeros[1])
+
+    def test_joint_law_over_several_calls(self, X):
+        draws, size = draw(self.kernel, 4000), 4000
+        values = np.vstack([draws(X[:2]), draws(X[2:3]), draws(X[3:6])])
+        K, estimate = self.kernel(X[:6]), values @ values.T / size
+        scale = np.sqrt((np.outer(np.diag(K), np.diag(K)) + K**2) / size)
+        assert np.all(np.abs(estimate - K) < 4.5 * scale)
+
+    def test_selections_share_the_memory(self, X):
+        draws = draw(self.kernel, n_outputs=2)
+        part = draws[1:3].affine(1.0, 2.0)
+        values = part(X)
+        np.testing.assert_allclose(values, 1.0 + 2.0 * draws(X)[:, :, 1:3])
+
+
+class TestAlgebra:
+    def test_shapes(self, X):
+        draws = draw(RBF(0.8), size=3, n_outputs=2)
+        assert draws(X).shape == (20, 2, 3)
+        assert draws.values(X).shape == (20, 2, 3)
+        assert len(draws) == 3
+        assert repr(draws) == "FunctionDraws(n_draws=3, n_outputs=2)"
+        assert draw(RBF(0.8)).values(X).shape == (20, 1, 4)
+
+    @each({"fourier": RBF(0.8), "remembered": POWER})
+    def test_selection(self, kernel, X):
+        draws = draw(kernel)
+        values = draws(X)
+        np.testing.assert_allclose(draws[1](X), values[:, [1]])
+        np.testing.assert_allclose(draws[-1](X), values[:, [3]])
+        np.testing.assert_allclose(draws[::2](X), values[:, ::2])
+        np.testing.assert_allclose(draws[[3, 0]](X), values[:, [3, 0]])
+        np.testing.assert_allclose(draws[values[0] > 0](X), values[:, values[0] > 0])
+        assert len(list(draws)) == 4
+        with pytest.raises(IndexError):
+            draws[4]
+
+    @each({"fourier": RBF(0.8), "remembered": POWER})
+    def test_sums_and_affine_maps(self, kernel, X):
+        f, g = draw(kernel), draw(RBF(2.0), seed=1)
+        np.testing.assert_allclose((f + g)(X), f(X) + g(X), rtol=1e-12)
+        np.testing.assert_allclose(f.affine(-3.0, 0.5)(X), 0.5 * f(X) - 3.0, rtol=1e-12)
+
+    def test_sums_of_different_sizes_are_refused(self):
+        with pytest.raises(ValueError, match=r"\(1, 4\) and \(1, 3\)"):
+            draw(RBF()) + draw(RBF(), size=3)
+        with pytest.raises(TypeError):
+            draw(RBF()) + 1.0
+
+    def test_terms_with_the_same_features_merge(self, X):
+        a, b = np.full((1, 1, 2), 1.0), np.full((1, 1, 2), 2.0)
+        total = linear_draws(ones, a) + linear_draws(ones, b)
+        assert len(total.terms) == 1
+        np.testing.assert_array_equal(total(X), 3.0)
+
+    def test_long_inputs_are_streamed(self):
+        draws = draw(RBF(0.8), size=2)
+        X = np.random.default_rng(0).normal(size=(5000, 2))
+        np.testing.assert_allclose(draws(X)[4990:], draws(X[4990:]), rtol=1e-11)
+
+    @pytest.mark.parametrize("X", [[1.0, 2.0], 3.0, np.zeros((2, 2, 2))])
+    def test_wrong_dimension(self, X):
+        with pytest.raises(ValueError, match="shape"):
+            draw(RBF())(X)
+
+    def test_lists_and_integers_are_welcome(self):
+        assert draw(RBF())([[1, 2], [3, 4]]).shape == (2, 4)
+
+    def test_no_rows(self):
+        assert draw(RBF())(np.empty((0, 2))).shape == (0, 4)
+
+
+def test_condition_interpolates_and_keeps_the_posterior_law(X):
+    kernel, points, size = DotProduct(0.6) + ConstantKernel(0.5), X[:2], 4000
+    values = np.array([1.0, -2.0]).reshape(2, 1, 1)
+    K = kernel(points)
+    draws = condition(
+        draw(kernel, size),
+        points,
+        values,
+        lambda A: kernel(A, points),
+        lambda B: np.linalg.solve(K, B),
+    )
+    assert isinstance(draws, FunctionDraws)
+    np.testing.assert_allclose(draws(points), values[:, 0] + np.zeros((2, size)))
+    T = X[2:6]
+    gain = np.linalg.solve(K, kernel(points, T)).T
+    mean, covariance = gain @ values[:, 0, 0], kernel(T) - gain @ kernel(points, T)
+    sample = draws(T)
+    error = np.sqrt(np.diag(covariance) / size)
+    assert np.all(np.abs(sample.mean(axis=1) - mean) < 4.5 * error)
+    centred = sample - mean[:, None]
+    variances = np.diag(covariance)
+    scale = np.sqrt((np.outer(variances, variances) + covariance**2) / size)
+    assert np.all(np.abs(centred @ centred.T / size - covariance) < 4.5 * scale)
