@@ -1,0 +1,8 @@
+"""Bayesian function-space models for scikit-learn that scale."""
+
+from skgpx._draws import FunctionDraws
+from skgpx._pls import PLSClassifier, PLSRegressor
+
+__version__ = "0.1.0"
+
+__all__ = ["FunctionDraws", "PLSClassifier", "PLSRegressor"]

@@ -1,0 +1,268 @@
+"""Kernel, noise and likelihood scales from the data, by maximising an evidence."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from skgpx._numerics import langevin, laplace
+from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
+from skgpx._validation import Rows
+from skgpx.bases import select_inducing
+from skgpx.kernels import inducing_with_pullback
+from skgpx.likelihoods import Bernoulli, Gaussian, Likelihood
+
+Array = NDArray[np.float64]
+
+# Rows that compare the starts, rows that polish the best of them.
+_SCREENING_ROWS, _ROWS = 500, 2000
+_SCREENING_ITER, _MAX_ITER = 40, 100
+# What the search sees where a kernel matrix cannot be factorised.
+_HOPELESS = 1e12
+
+
+class Hyperparameters(NamedTuple):
+    """Result of a search.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior kernel κ with its hyperparameters set.
+    likelihood : Likelihood
+        With its free scales set.
+    log_evidence : float
+        Evidence at these values, in nats; NaN when nothing was free.
+    """
+
+    kernel: Any
+    likelihood: Likelihood
+    log_evidence: float
+
+
+class Search(NamedTuple):
+    """What stays the same during a search.
+
+    Attributes
+    ----------
+    rows : Rows
+        A subset, its weights scaled up to those of all rows.
+    inducing : str, array or callable
+    n_inducing : int
+    """
+
+    rows: Rows
+    inducing: Any
+    n_inducing: int
+
+
+def maximise_evidence(
+    rows: Rows,
+    starts: list[tuple[Any, Likelihood]],
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """Maximise the evidence of the sparse model over kernel and likelihood scales.
+
+    For a Gaussian likelihood the evidence is the collapsed bound of the prior that is
+    used; for others the sparse Laplace evidence; for classes the sum of those of one
+    class against the rest. Both are strongly multimodal: every start is tried on
+    500 rows, the best is polished on 2000, with the inducing inputs chosen anew under
+    the lengthscales found. Rows of a subset weigh as much as all rows do.
+
+    Parameters
+    ----------
+    rows : Rows
+    starts : list of (kernel, likelihood)
+        Prior kernels κ with the same free hyperparameters, and prepared likelihoods.
+    inducing, n_inducing
+        See :func:`skgpx.bases.select_inducing`.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    best : Hyperparameters
+    """
+    if len(starts[0][0].theta) + len(starts[0][1].theta) == 0:
+        return Hyperparameters(*starts[0], np.nan)
+    small = Search(_subset(rows, _SCREENING_ROWS, rng), inducing, n_inducing)
+    found = [_climb(small, *start, _SCREENING_ITER, rng) for start in starts]
+    best = max(found, key=lambda one: one.log_evidence)
+    large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
+    return _climb(large, best.kernel, best.likelihood, _MAX_ITER, rng)
+
+
+def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
+    """At most `size` rows, weighted as all of them."""
+    n = len(rows.y)
+    if n <= size:
+        return rows
+    chosen = np.sort(rng.choice(n, size, replace=False))
+    weights = rows.weights[chosen]
+    return Rows(
+        rows.X[chosen], rows.y[chosen], weights * rows.weights.sum() / weights.sum()
+    )
+
+
+def _climb(
+    search: Search,
+    kernel: Any,
+    likelihood: Likelihood,
+    max_iter: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """L-BFGS-B on the logarithms, inducing inputs selected under the first kernel."""
+    X = search.rows.X
+    # the inducing inputs of the search do not advance the caller's stream unevenly
+    Z = select_inducing(
+        search.inducing, X, kernel, search.n_inducing, rng, search.rows.weights
+    )
+    evidence = SparseEvidence(search.rows, Z, kernel, likelihood)
+    theta = np.concatenate((kernel.theta, likelihood.theta))
+    bounds = np.concatenate((kernel.bounds, likelihood.theta_bounds))
+    result = optimize.minimize(
+        evidence.negative,
+        np.clip(theta, *bounds.T),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-3},
+    )
+    return Hyperparameters(*evidence.at(result.x), -float(result.fun))
+
+
+class SparseEvidence:
+    """Evidence of an inducing-point model as a function of its log-parameters.
+
+    Parameters
+    ----------
+    rows : Rows
+    Z : ndarray of shape (m, d)
+        Inducing inputs.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    likelihood : Likelihood
+        Prepared.
+    """
+
+    def __init__(self, rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood):
+        self.rows, self.Z = rows, Z
+        self.kernel, self.likelihood = kernel, likelihood
+        self._modes: dict[int, Array] = {}
+
+    def at(self, theta: Array) -> tuple[Any, Likelihood]:
+        """Kernel and likelihood at log-parameters (kernel's first)."""
+        p = len(self.kernel.theta)
+        likelihood = self.likelihood.with_theta(theta[p:])
+        return self.kernel.clone_with_theta(theta[:p]), likelihood
+
+    def negative(self, theta: Array) -> tuple[float, Array]:
+        """Negative evidence and its gradient; a large number where it fails."""
+        try:
+            value, gradient = self.value_and_gradient(theta)
+        except np.linalg.LinAlgError:
+            return _HOPELESS, np.zeros_like(theta)
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            return _HOPELESS, np.zeros_like(theta)
+        return -value, -gradient
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Evidence in nats, and its gradient in the log-parameters.
+
+        O(n m^2 + m^3) with a few kernel matrices; no array of size n m p.
+        """
+        kernel, likelihood = self.at(theta)
+        kernels, pullback = inducing_with_pullback(kernel, self.rows.X, self.Z)
+        L = cholesky(kernels.inducing).L
+        features = np.ascontiguousarray(solve_lower(L, kernels.cross.T).T)
+        left_over = kernels.diagonal - np.einsum("ij,ij->i", features, features)
+        residual = np.maximum(left_over, 0.0)
+        evidence = self._evidence(features, residual, likelihood)
+        # var g = k(x, x) - |φ|² also moves with the features
+        slope_residual = np.where(left_over > 0.0, evidence.residual, 0.0)
+        slope = evidence.features - 2.0 * slope_residual[:, np.newaxis] * features
+        # Φ = K_xz L⁻ᵀ enters through ΦΦᵀ only: with G the derivative in Φ,
+        # K̄_xz = G L⁻¹ and K̄_zz = -½ L⁻ᵀ (ΦᵀG) L⁻¹
+        cross = solve_lower_transpose(L, slope.T).T
+        inner = solve_lower_transpose(L, solve_lower_transpose(L, features.T @ slope).T)
+        gradient = pullback(cross, -0.25 * (inner + inner.T), slope_residual)
+        return evidence.value, np.concatenate((gradient, evidence.parameters))
+
+    def _evidence(
+        self, features: Array, residual: Array, likelihood: Likelihood
+    ) -> EvidenceGradient:
+        _, y, weights = self.rows
+        if isinstance(likelihood, Gaussian):
+            evidence = log_evidence_gradient(
+                features, y, weights, residual, float(likelihood.noise_variance)
+            )
+            free = evidence.parameters[: len(likelihood.theta)]
+            return evidence._replace(parameters=free)
+        if likelihood.n_outputs_ == 1:
+            return self._laplace(features, residual, likelihood, y, 0)
+        parts = [
+            self._laplace(features, residual, _ONE_AGAINST_REST, 1.0 * (y == c), c)
+            for c in range(likelihood.n_outputs_)
+        ]
+        return EvidenceGradient(
+            sum(part.value for part in parts),
+            np.sum([part.features for part in parts], axis=0),
+            np.sum([part.residual for part in parts], axis=0),
+            np.zeros(0),
+        )
+
+    def _laplace(
+        self,
+        features: Array,
+        residual: Array,
+        likelihood: Likelihood,
+        y: Array,
+        output: int,
+    ) -> EvidenceGradient:
+        target = row_target(
+            features, Rows(self.rows.X, y, self.rows.weights), likelihood
+        )
+        start = self._modes.get(output)
+        if start is None:
+            rough = likelihood.initial_latent(y)[:, np.newaxis]
+            start = laplace.projection_start(features, rough, self.rows.weights)
+        evidence, mode = laplace.laplace_evidence_gradient(target, residual, start)
+        if np.all(np.isfinite(mode)):
+            self._modes[output] = mode
+        return evidence
+
+
+_ONE_AGAINST_REST = Bernoulli().prepare(np.array([0.0, 1.0]))
+
+
+def row_target(
+    features: Array,
+    rows: Rows,
+    likelihood: Likelihood,
+    std: Array | None = None,
+    nodes: tuple[Array, Array] | None = None,
+) -> langevin.Target:
+    """Target in the coordinates of the weights themselves (centre 0, root I).
+
+    `std` (n,) and `nodes` give the optimal potential; without them the projected one.
+    """
+    c, m = likelihood.n_outputs_, features.shape[1]
+    code = likelihood.kernel_code
+    if std is None or nodes is None:
+        std, nodes = np.zeros(len(rows.y)), (np.zeros((1, c)), np.ones(1))
+    return langevin.Target(
+        likelihood,
+        langevin.NUMPY if code is None else code,
+        np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
+        np.ascontiguousarray(features),
+        np.ascontiguousarray(rows.y),
+        np.ascontiguousarray(rows.weights),
+        std,
+        *nodes,
+        np.zeros((1, m * c)),
+        np.eye(m * c)[np.newaxis],
+        c,
+    )

@@ -1,0 +1,51 @@
+"""The latent function after fitting: what every prediction reads."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.weights import WeightLaw
+
+Array = NDArray[np.float64]
+
+
+class LatentModel(NamedTuple):
+    """Law of ``f(x) = Φ(x)ᵀw + g(x)``.
+
+    Attributes
+    ----------
+    basis : Nystroem
+        Φ and the residual g.
+    law : GaussianWeights or WeightParticles
+        Law of w.
+    """
+
+    basis: Any
+    law: WeightLaw
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Law of f at each row of X (n, d), O(n m (m + s)) time."""
+        features = self.basis(X)
+        mean, variance = self.law.latent(features)
+        residual = self.basis.residual_variance(X, features)
+        variance = variance + residual[:, np.newaxis, np.newaxis]
+        s = mean.shape[2]
+        return LatentMixture(mean, variance, np.full(s, 1.0 / s))
+
+    def covariance(self, X: Array) -> Array:
+        """Covariance of the first output of f between the rows of X, (n, n)."""
+        features = self.basis(X)
+        residual = self.basis.residual_covariance(X, features)
+        covariance: Array = self.law.covariance(features) + residual
+        return covariance
+
+    def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+        """Independent draws of f, as functions."""
+        weights = self.law.draw(size, rng)
+        residual = self.basis.draw_residual(weights.shape[1], size, rng)
+        return linear_draws(self.basis, weights) + residual

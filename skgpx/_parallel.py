@@ -1,0 +1,34 @@
+"""The only joblib of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+
+def parallel_map(
+    function: Callable[..., Any], items: Iterable[tuple[Any, ...]], n_jobs: int | None
+) -> list[Any]:
+    """``[function(*item) for item in items]``, possibly in parallel.
+
+    Parameters
+    ----------
+    function : callable
+        Top-level and pure, so that any joblib backend can run it.
+    items : iterable of tuples
+        Arguments of each call. Their number and content do not depend on `n_jobs`,
+        so neither do the results.
+    n_jobs : int or None
+        As in joblib; threads unless ``joblib.parallel_config`` says otherwise.
+
+    Notes
+    -----
+    BLAS is held to one thread: the parallelism is over the items, and a fixed number
+    of threads keeps every sum in the same order.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+        return list(parallel(delayed(function)(*item) for item in items))

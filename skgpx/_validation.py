@@ -1,0 +1,134 @@
+"""The door: user's input in, clean arrays out. The only private scikit-learn imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+__all__ = [
+    "Hidden",
+    "Interval",
+    "Rows",
+    "StrOptions",
+    "canonical_rows",
+    "check_X",
+    "check_is_fitted",
+    "check_rows",
+    "fit_context",
+    "generator",
+    "row_blocks",
+    "standardisation",
+]
+
+Array = NDArray[np.float64]
+
+fit_context = _fit_context
+
+
+class Rows(NamedTuple):
+    """Training data.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,)
+        Frequency weights, positive.
+    """
+
+    X: Array
+    y: Array
+    weights: Array
+
+
+def check_rows(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, numeric: bool
+) -> tuple[Array, NDArray[Any], Array]:
+    """Check the arguments of `fit`: float64 X (n, d), y (n,), weights (n,).
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, wrong shapes or sparse data; negative weights, or none
+        that is positive.
+    """
+    X, y = validate_data(
+        estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric
+    )
+    if numeric:
+        y = np.asarray(y, dtype=np.float64)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if np.any(weights < 0.0) or not np.any(weights > 0.0):
+        raise ValueError(
+            "sample_weight must be non-negative with at least one positive weight; "
+            f"got weights between {weights.min():g} and {weights.max():g}."
+        )
+    return X, y, weights
+
+
+def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
+    """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
+
+    Every sum that follows then sees the same numbers in the same order, whatever the
+    order of the rows and whether a repetition was written out or as a weight.
+    O(n d log n).
+    """
+    kept = weights > 0.0
+    X, y, weights = X[kept], y[kept], weights[kept]
+    order = np.lexsort(np.column_stack((y, X[:, ::-1])).T)
+    X, y, weights = X[order], y[order], weights[order]
+    first = np.ones(len(y), dtype=bool)
+    first[1:] = (y[1:] != y[:-1]) | np.any(X[1:] != X[:-1], axis=1)
+    totals = np.bincount(np.cumsum(first) - 1, weights=weights)
+    return Rows(np.ascontiguousarray(X[first]), y[first], totals)
+
+
+def standardisation(y: Array, weights: Array) -> tuple[float, float]:
+    """Weighted mean and standard deviation of y; 1 for a constant y."""
+    largest = float(np.max(np.abs(y)))
+    if largest == 0.0:
+        return 0.0, 1.0
+    # in units of the largest value, so that squares neither over- nor underflow
+    scaled = y / largest
+    mean = float(np.average(scaled, weights=weights))
+    std = float(np.sqrt(np.average((scaled - mean) ** 2, weights=weights)))
+    return mean * largest, std * largest if std > 1e-14 else 1.0
+
+
+def check_X(estimator: BaseEstimator, X: Any) -> Array:
+    """Check the rows to predict: float64 (n, d), the columns of `fit`."""
+    check_is_fitted(estimator)
+    checked: Array = validate_data(
+        estimator, X, dtype=np.float64, order="C", reset=False
+    )
+    return checked
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Generator seeded from scikit-learn's kind of random_state."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, int | np.integer):
+        return np.random.default_rng(int(random_state))
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=4)
+    return np.random.default_rng(seeds)
+
+
+def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
+    """Blocks of rows within scikit-learn's ``working_memory``; at least 16 rows."""
+    budget = get_config()["working_memory"] * 2**20
+    size = int(max(16, min(budget // (8 * floats_per_row), 16384)))
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
