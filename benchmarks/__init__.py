@@ -1,0 +1,1 @@
+"""Measurements against peers; run from the repository root with ``python -m``."""

@@ -1,0 +1,91 @@
+"""The peers compute what they claim to: `pytest benchmarks` (needs the bench extra)."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from benchmarks.problems import (
+    LIKELIHOODS,
+    NOISE_VARIANCE,
+    SHIFT,
+    STUDENT_T,
+    make_problem,
+)
+
+langevin = pytest.importorskip("benchmarks.peers.langevin")
+svgp = pytest.importorskip("benchmarks.peers.svgp")
+# The peers' own deprecation warnings are not ours to mend.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def log_density(likelihood, y, f):
+    """Log p(y | f) up to constants in f, written independently of the peers."""
+    match likelihood:
+        case "gaussian":
+            return -((y - f) ** 2) / (2 * NOISE_VARIANCE)
+        case "bernoulli":
+            return y * f - np.logaddexp(0, f)
+        case "student_t":
+            df, scale = STUDENT_T["df"], STUDENT_T["scale"]
+            return -(df + 1) / 2 * np.log1p(((y - f) / scale) ** 2 / df)
+        case "poisson":
+            return y * np.log(f**2) - f**2
+    p, shift = SHIFT["probability"], SHIFT["shift"]
+    terms = [np.log(p) - (y - f - shift) ** 2 / (2 * NOISE_VARIANCE)]
+    terms += [np.log(1 - p) - (y - f) ** 2 / (2 * NOISE_VARIANCE)]
+    return logsumexp(terms, axis=0)
+
+
+def derivative(function, f, width=1e-6):
+    """Fourth-order central difference, elementwise."""
+    near = function(f + width) - function(f - width)
+    far = function(f + 2 * width) - function(f - 2 * width)
+    return (8 * near - far) / (12 * width)
+
+
+@pytest.mark.parametrize("arrangement", ["gpytorch", "lazy", "precomputed"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_torch_step_equals_equation_236(likelihood, arrangement):
+    """U - eta E dc - eta U / lambda + sqrt(2 eta) xi, and the energy after it."""
+    problem = make_problem(likelihood, n=40, m=6, n_particles=5)
+    vectors, values = problem.nystroem()
+    E = vectors.T @ problem.kernel(problem.Z, problem.X)
+    U, eta, y = problem.start, problem.step_size, problem.y[:, None]
+    xi = np.random.default_rng(1).standard_normal(U.shape)
+    slope = -derivative(lambda f: log_density(likelihood, y, f), E.T @ U)
+    moved = U - eta * (E @ slope + U / values[:, None]) + np.sqrt(2 * eta) * xi
+    cost = -log_density(likelihood, y, E.T @ moved).sum(0)
+    energy = (cost + 0.5 * (moved**2 / values[:, None]).sum(0)).mean()
+
+    peer = langevin.TorchLangevin(problem, arrangement)
+    peer.update(noise=xi)
+    np.testing.assert_allclose(peer.particles.numpy(), moved, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(peer.energy(), energy, rtol=1e-7)
+
+
+@pytest.mark.parametrize("arrangement", ["gpytorch", "lazy", "precomputed"])
+def test_torch_noise_is_standard_normal(arrangement):
+    """Mean 0 and variance 1 within 4.5 standard errors."""
+    problem = make_problem("gaussian", n=40, m=6, n_particles=4000)
+    langevin.torch.manual_seed(0)
+    noise = langevin.TorchLangevin(problem, arrangement)._draw_noise().numpy()
+    assert abs(noise.mean()) * np.sqrt(noise.size) < 4.5
+    assert abs(noise.var() - 1) * np.sqrt(noise.size / 2) < 4.5
+
+
+def test_svgp_reaches_the_collapsed_bound():
+    """With everything but q fixed, the SVGP optimum is Titsias' bound."""
+    problem = make_problem("gaussian", n=60, m=8, n_particles=1)
+    Kzz = problem.kernel(problem.Z, problem.Z)
+    Kzx = problem.kernel(problem.Z, problem.X)
+    Q = Kzx.T @ np.linalg.solve(Kzz, Kzx)
+    covariance = Q + NOISE_VARIANCE * np.eye(60)
+    fit = problem.y @ np.linalg.solve(covariance, problem.y)
+    bound = -0.5 * (fit + np.linalg.slogdet(2 * np.pi * covariance)[1])
+    bound -= (problem.amplitude * 60 - np.trace(Q)) / (2 * NOISE_VARIANCE)
+
+    peer = svgp.SVGP(problem, learn_hyperparameters=False, learning_rate=0.05)
+    for _ in range(2000):
+        loss = peer.epoch()
+    assert -60 * loss <= bound + 1e-3 * abs(bound)
+    np.testing.assert_allclose(-60 * loss, bound, rtol=5e-3)
