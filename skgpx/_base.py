@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._validation import check_X, generator, row_blocks
+from skgpx._validation import check_is_fitted, check_X, generator, row_blocks
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
 
 class LatentEstimator(BaseEstimator):
-    """Prediction from a fitted `posterior_` (standardised) and `likelihood_` (y's units).
+    """Prediction from `posterior_` (standardised) and `likelihood_` (units of y).
 
     Fitting sets ``posterior_``, ``likelihood_`` and ``_shift``, ``_scale`` with
     ``f in units of y = _shift + _scale * f``.
@@ -71,8 +71,7 @@ class LatentEstimator(BaseEstimator):
             where the link is the identity. Calling it again, on any rows, evaluates
             the same functions.
         """
-        X = np.zeros((1, self.n_features_in_)) if hasattr(self, "posterior_") else None
-        check_X(self, X)
+        check_is_fitted(self)
         draws = self.posterior_.draw(n_samples, generator(random_state))
         return draws.affine(self._shift, self._scale)
 
@@ -282,7 +281,8 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,)."""
-        chosen: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        best = np.argmax(self.predict_proba(X), axis=1)
+        chosen: NDArray[Any] = self.classes_[best]
         return chosen
 
     def predict_proba(self, X: ArrayLike) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,8 @@ Array = NDArray[np.float64]
 _ROWS = 4096
 # Fraction of the largest stable-by-curvature step that the unadjusted scheme takes.
 _ULA_STEP = 0.2
-_MAX_ITER = {"ou_mala": 500, "mala": 500, "ula": 20_000}
+_MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
+_TIERS = {"ou_mala": _sampling.CORRELATED, "mala": _sampling.ADJUSTED}
 # Eigenvalues of k(Z, Z) below this fraction of the largest are rounding.
 _SMALLEST_EIGENVALUE = 1e-10
 
@@ -129,14 +130,23 @@ def infer(
         )  # fmt: skip
         sample = run.sample
     else:
-        target, mode = _target_and_mode(basis, rows, likelihood, settings)
-        target = langevin.in_coordinates(target, *_coordinates(method, mode, basis))
+        plain, mode = _target_and_mode(basis, rows, likelihood, settings)
+        target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
         z = _start(target, mode, settings.n_particles, previous, rng)
-        scheme = _scheme(target, z, mode, method, settings.step_size, rng)
+        tuned = method != "ula" and settings.step_size is None
+        scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
+        if tuned and score < 2.0 * _sampling.LIVELY:
+            # the Laplace law is a poor guide: look where the bulk of the posterior is
+            mode = laplace.refine(plain, mode)
+            target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
+            z = _start(target, mode, settings.n_particles, previous, rng)
+            target, z, scheme = _sampling.settle(
+                plain, target, z, _TIERS[method], rng, settings.n_jobs
+            )
         sample = _sampling.run_chains(
             target, z, scheme, rng,
             max_iter=settings.max_iter or _MAX_ITER[method], tol=settings.tol,
-            n_jobs=settings.n_jobs, report=told(target),
+            n_jobs=settings.n_jobs, adaptive=tuned, report=told(target),
         )  # fmt: skip
     _check(sample, method, settings)
     fitted = model(target, sample)
@@ -209,8 +219,9 @@ def _row_target(
     if settings.potential == "projected":
         return row_target(features, rows, likelihood)
     std = np.sqrt(np.concatenate([part[1] for part in parts]))
-    nodes = expectation_nodes(likelihood.n_outputs_)
-    return row_target(features, rows, likelihood, std, nodes)
+    c = likelihood.n_outputs_
+    std = np.repeat(std[:, np.newaxis], c, axis=1)
+    return row_target(features, rows, likelihood, std, expectation_nodes(c))
 
 
 def _target_and_mode(
@@ -285,20 +296,21 @@ def _scheme(
     method: str,
     step_size: float | None,
     rng: np.random.Generator,
-) -> Scheme:
-    """Step of the method; its size from a trial, or from the Hessian for ULA."""
+) -> tuple[Scheme, float]:
+    """Step of the method and the score of its trial.
+
+    The size comes from a trial, or from the Hessian for ULA (whose score is 1).
+    """
+    if method != "ula" and step_size is None:
+        return _sampling.adapt(target, z, _TIERS[method], rng)
     if method == "ou_mala":
-        if step_size is not None:
-            return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0))
-        return _sampling.adapt(target, z, _sampling.CORRELATED, rng)
+        return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
     if method == "mala":
-        if step_size is not None:
-            return langevin.euler_maruyama(step_size, metropolis=True)
-        return _sampling.adapt(target, z, _sampling.ADJUSTED, rng)
+        return langevin.euler_maruyama(step_size, metropolis=True), 1.0
     # H = (mode.root mode.rootᵀ)⁻¹: λ_max(rootᵀ H root) = σ_max(mode.root⁻¹ root)²
     largest = np.linalg.norm(np.linalg.solve(mode.root, target.root), 2, axis=(1, 2))
     eta = _ULA_STEP / float(largest.max()) ** 2 if step_size is None else step_size
-    return langevin.euler_maruyama(eta, metropolis=False)
+    return langevin.euler_maruyama(eta, metropolis=False), 1.0
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:

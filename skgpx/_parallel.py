@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The loaded BLAS libraries; looking for them takes milliseconds, so once."""
+    return ThreadpoolController()
 
 
 def parallel_map(
@@ -29,6 +36,6 @@ def parallel_map(
     BLAS is held to one thread: the parallelism is over the items, and a fixed number
     of threads keeps every sum in the same order.
     """
-    with threadpool_limits(1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
         return list(parallel(delayed(function)(*item) for item in items))

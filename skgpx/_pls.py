@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,15 +13,17 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier, LatentEstimator, LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._hyperparameters import Hyperparameters
 from skgpx._inference import Inference, InferenceSettings, infer
 from skgpx._latent import LatentModel
-from skgpx._prior import Hyperparameters, PriorSettings, fit_prior
+from skgpx._prior import PriorSettings, fit_prior
 from skgpx._sampling import Sample
 from skgpx._validation import (
     Interval,
     Rows,
     StrOptions,
     canonical_rows,
+    check_kernel,
     check_rows,
     fit_context,
     generator,
@@ -61,8 +64,48 @@ class _ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "random_state": ["random_state"],
     }
 
-    def _fit_rows(self, rows: Rows, likelihood: Likelihood) -> None:
-        """The method in four steps; see docs/pls.md."""
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: Likelihood | None = None,
+        prior: str = "gre",
+        n_inducing: int | str = "auto",
+        inducing: Any = "greedy",
+        optimizer: str | None = "evidence",
+        n_restarts_optimizer: int = 1,
+        method: str = "auto",
+        potential: str = "projected",
+        n_particles: int = 100,
+        step_size: float | None = None,
+        max_iter: int | None = None,
+        tol: float = 1.1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.prior = prior
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.method = method
+        self.potential = potential
+        self.n_particles = n_particles
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit_rows(
+        self, rows: Rows, likelihood: Likelihood, reporter: RoundReporter
+    ) -> None:
+        """Fit in four steps; see docs/pls.md."""
+        check_kernel(self.kernel, rows.X)
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = likelihood.prepare(rows.y, rows.weights)
         m = self._count_inducing(rows)
@@ -74,15 +117,23 @@ class _ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             self.inducing, rows.X, found.kernel, m, select, rows.weights
         )
         basis = Nystroem.from_kernel(found.kernel, Z)
+        # p(y) = p(y / scale) / scale for each row
+        evidence = found.log_evidence - rows.weights.sum() * np.log(self._scale)
+        found = found._replace(log_evidence=float(evidence))
+
+        def report(sample: Sample, model: LatentModel) -> bool:
+            now = Inference(model, model.law[0], sample)
+            return reporter.round(lambda: self._fitted_attributes(found, now))
+
         # 3 mode, Hessian, chains; 4 the law of the weights
         previous = self._earlier_particles(len(Z), found.likelihood)
-        reporter = self._reporter(rows, found)
         result = infer(
             basis, rows, found.likelihood, self._inference_settings(), sample,
-            previous, reporter,
+            previous, report,
         )  # fmt: skip
-        self._set(self._fitted_attributes(found, result))
-        reporter.finish(result.sample, result.posterior)
+        for name, value in self._fitted_attributes(found, result).items():
+            setattr(self, name, value)
+        reporter.finish()
 
     def _count_inducing(self, rows: Rows) -> int:
         n = len(rows.y)
@@ -111,29 +162,24 @@ class _ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             self.n_jobs,
         )
 
+    def _continues(self) -> bool:
+        """Whether this fit is a warm start from one of the same prior and columns."""
+        return (
+            self.warm_start
+            and hasattr(self, "posterior_")
+            and self._request == (self.kernel, self.prior)
+            and self.inducing_points_.shape[1] == self.n_features_in_
+        )
+
     def _earlier_fit(self) -> tuple[Any, ...]:
-        """Prior kernel of an earlier fit on as many columns, for a warm start."""
-        if not (self.warm_start and hasattr(self, "kernel_")):
-            return ()
-        same = self.inducing_points_.shape[1] == self.n_features_in_
-        return (self.kernel_,) if same else ()
+        """Prior kernel of an earlier fit, for a warm start."""
+        return (self.kernel_,) if self._continues() else ()
 
     def _earlier_particles(self, m: int, likelihood: Likelihood) -> Array | None:
         """Particles of an earlier fit of the same shape, for a warm start."""
-        if not (self.warm_start and hasattr(self, "particles_")):
-            return None
         shape = (m, likelihood.n_outputs_, self.n_particles)
-        return self.particles_ if self.particles_.shape == shape else None
-
-    def _reporter(self, rows: Rows, found: Hyperparameters) -> RoundReporter:
-        return RoundReporter(
-            self,
-            rows.X,
-            rows.y,
-            lambda sample, model: self._fitted_attributes(
-                found, Inference(model, model.law[0], sample)
-            ),
-        )
+        same = self._continues() and self.particles_.shape == shape
+        return self.particles_ if same else None
 
     def _fitted_attributes(
         self, found: Hyperparameters, result: Inference
@@ -151,20 +197,18 @@ class _ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "rhat_": sample.r_hat,
             "ess_": sample.ess,
             "energy_curve_": sample.energy_curve,
-            "n_iter_": sample.n_iter,
-            "_shift": self._shift,
-            "_scale": self._scale,
+            # an exact draw is one step of a chain that forgets at once
+            "n_iter_": max(sample.n_iter, 1),
+            "_request": (copy.deepcopy(self.kernel), self.prior),
         }
-
-    def _set(self, attributes: dict[str, Any]) -> None:
-        for name, value in attributes.items():
-            setattr(self, name, value)
 
 
 class PLSRegressor(LatentRegressor, _ProjectedLangevin):
     """Gaussian-process regression with any likelihood, by projected Langevin sampling.
 
-    PARAMETERS
+    A latent function with a Gaussian-process prior is seen through a few inducing
+    inputs; its posterior under any likelihood is held as particles that Langevin
+    dynamics has moved there, or in closed form when the noise is Gaussian.
 
     Parameters
     ----------
@@ -175,11 +219,126 @@ class PLSRegressor(LatentRegressor, _ProjectedLangevin):
     likelihood : Likelihood or None, default=None
         Law of y given the latent value, from :mod:`skgpx.likelihoods` or your own;
         None means ``Gaussian()``. Scales left None are estimated.
+    prior : {"gre", "gp"}, default="gre"
+        Prior covariance: the paper's ``r(x, x') = E[k(x, s) k(s, x')]`` over the
+        training inputs s, plus a stationary background
+        (:class:`~skgpx.kernels.GREKernel`); or the kernel itself.
+    n_inducing : int or "auto", default="auto"
+        Largest number M of inducing inputs. "auto" is ``max(100, sqrt(n))``, and never
+        more than there are distinct rows. Accuracy and cost grow with it.
+    inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
+        Greedy choice by conditional variance, which neither duplicates nor the order
+        of rows can change; seeds of k-means; random rows; the points themselves, of
+        shape (M, n_features); or ``inducing(X, kernel, n_inducing, rng)`` that returns
+        such an array.
+    optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
+        How hyperparameters are found: by the evidence of the sparse model that is
+        used (Titsias' bound, or Laplace's approximation); by the paper's rule, exact
+        evidence on neighbourhoods of rows, averaged; or not at all.
+    n_restarts_optimizer : int, default=1
+        Starts of the search besides the kernel as given: the first has other
+        lengthscales, the further ones are drawn within the bounds.
+    method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
+        "exact" draws from the closed form (Gaussian likelihood only). "ou_mala" and
+        "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
+        at the mode; "ula" is the paper's unadjusted scheme, with the bias of its
+        step; "smc" carries the particles from the prior, for several modes. "auto" is
+        "exact" if possible, otherwise "ou_mala".
+    potential : {"projected", "optimal"}, default="projected"
+        What the chains descend: the nll at the projected function, or its expectation
+        over what the inducing inputs leave open, the best choice in Kullback-Leibler
+        divergence. The same for a Gaussian likelihood.
+    n_particles : int, default=100
+        Number of particles, which are independent chains.
+    step_size : float or None, default=None
+        Step of the dynamics; None adapts it, or takes it from the largest eigenvalue
+        of the Hessian for "ula". For "ou_mala" the 1 - rho of its proposal, in (0, 1].
+    max_iter : int or None, default=None
+        Most steps of each chain; None means 500, and 20 000 for "ula".
+    tol : float, default=1.05
+        Chains stop when split R-hat is at most this in every coordinate.
     normalize_y : bool, default=True
         Centre and scale y before fitting, for likelihoods where this only moves the
         latent function (Gaussian, StudentT, ShiftedMixture). Kernel hyperparameters,
         white noise and bounds then refer to the standardised y; the scales of the
         likelihood are always in the units of y.
+    warm_start : bool, default=False
+        Start the next fit with the same `kernel` and `prior` from the
+        hyperparameters, and from the particles if their shape is the same.
+    n_jobs : int or None, default=None
+        Threads (or the workers of ``joblib.parallel_config``). The result is the same
+        to the last bit for every value.
+    random_state : int, RandomState or None, default=None
+        Seed of the chains and of subsets of rows.
+
+    Attributes
+    ----------
+    kernel_ : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance with its hyperparameters, for the standardised y.
+    likelihood_ : Likelihood
+        With its scales, in the units of y.
+    log_evidence_ : float
+        Evidence the search reached, in nats and in the units of y; NaN without one.
+    inducing_points_ : ndarray of shape (M, n_features)
+    particles_ : ndarray of shape (M, n_outputs, n_particles)
+        Whitened weights w of the basis: standard normal a priori.
+    posterior_ : LatentModel
+        Basis and law of the weights: what every prediction reads.
+    acceptance_ : float
+        Accepted fraction of the proposals; 1 without a Metropolis test.
+    rhat_, ess_ : ndarray of shape (n_outputs * M,)
+        Split R-hat of each coordinate of the chains, and the effective number of
+        particles.
+    energy_curve_ : ndarray of shape (n_rounds,)
+        Mean potential of the particles over the rounds of steps, up to a constant.
+    n_iter_ : int
+        Steps of each chain; 1 for exact draws.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if they are all strings.
+
+    See Also
+    --------
+    PLSClassifier : The same for classes.
+    skgpx.likelihoods : Likelihoods, and how to check one of your own.
+    sklearn.gaussian_process.GaussianProcessRegressor : Exact, for few rows and
+        Gaussian noise.
+
+    Notes
+    -----
+    With inducing inputs Z and ``L L^T = kappa(Z, Z)`` the latent function is
+    ``f(x) = phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0, I)``
+    and g is the part of the prior that vanishes at Z. Particles follow the density
+    ``exp(-sum_i nll(y_i, phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior law, so far
+    from the data predictions return to the prior. Means, standard deviations and
+    quantiles are exact sums over the particles, with g and the noise integrated out.
+
+    Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;
+    memory O(n M), or O(M^2) for exact draws. Predictions: O(M (M + n_particles)) a
+    row, in blocks within scikit-learn's ``working_memory``.
+
+    References
+    ----------
+    .. [1] Wild, Wu, Sejdinovic and Knoblauch, "Near-optimal approximations for
+       Bayesian inference in function space".
+    .. [2] Titsias, "Variational learning of inducing variables in sparse Gaussian
+       processes", AISTATS 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import PLSRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0.0, 6.0, 60)[:, np.newaxis]
+    >>> y = np.sin(X[:, 0]) + 0.05 * rng.standard_normal(60)
+    >>> model = PLSRegressor(n_inducing=20, random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[1.5], [60.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.5)) < 0.1), bool(std[0] < 0.1), bool(std[1] > 0.5)
+    (True, True, True)
+    >>> draws = model.sample_functions(3, random_state=0)
+    >>> draws(X).shape
+    (60, 3)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -202,29 +361,31 @@ class PLSRegressor(LatentRegressor, _ProjectedLangevin):
         n_particles: int = 100,
         step_size: float | None = None,
         max_iter: int | None = None,
-        tol: float = 1.05,
+        tol: float = 1.1,
         normalize_y: bool = True,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.prior = prior
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.method = method
-        self.potential = potential
-        self.n_particles = n_particles
-        self.step_size = step_size
-        self.max_iter = max_iter
-        self.tol = tol
+        super().__init__(
+            kernel,
+            likelihood=likelihood,
+            prior=prior,
+            n_inducing=n_inducing,
+            inducing=inducing,
+            optimizer=optimizer,
+            n_restarts_optimizer=n_restarts_optimizer,
+            method=method,
+            potential=potential,
+            n_particles=n_particles,
+            step_size=step_size,
+            max_iter=max_iter,
+            tol=tol,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
         self.normalize_y = normalize_y
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -251,6 +412,7 @@ class PLSRegressor(LatentRegressor, _ProjectedLangevin):
             For input that is not finite and two-dimensional, targets outside the
             support of the likelihood, or parameters that do not fit together.
         """
+        reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         rows = canonical_rows(X, y, weights)
@@ -258,57 +420,112 @@ class PLSRegressor(LatentRegressor, _ProjectedLangevin):
         if self.normalize_y and likelihood.location_scale:
             self._shift, self._scale = standardisation(rows.y, rows.weights)
         standard = rows._replace(y=(rows.y - self._shift) / self._scale)
-        self._fit_rows(standard, likelihood.scaled(1.0 / self._scale))
+        self._fit_rows(standard, likelihood.scaled(1.0 / self._scale), reporter)
         return self
 
 
 class PLSClassifier(LatentClassifier, _ProjectedLangevin):
     """Gaussian-process classification by projected Langevin sampling.
 
+    Probabilities are averaged over the posterior of the latent functions, one for two
+    classes and one per class for more; nothing is approximated by a Gaussian.
+
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-        Covariance of the latent function (of each of them, for several classes).
+        Covariance of the latent function (of each of them, for several classes). None
+        stands for a constant times an RBF with one lengthscale per column.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
-    """
+    prior : {"gre", "gp"}, default="gre"
+        The paper's integrated kernel with a background, or the kernel itself.
+    n_inducing : int or "auto", default="auto"
+        Largest number M of inducing inputs; "auto" is ``max(100, sqrt(n))``.
+    inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
+        How they are chosen; an array holds the points themselves.
+    optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
+        How hyperparameters are found: by Laplace's approximation of the evidence (for
+        several classes the sum over each against the rest), by the paper's rule, or
+        not at all.
+    n_restarts_optimizer : int, default=1
+        Starts of the search besides the kernel as given.
+    method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
+        "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
+    potential : {"projected", "optimal"}, default="projected"
+        What the chains descend.
+    n_particles : int, default=100
+        Number of particles, which are independent chains.
+    step_size : float or None, default=None
+        Step of the dynamics; None adapts it.
+    max_iter : int or None, default=None
+        Most steps of each chain; None means 500, and 20 000 for "ula".
+    tol : float, default=1.05
+        Chains stop when split R-hat is at most this in every coordinate.
+    warm_start : bool, default=False
+        Start the next fit with the same `kernel` and `prior` where this one ended.
+    n_jobs : int or None, default=None
+        Threads; the result is the same to the last bit for every value.
+    random_state : int, RandomState or None, default=None
+        Seed of the chains and of subsets of rows.
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        likelihood: Likelihood | None = None,
-        prior: str = "gre",
-        n_inducing: int | str = "auto",
-        inducing: Any = "greedy",
-        optimizer: str | None = "evidence",
-        n_restarts_optimizer: int = 1,
-        method: str = "auto",
-        potential: str = "projected",
-        n_particles: int = 100,
-        step_size: float | None = None,
-        max_iter: int | None = None,
-        tol: float = 1.05,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.prior = prior
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.method = method
-        self.potential = potential
-        self.n_particles = n_particles
-        self.step_size = step_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    kernel_ : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance with its hyperparameters, in squared units of the link.
+    likelihood_ : Likelihood
+    log_evidence_ : float
+        Evidence the search reached, in nats; NaN without one.
+    inducing_points_ : ndarray of shape (M, n_features)
+    particles_ : ndarray of shape (M, n_outputs, n_particles)
+        Whitened weights of the basis; one output for two classes, otherwise n_classes.
+    posterior_ : LatentModel
+        Basis and law of the weights: what every prediction reads.
+    acceptance_ : float
+        Accepted fraction of the proposals.
+    rhat_, ess_ : ndarray of shape (n_outputs * M,)
+        Split R-hat of each coordinate, and the effective number of particles.
+    energy_curve_ : ndarray of shape (n_rounds,)
+        Mean potential of the particles, up to a constant.
+    n_iter_ : int
+        Steps of each chain.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if they are all strings.
+
+    See Also
+    --------
+    PLSRegressor : Numbers and counts; its parameters are explained at more length.
+    sklearn.gaussian_process.GaussianProcessClassifier : Laplace's approximation on
+        all rows.
+
+    Notes
+    -----
+    Model and cost are those of :class:`PLSRegressor`, steps times the number of latent
+    outputs: one for two classes, otherwise n_classes, independent a priori. The method
+    is that of [1]_.
+
+    References
+    ----------
+    .. [1] Wild, Wu, Sejdinovic and Knoblauch, "Near-optimal approximations for
+       Bayesian inference in function space".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import PLSClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(-3.0, 3.0, 80)[:, np.newaxis]
+    >>> inside = np.abs(X[:, 0]) + 0.5 * rng.standard_normal(80) < 1.0
+    >>> y = np.where(inside, "inside", "outside")
+    >>> model = PLSClassifier(n_inducing=10, random_state=0).fit(X, y)
+    >>> model.predict([[0.0], [2.5]])
+    array(['inside', 'outside'], dtype='<U7')
+    >>> model.predict_proba([[0.0], [2.5]]).shape
+    (2, 2)
+    """
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -337,18 +554,20 @@ class PLSClassifier(LatentClassifier, _ProjectedLangevin):
             classes among the rows of positive weight, or for a likelihood that is not
             one of classes.
         """
+        reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
         kept = weights > 0.0
         self.classes_, codes = np.unique(y[kept], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                "PLSClassifier needs at least two classes in y; got one class, "
-                f"{self.classes_[0]!r}."
+                "PLSClassifier needs at least two classes among the rows of positive "
+                f"weight; got one class, {self.classes_.tolist()[0]!r}. Add rows of "
+                "another class."
             )
         rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
         self._shift, self._scale = 0.0, 1.0
-        self._fit_rows(rows, self._class_likelihood())
+        self._fit_rows(rows, self._class_likelihood(), reporter)
         return self
 
     def _class_likelihood(self) -> Likelihood:

@@ -22,6 +22,11 @@ Array = NDArray[np.float64]
 _SUPPORT = 300
 
 
+# Largest prior standard deviation of log odds or log rates under the default kernel:
+# on separable classes the evidence would grow with it for ever.
+_LARGEST_STD = 6.0
+
+
 class PriorSettings(NamedTuple):
     """Parameters of an estimator that decide about the prior; see `PLSRegressor`.
 
@@ -71,7 +76,7 @@ def fit_prior(
     ValueError
         If the kernel has white noise and the likelihood has no place for it.
     """
-    kernel, likelihood = _with_noise(settings.kernel, rows, likelihood)
+    kernel, likelihood = _with_noise(settings, rows, likelihood)
     search = settings.inducing, settings.n_inducing, rng
     if settings.optimizer == "neighbourhoods":
         kernel, likelihood = average_over_neighbourhoods(rows, kernel, likelihood, rng)
@@ -79,13 +84,19 @@ def fit_prior(
         prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
         return Hyperparameters(prior, likelihood, np.nan)
     if previous is not None:
+        if isinstance(previous, GREKernel):
+            fresh = _gre(previous.kernel, rows, rng)
+            previous = fresh.set_params(background=previous.background)
         best = maximise_evidence(rows, [(previous, likelihood)], *search)
     else:
         starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
-        best = maximise_evidence(rows, starts, *search)
-        if settings.prior == "gre":
+        gre = settings.prior == "gre"
+        best = maximise_evidence(rows, starts, *search, polish=not gre)
+        if gre:
             # one start from the kernel as it is, one near the process just fitted
             near = _gre(_narrowed(best.kernel), rows, rng)
+            if settings.kernel is None and not likelihood.location_scale:
+                near.set_params(background_bounds=(1e-5, _LARGEST_STD))
             balanced = clone(near).set_params(kernel=kernel)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
@@ -95,12 +106,17 @@ def fit_prior(
 
 
 def _with_noise(
-    kernel: Any, rows: Rows, likelihood: Likelihood
+    settings: PriorSettings, rows: Rows, likelihood: Likelihood
 ) -> tuple[Any, Likelihood]:
     """The latent function's kernel, and the likelihood with the kernel's noise."""
-    if kernel is None:
-        return default_kernel(rows.X, rows.weights), likelihood
-    kernel, noise, bounds = split_noise(clone(kernel))
+    if settings.kernel is None:
+        kernel = default_kernel(rows.X, rows.weights)
+        if not likelihood.location_scale:
+            # The variance of the GRE kernel is up to the square of k's.
+            largest = _LARGEST_STD ** (1 if settings.prior == "gre" else 2)
+            kernel.set_params(k1__constant_value_bounds=(1e-3, largest))
+        return kernel, likelihood
+    kernel, noise, bounds = split_noise(clone(settings.kernel))
     if noise is None:
         return kernel, likelihood
     if not isinstance(likelihood, Gaussian) or not likelihood.free_:
@@ -133,7 +149,7 @@ def _starts(
     else:
         starts.append(_shifted(kernel, -np.log(4.0)))
     for _ in range(settings.n_restarts - 1):
-        low, high = kernel.bounds.T
+        low, high = kernel.bounds.reshape(-1, 2).T
         starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
     return starts[: settings.n_restarts + 1]
 
@@ -189,7 +205,7 @@ def warn_at_bounds(kernel: Any) -> None:
         stop = position + h.n_elements
         values, bounds = kernel.theta[position:stop], kernel.bounds[position:stop]
         position = stop
-        if np.any(np.abs(values[:, np.newaxis] - bounds) < 1e-3):
+        if _trouble(h.name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
             at_bounds.append(f"{h.name} = {np.exp(values).round(6).tolist()}")
     if at_bounds:
         warnings.warn(
@@ -199,3 +215,16 @@ def warn_at_bounds(kernel: Any) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
+
+
+def _trouble(name: str, low: Array, high: Array) -> bool:
+    """Whether values at their lower or upper bounds deserve a warning.
+
+    A column without effect has the longest lengthscale, and no background is wanted
+    where the data say enough: neither is a sign of trouble.
+    """
+    if name == "background":
+        return False
+    if name.endswith("length_scale"):
+        return bool(np.any(low))
+    return bool(np.any(low | high))

@@ -18,6 +18,9 @@ Report = Callable[["Sample"], bool]
 
 # Steps between two looks at the convergence.
 ROUND = 10
+_STRETCHES = 32
+# Acceptance below which a chain counts as slow.
+_SLOW = 0.03
 _PILOT_STEPS = 3
 CORRELATED = (
     tuple(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
@@ -27,10 +30,13 @@ ADJUSTED = (
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.8, 0.4, 0.2, 0.1)),
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.03, 0.01, 0.003)),
 )
-# Sequential Monte Carlo: effective fraction kept by each temperature; moves after it.
+# Short runs before the chains count, and acceptance times drift that ends them.
+_SETTLING, LIVELY = 5, 0.2
+# Sequential Monte Carlo: effective fraction kept by each temperature; moves after it,
+# in stretches until acceptance times drift adds up to enough.
 _KEPT = 0.8
-_MOVES = 6
-_MAX_TEMPERATURES = 500
+_MOVES, _MAX_STRETCHES, _ENOUGH = 6, 10, 2.0
+_MAX_TEMPERATURES = 2000
 _FINAL_MOVES = 4 * ROUND
 
 
@@ -77,6 +83,7 @@ def run_chains(
     max_iter: int,
     tol: float,
     n_jobs: int | None,
+    adaptive: bool = False,
     report: Report | None = None,
 ) -> Sample:
     """Move chains in rounds until split R-hat is at most `tol`.
@@ -93,6 +100,9 @@ def run_chains(
         Largest number of steps, rounded up to two rounds at least.
     tol : float
     n_jobs : int or None
+    adaptive : bool, default=False
+        Halve the step after rounds 1, 2, 4, 8, ... where some chains hardly moved:
+        ever more rarely, so that the law the chains converge to is the target's.
     report : callable, optional
         Told of each round; True stops the chains.
     """
@@ -100,50 +110,84 @@ def run_chains(
     states = parallel_map(
         langevin.start, [(target, z[:, :, b]) for b in blocks], n_jobs
     )
-    n_rounds = max(2, -(-max_iter // ROUND))
-    traces: list[Trace] = []
-    curve: list[float] = []
+    history, n_rounds = _History(), 0
     sample = Sample(z, 0.0, np.full(1, np.inf), np.full(1, np.nan), np.empty(0), 0)
-    for _ in range(n_rounds):
+    while sample.n_iter < max(max_iter, 2 * ROUND):
         streams = rng.spawn(len(blocks))
         items = [
-            (target, state, scheme, ROUND, stream)
+            (target, state, scheme, history.length, stream)
             for state, stream in zip(states, streams, strict=True)
         ]
         moved = parallel_map(langevin.advance, items, n_jobs)
         states = [chains for chains, _ in moved]
-        traces.append(_join([trace for _, trace in moved]))
-        curve.append(float(np.concatenate([state.energy for state in states]).mean()))
-        sample = _summary(states, traces, np.array(curve))
-        stopped = report is not None and report(sample)
-        if stopped:
+        history.append([trace for _, trace in moved], states)
+        n_rounds += 1
+        if adaptive and n_rounds & (n_rounds - 1) == 0 and history.slow_chains():
+            scheme = langevin.halved(scheme)
+        sample = history.summary(states)
+        if report is not None and report(sample):
             return sample._replace(stopped=True)
-        if np.max(sample.r_hat) <= tol or not np.isfinite(curve[-1]):
+        if np.max(sample.r_hat) <= tol or not np.all(np.isfinite(sample.z)):
             break
     return sample
 
 
-def _join(traces: list[Trace]) -> Trace:
-    return Trace(*(np.concatenate(parts, axis=-1) for parts in zip(*traces)))  # noqa: B905
+class _History:
+    """Running sums of the rounds so far, in at most 32 stretches of equal length.
 
+    When there are 32, neighbours are added up and rounds become twice as long, so a
+    run of any length keeps little and is diagnosed O(log) as often as it has steps.
+    """
 
-def _summary(states: list[Chains], traces: list[Trace], curve: Array) -> Sample:
-    """Diagnose the rounds after the first quarter, an even number of them."""
-    z = np.concatenate([state.z for state in states], axis=2)
-    n = len(traces)
-    accepted = np.sum([trace.accepted for trace in traces], axis=0)
-    acceptance = float(accepted.mean() / (n * ROUND))
-    if n < 2:
-        unknown = np.full(z[:, :, 0].size, np.nan)
-        return Sample(z, acceptance, unknown + np.inf, unknown, curve, n * ROUND)
-    half = max(1, (3 * n // 4) // 2)
-    halves = [traces[n - 2 * half : n - half], traces[n - half :]]
-    totals = np.stack([np.sum([t.total for t in part], axis=0) for part in halves])
-    squares = np.stack([np.sum([t.square for t in part], axis=0) for part in halves])
-    shape = (2, -1, z.shape[2])
-    sums = totals.reshape(shape), squares.reshape(shape), half * ROUND
-    r_hat, ess = split_r_hat(*sums), effective_sample_size(*sums)
-    return Sample(z, acceptance, r_hat, ess, curve, n * ROUND)
+    def __init__(self) -> None:
+        self.length = ROUND
+        self._stretches: list[Trace] = []
+        self._curve: list[float] = []
+        self._accepted = np.zeros(1)
+        self._n_iter = 0
+        self._last_accepted, self._last_length = np.zeros(1), 1
+
+    def append(self, traces: list[Trace], states: list[Chains]) -> None:
+        """Add a round of all blocks of chains."""
+        joined = Trace(
+            *(np.concatenate(parts, axis=-1) for parts in zip(*traces, strict=True))
+        )
+        self._stretches.append(joined)
+        self._accepted = self._accepted + joined.accepted
+        self._last_accepted, self._last_length = joined.accepted, self.length
+        self._n_iter += self.length
+        energies = np.concatenate([state.energy for state in states])
+        self._curve.append(float(energies.mean()))
+        if len(self._stretches) == _STRETCHES:
+            pairs = zip(self._stretches[::2], self._stretches[1::2], strict=True)
+            self._stretches = [
+                Trace(*(a + b for a, b in zip(*pair, strict=True))) for pair in pairs
+            ]
+            self.length *= 2
+
+    def slow_chains(self) -> bool:
+        """Whether a twentieth of the chains accepted next to nothing in a round."""
+        accepted = np.sort(self._last_accepted) / self._last_length
+        return bool(accepted[len(accepted) // 20] < _SLOW)
+
+    def summary(self, states: list[Chains]) -> Sample:
+        """Diagnose an even number of stretches after the first quarter."""
+        z = np.concatenate([state.z for state in states], axis=2)
+        acceptance = float(self._accepted.mean() / self._n_iter)
+        curve, n = np.array(self._curve), len(self._stretches)
+        if n < 2:
+            unknown = np.full(z[:, :, 0].size, np.nan)
+            return Sample(z, acceptance, unknown + np.inf, unknown, curve, self._n_iter)
+        half = max(1, (3 * n // 4) // 2)
+        parts = self._stretches[n - 2 * half : n - half], self._stretches[n - half :]
+        totals, squares = (
+            np.stack([np.sum([t[i] for t in part], axis=0) for part in parts])
+            for i in (1, 2)
+        )
+        shape = (2, -1, z.shape[2])
+        sums = totals.reshape(shape), squares.reshape(shape), half * self.length
+        r_hat, ess = split_r_hat(*sums), effective_sample_size(*sums)
+        return Sample(z, acceptance, r_hat, ess, curve, self._n_iter)
 
 
 def adapt(
@@ -152,11 +196,12 @@ def adapt(
     schemes: tuple[tuple[Scheme, ...], ...],
     rng: np.random.Generator,
     temperature: float = 1.0,
-) -> Scheme:
+) -> tuple[Scheme, float]:
     """The scheme that moves farthest in a short trial of one block of chains.
 
     Maximises acceptance times drift over the schemes of a tier, and goes on to the
-    next tier, of smaller steps, where nearly nothing is accepted.
+    next tier, of smaller steps, where nearly nothing is accepted. Returns the scheme
+    and its acceptance times drift.
     """
     chains = langevin.start(target, z[:, :, _blocks(z.shape[2])[0]], temperature)
     best, best_score = schemes[-1][-1], 0.0
@@ -171,7 +216,48 @@ def adapt(
                 best, best_score = scheme, score
         if best_score > 0.01:
             break
-    return best
+    return best, float(best_score)
+
+
+def settle(
+    target: Target,
+    local: Target,
+    z: Array,
+    schemes: tuple[tuple[Scheme, ...], ...],
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> tuple[Target, Array, Scheme]:
+    """Coordinates, chains and a step that suit where the chains are, not the mode.
+
+    As long as the chains are slow, a short run is made and the coordinates are built
+    anew from the mean of the particles and the curvatures averaged over them: a
+    posterior that is much wider than its mode's curvature says is reached this way.
+
+    Parameters
+    ----------
+    target, local : Target
+        In the coordinates of the weights, and in those where the chains start.
+    z : ndarray of shape (g, p, s)
+    schemes
+        See :func:`adapt`.
+    rng : numpy.random.Generator
+    n_jobs : int or None
+    """
+    scheme, _ = adapt(local, z, schemes, rng)
+    for _ in range(_SETTLING):
+        sample = run_chains(
+            local, z, scheme, rng, max_iter=2 * ROUND, tol=0.0, n_jobs=n_jobs
+        )
+        if sample.acceptance * scheme.drift > LIVELY:
+            return local, sample.z, scheme
+        weights = langevin.weights_of(local, sample.z)
+        root = laplace.tempered_root(target, weights, 1.0)
+        w = local.centre[:, :, np.newaxis] + local.root @ sample.z
+        centre = w.mean(axis=2)
+        local = langevin.in_coordinates(target, centre, root)
+        z = np.linalg.solve(root, w - centre[:, :, np.newaxis])
+        scheme, _ = adapt(local, z, schemes, rng)
+    return local, z, scheme
 
 
 class Tempered(NamedTuple):
@@ -224,9 +310,15 @@ def run_smc(
         w = root[0] @ _move(local, root, w, beta, rng, n_jobs)
         if beta >= 1.0:
             break
+    else:
+        raise ValueError(
+            f"Tempering reached a power of {beta:.3g} of the likelihood only in "
+            f"{_MAX_TEMPERATURES} temperatures. Increase n_particles, or the noise of "
+            "the likelihood."
+        )
     final = local._replace(root=root)
     z = np.linalg.solve(root[0], w[0])[np.newaxis]
-    scheme = adapt(final, z, CORRELATED, rng)
+    scheme, _ = adapt(final, z, CORRELATED, rng)
     sample = run_chains(
         final, z, scheme, rng,
         max_iter=_FINAL_MOVES, tol=0.0, n_jobs=n_jobs, report=report,
@@ -256,17 +348,19 @@ def _move(
     """A few steps at temperature β; particles in the coordinates of the root."""
     local = target._replace(root=root)
     z = np.linalg.solve(root[0], w[0])[np.newaxis]
-    scheme = adapt(local, z, CORRELATED, rng, beta)
+    scheme, _ = adapt(local, z, CORRELATED, rng, beta)
     blocks = _blocks(z.shape[2])
-    items = [
-        (local, z[:, :, block], scheme, stream, beta)
-        for block, stream in zip(blocks, rng.spawn(len(blocks)), strict=True)
-    ]
-    return np.concatenate(parallel_map(_move_block, items, n_jobs), axis=2)
-
-
-def _move_block(
-    target: Target, z: Array, scheme: Scheme, rng: np.random.Generator, beta: float
-) -> Array:
-    chains = langevin.start(target, z, beta)
-    return langevin.advance(target, chains, scheme, _MOVES, rng, beta)[0].z
+    states = [langevin.start(local, z[:, :, block], beta) for block in blocks]
+    moved = 0.0
+    for _ in range(_MAX_STRETCHES):
+        items = [
+            (local, state, scheme, _MOVES, stream, beta)
+            for state, stream in zip(states, rng.spawn(len(blocks)), strict=True)
+        ]
+        results = parallel_map(langevin.advance, items, n_jobs)
+        states = [state for state, _ in results]
+        accepted = np.concatenate([trace.accepted for _, trace in results])
+        moved += float(accepted.mean()) * scheme.drift
+        if moved >= _ENOUGH:
+            break
+    return np.concatenate([state.z for state in states], axis=2)

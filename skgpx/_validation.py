@@ -1,4 +1,4 @@
-"""The door: user's input in, clean arrays out. The only private scikit-learn imports."""
+"""The door: user's input in, clean arrays out; scikit-learn's private names."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ __all__ = [
     "canonical_rows",
     "check_X",
     "check_is_fitted",
+    "check_kernel",
     "check_rows",
     "fit_context",
     "generator",
@@ -114,6 +115,28 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
         estimator, X, dtype=np.float64, order="C", reset=False
     )
     return checked
+
+
+def check_kernel(kernel: Any, X: Array) -> None:
+    """Try a kernel (or None) on the first row of X.
+
+    Raises
+    ------
+    ValueError
+        If its parameters are meant for another number of columns, or not finite.
+    """
+    if kernel is None:
+        return
+    advice = "Give one lengthscale, or one for each column; all finite and positive."
+    try:
+        value = kernel(X[:1])
+    except ValueError as error:
+        raise ValueError(
+            f"The kernel {kernel!r} does not fit X, which has {X.shape[1]} columns: "
+            f"{error} {advice}"
+        ) from error
+    if not np.all(np.isfinite(value)):
+        raise ValueError(f"The kernel {kernel!r} is not finite at the data. {advice}")
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -40,7 +40,7 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         r_hat = np.sqrt((n - 1) / n + between / W)
     # relative to their size, rounding is all that moves in chains that are stuck
-    stuck = W <= 1e-12 * np.mean(squares, axis=(0, 2)) / n
+    stuck = 1e-12 * np.mean(squares, axis=(0, 2)) / n >= W
     return np.where(stuck, np.inf, r_hat)
 
 

@@ -2,7 +2,7 @@
 
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
-    U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ξ) ] + ½‖w‖²,    f = Φw
+    U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ∘ ξ) ] + ½‖w‖²,    f = Φw
 
 (std = 0 and a single node: the potential V∞ of projected Langevin sampling; std the
 residual standard deviation and a quadrature rule for ξ: its optimal potential V*).
@@ -11,7 +11,10 @@ Every scheme is the same step with other numbers::
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
 
 followed, or not, by a Metropolis test. A root of the inverse Hessian makes the step
-right in every direction at once.
+right in every direction at once. With a test, what ∇U(z) differs from z is shortened
+to at most ``2 √dim``: in the tails of a likelihood it can be hundreds of times longer,
+and a chain that starts there would overshoot, be rejected, and never move. The test
+makes up for it exactly.
 """
 
 from __future__ import annotations
@@ -50,8 +53,8 @@ class Target(NamedTuple):
         Parameters of the compiled formula.
     features, y, weights : ndarray of shape (n, m), (n,), (n,)
         Basis at the data, targets, row weights.
-    std : ndarray of shape (n,)
-        Residual standard deviation.
+    std : ndarray of shape (n, c)
+        Residual standard deviation of each latent output.
     nodes, node_weights : ndarray of shape (q, c), (q,)
         Quadrature for ξ ~ N(0, I).
     centre, root : ndarray of shape (g, p), (g, p, p)
@@ -102,6 +105,15 @@ def euler_maruyama(step_size: float, metropolis: bool) -> Scheme:
     return Scheme(step_size, float(np.sqrt(2.0 * step_size)), metropolis)
 
 
+def halved(scheme: Scheme) -> Scheme:
+    """The same kind of step with half the drift."""
+    drift = 0.5 * scheme.drift
+    # √(2η) for Euler-Maruyama, √(1 - ρ²) = √(η (2 - η)) for Ornstein-Uhlenbeck
+    euler = scheme.diffusion**2 > scheme.drift * (2.0 - 0.5 * scheme.drift)
+    square = 2.0 * drift if euler else drift * (2.0 - drift)
+    return scheme._replace(drift=drift, diffusion=float(np.sqrt(square)))
+
+
 class Chains(NamedTuple):
     """State of a block of chains.
 
@@ -111,7 +123,7 @@ class Chains(NamedTuple):
     energy : ndarray of shape (s,)
         ``U(z)``, up to a constant.
     gradient : ndarray of shape (g, p, s)
-        ``∇U(z)``.
+        ``∇U(z)``, shortened once the chains have taken a step with a test.
     """
 
     z: Array
@@ -144,7 +156,7 @@ def quadratic_target(gram: Array, moment: Array) -> Target:
     m = len(moment)
     nothing, none = np.ones(0), np.ones((0, 1))
     return Target(
-        None, QUADRATIC, nothing, gram + np.eye(m), moment, nothing, nothing, none,
+        None, QUADRATIC, nothing, gram + np.eye(m), moment, nothing, none, none,
         nothing, np.zeros((1, m)), np.eye(m)[np.newaxis], 1,
     )  # fmt: skip
 
@@ -234,9 +246,11 @@ def _numpy_loop(
     """The loop of `_loop`, for a likelihood written in NumPy."""
     noise = np.empty_like(z)
     new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
+    _shorten(metropolis, z, gradient)
     for _ in range(n_steps):
         _propose(z, gradient, drift, diffusion, rng, noise, new_z)
         _evaluate(target, new_z, temperature, new_energy, new_gradient)
+        _shorten(metropolis, new_z, new_gradient)
         _decide(
             z, energy, gradient, new_z, new_energy, new_gradient,
             noise, drift, diffusion, metropolis, rng, accepted,
@@ -274,7 +288,7 @@ def rows_value_and_gradient(
         f = (phi @ flat).reshape(-1, c, s)
         slope = np.zeros_like(f)
         for node, mass in zip(target.nodes, target.node_weights, strict=True):
-            at = f + std[:, np.newaxis, np.newaxis] * node[:, np.newaxis]
+            at = f + (std * node)[:, :, np.newaxis]
             value += mass * (omega @ target.likelihood.row_nll(y, at))
             slope += mass * target.likelihood.row_gradient(y, at)
         slope *= omega[:, np.newaxis, np.newaxis]
@@ -311,6 +325,7 @@ def _loop(
     noise = np.empty_like(z)
     new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
     new_gradient = np.empty_like(z)
+    _shorten(metropolis, z, gradient)
     for step in range(n_steps):
         _propose(z, gradient, drift, diffusion, rng, noise, new_z)
         # without a test, the energy is only wanted at the end
@@ -320,6 +335,7 @@ def _loop(
             centre, root, n_outputs, new_z, temperature, with_value,
             new_energy, new_gradient,
         )  # fmt: skip
+        _shorten(metropolis, new_z, new_gradient)
         _decide(
             z, energy, gradient, new_z, new_energy, new_gradient,
             noise, drift, diffusion, metropolis, rng, accepted,
@@ -357,6 +373,25 @@ def _propose(
         xi[i] = rng.standard_normal()
     for i in range(x.size):
         out[i] = x[i] - drift * g[i] + diffusion * xi[i]
+
+
+@kernel
+def _shorten(metropolis: bool, z: Array, gradient: Array) -> None:
+    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension."""
+    if not metropolis:
+        return
+    n_chains = z.shape[2]
+    x, g = z.reshape(-1), gradient.reshape(-1)
+    square = np.zeros(n_chains)
+    for i in range(0, x.size, n_chains):
+        for j in range(n_chains):
+            square[j] += (g[i + j] - x[i + j]) ** 2
+    longest = 4.0 * (x.size // n_chains)
+    for j in range(n_chains):
+        if square[j] > longest:
+            factor = np.sqrt(longest / square[j])
+            for i in range(j, x.size, n_chains):
+                g[i] = x[i] + factor * (g[i] - x[i])
 
 
 @kernel
@@ -513,7 +548,7 @@ def _shift(f: Array, std: Array, node: Array, out: Array) -> None:
     s = f.shape[1] // len(node)
     for i in range(len(std)):
         for c in range(len(node)):
-            step = std[i] * node[c]
+            step = std[i, c] * node[c]
             for j in range(c * s, (c + 1) * s):
                 out[i, j] = f[i, j] + step
 

@@ -46,7 +46,13 @@ class WeightStatistics(NamedTuple):
 
     def add(self, other: WeightStatistics) -> WeightStatistics:
         """Statistics of both sets of rows."""
-        return WeightStatistics(*(a + b for a, b in zip(self, other, strict=True)))
+        return WeightStatistics(
+            self.gram + other.gram,
+            self.moment + other.moment,
+            self.square + other.square,
+            self.residual + other.residual,
+            self.weight + other.weight,
+        )
 
 
 def weight_statistics(

@@ -26,18 +26,22 @@ def next_temperature(nll: Array, temperature: float, kept: float) -> float:
     -------
     temperature : float
     """
+    nll = np.where(np.isfinite(nll), nll, np.inf)
+    above = nll - nll.min()
 
-    def excess(rise: float) -> float:
-        log_w = -rise * (nll - nll.min())
-        # ESS = (Σw)² / Σw²
-        return float(2.0 * logsumexp(log_w) - logsumexp(2.0 * log_w)) - np.log(
-            kept * len(nll)
-        )
+    def excess(log_rise: float) -> float:
+        # ESS = (Σw)² / Σw², weights exp(-rise * above); an infinite nll has weight 0
+        log_w = -np.exp(log_rise) * above
+        size = 2.0 * logsumexp(log_w) - logsumexp(2.0 * log_w)
+        return float(size) - np.log(kept * len(nll))
 
-    whole = 1.0 - temperature
+    whole = float(np.log(1.0 - temperature))
     if excess(whole) >= 0.0:
         return 1.0
-    return temperature + float(optimize.brentq(excess, 0.0, whole, xtol=1e-12 * whole))
+    least = whole - 100.0
+    if excess(least) < 0.0:  # some particles have no likelihood at all
+        return temperature + float(np.exp(least))
+    return temperature + float(np.exp(optimize.brentq(excess, least, whole)))
 
 
 def resample(
