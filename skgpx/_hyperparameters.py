@@ -20,10 +20,10 @@ Array = NDArray[np.float64]
 
 # Rows, inducing inputs and iterations that compare the starts; rows and iterations
 # that polish the best of them.
-_SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 30
-_ROWS, _MAX_ITER = 2000, 100
+_SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 20
+_ROWS, _MAX_ITER = 2000, 80
 # Searches after the first that start where it ended, with inducing inputs chosen anew.
-_RESELECTIONS = 1
+_RESELECTIONS, _RESELECTION_ITER = 1, 30
 # What the search sees where a kernel matrix cannot be factorised.
 _HOPELESS = 1e12
 
@@ -108,7 +108,7 @@ def maximise_evidence(
     large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
     best = _climb(large, *best_start, _MAX_ITER, rng)
     for _ in range(_RESELECTIONS):
-        again = _climb(large, best.kernel, best.likelihood, _MAX_ITER, rng)
+        again = _climb(large, best.kernel, best.likelihood, _RESELECTION_ITER, rng)
         if again.log_evidence > best.log_evidence:
             best = again
     return best

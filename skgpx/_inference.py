@@ -135,7 +135,8 @@ def infer(
         z = _start(target, mode, settings.n_particles, previous, rng)
         tuned = method != "ula" and settings.step_size is None
         scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
-        if tuned and score < 2.0 * _sampling.LIVELY:
+        gaussian = plain.code == langevin.QUADRATIC
+        if tuned and not gaussian and score < 2.0 * _sampling.LIVELY:
             # the Laplace law is a poor guide: look where the bulk of the posterior is
             mode = laplace.refine(plain, mode)
             target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))

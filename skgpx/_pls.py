@@ -259,7 +259,8 @@ class PLSRegressor(LatentRegressor, _ProjectedLangevin):
         Chains stop when split R-hat is at most this in every coordinate.
     normalize_y : bool, default=True
         Centre and scale y before fitting, for likelihoods where this only moves the
-        latent function (Gaussian, StudentT, ShiftedMixture). Kernel hyperparameters,
+        latent function (Gaussian, ShiftedMixture; StudentT by the quartiles of y,
+        which outliers leave alone). Kernel hyperparameters,
         white noise and bounds then refer to the standardised y; the scales of the
         likelihood are always in the units of y.
     warm_start : bool, default=False
@@ -418,7 +419,9 @@ class PLSRegressor(LatentRegressor, _ProjectedLangevin):
         rows = canonical_rows(X, y, weights)
         self._shift, self._scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
-            self._shift, self._scale = standardisation(rows.y, rows.weights)
+            self._shift, self._scale = standardisation(
+                rows.y, rows.weights, robust=likelihood.heavy_tailed
+            )
         standard = rows._replace(y=(rows.y - self._shift) / self._scale)
         self._fit_rows(standard, likelihood.scaled(1.0 / self._scale), reporter)
         return self

@@ -17,6 +17,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skgpx.likelihoods._scales import weighted_quartiles
+
 __all__ = [
     "Hidden",
     "Interval",
@@ -96,11 +98,21 @@ def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
     return Rows(np.ascontiguousarray(X[first]), y[first], totals)
 
 
-def standardisation(y: Array, weights: Array) -> tuple[float, float]:
-    """Weighted mean and standard deviation of y; 1 for a constant y."""
+def standardisation(
+    y: Array, weights: Array, *, robust: bool = False
+) -> tuple[float, float]:
+    """Weighted mean and standard deviation of y; 1 for a constant y.
+
+    If `robust`, the median and the standard deviation of a normal law with the same
+    quartiles, unless half of the targets are equal.
+    """
     largest = float(np.max(np.abs(y)))
     if largest == 0.0:
         return 0.0, 1.0
+    if robust:
+        low, middle, high = weighted_quartiles(y, weights)
+        if high - low > 1e-14 * max(abs(low), abs(high)):
+            return middle, (high - low) / 1.349
     # in units of the largest value, so that squares neither over- nor underflow
     scaled = y / largest
     mean = float(np.average(scaled, weights=weights))

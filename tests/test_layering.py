@@ -16,7 +16,8 @@ PACKAGE = ROOT / "skgpx"
 # Each module of the package (a folder counts as one) and what it may import of it.
 FLOOR = {"_numerics"}
 CONCEPTS = {"likelihoods", "bases", "_draws", "kernels"}
-SHELL = {"_base", "_hyperparameters", "_validation", "_parallel", "_callbacks"}
+SHELL = {"_base", "_validation", "_callbacks", "_hyperparameters", "_prior"}
+SHELL |= {"_sampling", "_inference"}
 BELOW_SHELL = FLOOR | CONCEPTS | {"_latent"}
 LAYERS = {
     # L0: arrays in, arrays out
@@ -32,11 +33,17 @@ LAYERS = {
     "_parallel": set(),
     "_callbacks": set(),
     "_validation": BELOW_SHELL,
-    "_hyperparameters": BELOW_SHELL | {"_parallel"},
     "_base": BELOW_SHELL | {"_validation"},
+    "_hyperparameters": BELOW_SHELL | {"_validation"},
+    "_neighbourhoods": BELOW_SHELL | {"_validation"},
+    "_prior": BELOW_SHELL | {"_hyperparameters", "_neighbourhoods", "_validation"},
+    "_sampling": BELOW_SHELL | {"_parallel"},
+    "_inference": BELOW_SHELL
+    | {"_sampling", "_hyperparameters", "_validation", "_parallel"},
     # L4: estimators, which never import one another
     "_pls": BELOW_SHELL | SHELL,
-    # the front door
+    # the front door; callbacks know the estimators by what they say only
+    "callbacks": set(),
     "__init__": {"_pls", "_draws"},
 }
 
@@ -124,18 +131,34 @@ def test_no_import_inside_a_function(path):
             assert not nested, f"{path.name}:{nested[0].lineno}"
 
 
+def lines_of_code(path):
+    """Lines outside docstrings: explaining more must not split a file."""
+    text = path.read_text()
+    documented = [
+        node.body[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node) is not None
+    ]
+    spent = sum(doc.end_lineno - doc.lineno + 1 for doc in documented)
+    return len(text.splitlines()) - spent
+
+
 @files
 def test_files_are_short_and_named_after_what_they_hold(path):
-    assert len(path.read_text().splitlines()) <= 400
+    assert lines_of_code(path) <= 400
     assert path.stem not in SAYS_NOTHING
 
 
 IMPORT_AND_LOOK = """
 import sys
+import sklearn.gaussian_process  # loads pandas where it is installed
+
+before = set(sys.modules)
 import skgpx
 
 heavy = {"matplotlib", "torch", "pandas", "dask", "distributed", "rich"}
-loaded = heavy & set(sys.modules)
+loaded = heavy & (set(sys.modules) - before)
 assert not loaded, f"import skgpx loads {loaded}"
 
 ours = [m for name, m in sys.modules.items() if name.split(".")[0] == "skgpx"]

@@ -33,15 +33,16 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     """
     n = length
     means = totals / n
-    within = np.maximum(squares / n - means**2, 0.0) * n / (n - 1)
-    W = within.mean(axis=(0, 2))
-    half_chains = np.concatenate(list(means), axis=1)
-    between = half_chains.var(axis=1, ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    # chains that diverge overflow here, and their R-hat says so
+    with np.errstate(all="ignore"):
+        within = np.maximum(squares / n - means**2, 0.0) * n / (n - 1)
+        W = within.mean(axis=(0, 2))
+        half_chains = np.concatenate(list(means), axis=1)
+        between = half_chains.var(axis=1, ddof=1)
         r_hat = np.sqrt((n - 1) / n + between / W)
     # relative to their size, rounding is all that moves in chains that are stuck
     stuck = 1e-12 * np.mean(squares, axis=(0, 2)) / n >= W
-    return np.where(stuck, np.inf, r_hat)
+    return np.where(stuck | np.isnan(r_hat), np.inf, r_hat)
 
 
 def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
@@ -57,8 +58,8 @@ def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
     count = 2 * length
     means = totals.sum(axis=0) / count
     mean = means.mean(axis=1, keepdims=True)
-    variance = squares.sum(axis=0) / count - means**2 + (means - mean) ** 2
-    spread = means.var(axis=1, ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        variance = squares.sum(axis=0) / count - means**2 + (means - mean) ** 2
+        spread = means.var(axis=1, ddof=1)
         size = s * variance.mean(axis=1) / spread
     return np.minimum(np.nan_to_num(size, nan=float(s), posinf=np.inf), s * count)

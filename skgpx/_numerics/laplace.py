@@ -89,7 +89,7 @@ def find_mode(target: Target, weights: Array) -> Mode:
 
 
 def refine(target: Target, mode: Mode) -> Mode:
-    """Move the Laplace law of one output to the normal law closest to the target.
+    """Move the Laplace law to the normal law closest to the target.
 
     Alternates between the marginal variances ``φᵀ root rootᵀ φ`` of the latent values
     and the mode of the potential averaged over them: a fixed point is the Gaussian
@@ -99,21 +99,30 @@ def refine(target: Target, mode: Mode) -> Mode:
 
     Notes
     -----
-    A few searches for a mode, each started at the last: O(n m^2 + m^3). Several
-    outputs are left as they are: their marginal variances contain that of a common
-    shift, to which class probabilities are blind.
+    A few searches for a mode, each started at the last: O(n m^2 + m^3). Exact for one
+    output. For several, the latent values are taken as independent and less their
+    mean, to which class probabilities are blind.
     """
-    if mode.weights.shape[1] > 1:
-        return mode
-    nodes, node_weights = expectation_nodes(1)
+    c = mode.weights.shape[1]
+    nodes, node_weights = expectation_nodes(c)
     for _ in range(_REFINEMENTS):
-        # var φᵀw = |rootᵀφ|²
-        spread = np.sum((target.features @ mode.root[0]) ** 2, axis=1)[:, np.newaxis]
+        spread = _latent_variance(target.features, mode.root, c)
         smooth = target._replace(
             std=np.sqrt(target.std**2 + spread), nodes=nodes, node_weights=node_weights
         )
         mode = find_mode(smooth, mode.weights)
     return mode
+
+
+def _latent_variance(features: Array, root: Array, c: int) -> Array:
+    """Variances of ``Φw``, of several outputs less their mean, (n, c)."""
+    m = features.shape[1]
+    blocks = root.reshape(c, m, -1) if len(root) == 1 else root
+    if c > 1 and len(root) == 1:
+        blocks = blocks - blocks.mean(axis=0)
+    # var φᵀw = |rootᵀφ|²
+    columns = [np.sum((features @ block) ** 2, axis=1) for block in blocks]
+    return np.stack(columns, axis=1)
 
 
 def _inverse_roots(L: Array) -> Array:

@@ -35,6 +35,9 @@ class Likelihood(ScaleParameters):
     location_scale : bool
         Class attribute: shifting and scaling y only shifts and scales f, so that y
         may be centred and scaled before fitting.
+    heavy_tailed : bool
+        Class attribute: outliers are expected, so that y is centred and scaled by its
+        quartiles instead of its mean and standard deviation.
     symmetric : bool
         Class attribute: ``nll(y, f) == nll(y, -f)``.
     discrete : bool
@@ -54,6 +57,7 @@ class Likelihood(ScaleParameters):
     """
 
     location_scale: ClassVar[bool] = False
+    heavy_tailed: ClassVar[bool] = False
     symmetric: bool = False
     discrete: ClassVar[bool] = False
     n_outputs: ClassVar[int] = 1

@@ -91,3 +91,12 @@ def weighted_spread(y: Array, weights: Array) -> float:
     mean = np.average(y, weights=weights)
     std = float(np.sqrt(np.average((y - mean) ** 2, weights=weights)))
     return std if std > 1e-12 * np.max(np.abs(y)) else 1.0
+
+
+def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile of y, values of y each."""
+    order = np.argsort(y)
+    level = np.cumsum(weights[order])
+    position = np.searchsorted(level, np.array([0.25, 0.5, 0.75]) * level[-1])
+    low, middle, high = y[order][np.minimum(position, y.size - 1)].tolist()
+    return low, middle, high

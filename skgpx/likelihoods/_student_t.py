@@ -14,7 +14,7 @@ from scipy.special import gammaln, stdtr
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._scales import weighted_spread
+from skgpx.likelihoods._scales import weighted_quartiles, weighted_spread
 
 Array = NDArray[np.float64]
 
@@ -47,6 +47,7 @@ class StudentT(Likelihood):
     """
 
     location_scale = True
+    heavy_tailed = True
     kernel_code = pointwise.STUDENT_T
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
 
@@ -135,11 +136,8 @@ class StudentT(Likelihood):
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
         # The interquartile range does not see outliers; 1.349 makes it a normal std.
-        order = np.argsort(y)
-        level = np.cumsum(weights[order])
-        quartiles = np.searchsorted(level, np.array([0.25, 0.75]) * level[-1])
-        low, high = y[order][np.minimum(quartiles, y.size - 1)]
-        spread = float(high - low) / 1.349
+        low, _, high = weighted_quartiles(y, weights)
+        spread = (high - low) / 1.349
         if not spread > 1e-12 * np.max(np.abs(y)):
             spread = weighted_spread(y, weights)
         return {"scale": (np.sqrt(0.1) * spread, 1e-5 * spread, 5.0 * spread)}
