@@ -17,7 +17,12 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "gpytorch")
 Row = Mapping[str, Any]
 
 
-def report(name: str, rows: Sequence[Row], settings: Row | None = None) -> Path:
+def report(
+    name: str,
+    rows: Sequence[Row],
+    settings: Row | None = None,
+    shown: Sequence[str] | None = None,
+) -> Path:
     """Print ``rows`` as a table and save them; return the file's path.
 
     Parameters
@@ -28,13 +33,25 @@ def report(name: str, rows: Sequence[Row], settings: Row | None = None) -> Path:
         One mapping a line; the columns are the union of the keys, in order.
     settings : mapping, optional
         What the figures depend on and the rows do not say.
+    shown : sequence of str, optional
+        Columns of the printed table; the file holds all.
     """
-    sys.stdout.write(f"\n{name}\n{table(rows)}\n")
+    printed = (
+        rows if shown is None else [{k: r.get(k, "") for k in shown} for r in rows]
+    )
+    sys.stdout.write(f"\n{name}\n{table(printed)}\n")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     content = {"settings": settings or {}, "machine": machine(), "rows": list(rows)}
     path.write_text(json.dumps(content, indent=1, default=float) + "\n")
     return path
+
+
+def progress(row: Row) -> None:
+    """Show a row as soon as it is measured, on the error stream."""
+    cells = (f"{key} {_cell(value)}" for key, value in row.items())
+    sys.stderr.write(f"{', '.join(cells)}\n")
+    sys.stderr.flush()
 
 
 def table(rows: Sequence[Row]) -> str:

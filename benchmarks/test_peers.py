@@ -89,3 +89,28 @@ def test_svgp_reaches_the_collapsed_bound():
         loss = peer.epoch()
     assert -60 * loss <= bound + 1e-3 * abs(bound)
     np.testing.assert_allclose(-60 * loss, bound, rtol=5e-3)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_our_step_is_the_peers_step(likelihood):
+    """Without noise both schemes are the same map of the particles."""
+    ours = pytest.importorskip("benchmarks.ours")
+    problem = make_problem(likelihood, 60, 8, 12)
+    if likelihood == "poisson":
+        # ours has a rate of at least 1e-8, which bends the singular gradient near zero
+        vectors, _ = problem.nystroem()
+        f = problem.kernel(problem.X, problem.Z) @ vectors @ problem.start
+        chosen = np.abs(f).min(0) > 0.005
+        problem = problem._replace(start=problem.start[:, chosen])
+    peer = langevin.TorchLangevin(problem, "precomputed")
+    peer.update(np.zeros(problem.start.shape))
+    target, root = ours.target_of(problem)
+    centre = np.zeros((1, len(root[0])))
+    moved = ours.langevin.in_coordinates(target, centre, root)
+    still = ours.Scheme(problem.step_size, 0.0, False)
+    chains = ours.langevin.start(moved, problem.start[np.newaxis])
+    rng = np.random.default_rng(0)
+    chains, _ = ours.langevin.advance(moved, chains, still, 1, rng)
+    expected = peer.particles.numpy()
+    rtol = 2e-3 if likelihood == "poisson" else 1e-6
+    np.testing.assert_allclose(chains.z[0], expected, rtol=rtol, atol=1e-9)

@@ -214,7 +214,7 @@ class SparseEvidence:
         _, y, weights = self.rows
         if isinstance(likelihood, Gaussian):
             evidence = log_evidence_gradient(
-                features, y, weights, residual, float(likelihood.noise_variance)
+                features, y, weights, residual, float(likelihood.variance(0.0))
             )
             free = evidence.parameters[: len(likelihood.theta)]
             return evidence._replace(parameters=free)

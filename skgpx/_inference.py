@@ -109,7 +109,7 @@ def infer(
     method = _resolve(settings.method, likelihood)
     if method == "exact":
         law = posterior(
-            _statistics(basis, rows, settings.n_jobs), float(likelihood.noise_variance)
+            _statistics(basis, rows, settings.n_jobs), float(likelihood.variance(0.0))
         )
         return _exact(basis, law, settings.n_particles, rng)
 
@@ -150,12 +150,11 @@ def infer(
             n_jobs=settings.n_jobs, adaptive=tuned, report=told(target),
         )  # fmt: skip
     _check(sample, method, settings)
-    fitted = model(target, sample)
-    particles = fitted.law.values
+    particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
     if likelihood.symmetric:
         # nll(y, f) = nll(y, -f) and the prior is symmetric: so is the posterior
         particles *= rng.choice([-1.0, 1.0], size=particles.shape[2])
-    return Inference(fitted, particles, sample)
+    return Inference(LatentModel(basis, WeightParticles(particles)), particles, sample)
 
 
 def _resolve(method: str, likelihood: Likelihood) -> str:
@@ -230,7 +229,7 @@ def _target_and_mode(
 ) -> tuple[Target, laplace.Mode]:
     """Target in the coordinates of the weights, and its Laplace approximation."""
     if isinstance(likelihood, Gaussian):
-        noise_variance = float(likelihood.noise_variance)
+        noise_variance = float(likelihood.variance(0.0))
         statistics = _statistics(basis, rows, settings.n_jobs)
         law = posterior(statistics, noise_variance)
         gram, moment = statistics.gram, statistics.moment
@@ -267,7 +266,9 @@ def _coordinates(
         return mode.weights.T.reshape(groups, width), mode.root
     c = mode.weights.shape[1]
     one = nystroem_root(basis)
-    root = np.kron(np.eye(c), one)[np.newaxis] if groups == 1 else np.stack([one] * c)
+    root: Array = (
+        np.kron(np.eye(c), one)[np.newaxis] if groups == 1 else np.stack([one] * c)
+    )
     return np.zeros((groups, width)), root
 
 
@@ -287,7 +288,8 @@ def _start(
         return noise
     else:
         w = mode.weights.T.reshape(groups, width, 1) + mode.root @ noise
-    return np.linalg.solve(target.root, w - target.centre[:, :, np.newaxis])
+    z: Array = np.linalg.solve(target.root, w - target.centre[:, :, np.newaxis])
+    return z
 
 
 def _scheme(
@@ -302,15 +304,15 @@ def _scheme(
 
     The size comes from a trial, or from the Hessian for ULA (whose score is 1).
     """
-    if method != "ula" and step_size is None:
+    if step_size is not None:
+        if method == "ou_mala":
+            return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
+        return langevin.euler_maruyama(step_size, metropolis=method == "mala"), 1.0
+    if method != "ula":
         return _sampling.adapt(target, z, _TIERS[method], rng)
-    if method == "ou_mala":
-        return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
-    if method == "mala":
-        return langevin.euler_maruyama(step_size, metropolis=True), 1.0
     # H = (mode.root mode.rootᵀ)⁻¹: λ_max(rootᵀ H root) = σ_max(mode.root⁻¹ root)²
     largest = np.linalg.norm(np.linalg.solve(mode.root, target.root), 2, axis=(1, 2))
-    eta = _ULA_STEP / float(largest.max()) ** 2 if step_size is None else step_size
+    eta = _ULA_STEP / float(largest.max()) ** 2
     return langevin.euler_maruyama(eta, metropolis=False), 1.0
 
 

@@ -127,7 +127,8 @@ def _with_noise(
         )
     if isinstance(bounds, str):
         return kernel, Gaussian(noise).prepare(rows.y, rows.weights)
-    return kernel, likelihood.with_start(noise_variance=(noise, *bounds))
+    low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
+    return kernel, likelihood.with_start(noise_variance=(noise, low, high))
 
 
 def _gre(kernel: Any, rows: Rows, rng: np.random.Generator) -> GREKernel:
@@ -227,4 +228,4 @@ def _trouble(name: str, low: Array, high: Array) -> bool:
         return False
     if name.endswith("length_scale"):
         return bool(np.any(low))
-    return bool(np.any(low | high))
+    return bool(np.any(low) or np.any(high))

@@ -95,7 +95,7 @@ def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
     first = np.ones(len(y), dtype=bool)
     first[1:] = (y[1:] != y[:-1]) | np.any(X[1:] != X[:-1], axis=1)
     totals = np.bincount(np.cumsum(first) - 1, weights=weights)
-    return Rows(np.ascontiguousarray(X[first]), y[first], totals)
+    return Rows(np.ascontiguousarray(X[first]), y[first], totals.astype(np.float64))
 
 
 def standardisation(

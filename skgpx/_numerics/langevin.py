@@ -24,19 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import pointwise
-from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.chain_loop import (
+    QUADRATIC,
+    ROWS,
+    decide,
+    propose,
+    run_chains,
+    shorten,
+)
 
 Array = NDArray[np.float64]
 
-# Code of a target that is quadratic in z: features hold its matrix, y its linear term.
-QUADRATIC = -1
 # Code of a target whose likelihood is NumPy only.
 NUMPY = -2
-# Rows handled at a time: their latent values and gradients stay in the cache.
-ROWS = 256
-
-_value_and_gradient = pointwise.value_and_gradient
 
 
 class Target(NamedTuple):
@@ -224,7 +224,7 @@ def advance(
     if target.code == NUMPY:
         _numpy_loop(target, *arguments)
     else:
-        _loop(*target[1:], *arguments)
+        run_chains(*target[1:], *arguments)
     return Chains(z, energy, gradient), trace
 
 
@@ -243,15 +243,15 @@ def _numpy_loop(
     total: Array,
     square: Array,
 ) -> None:
-    """The loop of `_loop`, for a likelihood written in NumPy."""
+    """The loop of `run_chains`, for a likelihood written in NumPy."""
     noise = np.empty_like(z)
     new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
-    _shorten(metropolis, z, gradient)
+    shorten(metropolis, z, gradient)
     for _ in range(n_steps):
-        _propose(z, gradient, drift, diffusion, rng, noise, new_z)
+        propose(z, gradient, drift, diffusion, rng, noise, new_z)
         _evaluate(target, new_z, temperature, new_energy, new_gradient)
-        _shorten(metropolis, new_z, new_gradient)
-        _decide(
+        shorten(metropolis, new_z, new_gradient)
+        decide(
             z, energy, gradient, new_z, new_energy, new_gradient,
             noise, drift, diffusion, metropolis, rng, accepted,
         )  # fmt: skip
@@ -294,280 +294,3 @@ def rows_value_and_gradient(
         slope *= omega[:, np.newaxis, np.newaxis]
         gradient += phi.T @ slope.reshape(-1, c * s)
     return temperature * value, temperature * gradient.reshape(m, c, s)
-
-
-@kernel
-def _loop(
-    code: int,
-    parameters: Array,
-    features: Array,
-    y: Array,
-    weights: Array,
-    std: Array,
-    nodes: Array,
-    node_weights: Array,
-    centre: Array,
-    root: Array,
-    n_outputs: int,
-    z: Array,
-    energy: Array,
-    gradient: Array,
-    drift: float,
-    diffusion: float,
-    metropolis: bool,
-    n_steps: int,
-    rng: np.random.Generator,
-    temperature: float,
-    accepted: Array,
-    total: Array,
-    square: Array,
-) -> None:
-    noise = np.empty_like(z)
-    new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
-    new_gradient = np.empty_like(z)
-    _shorten(metropolis, z, gradient)
-    for step in range(n_steps):
-        _propose(z, gradient, drift, diffusion, rng, noise, new_z)
-        # without a test, the energy is only wanted at the end
-        with_value = metropolis or step == n_steps - 1
-        _potential(
-            code, parameters, features, y, weights, std, nodes, node_weights,
-            centre, root, n_outputs, new_z, temperature, with_value,
-            new_energy, new_gradient,
-        )  # fmt: skip
-        _shorten(metropolis, new_z, new_gradient)
-        _decide(
-            z, energy, gradient, new_z, new_energy, new_gradient,
-            noise, drift, diffusion, metropolis, rng, accepted,
-        )  # fmt: skip
-        _accumulate(z.reshape(-1), total.reshape(-1), square.reshape(-1))
-
-
-@inlined
-def _accumulate(z: Array, total: Array, square: Array) -> None:
-    for i in range(z.size):
-        total[i] += z[i]
-        square[i] += z[i] * z[i]
-
-
-@inlined
-def _add(part: Array, total: Array) -> None:
-    for i in range(total.size):
-        total[i] += part[i]
-
-
-@kernel
-def _propose(
-    z: Array,
-    gradient: Array,
-    drift: float,
-    diffusion: float,
-    rng: np.random.Generator,
-    noise: Array,
-    proposal: Array,
-) -> None:
-    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test."""
-    x, g = z.reshape(-1), gradient.reshape(-1)
-    xi, out = noise.reshape(-1), proposal.reshape(-1)
-    for i in range(x.size):
-        xi[i] = rng.standard_normal()
-    for i in range(x.size):
-        out[i] = x[i] - drift * g[i] + diffusion * xi[i]
-
-
-@kernel
-def _shorten(metropolis: bool, z: Array, gradient: Array) -> None:
-    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension."""
-    if not metropolis:
-        return
-    n_chains = z.shape[2]
-    x, g = z.reshape(-1), gradient.reshape(-1)
-    square = np.zeros(n_chains)
-    for i in range(0, x.size, n_chains):
-        for j in range(n_chains):
-            square[j] += (g[i + j] - x[i + j]) ** 2
-    longest = 4.0 * (x.size // n_chains)
-    for j in range(n_chains):
-        if square[j] > longest:
-            factor = np.sqrt(longest / square[j])
-            for i in range(j, x.size, n_chains):
-                g[i] = x[i] + factor * (g[i] - x[i])
-
-
-@kernel
-def _decide(
-    z: Array,
-    energy: Array,
-    gradient: Array,
-    new_z: Array,
-    new_energy: Array,
-    new_gradient: Array,
-    noise: Array,
-    drift: float,
-    diffusion: float,
-    metropolis: bool,
-    rng: np.random.Generator,
-    accepted: Array,
-) -> None:
-    """Move each chain to its proposal, with the Metropolis probability if asked."""
-    n_chains = len(energy)
-    x, new_x = z.reshape(-1), new_z.reshape(-1)
-    g, new_g = gradient.reshape(-1), new_gradient.reshape(-1)
-    xi = noise.reshape(-1)
-    log_ratio, moves = np.zeros(n_chains), np.ones(n_chains)
-    if metropolis:
-        # log q(z | z') - log q(z' | z)
-        #     = ½‖ξ‖² - ‖z - z' + drift ∇U(z')‖² / (2 diffusion²)
-        half_precision = 0.5 / (diffusion * diffusion)
-        for i in range(0, x.size, n_chains):
-            for j in range(n_chains):
-                back = x[i + j] - new_x[i + j] + drift * new_g[i + j]
-                forth = xi[i + j]
-                log_ratio[j] += 0.5 * forth * forth - half_precision * back * back
-        for j in range(n_chains):
-            # NaN compares false: a proposal without an energy is never accepted
-            accept = np.log(rng.random()) <= energy[j] - new_energy[j] + log_ratio[j]
-            moves[j] = 1.0 if accept else 0.0
-    for j in range(n_chains):
-        if moves[j] > 0.0:
-            accepted[j] += 1.0
-            energy[j] = new_energy[j]
-            for i in range(j, x.size, n_chains):
-                x[i] = new_x[i]
-                g[i] = new_g[i]
-
-
-@inlined
-def _potential(
-    code: int,
-    parameters: Array,
-    features: Array,
-    y: Array,
-    weights: Array,
-    std: Array,
-    nodes: Array,
-    node_weights: Array,
-    centre: Array,
-    root: Array,
-    n_outputs: int,
-    z: Array,
-    temperature: float,
-    with_value: bool,
-    energy: Array,
-    gradient: Array,
-) -> None:
-    """U(z) and ∇U(z) of a block of chains, written into the last two arguments."""
-    if code == QUADRATIC:
-        _quadratic(features, y, z[0], energy, gradient[0])
-        return
-    groups, width, s = z.shape
-    m = features.shape[1]
-    w = np.empty((groups * width, s))
-    for k in range(groups):
-        np.dot(root[k], z[k], w[k * width : (k + 1) * width])
-    # groups of outputs -> (m, c s): outputs side by side, chains last
-    flat, pull = np.empty((m, n_outputs * s)), np.zeros((m, n_outputs * s))
-    energy[:] = 0.0
-    shift = centre.reshape(-1)
-    for i in range(len(w)):
-        c, row = i // m, i % m
-        for j in range(s):
-            w[i, j] += shift[i]
-            flat[row, c * s + j] = w[i, j]
-            energy[j] += 0.5 * w[i, j] * w[i, j]
-    _rows(
-        code, parameters, features, y, weights, std, nodes, node_weights,
-        n_outputs, flat, temperature, with_value, energy, pull,
-    )  # fmt: skip
-    for i in range(len(w)):
-        c, row = i // m, i % m
-        for j in range(s):
-            w[i, j] += pull[row, c * s + j]
-    for k in range(groups):
-        np.dot(root[k].T, w[k * width : (k + 1) * width], gradient[k])
-
-
-@inlined
-def _quadratic(A: Array, b: Array, z: Array, energy: Array, gradient: Array) -> None:
-    """U = ½zᵀAz - bᵀz and its gradient Az - b."""
-    np.dot(A, z, gradient)
-    energy[:] = 0.0
-    for i in range(len(b)):
-        for j in range(len(energy)):
-            energy[j] += (0.5 * gradient[i, j] - b[i]) * z[i, j]
-            gradient[i, j] -= b[i]
-
-
-@inlined
-def _rows(
-    code: int,
-    parameters: Array,
-    features: Array,
-    y: Array,
-    weights: Array,
-    std: Array,
-    nodes: Array,
-    node_weights: Array,
-    n_outputs: int,
-    w: Array,
-    temperature: float,
-    with_value: bool,
-    energy: Array,
-    pull: Array,
-) -> None:
-    """Add the data term and its gradient in w, block of rows by block of rows."""
-    n, s = len(y), w.shape[1] // n_outputs
-    size = min(n, ROWS)
-    f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
-    shifted, total = np.empty_like(f), np.empty_like(f)
-    value, part = np.empty((size, s)), np.empty_like(pull)
-    for first in range(0, n, ROWS):
-        b = min(ROWS, n - first)
-        last = first + b
-        phi = features[first:last]
-        np.dot(phi, w, f[:b])
-        total[:b] = 0.0
-        for q in range(len(nodes)):
-            at = f[:b]
-            if len(nodes) > 1:
-                _shift(f[:b], std[first:last], nodes[q], shifted[:b])
-                at = shifted[:b]
-            _value_and_gradient(
-                code, parameters, y[first:last], at, n_outputs, with_value,
-                value[:b], slope[:b],
-            )  # fmt: skip
-            mass = temperature * node_weights[q]
-            _weigh(weights[first:last], mass, with_value, value, slope, total, energy)
-        np.dot(phi.T, total[:b], part)
-        _add(part.reshape(-1), pull.reshape(-1))
-
-
-@inlined
-def _shift(f: Array, std: Array, node: Array, out: Array) -> None:
-    """f + std ξ at one node ξ (c,)."""
-    s = f.shape[1] // len(node)
-    for i in range(len(std)):
-        for c in range(len(node)):
-            step = std[i, c] * node[c]
-            for j in range(c * s, (c + 1) * s):
-                out[i, j] = f[i, j] + step
-
-
-@inlined
-def _weigh(
-    weights: Array,
-    factor: float,
-    with_value: bool,
-    value: Array,
-    slope: Array,
-    total: Array,
-    energy: Array,
-) -> None:
-    """Add weighted gradients to the total, and weighted values to the energy."""
-    for i in range(len(weights)):
-        omega = factor * weights[i]
-        for j in range(slope.shape[1]):
-            total[i, j] += omega * slope[i, j]
-        if with_value:
-            for j in range(value.shape[1]):
-                energy[j] += omega * value[i, j]

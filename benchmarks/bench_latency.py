@@ -1,0 +1,120 @@
+"""Seconds until the first answer: import, and the first fit.
+
+    python -m benchmarks.bench_latency [--data FOLDER] [--rounds 7]
+
+Imports are timed in fresh processes, the contenders alternating. The first fit is that
+of `PLSClassifier` on diabetes.csv (or, without a folder, on scikit-learn's breast
+cancer data) and of `PLSRegressor` with Student-t noise on scikit-learn's diabetes data:
+in a fresh process with an empty cache of compiled kernels, in a fresh process with a
+full one, and again in the same process. Import is not part of a fit. Processor
+seconds say what a busy machine hides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from benchmarks.data import add_data_argument
+from benchmarks.report import progress, report
+
+IMPORTS = ("skgpx", "sklearn.gaussian_process")
+IMPORT_PROGRAM = """
+import time
+start = time.perf_counter()
+import {module}
+print(time.perf_counter() - start)
+"""
+FIT_PROGRAM = """
+import time, warnings
+warnings.simplefilter("ignore")
+from benchmarks.data import load, split
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.likelihoods import StudentT
+model = {model}
+data = split(*load("{data}", {folder!r}), 0, standardise_y={standardise})
+for _ in range(2):
+    start, cpu = time.perf_counter(), time.process_time()
+    model.fit(data.X, data.y)
+    print(time.perf_counter() - start, time.process_time() - cpu)
+"""
+
+
+def run(program: str, cache: str | None = None) -> list[float]:
+    """Numbers printed by a program in a fresh process."""
+    environment = os.environ | ({"SKGPX_NUMBA_CACHE": cache} if cache else {})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [float(line) for line in done.stdout.split()]
+
+
+def time_imports(n_rounds: int) -> list[dict[str, object]]:
+    """Medians of fresh processes, and the ratio to scikit-learn's."""
+    programs = {name: IMPORT_PROGRAM.format(module=name) for name in IMPORTS}
+    seconds: dict[str, list[float]] = {name: [] for name in IMPORTS}
+    for name in IMPORTS:
+        run(programs[name])  # fills the caches of the file system
+    for _ in range(n_rounds):
+        for name in IMPORTS:
+            seconds[name] += run(programs[name])
+    ours, theirs = (np.array(seconds[name]) for name in IMPORTS)
+    rows = [{"what": f"import {n}", "s": float(np.median(seconds[n]))} for n in IMPORTS]
+    rows[0]["ratio"] = float(np.median(ours / theirs))
+    for row in rows:
+        progress(row)
+    return rows
+
+
+def time_fits(name: str, program: str) -> list[dict[str, object]]:
+    """First fit with an empty cache, with a full one, and the second fit."""
+    with tempfile.TemporaryDirectory() as cache:
+        empty = run(program, cache)[:2]
+        full = run(program, cache)
+    times = {"empty cache": empty, "full cache": full[:2], "same process": full[2:]}
+    rows = [
+        {"what": f"{name}, {when}", "s": wall, "processor s": cpu}
+        for when, (wall, cpu) in times.items()
+    ]
+    for row in rows:
+        progress(row)
+    return rows
+
+
+def main() -> None:
+    """Time imports and first fits and report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_data_argument(parser)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    rows = time_imports(arguments.rounds)
+    folder = arguments.data and str(arguments.data)
+    data = "diabetes" if folder else "sklearn_breast_cancer"
+    classifier = FIT_PROGRAM.format(
+        model="PLSClassifier(random_state=0)",
+        data=data,
+        folder=folder,
+        standardise=False,
+    )
+    regressor = FIT_PROGRAM.format(
+        model="PLSRegressor(likelihood=StudentT(df=4.0), random_state=0)",
+        data="sklearn_diabetes",
+        folder=folder,
+        standardise=True,
+    )
+    rows += time_fits(f"PLSClassifier on {data}", classifier)
+    rows += time_fits("PLSRegressor, Student-t, on sklearn_diabetes", regressor)
+    report("latency", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Time and memory of a fit against the number of rows.
+
+    python -m benchmarks.bench_scale [--rows 10000 30000 100000] [--full]
+
+Eight inputs, 300 inducing points, 100 particles, Gaussian, Bernoulli and Student-t
+likelihoods. Each fit runs in a process of its own, whose largest resident memory is
+read at the end; ``memory`` has that of the imports and the data taken off as well.
+``--full`` goes to a million rows. Seconds inside the named parts of the library are
+those of their outermost calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import progress, report
+from skgpx import PLSClassifier, PLSRegressor, _pls
+from skgpx.likelihoods import StudentT
+
+ROWS = (10_000, 30_000, 100_000)
+FULL = (300_000, 1_000_000)
+LIKELIHOODS = ("gaussian", "bernoulli", "student_t")
+# Columns of seconds, and the functions that the estimators call for them.
+STAGES = {
+    "hyperparameters": "fit_prior",
+    "inducing": "select_inducing",
+    "inference": "infer",
+}
+PREDICTED_ROWS = 10_000
+
+
+def make_data(likelihood: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, 8) and targets of a smooth function of five of the inputs."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 8))
+    f = np.sin(X[:, 0] * X[:, 1]) + 0.5 * X[:, 2] ** 2 + X[:, 3] + np.sin(2 * X[:, 4])
+    match likelihood:
+        case "gaussian":
+            return X, f + 0.2 * rng.standard_normal(n)
+        case "student_t":
+            return X, f + 0.2 * rng.standard_t(4, n)
+    return X, (f + rng.logistic(size=n) > 0.5).astype(float)
+
+
+def make_model(likelihood: str, n_inducing: int, n_jobs: int) -> Any:
+    """Build the estimator of one likelihood."""
+    options = {"n_inducing": n_inducing, "n_jobs": n_jobs, "random_state": 0}
+    match likelihood:
+        case "gaussian":
+            return PLSRegressor(**options)
+        case "student_t":
+            return PLSRegressor(likelihood=StudentT(df=4.0), **options)
+    return PLSClassifier(**options)
+
+
+def peak_memory() -> float:
+    """Largest resident memory of this process so far, in GiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2.0**30 if sys.platform == "darwin" else 2.0**20)
+
+
+def clock(name: str, seconds: dict[str, float]) -> Callable[..., Any]:
+    """Wrap a function of the estimators so that it leaves its seconds behind."""
+    function = getattr(_pls, STAGES[name])
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        result = function(*arguments, **options)
+        seconds[name] += time.perf_counter() - start
+        return result
+
+    return timed
+
+
+def measure(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, Any]:
+    """Fit once in this process, kernels compiled before, and measure."""
+    small = make_data(likelihood, 300)
+    make_model(likelihood, 10, n_jobs).fit(*small)
+    X, y = make_data(likelihood, n)
+    seconds = dict.fromkeys(STAGES, 0.0)
+    for name, function in STAGES.items():
+        setattr(_pls, function, clock(name, seconds))
+    before, start = peak_memory(), time.perf_counter()
+    model = make_model(likelihood, n_inducing, n_jobs).fit(X, y)
+    fitted, peak = time.perf_counter(), peak_memory()
+    predict = model.predict if likelihood != "bernoulli" else model.predict_proba
+    predict(X[:PREDICTED_ROWS])
+    predicted = time.perf_counter()
+    row = {"likelihood": likelihood, "n": n, "m": n_inducing, "fit s": fitted - start}
+    row |= {f"{name} s": s for name, s in seconds.items()}
+    row |= {"predict 10 000 s": predicted - fitted, "peak GiB": peak}
+    return row | {"fit GiB": peak - before, "steps": model.n_iter_}
+
+
+def in_child(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, Any]:
+    """Measure in a process of its own."""
+    call = f"{likelihood!r}, {n}, {n_inducing}, {n_jobs}"
+    program = (
+        "import json, warnings; warnings.simplefilter('ignore');"
+        "from benchmarks.bench_scale import measure;"
+        f"print(json.dumps(measure({call})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["killed"])[-1]
+        return {"likelihood": likelihood, "n": n, "m": n_inducing, "error": last}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure every likelihood at every number of rows and report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--full", action="store_true", help="up to a million rows")
+    parser.add_argument("--likelihoods", nargs="+", default=LIKELIHOODS)
+    parser.add_argument("--inducing", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    sizes = (*arguments.rows, *FULL) if arguments.full else arguments.rows
+    warnings.simplefilter("ignore")
+    rows = []
+    for likelihood in arguments.likelihoods:
+        for n in sizes:
+            rows.append(in_child(likelihood, n, arguments.inducing, arguments.jobs))
+            progress(rows[-1])
+    report("scale", rows, {"inputs": 8, "jobs": arguments.jobs, "particles": 100})
+
+
+if __name__ == "__main__":
+    main()

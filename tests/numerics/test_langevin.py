@@ -1,0 +1,457 @@
+import numpy as np
+import pytest
+from numba import config
+from scipy import stats
+
+from skgpx._numerics import langevin
+from skgpx._numerics.langevin import Target
+from skgpx._numerics.quadrature import expectation_nodes
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
+
+LARGEST_Z = 4.5
+LIKELIHOODS = [
+    Gaussian(noise_variance=0.4),
+    StudentT(df=4.0, scale=0.6),
+    Bernoulli("logit"),
+    Bernoulli("probit"),
+    Poisson("softplus"),
+    Poisson("exp"),
+    Poisson("square"),
+    ShiftedMixture(shift=2.0, probability=0.3, noise_variance=0.4),
+    Categorical(),
+]
+INTERPRETED = bool(config.DISABLE_JIT)
+compiled = pytest.mark.skipif(
+    INTERPRETED, reason="statistical: needs the compiled loop"
+)
+
+
+def targets_of(likelihood, rng, n):
+    if isinstance(likelihood, Bernoulli):
+        return rng.integers(0, 2, n).astype(np.float64)
+    if isinstance(likelihood, Poisson):
+        return rng.poisson(2.0, n).astype(np.float64)
+    if isinstance(likelihood, Categorical):
+        return np.arange(n) % 3.0
+    return rng.standard_normal(n)
+
+
+def row_target(likelihood, rng, n=20, m=3, optimal=False, weighted=False):
+    """Target in the weights themselves, and its prepared likelihood."""
+    y = targets_of(likelihood, rng, n)
+    likelihood = likelihood.prepare(y)
+    c = likelihood.n_outputs_
+    std, nodes = np.zeros((n, c)), (np.zeros((1, c)), np.ones(1))
+    if optimal:
+        std = 0.1 + 0.5 * rng.random((n, c))
+        nodes = expectation_nodes(c, 3 if INTERPRETED else 12)
+    return Target(
+        likelihood,
+        likelihood.kernel_code,
+        np.asarray(likelihood.kernel_parameters()),
+        0.5 * rng.standard_normal((n, m)),
+        y,
+        0.5 + rng.random(n) if weighted else np.ones(n),
+        std,
+        *nodes,
+        np.zeros((1, c * m)),
+        np.eye(c * m)[np.newaxis],
+        c,
+    )
+
+
+def well_conditioned(rng, groups, width):
+    return 0.3 * rng.standard_normal((groups, width, width)) + np.eye(width)
+
+
+def moved(target, rng, groups=1):
+    """The target in some other coordinates."""
+    c, m = target.n_outputs, target.features.shape[1]
+    width = c * m // groups
+    centre = 0.3 * rng.standard_normal((groups, width))
+    return langevin.in_coordinates(target, centre, well_conditioned(rng, groups, width))
+
+
+def name(likelihood):
+    return f"{type(likelihood).__name__}-{getattr(likelihood, 'link', '')}".rstrip("-")
+
+
+# ---- The compiled loop ---------------------------------------------------------------
+
+GROUPS = [(one, 1) for one in LIKELIHOODS] + [(LIKELIHOODS[-1], 3)]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "groups"), GROUPS, ids=[f"{name(a)}-{g}" for a, g in GROUPS]
+)
+@pytest.mark.parametrize("optimal", [False, True], ids=["projected", "optimal"])
+def test_compiled_loop_equals_the_numpy_loop(rng, likelihood, groups, optimal):
+    # more rows than fit in one block
+    n = langevin.ROWS + 9
+    target = row_target(likelihood, rng, n, optimal=optimal, weighted=True)
+    target = moved(target, rng, groups)
+    plain = target._replace(code=langevin.NUMPY)
+    n_chains, n_steps = (2, 1) if INTERPRETED else (4, 3)
+    z = 0.3 * rng.standard_normal((groups, target.root.shape[1], n_chains))
+    for temperature in (0.3,) if INTERPRETED else (1.0, 0.3):
+        for scheme in (
+            langevin.ornstein_uhlenbeck(0.99),
+            langevin.euler_maruyama(1e-3, metropolis=True),
+            langevin.euler_maruyama(1e-4, metropolis=False),
+        ):
+            ours, theirs = (
+                langevin.advance(
+                    which,
+                    langevin.start(which, z, temperature),
+                    scheme,
+                    n_steps,
+                    np.random.default_rng(5),
+                    temperature,
+                )
+                for which in (target, plain)
+            )
+            assert_same_run(ours, theirs)
+            if not scheme.metropolis:
+                np.testing.assert_array_equal(ours[1].accepted, n_steps)
+
+
+def assert_same_run(ours, theirs):
+    (chains, trace), (other, other_trace) = ours, theirs
+    np.testing.assert_allclose(chains.z, other.z, rtol=1e-9, atol=1e-10)
+    # the square link of counts changes within 1e-4 of f = 0
+    rounding = 1e-9 * np.max(np.abs(other.gradient))
+    np.testing.assert_allclose(chains.gradient, other.gradient, atol=rounding)
+    # the compiled energy drops constants
+    gap = chains.energy - other.energy
+    np.testing.assert_allclose(gap, gap[0], atol=1e-9 * np.max(np.abs(other.energy)))
+    for one, two in zip(trace, other_trace, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
+
+
+def test_quadratic_target_equals_the_gaussian_rows(rng):
+    rows = row_target(Gaussian(noise_variance=0.4), rng, n=15)
+    phi, y = rows.features, rows.y
+    quadratic = langevin.quadratic_target(phi.T @ phi / 0.4, phi.T @ y / 0.4)
+    place = 0.3 * rng.standard_normal((1, 3)), well_conditioned(rng, 1, 3)
+    z = rng.standard_normal((1, 3, 5))
+    for scheme in (
+        langevin.ornstein_uhlenbeck(0.8),
+        langevin.euler_maruyama(1e-2, metropolis=False),
+    ):
+        ours, theirs = (
+            langevin.advance(
+                target, langevin.start(target, z), scheme, 6, np.random.default_rng(5)
+            )
+            for target in (
+                langevin.in_coordinates(t, *place) for t in (quadratic, rows)
+            )
+        )
+        assert_same_run(ours, theirs)
+
+
+def test_the_argument_stays_as_it_is_and_steps_can_be_split(rng):
+    target = row_target(Bernoulli(), rng)
+    chains = langevin.start(target, rng.standard_normal((1, 3, 6)))
+    before = [a.copy() for a in chains]
+    scheme = langevin.ornstein_uhlenbeck(0.5)
+    whole, trace = langevin.advance(target, chains, scheme, 6, np.random.default_rng(1))
+    for one, other in zip(chains, before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    stream, state, total, square, accepted = np.random.default_rng(1), chains, 0, 0, 0
+    for _ in range(6):
+        state, one = langevin.advance(target, state, scheme, 1, stream)
+        total, square = total + state.z, square + state.z**2
+        accepted = accepted + one.accepted
+    np.testing.assert_allclose(state.z, whole.z, rtol=1e-13)
+    np.testing.assert_allclose(trace.total, total, rtol=1e-12)
+    np.testing.assert_allclose(trace.square, square, rtol=1e-12)
+    np.testing.assert_array_equal(trace.accepted, accepted)
+
+
+# ---- The potential -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "groups"), GROUPS, ids=[f"{name(a)}-{g}" for a, g in GROUPS]
+)
+@pytest.mark.parametrize("optimal", [False, True], ids=["projected", "optimal"])
+def test_gradient_against_finite_differences(rng, likelihood, groups, optimal):
+    target = row_target(likelihood, rng, optimal=optimal, weighted=True)
+    target = moved(target, rng, groups)
+    width, h = target.root.shape[1], 1e-5
+    z = 0.5 * rng.standard_normal((groups, width, 1))
+    steps = h * np.eye(groups * width).reshape(groups, width, groups * width)
+    for temperature in (1.0, 0.3):
+        up, down = (
+            langevin.start(target, z + sign * steps, temperature).energy
+            for sign in (1.0, -1.0)
+        )
+        gradient = langevin.start(target, z, temperature).gradient[:, :, 0].ravel()
+        numeric = (up - down) / (2.0 * h)
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimal", [False, True], ids=["projected", "optimal"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=name)
+def test_energy_is_the_definition(rng, likelihood, optimal):
+    target = row_target(likelihood, rng, optimal=optimal, weighted=True)
+    w = 0.5 * rng.standard_normal((3, target.n_outputs, 4))
+    z = w.transpose(1, 0, 2).reshape(1, -1, 4)
+    energy = langevin.start(target, z, 0.7).energy
+    f = np.einsum("nm,mcs->ncs", target.features, w)
+    nll = sum(
+        mass
+        * target.likelihood.row_nll(target.y, f + (target.std * node)[:, :, np.newaxis])
+        for node, mass in zip(target.nodes, target.node_weights, strict=True)
+    )
+    expected = 0.7 * target.weights @ nll + 0.5 * np.sum(w**2, axis=(0, 1))
+    gap = energy - expected
+    np.testing.assert_allclose(gap, gap[0], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "groups"), GROUPS, ids=[f"{name(a)}-{g}" for a, g in GROUPS]
+)
+def test_coordinates_are_an_exact_change_of_variables(rng, likelihood, groups):
+    target = row_target(likelihood, rng)
+    other = moved(target, rng, groups)
+    z = 0.5 * rng.standard_normal((groups, other.root.shape[1], 4))
+    w = other.centre[:, :, np.newaxis] + other.root @ z
+    there = langevin.start(target, w.reshape(1, -1, 4))
+    here = langevin.start(other, z)
+    np.testing.assert_allclose(here.energy, there.energy, rtol=1e-12, atol=1e-12)
+    pulled = other.root.transpose(0, 2, 1) @ there.gradient.reshape(w.shape)
+    np.testing.assert_allclose(here.gradient, pulled, rtol=1e-10, atol=1e-10)
+    by_output = w.reshape(target.n_outputs, -1, 4).transpose(1, 0, 2)
+    np.testing.assert_array_equal(langevin.weights_of(other, z), by_output)
+
+
+def test_coordinates_of_a_quadratic_target(rng):
+    A = rng.standard_normal((4, 4))
+    target = langevin.quadratic_target(A @ A.T, rng.standard_normal(4))
+    other = langevin.in_coordinates(
+        target, rng.standard_normal((1, 4)), well_conditioned(rng, 1, 4)
+    )
+    z = rng.standard_normal((1, 4, 5))
+    w = other.centre[:, :, np.newaxis] + other.root @ z
+    there, here = langevin.start(target, w), langevin.start(other, z)
+    gap = here.energy - there.energy
+    np.testing.assert_allclose(gap, gap[0], atol=1e-11)
+    pulled = other.root[0].T @ there.gradient[0]
+    np.testing.assert_allclose(here.gradient[0], pulled, atol=1e-11)
+
+
+# ---- Schemes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [1.0, 0.8, 1e-2, 1e-6])
+@pytest.mark.parametrize("metropolis", [False, True])
+def test_halved_steps_keep_their_kind(step, metropolis):
+    euler = langevin.halved(langevin.euler_maruyama(step, metropolis))
+    assert euler == pytest.approx(langevin.euler_maruyama(step / 2, metropolis))
+    correlated = langevin.halved(langevin.ornstein_uhlenbeck(1.0 - step))
+    expected = langevin.ornstein_uhlenbeck(1.0 - step / 2)
+    assert correlated == pytest.approx(expected, rel=1e-9)
+
+
+class Cliff(Gaussian):
+    """Not a number beyond f = 1."""
+
+    def nll(self, y, f):
+        return np.where(np.asarray(f) > 1.0, np.nan, super().nll(y, f))
+
+
+def test_a_proposal_without_an_energy_is_never_accepted(rng):
+    target = row_target(Cliff(noise_variance=1.0), rng, n=4, m=1)
+    target = target._replace(code=langevin.NUMPY, features=np.ones((4, 1)))
+    chains = langevin.start(target, np.zeros((1, 1, 50)))
+    scheme = langevin.euler_maruyama(0.5, metropolis=True)
+    after, trace = langevin.advance(target, chains, scheme, 20, rng)
+    assert np.all(after.z <= 1.0)
+    assert np.all(np.isfinite(after.energy))
+    assert 0.0 < trace.accepted.mean() < 20.0
+
+
+# ---- Stationary laws -----------------------------------------------------------------
+
+
+def law_z_scores(draws, mean, covariance):
+    """z-scores of first and second moments of independent draws (p, s)."""
+    p, s = draws.shape
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, draws - mean[:, np.newaxis])
+    first = np.sqrt(s) * white.mean(axis=1)
+    second = (white @ white.T / s - np.eye(p)) / np.sqrt((1.0 + np.eye(p)) / s)
+    return np.concatenate((first, second[np.tril_indices(p)]))
+
+
+def gaussian_problem(rng, m=4):
+    """Quadratic target, its matrix and its mean."""
+    A = np.diag(np.linspace(0.5, 4.0, m))
+    A[0, 1:] = A[1:, 0] = 0.2
+    b = rng.standard_normal(m)
+    return langevin.quadratic_target(A - np.eye(m), b), A, np.linalg.solve(A, b)
+
+
+SCHEMES = {
+    "mala": langevin.euler_maruyama(0.4, metropolis=True),
+    "ou": langevin.ornstein_uhlenbeck(0.7),
+    "bold-ou": langevin.ornstein_uhlenbeck(0.2),
+}
+
+
+@compiled
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_adjusted_schemes_leave_a_gaussian_law_invariant(rng, scheme):
+    target, A, mean = gaussian_problem(rng)
+    covariance, s = np.linalg.inv(A), 20_000
+    exact = mean[:, np.newaxis] + np.linalg.cholesky(covariance) @ rng.standard_normal(
+        (4, s)
+    )
+    chains = langevin.start(target, exact[np.newaxis])
+    after, trace = langevin.advance(target, chains, scheme, 10, rng)
+    # the steps do something, and the test is needed
+    assert 0.05 < trace.accepted.mean() / 10 < 0.999
+    z = law_z_scores(after.z[0], mean, covariance)
+    assert np.max(np.abs(z)) < LARGEST_Z
+
+
+@compiled
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_shortened_gradients_leave_the_law_invariant(rng, scheme):
+    # a stiff target: nearly every drift is longer than allowed
+    scales = np.array([3.0, 40.0])
+    target = langevin.quadratic_target(np.diag(scales**2) - np.eye(2), np.zeros(2))
+    exact = rng.standard_normal((2, 20_000)) / scales[:, np.newaxis]
+    chains = langevin.start(target, exact[np.newaxis])
+    small = scheme
+    while small.drift > 0.02:
+        small = langevin.halved(small)
+    after, trace = langevin.advance(target, chains, small, 10, rng)
+    excess = np.linalg.norm(chains.gradient[0] - exact, axis=0)
+    assert np.mean(excess > 2.0 * np.sqrt(2.0)) > 0.5
+    assert 0.02 < trace.accepted.mean() / 10 < 0.999
+    z = law_z_scores(after.z[0], np.zeros(2), np.diag(scales**-2.0))
+    assert np.max(np.abs(z)) < LARGEST_Z
+
+
+@compiled
+def test_correlated_steps_in_hessian_coordinates_are_always_accepted(rng):
+    target, A, mean = gaussian_problem(rng)
+    root = np.linalg.inv(np.linalg.cholesky(A)).T
+    target = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
+    chains = langevin.start(target, rng.standard_normal((1, 4, 5000)))
+    after, trace = langevin.advance(
+        target, chains, langevin.ornstein_uhlenbeck(0.5), 10, rng
+    )
+    np.testing.assert_array_equal(trace.accepted, 10.0)
+    z = law_z_scores(after.z[0], np.zeros(4), np.eye(4))
+    assert np.max(np.abs(z)) < LARGEST_Z
+
+
+def draws_on_a_grid(rng, log_density, low, high, size):
+    """Draws by inversion from a density on the line, and its cdf."""
+    grid = np.linspace(low, high, 200_001)
+    density = np.exp(log_density(grid) - np.max(log_density(grid)))
+    cdf = np.concatenate(([0.0], np.cumsum(density[1:] + density[:-1])))
+    cdf /= cdf[-1]
+    return np.interp(rng.random(size), cdf, grid), lambda x: np.interp(x, grid, cdf)
+
+
+ONE_DIMENSIONAL = [
+    (Bernoulli(), np.array([1.0, 1.0, 1.0, 0.0])),
+    (StudentT(df=3.0, scale=0.5), np.array([-2.0, 0.0, 2.5, 2.6])),
+    (Poisson("exp"), np.array([0.0, 0.0, 1.0, 0.0])),
+]
+
+
+@compiled
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.parametrize(
+    ("likelihood", "y"), ONE_DIMENSIONAL, ids=[name(a) for a, _ in ONE_DIMENSIONAL]
+)
+def test_adjusted_schemes_leave_a_skewed_law_invariant(rng, likelihood, y, scheme):
+    target = row_target(likelihood, rng, n=4, m=1)
+    target = target._replace(features=np.full((4, 1), 1.3), y=y)
+
+    def log_density(w):
+        return -likelihood.nll(y[:, np.newaxis], 1.3 * w).sum(axis=0) - 0.5 * w**2
+
+    exact, cdf = draws_on_a_grid(rng, log_density, -8.0, 8.0, 40_000)
+    chains = langevin.start(target, exact[np.newaxis, np.newaxis])
+    after, trace = langevin.advance(target, chains, scheme, 8, rng)
+    assert 0.05 < trace.accepted.mean() / 8 < 0.999
+    draws = after.z[0, 0]
+    # P(|N(0, 1)| > 4.5) is 7e-6
+    assert stats.kstest(draws, cdf).pvalue > 7e-6
+    for power in (1, 2, 3):
+        fresh = draws_on_a_grid(rng, log_density, -8.0, 8.0, 400_000)[0] ** power
+        now = draws**power
+        error = np.sqrt(now.var() / now.size + fresh.var() / fresh.size)
+        assert abs(now.mean() - fresh.mean()) < LARGEST_Z * error
+
+
+@compiled
+def test_unadjusted_scheme_has_its_own_stationary_law(rng):
+    target, A, mean = gaussian_problem(rng)
+    eta = 0.25
+    biased = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) - 0.5 * eta * A)
+    chains = langevin.start(target, np.zeros((1, 4, 20_000)))
+    scheme = langevin.euler_maruyama(eta, metropolis=False)
+    after, _ = langevin.advance(target, chains, scheme, 80, rng)
+    z = law_z_scores(after.z[0], mean, biased)
+    assert np.max(np.abs(z)) < LARGEST_Z
+    # the bias is large enough to be seen
+    assert np.max(np.abs(law_z_scores(after.z[0], mean, np.linalg.inv(A)))) > 20.0
+
+
+def squared_exponential(X, Y):
+    return 1.5 * np.exp(-0.5 * np.sum((X[:, np.newaxis] - Y) ** 2, axis=2) / 0.5**2)
+
+
+@compiled
+@pytest.mark.parametrize("quadratic", [True, False], ids=["gram", "rows"])
+def test_unadjusted_scheme_in_the_coordinates_of_the_paper(rng, quadratic):
+    """The paper's law: f = Σ u_m e_m, u ~ N(0, Λ), y = f + ε; scheme (236) in u."""
+    X, Z = rng.uniform(-2.0, 2.0, (60, 1)), np.linspace(-2.0, 2.0, 6)[:, np.newaxis]
+    y, noise = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(60), 0.1
+    eigenvalues, V = np.linalg.eigh(squared_exponential(Z, Z) / 6)
+    # e_m(x) = (M λ_m)^(-1/2) v_mᵀ k(Z, x)
+    E = squared_exponential(X, Z) @ V / np.sqrt(6 * eigenvalues)
+    # engine: u = Λ^(1/2) w, so φ_m = √λ_m e_m, and w = Λ^(-1/2) u are its coordinates
+    features = E * np.sqrt(eigenvalues)
+    root = np.diag(eigenvalues**-0.5)[np.newaxis]
+    if quadratic:
+        target = langevin.quadratic_target(
+            features.T @ features / noise, features.T @ y / noise
+        )
+    else:
+        target = row_target(Gaussian(noise_variance=noise), rng, n=60, m=6)
+        target = target._replace(features=features, y=y)
+    target = langevin.in_coordinates(target, np.zeros((1, 6)), root)
+    H = E.T @ E / noise + np.diag(1.0 / eigenvalues)
+    eta = 0.5 / np.linalg.eigvalsh(H)[-1]
+    mean = np.linalg.solve(H, E.T @ y / noise)
+    gradient = langevin.start(target, mean[np.newaxis, :, np.newaxis]).gradient
+    assert np.max(np.abs(gradient)) < 1e-9 * np.max(np.abs(E.T @ y / noise))
+    stationary = np.linalg.inv(H) @ np.linalg.inv(np.eye(6) - 0.5 * eta * H)
+    s = 6000 if quadratic else 2000
+    scheme = langevin.euler_maruyama(eta, metropolis=False)
+    # enough steps to forget the start in every direction
+    slowest = 1.0 - eta * np.linalg.eigvalsh(H)[0]
+    n_steps = int(np.ceil(np.log(1e-4) / np.log(slowest)))
+    assert n_steps < 3000
+    start = mean[:, np.newaxis] + 0.1 * np.sqrt(eigenvalues)[:, np.newaxis]
+    chains = langevin.start(target, np.repeat(start, s, axis=1)[np.newaxis])
+    after, _ = langevin.advance(target, chains, scheme, n_steps, rng)
+    z = law_z_scores(after.z[0], mean, stationary)
+    assert np.max(np.abs(z)) < LARGEST_Z
+    exact = law_z_scores(after.z[0], mean, np.linalg.inv(H))
+    assert np.max(np.abs(exact)) > LARGEST_Z

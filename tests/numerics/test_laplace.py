@@ -1,0 +1,371 @@
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+
+from skgpx._numerics import langevin, laplace
+from skgpx._numerics.langevin import Target
+from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._numerics.regression import (
+    log_evidence,
+    log_evidence_gradient,
+    posterior,
+    weight_statistics,
+)
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
+
+LARGEST_Z = 4.5
+# Likelihoods whose curvature is the second derivative, and those where it is not.
+CONVEX = [
+    Gaussian(noise_variance=0.4),
+    Bernoulli("logit"),
+    Bernoulli("probit"),
+    Poisson("softplus"),
+    Poisson("exp"),
+]
+OTHERS = [
+    StudentT(df=4.0, scale=0.6),
+    ShiftedMixture(shift=2.0, probability=0.3, noise_variance=0.4),
+    Poisson("square"),
+]
+SCALAR = CONVEX + OTHERS
+ALL = [*SCALAR, Categorical()]
+FREE = [Gaussian(), StudentT(df=5.0), ShiftedMixture(shift=1.5)]
+
+
+def name(likelihood):
+    return f"{type(likelihood).__name__}-{getattr(likelihood, 'link', '')}".rstrip("-")
+
+
+def targets_of(likelihood, rng, n):
+    if isinstance(likelihood, Bernoulli):
+        return rng.integers(0, 2, n).astype(np.float64)
+    if isinstance(likelihood, Poisson):
+        return rng.poisson(2.0, n).astype(np.float64) + 1.0
+    if isinstance(likelihood, Categorical):
+        return np.arange(n) % 3.0
+    return rng.standard_normal(n)
+
+
+def row_target(likelihood, rng, n=25, m=3, optimal=False):
+    y = targets_of(likelihood, rng, n)
+    likelihood = likelihood.prepare(y)
+    c = likelihood.n_outputs_
+    std, nodes = np.zeros((n, c)), (np.zeros((1, c)), np.ones(1))
+    if optimal:
+        std, nodes = 0.1 + 0.4 * rng.random((n, c)), expectation_nodes(c)
+    return Target(
+        likelihood,
+        langevin.NUMPY,
+        np.asarray(likelihood.kernel_parameters()),
+        0.5 + 0.5 * rng.standard_normal((n, m)),
+        y,
+        rng.integers(1, 3, n).astype(np.float64),
+        std,
+        *nodes,
+        np.zeros((1, c * m)),
+        np.eye(c * m)[np.newaxis],
+        c,
+    )
+
+
+def start_of(target):
+    y = target.y
+    rough = np.asarray(target.likelihood.initial_latent(y)).reshape(len(y), -1)
+    return laplace.projection_start(target.features, rough, target.weights)
+
+
+def potential_gradient(target, w):
+    """∇ψ at weights w (m, c), by outputs, flat."""
+    slope = langevin.rows_value_and_gradient(target, w[:, :, np.newaxis])[1]
+    return (slope[:, :, 0] + w).T.ravel()
+
+
+def potential(target, w):
+    value = langevin.rows_value_and_gradient(target, w[:, :, np.newaxis])[0]
+    return float(value[0] + 0.5 * np.sum(w**2))
+
+
+def numeric_hessian(target, w, h=1e-5):
+    columns = []
+    for i in range(w.size):
+        step = np.zeros(w.size)
+        step[i] = h
+        step = step.reshape(w.shape[::-1]).T
+        rise = potential_gradient(target, w + step)
+        columns.append((rise - potential_gradient(target, w - step)) / (2.0 * h))
+    return np.column_stack(columns)
+
+
+@pytest.fixture(params=["coupled", "blocks"])
+def coupling(request, monkeypatch):
+    if request.param == "blocks":
+        monkeypatch.setattr(laplace, "LARGEST_COUPLED", 0)
+    return request.param
+
+
+@pytest.mark.parametrize("optimal", [False, True], ids=["projected", "optimal"])
+@pytest.mark.parametrize("likelihood", ALL, ids=name)
+def test_gradient_vanishes_at_the_mode(rng, likelihood, optimal, coupling):
+    target = row_target(likelihood, rng, optimal=optimal)
+    mode = laplace.find_mode(target, start_of(target))
+    assert mode.converged
+    # half of this number is how far the energy is above its minimum, in nats
+    gradient = potential_gradient(target, mode.weights)
+    blocks = gradient.reshape(len(mode.root), -1)
+    decrement = np.sum((mode.root.transpose(0, 2, 1) @ blocks[:, :, np.newaxis]) ** 2)
+    assert decrement < 1e-8
+    assert mode.energy == pytest.approx(potential(target, mode.weights))
+    better = optimize.minimize(
+        lambda w: potential(target, w.reshape(mode.weights.shape)),
+        mode.weights.ravel(),
+        method="BFGS",
+    )
+    assert mode.energy < better.fun + 1e-6
+
+
+@pytest.mark.parametrize("optimal", [False, True], ids=["projected", "optimal"])
+@pytest.mark.parametrize("likelihood", [*CONVEX, Categorical()], ids=name)
+def test_root_is_that_of_the_inverse_hessian(rng, likelihood, optimal, coupling):
+    target = row_target(likelihood, rng, optimal=optimal)
+    mode = laplace.find_mode(target, start_of(target))
+    H = numeric_hessian(target, mode.weights)
+    groups, width = mode.root.shape[:2]
+    assert groups == (target.n_outputs if coupling == "blocks" else 1)
+    for g in range(groups):
+        block = H[g * width : (g + 1) * width, g * width : (g + 1) * width]
+        product = mode.root[g].T @ block @ mode.root[g]
+        np.testing.assert_allclose(product, np.eye(width), atol=1e-6)
+
+
+def test_root_of_a_law_that_is_not_log_concave_uses_the_fisher_information(rng):
+    target = row_target(StudentT(df=4.0, scale=0.6), rng)
+    mode = laplace.find_mode(target, start_of(target))
+    fisher = target.weights * 5.0 / (7.0 * 0.36)
+    H = np.eye(3) + (target.features * fisher[:, np.newaxis]).T @ target.features
+    np.testing.assert_allclose(mode.root[0] @ mode.root[0].T, np.linalg.inv(H))
+
+
+def test_gaussian_mode_is_the_posterior_in_one_step(rng):
+    target = row_target(Gaussian(noise_variance=0.4), rng)
+    law = posterior(
+        weight_statistics(
+            target.features, target.y, target.weights, np.zeros(len(target.y))
+        ),
+        0.4,
+    )
+    mode = laplace.find_mode(target, np.zeros((3, 1)))
+    assert mode.n_iter <= 2
+    np.testing.assert_allclose(mode.weights, law.mean, rtol=1e-9)
+    covariance = law.root[0] @ law.root[0].T
+    np.testing.assert_allclose(mode.root[0] @ mode.root[0].T, covariance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", [*CONVEX, Categorical()], ids=name)
+def test_a_bad_start_leads_to_the_same_mode(rng, likelihood):
+    target = row_target(likelihood, rng)
+    near = laplace.find_mode(target, start_of(target))
+    away = laplace.find_mode(target, 5.0 * rng.standard_normal(near.weights.shape))
+    assert away.converged
+    np.testing.assert_allclose(away.weights, near.weights, atol=1e-4)
+
+
+# ---- Evidence ------------------------------------------------------------------------
+
+
+def test_evidence_is_exact_for_a_gaussian_likelihood(rng):
+    target, residual = row_target(Gaussian(noise_variance=0.4), rng), rng.random(25)
+    evidence, weights = laplace.laplace_evidence_gradient(
+        target, residual, np.zeros((3, 1))
+    )
+    rows = target.features, target.y, target.weights, residual
+    assert evidence.value == pytest.approx(
+        log_evidence(weight_statistics(*rows), 0.4), rel=1e-9
+    )
+    closed = log_evidence_gradient(*rows, 0.4)
+    np.testing.assert_allclose(evidence.features, closed.features, atol=1e-5)
+    np.testing.assert_allclose(evidence.residual, closed.residual)
+    assert potential_gradient(target, weights) == pytest.approx(0.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("likelihood", CONVEX[1:], ids=name)
+def test_evidence_is_the_laplace_formula(rng, likelihood):
+    target = row_target(likelihood, rng)
+    evidence, weights = laplace.laplace_evidence_gradient(
+        target, np.zeros(25), start_of(target)
+    )
+    H = numeric_hessian(target, weights)
+    expected = -potential(target, weights) - 0.5 * np.linalg.slogdet(H)[1]
+    assert evidence.value == pytest.approx(expected, abs=1e-6)
+
+
+def fourth_order(function, x, h):
+    """Central differences of order four of a scalar function of an array."""
+    slope = np.empty_like(x)
+    for i in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[i] = h
+        near = function(x + step) - function(x - step)
+        far = function(x + 2.0 * step) - function(x - 2.0 * step)
+        slope[i] = (8.0 * near - far) / (12.0 * h)
+    return slope
+
+
+@pytest.mark.parametrize("likelihood", SCALAR + FREE, ids=name)
+def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypatch):
+    target, residual = row_target(likelihood, rng, n=6, m=2), 0.3 * rng.random(6)
+    rough, mode = laplace.laplace_evidence_gradient(target, residual, start_of(target))
+    # the slope is exact at the exact mode; energies at rounding level bound how near
+    # the search gets to it
+    monkeypatch.setattr(laplace, "_TOLERANCE", 1e-14)
+    evidence, mode = laplace.laplace_evidence_gradient(target, residual, mode)
+
+    def value(features=target.features, residual=residual, theta=None):
+        law = target.likelihood
+        if theta is not None:
+            law = law.with_theta(theta)
+        other = target._replace(features=features, likelihood=law)
+        return laplace.laplace_evidence_gradient(other, residual, mode)[0].value
+
+    tolerance = {"rtol": 1e-6, "atol": 5e-6 * (1.0 + np.max(np.abs(evidence.features)))}
+    numeric = fourth_order(lambda a: value(features=a), target.features, 1e-3)
+    np.testing.assert_allclose(evidence.features, numeric, **tolerance)
+    # what the mode's default accuracy leaves
+    np.testing.assert_allclose(rough.features, numeric, rtol=1e-3, atol=1e-3)
+    numeric = fourth_order(lambda a: value(residual=a), residual, 1e-3)
+    np.testing.assert_allclose(evidence.residual, numeric, **tolerance)
+    theta = target.likelihood.theta
+    numeric = fourth_order(lambda a: value(theta=a), theta, 1e-3)
+    np.testing.assert_allclose(evidence.parameters, numeric, **tolerance)
+
+
+# ---- Refinement ----------------------------------------------------------------------
+
+
+def test_refinement_leaves_a_gaussian_law_alone(rng):
+    target = row_target(Gaussian(noise_variance=0.4), rng)
+    mode = laplace.find_mode(target, start_of(target))
+    refined = laplace.refine(target, mode)
+    np.testing.assert_allclose(refined.weights, mode.weights, atol=1e-7)
+    np.testing.assert_allclose(refined.root, mode.root, atol=1e-7)
+
+
+def whitened_mean_gradient(target, law, rng, half=20_000):
+    """``rootᵀ E∇ψ`` under a Laplace law by antithetic Monte Carlo, with its error."""
+    groups, width = law.root.shape[:2]
+    m, c = law.weights.shape
+    noise = rng.standard_normal((groups, width, half))
+    noise = np.concatenate((noise, -noise), axis=2)
+    w = law.weights.T.reshape(groups, width, 1) + law.root @ noise
+    draws = w.reshape(c, m, -1).transpose(1, 0, 2)
+    slope = langevin.rows_value_and_gradient(target, draws)[1] + draws
+    pulled = law.root.transpose(0, 2, 1) @ slope.transpose(1, 0, 2).reshape(w.shape)
+    pulled = pulled.reshape(groups * width, -1)
+    pairs = 0.5 * (pulled[:, :half] + pulled[:, half:])
+    return pairs.mean(axis=1), pairs.std(axis=1) / np.sqrt(half)
+
+
+@pytest.mark.parametrize("likelihood", CONVEX[1:], ids=name)
+def test_refined_law_satisfies_the_variational_equations(rng, likelihood):
+    target = row_target(likelihood, rng)
+    refined = laplace.refine(target, laplace.find_mode(target, start_of(target)))
+    gradient, error = whitened_mean_gradient(target, refined, rng)
+    # in posterior standard deviations: the alternation stops within 0.005
+    assert np.all(np.abs(gradient) < LARGEST_Z * error + 0.005)
+    variance = np.sum((target.features @ refined.root[0]) ** 2, axis=1)
+    nodes, weights = expectation_nodes(1, 30)
+    f = target.features @ refined.weights + np.sqrt(variance)[:, None] * nodes[:, 0]
+    law = target.likelihood
+    curvature = law.curvature(target.y[:, np.newaxis], f) @ weights
+    scaled = target.features * (target.weights * curvature)[:, np.newaxis]
+    H = np.eye(3) + scaled.T @ target.features
+    np.testing.assert_allclose(
+        refined.root[0].T @ H @ refined.root[0], np.eye(3), atol=0.01
+    )
+
+
+def test_refinement_of_classes_stays_near_the_variational_equations(rng, coupling):
+    # outputs are taken as independent and the quadrature is of degree three only: the
+    # chains start within a fraction of a posterior standard deviation
+    target = row_target(Categorical(), rng)
+    mode = laplace.find_mode(target, start_of(target))
+    gradient, _ = whitened_mean_gradient(target, laplace.refine(target, mode), rng)
+    assert np.max(np.abs(gradient)) < 0.3
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Bernoulli("logit"), Poisson("exp"), Poisson("softplus")], ids=name
+)
+def test_refinement_improves_the_moments_of_a_skewed_posterior(rng, likelihood):
+    target = row_target(likelihood, rng, n=3, m=1)
+    target = target._replace(
+        features=np.full((3, 1), 1.5), y=np.zeros(3), weights=np.ones(3)
+    )
+    grid = np.linspace(-10.0, 10.0, 20_001)
+    w = grid[np.newaxis, np.newaxis, :]
+    energy = langevin.rows_value_and_gradient(target, w)[0] + 0.5 * grid**2
+    density = np.exp(energy.min() - energy)
+    density /= integrate.simpson(density, x=grid)
+    mean = integrate.simpson(grid * density, x=grid)
+    std = np.sqrt(integrate.simpson((grid - mean) ** 2 * density, x=grid))
+    mode = laplace.find_mode(target, np.zeros((1, 1)))
+    refined = laplace.refine(target, mode)
+
+    def error(law):
+        law_mean, law_std = law.weights[0, 0], abs(law.root[0, 0, 0])
+        return abs(law_mean - mean) / std + abs(law_std / std - 1.0)
+
+    assert error(refined) < 0.5 * error(mode)
+    assert abs(refined.weights[0, 0] - mean) < 0.05 * std
+
+
+# ---- Smaller parts -------------------------------------------------------------------
+
+
+def test_tempered_root_between_prior_and_posterior(rng, coupling):
+    for likelihood in (Bernoulli(), Categorical()):
+        target = row_target(likelihood, rng)
+        mode = laplace.find_mode(target, start_of(target))
+        one = mode.weights[:, :, np.newaxis]
+        prior = laplace.tempered_root(target, one, 0.0)
+        np.testing.assert_allclose(
+            prior, np.broadcast_to(np.eye(prior.shape[1]), prior.shape)
+        )
+        whole = laplace.tempered_root(target, one, 1.0)
+        np.testing.assert_allclose(
+            whole @ whole.transpose(0, 2, 1),
+            mode.root @ mode.root.transpose(0, 2, 1),
+            rtol=1e-10,
+        )
+
+
+def test_tempered_root_averages_curvatures_over_particles(rng):
+    target = row_target(Bernoulli(), rng)
+    particles = rng.standard_normal((3, 1, 8))
+    root = laplace.tempered_root(target, particles, 0.6)[0]
+    f = np.einsum("nm,ms->ns", target.features, particles[:, 0])
+    curvature = Bernoulli().curvature(target.y[:, np.newaxis], f).mean(axis=1)
+    scaled = target.features * (0.6 * target.weights * curvature)[:, np.newaxis]
+    H = np.eye(3) + scaled.T @ target.features
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(H), rtol=1e-10)
+
+
+def test_log_determinant_of_a_root(rng):
+    root = np.triu(rng.standard_normal((4, 4)))
+    expected = np.linalg.slogdet(root @ root.T)[1]
+    assert laplace.log_determinant_of_root(root) == pytest.approx(expected)
+
+
+def test_projection_start_is_close_to_the_latent_values(rng):
+    features, weights = rng.standard_normal((30, 4)), np.ones(30)
+    truth = rng.standard_normal((4, 2))
+    start = laplace.projection_start(features, features @ truth, weights)
+    np.testing.assert_allclose(start, truth, atol=0.1)
+    nothing = laplace.projection_start(features, np.zeros((30, 2)), weights)
+    np.testing.assert_array_equal(nothing, 0.0)

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skgpx._numerics.linalg import (
+    cholesky,
+    log_determinant,
+    solve_lower,
+    solve_lower_transpose,
+)
+
+
+def positive_definite(rng, m):
+    A = rng.standard_normal((m, m))
+    return A @ A.T + np.eye(m)
+
+
+def test_factor_of_a_positive_definite_matrix(rng):
+    K = positive_definite(rng, 6)
+    before = K.copy()
+    L, jitter = cholesky(K)
+    np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(6), rtol=1e-13)
+    np.testing.assert_array_equal(L, np.tril(L))
+    np.testing.assert_array_equal(K, before)
+    assert L.flags.c_contiguous
+    assert jitter == pytest.approx(1e-10 * np.trace(K) / 6)
+
+
+def test_no_jitter_on_request(rng):
+    K = positive_definite(rng, 5)
+    L, jitter = cholesky(K, jitter=0.0)
+    assert jitter == 0.0
+    np.testing.assert_allclose(L, np.linalg.cholesky(K), rtol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    m=st.integers(1, 12),
+    rank=st.integers(1, 12),
+    exponent=st.integers(-150, 150),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_semi_definite_matrix_has_a_factor(m, rank, exponent, seed):
+    A = np.random.default_rng(seed).standard_normal((m, rank))
+    K = 10.0**exponent * (A @ A.T)
+    L, jitter = cholesky(K)
+    scale = np.trace(K) / m
+    assert 0.0 <= jitter <= 1.01e-4 * scale
+    error = L @ L.T - K - jitter * np.eye(m)
+    assert np.max(np.abs(error)) <= 1e-13 * m * scale
+
+
+def test_jitter_grows_until_the_matrix_can_be_factorised():
+    K = np.diag([1.0, 1.0, -1e-7])
+    L, jitter = cholesky(K)
+    assert 1e-7 < jitter < 1e-5
+    np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(3), atol=1e-15)
+
+
+def test_an_indefinite_matrix_is_refused():
+    with pytest.raises(np.linalg.LinAlgError, match="order 2 is not positive definite"):
+        cholesky(np.diag([1.0, -1.0]))
+
+
+def test_empty_matrix():
+    L, jitter = cholesky(np.empty((0, 0)))
+    assert L.shape == (0, 0)
+    assert jitter >= 0.0
+    assert log_determinant(L) == 0.0
+
+
+def test_triangular_solves(rng):
+    L = cholesky(positive_definite(rng, 5)).L
+    B = rng.standard_normal((5, 3))
+    np.testing.assert_allclose(L @ solve_lower(L, B), B, atol=1e-13)
+    np.testing.assert_allclose(L.T @ solve_lower_transpose(L, B), B, atol=1e-13)
+    np.testing.assert_allclose(L @ solve_lower(L, B[:, 0]), B[:, 0], atol=1e-13)
+
+
+def test_log_determinant(rng):
+    K = positive_definite(rng, 7)
+    expected = np.linalg.slogdet(K)[1]
+    assert log_determinant(cholesky(K, jitter=0.0).L) == pytest.approx(expected)
+
+
+def test_log_determinant_does_not_overflow():
+    L = 1e-200 * np.eye(5)
+    assert log_determinant(L) == pytest.approx(-2000.0 * np.log(10.0))

@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from skgpx._numerics.regression import (
+    log_evidence,
+    log_evidence_gradient,
+    posterior,
+    weight_statistics,
+)
+
+NOISE = 0.37
+
+
+def problem(rng, n=12, m=4):
+    """Features, targets, integer weights, and residual variances."""
+    features = rng.standard_normal((n, m))
+    y = features @ rng.standard_normal(m) + 0.5 * rng.standard_normal(n)
+    weights = rng.integers(1, 4, n).astype(np.float64)
+    return features, y, weights, rng.random(n)
+
+
+def repeated(features, y, weights, residual):
+    times = weights.astype(np.intp)
+    return tuple(np.repeat(a, times, axis=0) for a in (features, y, residual))
+
+
+def unweighted(features, y, weights, residual):
+    return features, y, np.ones_like(y), residual
+
+
+@pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
+def test_posterior_against_dense_conditioning(rng, choose):
+    features, y, weights, residual = choose(*problem(rng))
+    law = posterior(weight_statistics(features, y, weights, residual), NOISE)
+    rows, targets, _ = repeated(features, y, weights, residual)
+    # w ~ N(0, I), y = Φw + ε: condition the joint normal law
+    K = rows @ rows.T + NOISE * np.eye(len(targets))
+    gain = np.linalg.solve(K, rows).T
+    np.testing.assert_allclose(law.mean[:, 0], gain @ targets, rtol=1e-10)
+    covariance = np.eye(rows.shape[1]) - gain @ rows
+    np.testing.assert_allclose(law.root[0] @ law.root[0].T, covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
+def test_log_evidence_against_the_dense_density(rng, choose):
+    data = choose(*problem(rng))
+    rows, targets, residual = repeated(*data)
+    K = rows @ rows.T + NOISE * np.eye(len(targets))
+    expected = multivariate_normal(np.zeros(len(targets)), K).logpdf(targets)
+    expected -= 0.5 * residual.sum() / NOISE
+    assert log_evidence(weight_statistics(*data), NOISE) == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(2, 30),
+    m=st.integers(1, 6),
+    parts=st.integers(1, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_statistics_add_up_over_rows(n, m, parts, seed):
+    rng = np.random.default_rng(seed)
+    data = problem(rng, n, m)
+    owner = rng.integers(0, parts, n)
+    total = weight_statistics(*(a[owner == 0] for a in data))
+    for part in range(1, parts):
+        total = total.add(weight_statistics(*(a[owner == part] for a in data)))
+    for one, other in zip(total, weight_statistics(*data), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_is_mutated(rng):
+    data = problem(rng)
+    copies = [a.copy() for a in data]
+    statistics = weight_statistics(*data)
+    gram = statistics.gram.copy()
+    posterior(statistics, NOISE)
+    log_evidence(statistics, NOISE)
+    log_evidence_gradient(*data, NOISE)
+    np.testing.assert_array_equal(statistics.gram, gram)
+    for one, other in zip(data, copies, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def differences(function, x, h=1e-5):
+    """Central differences of a scalar function of an array."""
+    slope = np.empty_like(x)
+    for i in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[i] = h
+        slope[i] = (function(x + step) - function(x - step)) / (2.0 * h)
+    return slope
+
+
+@pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
+def test_evidence_gradient_against_finite_differences(rng, choose):
+    features, y, weights, residual = choose(*problem(rng))
+
+    def value(phi=features, g=residual, noise=NOISE):
+        return log_evidence(weight_statistics(phi, y, weights, g), noise)
+
+    gradient = log_evidence_gradient(features, y, weights, residual, NOISE)
+    assert gradient.value == pytest.approx(value(), rel=1e-14)
+    numeric = differences(lambda phi: value(phi=phi), features)
+    np.testing.assert_allclose(gradient.features, numeric, rtol=1e-6, atol=1e-6)
+    numeric = differences(lambda g: value(g=g), residual)
+    np.testing.assert_allclose(gradient.residual, numeric, rtol=1e-6)
+    numeric = differences(lambda t: value(noise=np.exp(t[0])), np.log([NOISE]))
+    np.testing.assert_allclose(gradient.parameters, numeric, rtol=1e-6)
+
+
+def test_more_weights_than_rows(rng):
+    data = problem(rng, n=3, m=8)
+    law = posterior(weight_statistics(*data), NOISE)
+    rows, targets, residual = repeated(*data)
+    K = rows @ rows.T + NOISE * np.eye(len(targets))
+    np.testing.assert_allclose(law.mean[:, 0], rows.T @ np.linalg.solve(K, targets))
+    expected = multivariate_normal(np.zeros(len(targets)), K).logpdf(targets)
+    expected -= 0.5 * residual.sum() / NOISE
+    assert log_evidence(weight_statistics(*data), NOISE) == pytest.approx(expected)

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skgpx._numerics.smc import next_temperature, resample
+
+LARGEST_Z = 4.5
+
+
+def effective_fraction(nll, rise):
+    weights = np.exp(-rise * (nll - nll.min()))
+    return weights.sum() ** 2 / np.sum(weights**2) / len(nll)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    exponent=st.integers(-3, 8),
+    temperature=st.floats(0.0, 0.95),
+    kept=st.floats(0.3, 0.95),
+)
+def test_temperature_keeps_the_effective_fraction(seed, exponent, temperature, kept):
+    rng = np.random.default_rng(seed)
+    nll = 1e5 + 10.0**exponent * rng.standard_normal(50) ** 2
+    new = next_temperature(nll, temperature, kept)
+    assert temperature < new <= 1.0
+    fraction = effective_fraction(nll, new - temperature)
+    if new < 1.0:
+        assert fraction == pytest.approx(kept, rel=1e-3)
+    else:
+        assert fraction >= kept * (1.0 - 1e-9)
+
+
+def test_equal_particles_go_to_the_end_at_once():
+    assert next_temperature(np.full(10, 3.0), 0.2, 0.8) == 1.0
+
+
+@pytest.mark.parametrize("rise", [0.0, 0.3, 2.0])
+def test_systematic_resampling_is_unbiased(rng, rise):
+    nll, n_repeats = rng.standard_normal(12), 4000
+    weights = np.exp(-rise * nll)
+    expected = 12 * weights / weights.sum()
+    counts = np.empty((n_repeats, 12))
+    for i in range(n_repeats):
+        chosen, _ = resample(nll, rise, rng)
+        counts[i] = np.bincount(chosen, minlength=12)
+    # systematic: never more than one away from the expected number
+    assert np.all(np.abs(counts - expected) < 1.0 + 1e-9)
+    fraction = expected - np.floor(expected)
+    error = np.sqrt(fraction * (1.0 - fraction) / n_repeats)
+    z = (counts.mean(axis=0) - expected) / np.maximum(error, 1e-12)
+    assert np.max(np.abs(z)) < LARGEST_Z
+
+
+def test_normalising_constant_is_the_mean_weight(rng):
+    nll = 5.0 * rng.standard_normal(30)
+    _, log_ratio = resample(nll, 0.7, rng)
+    assert log_ratio == pytest.approx(np.log(np.mean(np.exp(-0.7 * nll))))
+
+
+def test_one_heavy_particle_takes_all(rng):
+    nll = np.full(20, 1e6)
+    nll[7] = 0.0
+    chosen, log_ratio = resample(nll, 1.0, rng)
+    np.testing.assert_array_equal(chosen, 7)
+    assert log_ratio == pytest.approx(-np.log(20.0))
+
+
+def test_indices_stay_in_range(rng):
+    # cumulative weights that rounding leaves short of one
+    nll = -np.log(np.full(49, 1.0 / 49.0))
+    for _ in range(200):
+        chosen, _ = resample(nll, 1.0, rng)
+        assert chosen.min() >= 0
+        assert chosen.max() < 49
+        assert np.all(np.diff(chosen) >= 0)

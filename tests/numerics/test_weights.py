@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from skgpx._numerics.weights import GaussianWeights, WeightParticles
+
+LARGEST_Z = 4.5
+
+
+def gaussian(rng, m, c, groups):
+    root = np.tril(rng.standard_normal((groups, m, m))) + 2.0 * np.eye(m)
+    return GaussianWeights(rng.standard_normal((m, c)), root)
+
+
+@pytest.mark.parametrize(("c", "groups"), [(1, 1), (3, 1), (3, 3)])
+def test_gaussian_latent_moments_against_dense_formulas(rng, c, groups):
+    law, features = gaussian(rng, 4, c, groups), rng.standard_normal((6, 4))
+    mean, variance = law.latent(features)
+    assert mean.shape == variance.shape == (6, c, 1)
+    for output in range(c):
+        root = law.root[output % groups]
+        dense = features @ root @ root.T @ features.T
+        np.testing.assert_allclose(mean[:, output, 0], features @ law.mean[:, output])
+        np.testing.assert_allclose(variance[:, output, 0], np.diag(dense))
+    first = features @ law.root[0] @ law.root[0].T @ features.T
+    np.testing.assert_allclose(law.covariance(features), first, atol=1e-12)
+
+
+@pytest.mark.parametrize(("c", "groups"), [(1, 1), (2, 1), (2, 2)])
+def test_gaussian_draws_have_the_moments_of_the_law(rng, c, groups):
+    law, size = gaussian(rng, 3, c, groups), 4000
+    draws = law.draw(size, rng)
+    assert draws.shape == (3, c, size)
+    white = np.concatenate(
+        [
+            np.linalg.solve(law.root[a % groups], draws[:, a] - law.mean[:, a, None])
+            for a in range(c)
+        ]
+    )
+    # independent standard normals, between outputs too
+    z_mean = np.sqrt(size) * white.mean(axis=1)
+    expected = np.eye(3 * c)
+    z_second = (white @ white.T / size - expected) / np.sqrt((1.0 + expected) / size)
+    assert np.max(np.abs(z_mean)) < LARGEST_Z
+    assert np.max(np.abs(z_second)) < LARGEST_Z
+
+
+def test_particles_latent_moments(rng):
+    law = WeightParticles(rng.standard_normal((4, 2, 7)))
+    features = rng.standard_normal((5, 4))
+    mean, variance = law.latent(features)
+    np.testing.assert_allclose(mean, np.einsum("nm,mcs->ncs", features, law.values))
+    assert variance.shape == (5, 1, 1)
+    assert not variance.any()
+    expected = np.cov(features @ law.values[:, 0], bias=True)
+    np.testing.assert_allclose(law.covariance(features), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 13, 20])
+def test_every_particle_is_drawn_equally_often(rng, size):
+    law = WeightParticles(np.arange(5.0).reshape(1, 1, 5))
+    draws = law.draw(size, rng)
+    assert draws.shape == (1, 1, size)
+    counts = np.bincount(draws.ravel().astype(np.intp), minlength=5)
+    assert counts.max() - counts.min() <= 1
+
+
+def test_particles_are_drawn_in_random_order():
+    law = WeightParticles(np.arange(50.0).reshape(1, 1, 50))
+    first, second = (law.draw(50, np.random.default_rng(i)) for i in (1, 2))
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(np.sort(first), np.sort(second))
+
+
+def test_outputs_of_a_particle_stay_together(rng):
+    values = rng.standard_normal((2, 3, 6))
+    draws = WeightParticles(values).draw(4, rng)
+    for s in range(4):
+        assert any(np.array_equal(draws[:, :, s], values[:, :, j]) for j in range(6))

@@ -1,0 +1,325 @@
+"""What scikit-learn and its users expect of every estimator."""
+
+import copy
+import inspect
+import pickle
+import tracemalloc
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.likelihoods import Poisson, StudentT
+
+# Few functions, few chains, and rounds that end at a generous agreement.
+FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
+
+
+@parametrize_with_checks([PLSRegressor(**FAST), PLSClassifier(**FAST)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def data(n=40):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    f = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1]
+    return X, f + 0.2 * rng.normal(size=n)
+
+
+X, Y = data()
+LABELS = np.where(np.sin(3.0 * Y) > 0.0, "yes", "no")
+THREE = np.digitize(Y + 0.3 * np.cos(9.0 * Y), [-0.4, 0.4])
+
+# name -> (estimator, targets): one for every path through fit.
+CASES = {
+    "gaussian": (PLSRegressor(**FAST), Y),
+    "student": (PLSRegressor(likelihood=StudentT(), **FAST), Y),
+    "poisson": (PLSRegressor(likelihood=Poisson(), **FAST), np.round(np.exp(Y))),
+    "binary": (PLSClassifier(**FAST), LABELS),
+    "multiclass": (PLSClassifier(**FAST), THREE),
+    "ula": (PLSClassifier(method="ula", max_iter=40, **FAST), LABELS),
+    "smc": (PLSClassifier(method="smc", **FAST), LABELS),
+}
+NO_PRIOR_SEARCH = {"kernel": RBF(1.0), "optimizer": None}
+cases = pytest.mark.parametrize("case", CASES)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """One fit of each case, shared by the tests that only read it."""
+    models = {}
+    for name, (estimator, y) in CASES.items():
+        models[name] = clone(estimator).set_params(**NO_PRIOR_SEARCH).fit(X, y)
+    return models
+
+
+def outputs(model, X=X):
+    """Everything deterministic that a model says about some rows."""
+    if is_classifier(model):
+        latent = model.latent_mean_and_variance(X)
+        return [model.predict_proba(X), *latent]
+    std = model.predict(X, return_std=True)
+    latent = model.predict(X, return_std=True, include_noise=False)
+    return [*std, *latent, model.predict_quantiles(X, (0.1, 0.5))]
+
+
+def assert_same_bits(one, other):
+    assert_array_equal(one.particles_, other.particles_)
+    for a, b in zip(outputs(one), outputs(other), strict=True):
+        assert_array_equal(a, b)
+
+
+def test_kinds():
+    assert is_regressor(PLSRegressor())
+    assert is_classifier(PLSClassifier())
+
+
+def test_parameters_of_both_agree():
+    regressor = inspect.signature(PLSRegressor).parameters
+    classifier = inspect.signature(PLSClassifier).parameters
+    assert set(regressor) - set(classifier) == {"normalize_y"}
+    for name, parameter in classifier.items():
+        assert parameter == regressor[name]
+    for cls in (PLSRegressor, PLSClassifier):
+        assert set(cls().get_params(deep=False)) == set(cls._parameter_constraints)
+
+
+@pytest.mark.parametrize("cls", [PLSRegressor, PLSClassifier])
+def test_every_parameter_and_attribute_is_documented(cls, fitted):
+    documented = inspect.getdoc(cls)
+    for name in cls().get_params(deep=False):
+        assert f"\n{name} : " in documented
+    model = fitted["gaussian" if cls is PLSRegressor else "binary"]
+    for name in vars(model):
+        if name.endswith("_") and not name.startswith("_"):
+            assert (
+                f"\n{name} :" in documented
+                or f"{name}, " in documented
+                or (f", {name} :" in documented)
+            )
+
+
+@cases
+def test_unfitted(case):
+    estimator = clone(CASES[case][0])
+    methods = ["predict", "sample_y", "sample_functions", "log_predictive_density"]
+    methods += (
+        ["predict_proba", "latent_mean_and_variance"]
+        if is_classifier(estimator)
+        else ["predict_quantiles", "predict_interval"]
+    )
+    arguments = {"log_predictive_density": (X, Y), "sample_functions": ()}
+    for method in methods:
+        with pytest.raises(NotFittedError):
+            getattr(estimator, method)(*arguments.get(method, (X,)))
+
+
+def with_search(case):
+    """The case with one lengthscale to search for; scikit-learn's checks have more."""
+    estimator, y = CASES[case]
+    return clone(estimator).set_params(kernel=RBF(1.0), n_inducing=6), y
+
+
+@cases
+def test_weights_are_repetitions_in_any_order(case):
+    estimator, y = with_search(case)
+    rng = np.random.default_rng(1)
+    weights = rng.integers(0, 4, size=len(y))
+    weights[0] = 0
+    repeated = rng.permutation(np.repeat(np.arange(len(y)), weights))
+    weighted = clone(estimator).fit(X, y, sample_weight=weights)
+    written_out = clone(estimator).fit(X[repeated], y[repeated])
+    assert_same_bits(weighted, written_out)
+
+
+@cases
+def test_same_seed_same_bits_and_the_global_stream_stays(case):
+    estimator, y = with_search(case)
+    before = np.random.get_state()  # noqa: NPY002
+    one, two = (clone(estimator).fit(X, y) for _ in range(2))
+    assert_same_bits(one, two)
+    a, b = (model.sample_y(X, 3, random_state=1) for model in (one, two))
+    assert_array_equal(a, b)
+    draws = [model.sample_functions(2, random_state=1)(X) for model in (one, two)]
+    assert_array_equal(*draws)
+    for old, new in zip(before, np.random.get_state(), strict=True):  # noqa: NPY002
+        assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "binary"])
+def test_another_seed_other_particles(case, fitted):
+    estimator, y = CASES[case]
+    other = clone(estimator).set_params(random_state=1, **NO_PRIOR_SEARCH).fit(X, y)
+    assert not np.array_equal(other.particles_, fitted[case].particles_)
+
+
+def test_random_state_may_be_a_random_state():
+    seeded = clone(CASES["binary"][0]).set_params(**NO_PRIOR_SEARCH)
+    fits = [
+        clone(seeded).set_params(random_state=np.random.RandomState(3)).fit(X, LABELS)
+        for _ in range(2)
+    ]
+    assert_same_bits(*fits)
+
+
+# Several blocks of chains and of rows, so that there is something to share out.
+MANY = {"n_particles": 120, **NO_PRIOR_SEARCH}
+
+
+@pytest.mark.parametrize("case", ["gaussian", "student", "multiclass", "smc"])
+def test_same_bits_for_every_number_of_workers(case):
+    estimator, y = CASES[case]
+    estimator = clone(estimator).set_params(**MANY)
+    one = clone(estimator).set_params(n_jobs=1).fit(X, y)
+    assert_same_bits(one, clone(estimator).set_params(n_jobs=2).fit(X, y))
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert_same_bits(one, clone(estimator).fit(X, y))
+
+
+def test_same_bits_in_other_processes():
+    estimator, y = CASES["binary"]
+    estimator = clone(estimator).set_params(**MANY)
+    one = clone(estimator).fit(X, y)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert_same_bits(one, clone(estimator).fit(X, y))
+
+
+@cases
+def test_nothing_is_mutated_or_printed(case, capfd):
+    estimator, y = CASES[case]
+    inputs = {"X": X.copy(), "y": y.copy(), "sample_weight": np.ones(len(y))}
+    before = copy.deepcopy(inputs)
+    estimator = clone(estimator).set_params(kernel=RBF(1.0), n_inducing=6)
+    parameters = copy.deepcopy(estimator.get_params())
+    estimator.fit(**inputs)
+    outputs(estimator, inputs["X"])
+    estimator.sample_y(inputs["X"])
+    estimator.log_predictive_density(inputs["X"], inputs["y"])
+    for name, value in before.items():
+        assert_array_equal(inputs[name], value)
+    assert repr(estimator.get_params()) == repr(parameters)
+    assert capfd.readouterr() == ("", "")
+
+
+@cases
+def test_predictions_do_not_depend_on_the_other_rows(case, fitted):
+    model = fitted[case]
+    rows = np.vstack([X, X[:3] + 0.01, 50.0 * X[:3]])
+    together = outputs(model, rows)
+    order = np.random.default_rng(2).permutation(len(rows))
+    shuffled = outputs(model, rows[order])
+    alone = [np.concatenate(parts) for parts in zip(
+        *(outputs(model, rows[i : i + 1]) for i in range(len(rows))), strict=True
+    )]  # fmt: skip
+    for a, b, c in zip(together, shuffled, alone, strict=True):
+        # sums in another order; a variance at a training row is a difference
+        tolerance = {"rtol": 1e-9, "atol": 1e-9 * np.abs(a).max()}
+        assert_allclose(c, a, **tolerance)
+        assert_allclose(b, a[order], **tolerance)
+
+
+@cases
+def test_blocks_of_rows_fit_in_the_working_memory(case, fitted):
+    model = fitted[case]
+    many = np.random.default_rng(3).normal(size=(2000, 2))
+    whole = outputs(model, many[:300])
+    with sklearn.config_context(working_memory=1):
+        assert max(b.stop - b.start for b in model._blocks(len(many))) < 300
+        for a, b in zip(whole, outputs(model, many[:300]), strict=True):
+            assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(a).max())
+        method = model.predict_proba if is_classifier(model) else model.predict
+        tracemalloc.start()
+        result = method(many)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 5 * 2**20 + 4 * result.nbytes
+
+
+@cases
+def test_pickle_and_clone(case, fitted):
+    model = fitted[case]
+    copied = pickle.loads(pickle.dumps(model))
+    assert_same_bits(model, copied)
+    draws = copied.sample_functions(2, random_state=0)
+    assert_array_equal(pickle.loads(pickle.dumps(draws))(X), draws(X))
+    assert_array_equal(draws(X), model.sample_functions(2, random_state=0)(X))
+    cloned = clone(model)
+    assert not hasattr(cloned, "posterior_")
+    assert repr(cloned) == repr(model)
+
+
+def test_output_stays_numpy_under_set_output(fitted):
+    with sklearn.config_context(transform_output="pandas"):
+        assert isinstance(fitted["gaussian"].predict(X), np.ndarray)
+        assert isinstance(fitted["binary"].predict_proba(X), np.ndarray)
+
+
+def test_grid_search_over_a_likelihood_parameter():
+    model = PLSRegressor(likelihood=StudentT(), **NO_PRIOR_SEARCH, **FAST)
+    grid = {"likelihood__df": [3.0, 30.0], "n_inducing": [5, 10]}
+    search = GridSearchCV(model, grid, cv=2).fit(X, Y)
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+    assert (
+        search.best_estimator_.likelihood_.df == search.best_params_["likelihood__df"]
+    )
+    assert search.predict(X).shape == Y.shape
+
+
+@pytest.mark.parametrize("case", ["gaussian", "multiclass"])
+def test_cross_validation(case):
+    estimator, y = CASES[case]
+    scores = cross_val_score(clone(estimator).set_params(**NO_PRIOR_SEARCH), X, y, cv=3)
+    assert np.mean(scores) > 0.3
+
+
+def test_calibration():
+    model = PLSClassifier(**NO_PRIOR_SEARCH, **FAST)
+    calibrated = CalibratedClassifierCV(model, cv=2).fit(X, LABELS)
+    assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_transformed_target():
+    model = PLSRegressor(**NO_PRIOR_SEARCH, **FAST)
+    wrapped = TransformedTargetRegressor(model, func=np.log, inverse_func=np.exp)
+    wrapped.fit(X, np.exp(Y))
+    plain = clone(model).fit(X, np.log(np.exp(Y)))
+    assert_allclose(np.log(wrapped.predict(X)), plain.predict(X))
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_return_std_passes_through_a_pipeline(routing):
+    with sklearn.config_context(enable_metadata_routing=routing):
+        pipeline = make_pipeline(
+            StandardScaler(), PLSRegressor(**NO_PRIOR_SEARCH, **FAST)
+        ).fit(X, Y)
+        mean, std = pipeline.predict(X, return_std=True)
+        _, latent = pipeline.predict(X, return_std=True, include_noise=False)
+        _, covariance = pipeline.predict(X, return_cov=True)
+        assert pipeline.predict(X).shape == Y.shape
+    assert mean.shape == std.shape == Y.shape
+    assert np.all(latent < std)
+    assert_allclose(np.sqrt(np.diag(covariance)), std)
+
+
+def test_sample_weight_is_routed_on_request():
+    weights = np.arange(len(Y)) % 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = PLSRegressor(**NO_PRIOR_SEARCH, **FAST)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline(model).fit(X, Y, sample_weight=weights)
+    direct = clone(model).fit(X, Y, sample_weight=weights)
+    assert_array_equal(pipeline.predict(X), direct.predict(X))

@@ -1,0 +1,661 @@
+"""Parameters, attributes and predictions that are special to these estimators."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.utils.fixes import parse_version
+
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.kernels import GREKernel
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+    check_likelihood,
+)
+
+FAST = {"n_inducing": 12, "n_particles": 40, "random_state": 0}
+# No search for hyperparameters, and noise that suits the data.
+FIXED = {"kernel": RBF(1.0), "optimizer": None, **FAST}
+rng = np.random.default_rng(0)
+X = rng.uniform(-2.0, 2.0, size=(50, 1))
+F = np.sin(2.0 * X[:, 0])
+Y = F + 0.2 * rng.normal(size=50)
+COUNTS = rng.poisson(np.exp(F)).astype(float)
+LABELS = rng.random(50) < 1.0 / (1.0 + np.exp(-2.0 * F))
+THREE = np.digitize(Y + 0.3 * rng.normal(size=50), [-0.5, 0.5])
+GRID = np.linspace(-2.5, 2.5, 9)[:, np.newaxis]
+ignore_convergence = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)
+needs_callbacks = pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9"),
+    reason="scikit-learn has callbacks since 1.9",
+)
+
+
+class Laplace(Likelihood):
+    """A user's likelihood: double-exponential noise of known scale."""
+
+    location_scale = True
+
+    def __init__(self, scale=0.2):
+        self.scale = scale
+
+    def nll(self, y, f):
+        return np.abs(np.subtract(y, f)) / self.scale + np.log(2.0 * self.scale)
+
+    def gradient(self, y, f):
+        return -np.sign(np.subtract(y, f)) / self.scale
+
+    def curvature(self, y, f):
+        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        return np.full(shape, 1.0 / self.scale**2)
+
+    def mean(self, f):
+        return np.asarray(f, dtype=np.float64)
+
+    def variance(self, f):
+        return np.full(np.shape(f), 2.0 * self.scale**2)
+
+    def cdf(self, y, f):
+        return stats.laplace.cdf(y, f, self.scale)
+
+    def sample(self, f, rng):
+        return rng.laplace(f, self.scale)
+
+    def initial_latent(self, y):
+        return np.asarray(y, dtype=np.float64)
+
+    def scaled(self, factor):
+        return self._replace(scale=self.scale * factor)
+
+
+LIKELIHOODS = {
+    "gaussian": (Gaussian(0.04), Y),
+    "student": (StudentT(4.0, 0.2), Y),
+    "shifted": (ShiftedMixture(1.0, 0.3, 0.04), Y + 1.0 * (rng.random(50) < 0.3)),
+    "softplus": (Poisson(), COUNTS),
+    "exp": (Poisson("exp"), COUNTS),
+    "square": (Poisson("square"), COUNTS),
+    "user": (Laplace(), Y),
+}
+likelihoods = pytest.mark.parametrize("name", LIKELIHOODS)
+
+
+@pytest.fixture(scope="module")
+def regressors():
+    """One fit under each likelihood, shared by the tests that only read it."""
+    models = {}
+    for name, (likelihood, y) in LIKELIHOODS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            models[name] = PLSRegressor(likelihood=likelihood, **FIXED).fit(X, y)
+    return models
+
+
+@pytest.fixture(scope="module")
+def classifiers():
+    return {
+        "logit": PLSClassifier(**FIXED).fit(X, LABELS),
+        "probit": PLSClassifier(likelihood=Bernoulli("probit"), **FIXED).fit(X, LABELS),
+        "categorical": PLSClassifier(**FIXED).fit(X, THREE),
+    }
+
+
+# ---- Attributes --------------------------------------------------------------------
+
+
+@likelihoods
+def test_attributes(name, regressors):
+    model = regressors[name]
+    m = len(model.inducing_points_)
+    assert m <= 12
+    assert model.inducing_points_.shape == (m, 1)
+    assert model.particles_.shape == (m, 1, 40)
+    assert model.rhat_.shape == model.ess_.shape == (m,)
+    assert 0.0 < model.acceptance_ <= 1.0
+    assert model.n_iter_ >= 1
+    assert model.energy_curve_.ndim == 1
+    assert isinstance(model.kernel_, GREKernel)
+    assert np.isnan(model.log_evidence_)
+    assert type(model.likelihood_) is type(LIKELIHOODS[name][0])
+
+
+def test_attributes_of_a_classifier(classifiers):
+    model = classifiers["categorical"]
+    m = len(model.inducing_points_)
+    assert model.particles_.shape == (m, 3, 40)
+    assert model.rhat_.shape == model.ess_.shape == (3 * m,)
+    assert_array_equal(model.classes_, [0, 1, 2])
+    assert_array_equal(classifiers["logit"].classes_, [False, True])
+    assert isinstance(classifiers["logit"].likelihood_, Bernoulli)
+    assert isinstance(model.likelihood_, Categorical)
+
+
+def test_number_of_inducing_points():
+    model = clone(PLSRegressor(**FIXED)).set_params(kernel=Matern(0.1, nu=0.5))
+    assert len(model.set_params(n_inducing=5).fit(X, Y).inducing_points_) == 5
+    assert len(model.set_params(n_inducing="auto").fit(X, Y).inducing_points_) == 50
+    assert len(model.set_params(n_inducing=10**6).fit(X, Y).inducing_points_) == 50
+
+
+def test_evidence_is_in_the_units_of_y():
+    one = PLSRegressor(**FAST).fit(X, Y)
+    other = PLSRegressor(**FAST).fit(X, 10.0 * Y)
+    change = -len(Y) * np.log(10.0)
+    assert_allclose(other.log_evidence_ - one.log_evidence_, change, rtol=1e-4)
+
+
+# ---- Parameters --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", ["gre", "gp"])
+def test_prior(prior):
+    model = PLSRegressor(prior=prior, **FIXED).fit(X, Y)
+    far = np.array([[1e3]])
+    mean, std = model.predict(far, return_std=True, include_noise=False)
+    assert_allclose(mean, Y.mean())
+    assert_allclose(std, Y.std() * np.sqrt(model.kernel_.diag(far)))
+    if prior == "gp":
+        assert model.kernel_ == RBF(1.0)
+    else:
+        assert model.kernel_.kernel == RBF(1.0)
+
+
+def test_inducing_points_everywhere_give_the_exact_process():
+    kernel = ConstantKernel(1.3) * Matern(0.7, nu=1.5)
+    exact = GaussianProcessRegressor(kernel + WhiteKernel(0.1), optimizer=None)
+    exact.fit(X, Y)
+    model = PLSRegressor(
+        kernel + WhiteKernel(0.1, "fixed"),
+        prior="gp", inducing=X, optimizer=None, normalize_y=False,
+    ).fit(X, Y)  # fmt: skip
+    for options in ({"return_std": True}, {"return_cov": True}):
+        for ours, theirs in zip(
+            model.predict(GRID, **options), exact.predict(GRID, **options), strict=True
+        ):
+            assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("inducing", ["greedy", "k-means++", "random"])
+def test_inducing_by_name(inducing):
+    model = PLSRegressor(inducing=inducing, **FIXED).fit(X, Y)
+    assert set(model.inducing_points_.ravel()) <= set(X.ravel())
+    assert np.abs(model.predict(X) - F).max() < 0.5
+
+
+def test_inducing_by_array_and_function():
+    Z = np.linspace(-2.0, 2.0, 7)[:, np.newaxis]
+    by_array = PLSRegressor(inducing=Z, **FIXED).fit(X, Y)
+    assert_array_equal(by_array.inducing_points_, Z)
+    asked = []
+
+    def choose(rows, kernel, n_inducing, rng):
+        asked.append((len(rows), type(kernel), n_inducing, type(rng)))
+        return Z
+
+    by_function = PLSRegressor(inducing=choose, **FIXED).fit(X, Y)
+    assert_array_equal(by_function.predict(GRID), by_array.predict(GRID))
+    assert asked == [(50, GREKernel, 12, np.random.Generator)]
+
+
+def test_nothing_is_searched_without_an_optimizer():
+    model = PLSRegressor(kernel=RBF(0.7), optimizer=None, prior="gp", **FAST)
+    model.fit(X, Y)
+    assert model.kernel_ == RBF(0.7)
+    assert np.isnan(model.log_evidence_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("likelihood", [None, StudentT(scale=0.2)])
+def test_neighbourhoods(likelihood):
+    model = PLSRegressor(
+        RBF(1.0, (0.05, 50.0)),
+        likelihood=likelihood, optimizer="neighbourhoods", **FAST,
+    ).fit(X, Y)  # fmt: skip
+    assert model.kernel_.kernel.length_scale != 1.0
+    assert np.abs(model.predict(X) - F).max() < 0.5
+
+
+@pytest.mark.parametrize("prior", ["gre", "gp"])
+def test_fixed_hyperparameters_and_bounds_are_respected(prior):
+    kernel = ConstantKernel(2.0, "fixed") * RBF(3.0, (2.5, 4.0))
+    model = PLSRegressor(kernel, likelihood=Gaussian(0.07), prior=prior, **FAST)
+    with pytest.warns(ConvergenceWarning, match="length_scale"):
+        model.fit(X, Y)
+    found = model.kernel_ if prior == "gp" else model.kernel_.kernel
+    assert found.k1.constant_value == 2.0
+    assert_allclose(found.k2.length_scale, 2.5)
+    assert model.likelihood_.noise_variance == pytest.approx(0.07)
+
+
+def test_one_warning_names_parameter_value_and_remedy():
+    kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF(3.0, (2.5, 4.0))
+    with pytest.warns(ConvergenceWarning) as record:
+        PLSRegressor(kernel, prior="gp", **FAST).fit(X, Y)
+    assert len(record) == 1
+    message = str(record[0].message)
+    assert "length_scale = [2.5]" in message
+    assert "Widen" in message
+
+
+def test_white_kernel_is_the_noise():
+    kernel = RBF(1.0) + WhiteKernel(0.04, "fixed")
+    noisy = PLSRegressor(kernel, optimizer=None, normalize_y=False, **FAST).fit(X, Y)
+    explicit = PLSRegressor(
+        **{**FIXED, "likelihood": Gaussian(0.04)}, normalize_y=False
+    ).fit(X, Y)
+    assert noisy.likelihood_.noise_variance == pytest.approx(0.04)
+    for options in ({"return_std": True}, {"return_cov": True}):
+        for a, b in zip(
+            noisy.predict(GRID, **options), explicit.predict(GRID, **options),
+            strict=True,
+        ):  # fmt: skip
+            assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_white_kernel_bounds():
+    kernel = RBF(1.0) + WhiteKernel(0.5, (0.3, 0.9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = PLSRegressor(kernel, normalize_y=False, **FAST).fit(X, Y)
+    assert model.likelihood_.noise_variance == pytest.approx(0.3, rel=1e-3)
+
+
+def test_normalize_y_puts_scales_into_the_units_of_y():
+    model = PLSRegressor(**FAST).fit(X, 50.0 + 10.0 * Y)
+    noise = np.sqrt(model.likelihood_.noise_variance)
+    assert 1.0 < noise < 4.0
+    mean, std = model.predict(GRID, return_std=True)
+    plain_mean, plain_std = (
+        PLSRegressor(**FAST).fit(X, Y).predict(GRID, return_std=True)
+    )
+    assert_allclose(mean, 50.0 + 10.0 * plain_mean, rtol=1e-4)
+    assert_allclose(std, 10.0 * plain_std, rtol=1e-3)
+    raw = PLSRegressor(normalize_y=False, **FIXED).fit(X, Y)
+    assert raw.predict([[1e3]]) == pytest.approx(0.0)
+
+
+def test_user_likelihood_passes_its_check():
+    check_likelihood(Laplace())
+
+
+@ignore_convergence
+@pytest.mark.parametrize("method", ["ou_mala", "mala", "ula", "smc"])
+def test_methods_agree(method):
+    reference = PLSRegressor(method="exact", **FIXED).fit(X, Y)
+    settings = {**FIXED, "n_particles": 100, "method": method}
+    if method == "smc":
+        settings["likelihood"] = Gaussian(reference.likelihood_.noise_variance)
+    model = PLSRegressor(**settings).fit(X, Y)
+    mean, std = model.predict(GRID, return_std=True, include_noise=False)
+    truth, spread = reference.predict(GRID, return_std=True, include_noise=False)
+    # the Monte-Carlo error of 100 particles, and of their standard deviation
+    assert np.all(np.abs(mean - truth) < 4.5 * spread / 10.0 + 1e-9)
+    assert_allclose(std, spread, rtol=4.5 / np.sqrt(200.0))
+
+
+@ignore_convergence
+def test_potentials():
+    few = {**FIXED, "n_inducing": 3}
+    models = [
+        PLSClassifier(potential=potential, **few).fit(X, LABELS)
+        for potential in ("projected", "optimal")
+    ]
+    one, other = (model.latent_mean_and_variance(GRID)[0] for model in models)
+    assert not np.allclose(one, other)
+    gaussian = [
+        PLSRegressor(potential=potential, **few).fit(X, Y).predict(GRID)
+        for potential in ("projected", "optimal")
+    ]
+    assert_allclose(*gaussian)
+
+
+@ignore_convergence
+def test_max_iter_and_step_size():
+    settings = {**FIXED, "likelihood": StudentT(4.0, 0.2), "tol": 1.0}
+    model = PLSRegressor(max_iter=40, step_size=0.2, **settings).fit(X, Y)
+    assert model.n_iter_ == 40
+    with pytest.warns(ConvergenceWarning, match="max_iter") as record:
+        PLSRegressor(max_iter=20, **settings).fit(X, Y)
+    assert len(record) == 1
+
+
+def test_diverging_step():
+    model = PLSRegressor(
+        likelihood=StudentT(4.0, 0.2),
+        method="ula",
+        step_size=1e6,
+        max_iter=400,
+        **FIXED,
+    )
+    with pytest.raises(ValueError, match="diverged with step_size"):
+        model.fit(X, COUNTS**3)
+
+
+@ignore_convergence
+@pytest.mark.parametrize("cls", [PLSRegressor, PLSClassifier])
+def test_warm_start(cls):
+    y = Y if cls is PLSRegressor else LABELS
+    extra = {"likelihood": StudentT(4.0, 0.2)} if cls is PLSRegressor else {}
+    extra["kernel"] = RBF(1.0)
+    model = cls(warm_start=True, **extra, **FAST).fit(X, y)
+    first = model.particles_
+    model.fit(X, y)
+    cold = cls(**extra, **FAST).fit(X, y)
+    assert not np.array_equal(model.particles_, first)
+    assert model.log_evidence_ >= cold.log_evidence_ - 0.5
+    # other columns, other sizes, another kernel: starts over
+    model.fit(np.hstack([X, X**2]), y)
+    assert model.n_features_in_ == 2
+    model.set_params(n_particles=7).fit(X[:20], y[:20])
+    assert model.particles_.shape[2] == 7
+    model.set_params(kernel=Matern(1.0, "fixed"), prior="gp").fit(X, y)
+    assert model.kernel_ == Matern(1.0, "fixed")
+
+
+def test_warm_start_is_off_by_default():
+    model = PLSClassifier(**FIXED).fit(X, LABELS)
+    first = model.particles_
+    assert_array_equal(model.fit(X, LABELS).particles_, first)
+
+
+# ---- Predictions -------------------------------------------------------------------
+
+
+@likelihoods
+def test_moments_are_those_of_many_samples(name, regressors):
+    model = regressors[name]
+    y = model.sample_y(GRID, 4000, random_state=1)
+    assert y.shape == (9, 4000)
+    mean, std = model.predict(GRID, return_std=True)
+    # particles repeat, each with a residual of its own: independent given the particles
+    error = 4.5 * y.std(axis=1) / np.sqrt(4000.0)
+    assert np.all(np.abs(y.mean(axis=1) - mean) < error)
+    if name in ("gaussian", "shifted", "user"):
+        assert_allclose(y.std(axis=1), std, rtol=0.1)
+    if name in ("softplus", "exp", "square"):
+        assert_array_equal(y, np.floor(y))
+        assert y.min() >= 0.0
+
+
+@likelihoods
+def test_noise_and_latent_function(name, regressors):
+    model = regressors[name]
+    mean, std = model.predict(GRID, return_std=True)
+    latent_mean, latent_std = model.predict(GRID, return_std=True, include_noise=False)
+    assert_array_equal(mean, latent_mean)
+    assert_array_equal(mean, model.predict(GRID))
+    assert np.all(latent_std < std)
+    if model.likelihood_.location_scale:
+        noise = model.likelihood_.variance(np.zeros(9))
+        assert_allclose(std**2 - latent_std**2, noise, rtol=1e-6)
+        draws = model.sample_functions(4000, random_state=1)(GRID)
+        error = 4.5 * np.sqrt(np.var(draws**2, axis=1) / 4000.0)
+        second = latent_std**2 + latent_mean_of(model) ** 2
+        assert np.all(np.abs(np.mean(draws**2, axis=1) - second) < error + 1e-12)
+
+
+def latent_mean_of(model):
+    """Mean of f itself, which the shift of a ShiftedMixture is not part of."""
+    return model._mixture(GRID).moments()[0][:, 0]
+
+
+@likelihoods
+def test_covariance(name, regressors):
+    model = regressors[name]
+    if not model.likelihood_.location_scale:
+        with pytest.raises(ValueError, match="return_cov needs"):
+            model.predict(GRID, return_cov=True)
+        return
+    rows = np.vstack([GRID, GRID[:2]])
+    mean, covariance = model.predict(rows, return_cov=True)
+    _, latent = model.predict(rows, return_cov=True, include_noise=False)
+    _, std = model.predict(rows, return_std=True)
+    assert_array_equal(mean, model.predict(rows))
+    assert covariance.shape == (11, 11)
+    assert_allclose(np.diag(covariance), std**2, rtol=1e-9)
+    # noise on the diagonal only: also between equal rows
+    assert_allclose(
+        covariance[~np.eye(11, dtype=bool)], latent[~np.eye(11, dtype=bool)]
+    )
+    assert np.linalg.eigvalsh(latent).min() > -1e-9 * np.abs(latent).max()
+
+
+@likelihoods
+def test_quantiles_and_intervals(name, regressors):
+    model = regressors[name]
+    levels = (0.9, 0.05, 0.5)
+    quantiles = model.predict_quantiles(GRID, levels)
+    assert quantiles.shape == (9, 3)
+    assert np.all(quantiles[:, 1] <= quantiles[:, 2])
+    assert np.all(quantiles[:, 2] <= quantiles[:, 0])
+    reached = [
+        model.likelihood_.predictive_cdf(q, model._mixture(GRID)) for q in quantiles.T
+    ]
+    for level, cdf in zip(levels, reached, strict=True):
+        if model.likelihood_.discrete:
+            assert np.all(cdf >= level - 1e-9)
+        else:
+            assert_allclose(cdf, level, atol=1e-9)
+    assert model.predict_quantiles(GRID).shape == (9, 3)
+    assert model.predict_quantiles(GRID, 0.5).shape == (9, 1)
+    interval = model.predict_interval(GRID, 0.8)
+    assert_allclose(interval, model.predict_quantiles(GRID, (0.1, 0.9)), rtol=1e-9)
+
+
+def test_intervals_cover(regressors):
+    fresh = np.random.default_rng(1)
+    rows = fresh.uniform(-2.0, 2.0, size=(400, 1))
+    y = np.sin(2.0 * rows[:, 0]) + 0.2 * fresh.normal(size=400)
+    low, high = regressors["gaussian"].predict_interval(rows, 0.9).T
+    assert 0.84 < np.mean((low < y) & (y < high)) < 0.96
+
+
+@likelihoods
+def test_log_density_integrates_to_one(name, regressors):
+    model = regressors[name]
+    if model.likelihood_.discrete:
+        y = np.arange(200.0)
+        step = 1.0
+    else:
+        y = np.linspace(-12.0, 14.0, 4001)
+        step = y[1] - y[0]
+    row = np.repeat(GRID[3:4], len(y), axis=0)
+    density = np.exp(model.log_predictive_density(row, y))
+    # Student's tails beyond the grid weigh about (12 / scale)^-4
+    assert_allclose(density.sum() * step, 1.0, atol=1e-4)
+
+
+@likelihoods
+def test_functions_are_functions(name, regressors):
+    draws = regressors[name].sample_functions(5, random_state=2)
+    values = draws(GRID)
+    assert values.shape == (9, 5)
+    assert len(draws) == 5
+    assert_allclose(draws(GRID[::-1]), values[::-1], atol=1e-9)
+    assert_allclose(draws(GRID[4:5]), values[4:5], atol=1e-9)
+    again = regressors[name].sample_functions(5, random_state=2)
+    assert_array_equal(again(GRID), values)
+    assert regressors[name].sample_functions().n_draws == 1
+
+
+def test_joint_draws_have_the_covariance(regressors):
+    model = regressors["gaussian"]
+    draws = model.sample_functions(4000, random_state=0)(GRID)
+    _, covariance = model.predict(GRID, return_cov=True, include_noise=False)
+    std = np.sqrt(np.diag(covariance))
+    error = np.sqrt((np.outer(std**2, std**2) + covariance**2) / 4000.0)
+    assert np.all(np.abs(np.cov(draws) - covariance) < 5.0 * error + 1e-12)
+
+
+def test_sample_y_defaults_are_those_of_scikit_learn(regressors):
+    model = regressors["gaussian"]
+    assert model.sample_y(GRID).shape == (9, 1)
+    assert_array_equal(model.sample_y(GRID), model.sample_y(GRID, 1, 0))
+
+
+def test_score_is_the_coefficient_of_determination(regressors):
+    model = regressors["gaussian"]
+    residual = np.sum((Y - model.predict(X)) ** 2)
+    assert_allclose(model.score(X, Y), 1.0 - residual / np.sum((Y - Y.mean()) ** 2))
+
+
+# ---- Classes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["logit", "probit", "categorical"])
+def test_probabilities(name, classifiers):
+    model = classifiers[name]
+    labels = THREE if name == "categorical" else LABELS
+    probabilities = model.predict_proba(GRID)
+    assert probabilities.shape == (9, len(model.classes_))
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert probabilities.min() >= 0.0
+    best = model.classes_[np.argmax(probabilities, axis=1)]
+    assert_array_equal(model.predict(GRID), best)
+    assert model.score(X, labels) > (0.5 if name == "categorical" else 0.6)
+    samples = model.sample_y(GRID, 2000, random_state=0)
+    assert samples.dtype == model.classes_.dtype
+    shares = np.stack([np.mean(samples == c, axis=1) for c in model.classes_], axis=1)
+    error = np.sqrt(probabilities * (1.0 - probabilities) / 2000.0)
+    # the nodes of several classes are quasi-random: 1e-2 of their own
+    assert np.all(np.abs(shares - probabilities) < 4.5 * error + 1e-2)
+    density = model.log_predictive_density(GRID, best)
+    assert_allclose(np.exp(density), probabilities.max(axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["logit", "categorical"])
+def test_latent_mean_and_variance(name, classifiers):
+    model = classifiers[name]
+    mean, variance = model.latent_mean_and_variance(GRID)
+    assert mean.shape == variance.shape == ((9,) if name == "logit" else (9, 3))
+    assert variance.min() > 0.0
+    draws = model.sample_functions(4000, random_state=0)(GRID)
+    assert draws.shape == ((9, 4000) if name == "logit" else (9, 3, 4000))
+    error = 4.5 * np.sqrt(variance / 4000.0)
+    assert np.all(np.abs(draws.mean(axis=-1) - mean) < error)
+    assert_allclose(draws.var(axis=-1), variance, rtol=0.15)
+    if name == "logit":
+        assert np.corrcoef(mean, model.predict_proba(GRID)[:, 1])[0, 1] > 0.9
+
+
+def test_probabilities_return_to_even_far_away(classifiers):
+    assert_allclose(classifiers["logit"].predict_proba([[1e3]]), 0.5, atol=1e-6)
+    third = classifiers["categorical"].predict_proba([[1e3]])
+    assert_allclose(third, 1.0 / 3.0, atol=0.02)
+
+
+def test_categorical_for_two_classes():
+    model = PLSClassifier(likelihood=Categorical(), **FIXED).fit(X, LABELS)
+    assert model.particles_.shape[1] == 2
+    assert model.predict_proba(GRID).shape == (9, 2)
+
+
+# ---- Callbacks ---------------------------------------------------------------------
+
+
+class Recorder:
+    """Keeps what it is told, and stops after a number of rounds."""
+
+    def __init__(self, rounds=10**9):
+        self.rounds, self.events, self.scores = rounds, [], []
+
+    def setup(self, estimator, context):
+        self.events.append("setup")
+
+    def teardown(self, estimator, context):
+        self.events.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.events.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X, y, metadata, fitted_estimator):
+        self.events.append(f"end {context.task_name}")
+        self.scores.append(fitted_estimator.score(X, y, **metadata))
+        self.last = fitted_estimator
+        return self.events.count("end round") >= self.rounds
+
+
+CHAINS = {**FIXED, "tol": 1.0, "max_iter": 60}
+
+
+@needs_callbacks
+@ignore_convergence
+@pytest.mark.parametrize(
+    "model",
+    [
+        PLSRegressor(likelihood=StudentT(4.0, 0.2), **CHAINS),
+        PLSClassifier(**CHAINS),
+        PLSClassifier(method="smc", **CHAINS),
+    ],
+    ids=["regressor", "classifier", "smc"],
+)
+def test_callbacks_see_each_round(model):
+    y = 30.0 + 5.0 * Y if isinstance(model, PLSRegressor) else LABELS
+    recorder = Recorder()
+    model = clone(model).set_callbacks(recorder)
+    model.fit(X.tolist(), y, sample_weight=np.arange(50) % 3)
+    rounds = ["begin round", "end round"] * recorder.events.count("end round")
+    assert len(rounds) >= 4
+    assert recorder.events == ["setup", "begin fit", *rounds, "end fit", "teardown"]
+    # in the units and with the labels that fit was given
+    final = model.score(X, y, sample_weight=np.arange(50) % 3)
+    assert min(recorder.scores) > final - 0.2
+    assert recorder.scores[-1] == final
+    assert_array_equal(recorder.last.particles_, model.particles_)
+
+
+@needs_callbacks
+def test_callbacks_of_an_exact_fit():
+    recorder = Recorder()
+    model = PLSRegressor(**FIXED).set_callbacks(recorder).fit(X, Y)
+    assert recorder.events == ["setup", "begin fit", "end fit", "teardown"]
+    assert_array_equal(recorder.last.particles_, model.particles_)
+
+
+@needs_callbacks
+def test_callback_stops_the_chains():
+    recorder = Recorder(rounds=3)
+    model = PLSClassifier(**CHAINS).set_callbacks(recorder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # who stops the chains needs no warning
+        model.fit(X, LABELS)
+    assert recorder.events.count("end round") == 3
+    assert model.n_iter_ < 60
+    assert_allclose(model.predict_proba(GRID).sum(axis=1), 1.0)
+
+
+@needs_callbacks
+def test_callbacks_are_torn_down_when_fit_fails():
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="Poisson expects"):
+        PLSRegressor(likelihood=Poisson(), **FIXED).set_callbacks(recorder).fit(X, Y)
+    assert recorder.events == ["setup", "begin fit", "teardown"]
+
+
+@needs_callbacks
+@ignore_convergence
+def test_scoring_monitor():
+    from sklearn.callback import ScoringMonitor
+
+    monitor = ScoringMonitor(scoring="neg_log_loss")
+    model = PLSClassifier(**CHAINS).set_callbacks(monitor).fit(X, LABELS)
+    table = monitor.get_logs()
+    scores = [row["neg_log_loss"] for row in table.data]
+    assert len(scores) >= 3
+    assert np.all(np.isfinite(scores))
+    assert model.n_iter_ == 60
