@@ -266,10 +266,9 @@ def _coordinates(
         return mode.weights.T.reshape(groups, width), mode.root
     c = mode.weights.shape[1]
     one = nystroem_root(basis)
-    root: Array = (
-        np.kron(np.eye(c), one)[np.newaxis] if groups == 1 else np.stack([one] * c)
-    )
-    return np.zeros((groups, width)), root
+    coupled = groups == 1
+    root = np.kron(np.eye(c), one)[np.newaxis] if coupled else np.stack([one] * c)
+    return np.zeros((groups, width)), np.asarray(root, dtype=np.float64)
 
 
 def _start(
@@ -288,8 +287,8 @@ def _start(
         return noise
     else:
         w = mode.weights.T.reshape(groups, width, 1) + mode.root @ noise
-    z: Array = np.linalg.solve(target.root, w - target.centre[:, :, np.newaxis])
-    return z
+    shifted = w - target.centre[:, :, np.newaxis]
+    return np.asarray(np.linalg.solve(target.root, shifted), dtype=np.float64)
 
 
 def _scheme(
