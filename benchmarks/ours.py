@@ -22,8 +22,8 @@ from skgpx.likelihoods import (
     StudentT,
 )
 
-# Steps of one call, as many as the estimators take between two looks at the chains.
-ROUND = 20
+# Steps of one call: the estimators' first look at their chains, later ones are longer.
+ROUND = _sampling.ROUND
 
 
 def likelihood_of(problem: Problem) -> Likelihood:
