@@ -23,7 +23,9 @@ Array = NDArray[np.float64]
 _SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 20
 _ROWS, _MAX_ITER = 2000, 80
 # Searches after the first that start where it ended, with inducing inputs chosen anew.
-_RESELECTIONS, _RESELECTION_ITER = 1, 30
+_RESELECTIONS, _RESELECTION_ITER = 1, 20
+# Relative gain of evidence at which a search ends.
+_TOLERANCE = 1e-6
 # What the search sees where a kernel matrix cannot be factorised.
 _HOPELESS = 1e12
 
@@ -147,7 +149,7 @@ def _climb(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-3},
+        options={"maxiter": max_iter, "ftol": _TOLERANCE, "gtol": 1e-3},
     )
     return Hyperparameters(*evidence.at(result.x), -float(result.fun))
 

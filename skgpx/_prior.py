@@ -19,7 +19,7 @@ from skgpx.likelihoods import Gaussian, Likelihood
 Array = NDArray[np.float64]
 
 # Points that stand for the law of the inputs in the GRE kernel.
-_SUPPORT = 300
+_SUPPORT = 200
 
 
 # Largest prior standard deviation of log odds or log rates under the default kernel:
@@ -132,7 +132,7 @@ def _with_noise(
 
 
 def _gre(kernel: Any, rows: Rows, rng: np.random.Generator) -> GREKernel:
-    """GRE kernel whose measure is that of the inputs, at most 300 of them."""
+    """GRE kernel whose measure is that of the inputs, at most 200 of them."""
     X, mass, n = rows.X, rows.weights, len(rows.y)
     if n > _SUPPORT:
         chosen = np.sort(rng.choice(n, _SUPPORT, replace=False, p=mass / mass.sum()))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
-from skgpx._numerics._jit import kernel
+from skgpx._numerics._jit import inlined, kernel
 
 Array = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def _repeat(y: Array, g: Array) -> None:
             row[j] = y[i]
 
 
-@kernel
+@inlined
 def _gaussian(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> None:
     precision = 1.0 / p[0]
     for k in range(f.size):
@@ -118,7 +118,7 @@ def _gaussian(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> N
             value[k] = 0.5 * precision * r * r
 
 
-@kernel
+@inlined
 def _student_t(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> None:
     df, scale = p[0], p[1]
     width = df * scale * scale
@@ -130,7 +130,7 @@ def _student_t(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> 
             value[k] = 0.5 * (df + 1.0) * _log(1.0 + r * r * inverse)
 
 
-@kernel
+@inlined
 def _bernoulli_logit(f: Array, with_value: bool, value: Array, g: Array) -> None:
     # e = exp(-|f|); one division serves 1 / (1 + e) and t = e / (2 + e), and
     # log(1 + e) = 2 artanh(t).
@@ -144,7 +144,7 @@ def _bernoulli_logit(f: Array, with_value: bool, value: Array, g: Array) -> None
             value[k] = (x if x > 0.0 else 0.0) - y * x + log
 
 
-@kernel
+@inlined
 def _bernoulli_probit(f: Array, with_value: bool, value: Array, g: Array) -> None:
     # t = (2 y - 1) f; with E = erfcx(|t| / sqrt(2)) and e = exp(-t^2 / 2),
     # Phi(t) = E e / 2 on the left, 1 - E e / 2 on the right; gradient -+ phi / Phi.
@@ -161,7 +161,7 @@ def _bernoulli_probit(f: Array, with_value: bool, value: Array, g: Array) -> Non
             value[k] = (0.0 if right else z * z) - _log(below)
 
 
-@kernel
+@inlined
 def _poisson_softplus(f: Array, with_value: bool, value: Array, g: Array) -> None:
     # As for the logit link, then log(rate) for the value.
     for k in range(f.size):
@@ -176,7 +176,7 @@ def _poisson_softplus(f: Array, with_value: bool, value: Array, g: Array) -> Non
             value[k] = rate - y * (x if x < -37.0 else _log(rate))
 
 
-@kernel
+@inlined
 def _poisson_exp(f: Array, with_value: bool, value: Array, g: Array) -> None:
     for k in range(f.size):
         x, y = f[k], g[k]
@@ -188,7 +188,7 @@ def _poisson_exp(f: Array, with_value: bool, value: Array, g: Array) -> None:
             value[k] = rate * (1.0 + over) - y * x
 
 
-@kernel
+@inlined
 def _poisson_square(f: Array, with_value: bool, value: Array, g: Array) -> None:
     for k in range(f.size):
         x, y = f[k], g[k]
@@ -198,7 +198,7 @@ def _poisson_square(f: Array, with_value: bool, value: Array, g: Array) -> None:
             value[k] = rate - y * _log(rate)
 
 
-@kernel
+@inlined
 def _shifted_mixture(
     p: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
@@ -219,7 +219,7 @@ def _shifted_mixture(
             value[k] = 0.5 * precision * r * r - (a if a > 0.0 else 0.0) - log
 
 
-@kernel
+@inlined
 def _categorical(
     y: Array, f: Array, n_outputs: int, with_value: bool, value: Array, g: Array
 ) -> None:
@@ -241,7 +241,7 @@ def _categorical(
             value[k] += _log(total[k])
 
 
-@kernel
+@inlined
 def _subtract_largest(
     f: Array, n_rows: int, n_outputs: int, top: Array, g: Array
 ) -> None:
@@ -260,7 +260,7 @@ def _subtract_largest(
                 d[j] = x[j] - t[j]
 
 
-@kernel
+@inlined
 def _normalise(y: Array, n_outputs: int, total: Array, g: Array) -> None:
     """Divide by the sum over the outputs, then subtract one at the observed class."""
     s = total.size // y.size
