@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -113,48 +114,80 @@ def infer(
         )
         return _exact(basis, law, settings.n_particles, rng)
 
-    def model(moved: Target, sample: Sample) -> LatentModel:
-        weights = np.ascontiguousarray(langevin.weights_of(moved, sample.z))
-        return LatentModel(basis, WeightParticles(weights))
+    def told(target: Target, sample: Sample) -> bool:
+        weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
+        model = LatentModel(basis, WeightParticles(weights))
+        return report is not None and report(sample, model)
 
-    def told(moved: Target) -> Callable[[Sample], bool] | None:
-        if report is None:
-            return None
-        return lambda sample: report(sample, model(moved, sample))
-
-    if method == "smc":
-        target = _row_target(basis, rows, likelihood, settings)
-        run = _sampling.run_smc(
-            target, settings.n_particles, rng, n_jobs=settings.n_jobs,
-            report=told(target),
-        )  # fmt: skip
-        sample = run.sample
-    else:
-        plain, mode = _target_and_mode(basis, rows, likelihood, settings)
-        target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
-        z = _start(target, mode, settings.n_particles, previous, rng)
-        tuned = method != "ula" and settings.step_size is None
-        scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
-        gaussian = plain.code == langevin.QUADRATIC
-        if tuned and not gaussian and score < 2.0 * _sampling.LIVELY:
-            # the Laplace law is a poor guide: look where the bulk of the posterior is
-            mode = laplace.refine(plain, mode)
-            target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
-            z = _start(target, mode, settings.n_particles, previous, rng)
-            target, z, scheme = _sampling.settle(
-                plain, target, z, _TIERS[method], rng, settings.n_jobs
-            )
-        sample = _sampling.run_chains(
-            target, z, scheme, rng,
-            max_iter=settings.max_iter or _MAX_ITER[method], tol=settings.tol,
-            n_jobs=settings.n_jobs, adaptive=tuned, report=told(target),
-        )  # fmt: skip
+    run = _temper if method == "smc" else _run_chains
+    target, sample = run(basis, rows, likelihood, settings, method, rng, previous, told)
     _check(sample, method, settings)
     particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
     if likelihood.symmetric:
         # nll(y, f) = nll(y, -f) and the prior is symmetric: so is the posterior
         particles *= rng.choice([-1.0, 1.0], size=particles.shape[2])
     return Inference(LatentModel(basis, WeightParticles(particles)), particles, sample)
+
+
+def _temper(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    settings: InferenceSettings,
+    method: str,  # noqa: ARG001
+    rng: np.random.Generator,
+    previous: Array | None,  # noqa: ARG001
+    told: Callable[[Target, Sample], bool],
+) -> tuple[Target, Sample]:
+    """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
+    target = _row_target(basis, rows, likelihood, settings)
+    run = _sampling.run_smc(
+        target,
+        settings.n_particles,
+        rng,
+        n_jobs=settings.n_jobs,
+        report=partial(told, target),
+    )
+    return target, run.sample
+
+
+def _run_chains(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    settings: InferenceSettings,
+    method: str,
+    rng: np.random.Generator,
+    previous: Array | None,
+    told: Callable[[Target, Sample], bool],
+) -> tuple[Target, Sample]:
+    """Langevin chains from the Laplace law, and the coordinates they ended in."""
+    plain, mode = _target_and_mode(basis, rows, likelihood, settings)
+    target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
+    z = _start(target, mode, settings.n_particles, previous, rng)
+    tuned = method != "ula" and settings.step_size is None
+    scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
+    gaussian = plain.code == langevin.QUADRATIC
+    if tuned and not gaussian and score < 2.0 * _sampling.LIVELY:
+        # the Laplace law is a poor guide: look where the bulk of the posterior is
+        mode = laplace.refine(plain, mode)
+        target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
+        z = _start(target, mode, settings.n_particles, previous, rng)
+        target, z, scheme = _sampling.settle(
+            plain, target, z, _TIERS[method], rng, settings.n_jobs
+        )
+    sample = _sampling.run_chains(
+        target,
+        z,
+        scheme,
+        rng,
+        max_iter=settings.max_iter or _MAX_ITER[method],
+        tol=settings.tol,
+        n_jobs=settings.n_jobs,
+        adaptive=tuned,
+        report=partial(told, target),
+    )
+    return target, sample
 
 
 def _resolve(method: str, likelihood: Likelihood) -> str:
