@@ -364,7 +364,7 @@ def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
                 "of the tempering. Increase n_particles, or n_inducing if the "
                 "posterior is needlessly stiff.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=7,
             )
     elif worst > max(settings.tol, 1.0 + 1e-9) and not sample.stopped:
         warnings.warn(
@@ -373,5 +373,5 @@ def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
             f'{sample.acceptance:.2g}. Increase max_iter, or use method="smc" if the '
             "posterior may have several modes.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=7,
         )

@@ -214,7 +214,7 @@ def warn_at_bounds(kernel: Any) -> None:
             "the bounds of these parameters in `kernel`, or fix them on purpose with "
             'bounds="fixed".',
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=7,
         )
 
 
