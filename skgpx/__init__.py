@@ -1,8 +1,9 @@
 """Bayesian function-space models for scikit-learn that scale."""
 
+from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._pls import PLSClassifier, PLSRegressor
 
 __version__ = "0.1.0"
 
-__all__ = ["FunctionDraws", "PLSClassifier", "PLSRegressor"]
+__all__ = ["DecoupledSampler", "FunctionDraws", "PLSClassifier", "PLSRegressor"]

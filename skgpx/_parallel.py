@@ -17,7 +17,11 @@ def _libraries() -> ThreadpoolController:
 
 
 def parallel_map(
-    function: Callable[..., Any], items: Iterable[tuple[Any, ...]], n_jobs: int | None
+    function: Callable[..., Any],
+    items: Iterable[tuple[Any, ...]],
+    n_jobs: int | None,
+    *,
+    shared_memory: bool = False,
 ) -> list[Any]:
     """``[function(*item) for item in items]``, possibly in parallel.
 
@@ -30,6 +34,8 @@ def parallel_map(
         so neither do the results.
     n_jobs : int or None
         As in joblib; threads unless ``joblib.parallel_config`` says otherwise.
+    shared_memory : bool, default=False
+        Threads always: the function changes its arguments.
 
     Notes
     -----
@@ -37,5 +43,6 @@ def parallel_map(
     of threads keeps every sum in the same order.
     """
     with _libraries().limit(limits=1, user_api="blas"):
-        parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+        how = {"require": "sharedmem"} if shared_memory else {"prefer": "threads"}
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator", **how)
         return list(parallel(delayed(function)(*item) for item in items))

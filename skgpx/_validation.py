@@ -28,11 +28,13 @@ __all__ = [
     "check_X",
     "check_is_fitted",
     "check_kernel",
+    "check_points",
     "check_rows",
     "fit_context",
     "generator",
     "row_blocks",
     "standardisation",
+    "validate_data",
 ]
 
 Array = NDArray[np.float64]
@@ -149,6 +151,29 @@ def check_kernel(kernel: Any, X: Array) -> None:
         ) from error
     if not np.all(np.isfinite(value)):
         raise ValueError(f"The kernel {kernel!r} is not finite at the data. {advice}")
+
+
+def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array:
+    """Check an array that is not the X of an estimator: float64, finite, of a shape.
+
+    None in `shape` stands for any positive number.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is empty, or has NaN or infinity.
+    """
+    array: Array = np.ascontiguousarray(values, dtype=np.float64)
+    fits = array.ndim == len(shape) and all(
+        got > 0 if wanted is None else got == wanted
+        for got, wanted in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        sizes = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must have shape ({sizes}); got {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite; got NaN or infinity.")
+    return array
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -38,13 +38,18 @@ LAYERS = {
     "_neighbourhoods": BELOW_SHELL | {"_validation"},
     "_prior": BELOW_SHELL | {"_hyperparameters", "_neighbourhoods", "_validation"},
     "_sampling": BELOW_SHELL | {"_parallel"},
+    "_matheron": FLOOR | CONCEPTS | {"_parallel"},
+    "_posterior": FLOOR | CONCEPTS | {"_matheron"},
+    "_inducing": BELOW_SHELL | {"_posterior", "_validation"},
     "_inference": BELOW_SHELL
     | {"_sampling", "_hyperparameters", "_validation", "_parallel"},
     # L4: estimators, which never import one another
     "_pls": BELOW_SHELL | SHELL,
+    "_decoupled": BELOW_SHELL
+    | {"_validation", "_parallel", "_matheron", "_posterior", "_inducing"},
     # the front door; callbacks know the estimators by what they say only
     "callbacks": set(),
-    "__init__": {"_pls", "_draws"},
+    "__init__": {"_pls", "_decoupled", "_draws"},
 }
 
 # Who may import what from outside, beyond the standard library.

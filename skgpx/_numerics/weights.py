@@ -24,6 +24,10 @@ class GaussianWeights(NamedTuple):
     mean: Array
     root: Array
 
+    def moments(self) -> tuple[Array, Array]:
+        """Mean (m, c), and roots (1 or c, m, m) of the covariance of each output."""
+        return self.mean, self.root
+
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
         mean = (features @ self.mean)[:, :, np.newaxis]
@@ -56,6 +60,12 @@ class WeightParticles(NamedTuple):
     """
 
     values: Array
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean (m, c), and roots (c, m, s) of the covariance of each output."""
+        mean = self.values.mean(axis=2)
+        centred = self.values - mean[:, :, np.newaxis]
+        return mean, centred.transpose(1, 0, 2) / np.sqrt(self.values.shape[2])
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """``Φw`` of each particle, (n, c, s), and its variance, (n, 1, 1) of zeros."""

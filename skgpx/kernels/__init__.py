@@ -14,6 +14,7 @@ from skgpx.kernels._gradients import (
     vjp_diag,
 )
 from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._noise import latent_kernel, noise_variance
 
 __all__ = [
     "GREKernel",
@@ -22,7 +23,9 @@ __all__ = [
     "diag_with_pullback",
     "inducing_with_pullback",
     "kernel_with_pullback",
+    "latent_kernel",
     "length_scales",
+    "noise_variance",
     "register_diagonal_pullback",
     "register_pullback",
     "split_noise",

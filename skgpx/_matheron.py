@@ -1,0 +1,119 @@
+"""Matheron's rule: from draws of the prior to draws that agree with values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._parallel import parallel_map
+from skgpx.bases import draw_prior
+from skgpx.bases._exact_draws import RememberedTerm
+from skgpx.bases._priors import _draw_exact
+
+Array = NDArray[np.float64]
+# Draws updated at a time: fixed, so that results do not depend on the workers.
+_DRAWS = 64
+
+
+class PriorFeatures(NamedTuple):
+    """How functions of the prior are drawn; see :func:`skgpx.bases.draw_prior`."""
+
+    n_frequencies: int = 1024
+    features: str = "auto"
+    n_groups: int | str = "auto"
+    prior: str = "spectral"
+
+
+@dataclass(frozen=True)
+class KernelSections:
+    """Features ``k(X, points)``, shape (n, m)."""
+
+    kernel: Any
+    points: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X."""
+        sections: Array = self.kernel(X, self.points)
+        return sections
+
+
+def draw_from_prior(
+    kernel: Any,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+    features: PriorFeatures,
+    points: Array,
+    noise: Array,
+) -> FunctionDraws:
+    """Prior draws to be conditioned at some points.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Without noise.
+    shape : pair of ints
+        Numbers of outputs and of draws.
+    rng : numpy.random.Generator
+    features : PriorFeatures
+    points : ndarray of shape (m, d)
+        Where the values will be given.
+    noise : ndarray of shape (m,)
+        Variances of their noise.
+    """
+    del noise
+    if features.prior == "exact":
+        return _draw_exact(kernel, points.shape[1], *shape, rng)
+    return draw_prior(kernel, points.shape[1], *shape, rng, features.n_frequencies)
+
+
+def remembers(draws: FunctionDraws) -> bool:
+    """Whether values depend on what was asked before: to be asked in a fixed order."""
+    return any(isinstance(term, RememberedTerm) for term in draws.terms)
+
+
+def matheron_update(
+    prior: FunctionDraws,
+    kernel: Any,
+    points: Array,
+    values: Array,
+    solve: Callable[[Array], Array],
+    n_jobs: int | None,
+) -> FunctionDraws:
+    """``f + k(·, P) solve(values - f(P))``, blocks of draws in parallel.
+
+    Parameters
+    ----------
+    prior : FunctionDraws
+        f.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        k, without noise.
+    points : ndarray of shape (m, d)
+        P.
+    values : ndarray of shape (m, c, s)
+    solve : callable
+        Maps (m, q) to (m, q).
+    n_jobs : int or None
+    """
+    blocks = [slice(i, i + _DRAWS) for i in range(0, prior.n_draws, _DRAWS)]
+    items = [(prior[b], points, values[:, :, b], solve) for b in blocks]
+    # threads: draws that remember their values must do so for all
+    weights = parallel_map(_update_weights, items, n_jobs, shared_memory=True)
+    sections = KernelSections(kernel, points)
+    return prior + linear_draws(sections, np.concatenate(weights, axis=2))
+
+
+def _update_weights(
+    prior: FunctionDraws,
+    points: Array,
+    values: Array,
+    solve: Callable[[Array], Array],
+) -> Array:
+    """``solve(values - f(P))``, shape (m, c, s)."""
+    discrepancy = values - prior.values(points)
+    m, c, s = discrepancy.shape
+    return solve(discrepancy.reshape(m, c * s)).reshape(m, c, s)

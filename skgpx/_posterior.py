@@ -1,0 +1,272 @@
+"""Gaussian-process posteriors that can be drawn from: exact, and at inducing points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._matheron import PriorFeatures, draw_from_prior, matheron_update
+from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
+from skgpx._numerics.weights import WeightLaw
+from skgpx.kernels import latent_kernel, noise_variance
+
+Array = NDArray[np.float64]
+
+
+class ReducedCovariance(NamedTuple):
+    """The covariance ``scale² (k(x, x') - k(x, P) A k(P, x'))`` of a posterior.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        k, without noise.
+    points : ndarray of shape (m, d)
+        P.
+    reduction : ndarray of shape (1 or c, m, m)
+        A of each output; one for all when the first axis is 1.
+    scale : ndarray of shape (c,)
+        Of each output, in the units of y.
+    """
+
+    kernel: Any
+    points: Array
+    reduction: Array
+    scale: Array
+
+
+@dataclass(frozen=True)
+class ExactPosterior:
+    """Gaussian process given noisy values, by Matheron's rule.
+
+    ``f + k(·, X) (K + Σ)⁻¹ (y - f(X) - ε)`` with f from the prior and
+    ``ε ~ N(0, Σ)``: its mean over f and ε is the posterior mean, whatever the
+    covariance of the f that are used.
+
+    Parameters
+    ----------
+    full_kernel : sklearn.gaussian_process.kernels.Kernel
+        Covariance of the standardised observations, white noise included.
+    points : ndarray of shape (n, d)
+        X; no rows for the prior.
+    root : ndarray of shape (n, n)
+        Lower Cholesky factor of ``K + Σ``.
+    targets : ndarray of shape (n, c)
+        Standardised y.
+    noise : ndarray of shape (n,)
+        Diagonal of Σ, in standardised units.
+    shift, scale : ndarray of shape (c,)
+        ``y = shift + scale * standardised``.
+    """
+
+    full_kernel: Any
+    points: Array
+    root: Array
+    targets: Array
+    noise: Array
+    shift: Array
+    scale: Array
+
+    @cached_property
+    def kernel(self) -> Any:
+        """Covariance of the latent function."""
+        return latent_kernel(self.full_kernel)
+
+    def draw(
+        self,
+        size: int,
+        rng: np.random.Generator,
+        features: PriorFeatures,
+        n_jobs: int | None = None,
+    ) -> FunctionDraws:
+        """Functions from the posterior in the units of y, without noise."""
+        n, c = self.targets.shape
+        prior_rng, noise_rng = rng.spawn(2)
+        draws = draw_from_prior(
+            self.kernel, (c, size), prior_rng, features, self.points, self.noise
+        )
+        if n:
+            # ε is drawn for all at once: the blocks below have no randomness
+            noise = noise_rng.standard_normal((n, c, size))
+            noise *= np.sqrt(self.noise)[:, np.newaxis, np.newaxis]
+            values = self.targets[:, :, np.newaxis] - noise
+            solve = partial(solve_cholesky, self.root)
+            draws = matheron_update(
+                draws, self.kernel, self.points, values, solve, n_jobs
+            )
+        return draws.affine(self.shift[:, np.newaxis], self.scale[:, np.newaxis])
+
+    def noise_variance(self, X: Array) -> Array:
+        """Variance of the white noise of each output at the rows of X, (n, c)."""
+        return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
+
+    def covariance_parts(self) -> ReducedCovariance:
+        """Covariance of the latent function, ``A = (K + Σ)⁻¹``; O(n^3)."""
+        precision = solve_cholesky(self.root, np.eye(len(self.root)))
+        return ReducedCovariance(
+            self.kernel, self.points, precision[np.newaxis], self.scale
+        )
+
+
+@dataclass(frozen=True)
+class InducingPosterior:
+    """Gaussian process whose values at inducing points follow another law.
+
+    ``f + k(·, Z) L⁻ᵀ (w - L⁻¹ f(Z)) + m`` with f from the prior, ``L Lᵀ`` the
+    covariance at Z and ``w = L⁻¹ (u - m(Z))`` from the given law.
+
+    Parameters
+    ----------
+    full_kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance; white noise in it is noise of the observations.
+    points : ndarray of shape (m, d)
+        Z.
+    root : ndarray of shape (m, m)
+        L, of ``k(Z, Z)`` plus a jitter.
+    law : GaussianWeights or WeightParticles
+        Law of the whitened values w.
+    mean : float or callable
+        Prior mean m; a callable maps (n, d) to (n,) or (n, c).
+    noise : ndarray of shape (c,)
+        Variance of the observations' noise besides that of the kernel.
+    """
+
+    full_kernel: Any
+    points: Array
+    root: Array
+    law: WeightLaw
+    mean: float | Callable[[Array], Any]
+    noise: Array
+
+    @cached_property
+    def kernel(self) -> Any:
+        """Covariance of the latent function."""
+        return latent_kernel(self.full_kernel)
+
+    def draw(
+        self,
+        size: int,
+        rng: np.random.Generator,
+        features: PriorFeatures,
+        n_jobs: int | None = None,
+    ) -> FunctionDraws:
+        """Functions from the posterior, without noise."""
+        c = len(self.noise)
+        prior_rng, weights_rng = rng.spawn(2)
+        no_noise = np.zeros(len(self.points))
+        prior = draw_from_prior(
+            self.kernel, (c, size), prior_rng, features, self.points, no_noise
+        )
+        weights = self.law.draw(size, weights_rng)
+        values = (self.root @ weights.reshape(len(weights), -1)).reshape(weights.shape)
+        solve = partial(solve_cholesky, self.root)
+        draws = matheron_update(prior, self.kernel, self.points, values, solve, n_jobs)
+        if not callable(self.mean):
+            return draws.affine(self.mean, 1.0)
+        each = np.repeat(np.eye(c)[:, :, np.newaxis], size, axis=2)
+        return draws + linear_draws(MeanFunction(self.mean, c), each)
+
+    def mean_at(self, X: Array) -> Array:
+        """Prior mean at the rows of X, shape (n, c)."""
+        c = len(self.noise)
+        if not callable(self.mean):
+            return np.full((len(X), c), self.mean, dtype=np.float64)
+        return MeanFunction(self.mean, c)(X)
+
+    def moments(self, X: Array) -> tuple[Array, Array]:
+        """Mean and variance of the observations at the rows of X, (n, c) each."""
+        basis = self._basis(X)
+        law_mean, spread = self._weight_moments()
+        mean = self.mean_at(X) + basis @ law_mean
+        residual = self.kernel.diag(X) - np.einsum("ij,ij->i", basis, basis)
+        explained = np.stack([np.sum((basis @ S) ** 2, axis=1) for S in spread], axis=1)
+        latent = np.maximum(residual, 0.0)[:, np.newaxis] + explained
+        return mean, latent + self.noise_variance(X)
+
+    def covariance(self, X: Array) -> Array:
+        """Covariance of the observations between the rows of X, (n, n, c)."""
+        basis = self._basis(X)
+        _, spread = self._weight_moments()
+        residual = self.kernel(X) - basis @ basis.T
+        halves = [basis @ S for S in spread]
+        latent = np.stack([residual + half @ half.T for half in halves], axis=2)
+        total = np.repeat(latent, len(self.noise) // latent.shape[2], axis=2)
+        total[np.diag_indices(len(X))] += self.noise_variance(X)
+        return total
+
+    def noise_variance(self, X: Array) -> Array:
+        """Variance of the noise of each output at the rows of X, (n, c)."""
+        return noise_variance(self.full_kernel, X)[:, np.newaxis] + self.noise
+
+    def covariance_parts(self) -> ReducedCovariance:
+        """Covariance of the latent function, ``A = L⁻ᵀ (I - cov w) L⁻¹``; O(m^3)."""
+        _, spread = self._weight_moments()
+        inverse = solve_lower(self.root, np.eye(len(self.root)))
+        reductions = [inverse.T @ (inverse - S @ (S.T @ inverse)) for S in spread]
+        ones = np.ones(len(self.noise))
+        return ReducedCovariance(self.kernel, self.points, np.stack(reductions), ones)
+
+    def _basis(self, X: Array) -> Array:
+        """Whitened features ``φ(X)``, (n, m)."""
+        return solve_lower(self.root, self.kernel(self.points, X)).T
+
+    def _weight_moments(self) -> tuple[Array, Array]:
+        """Mean (m, c) of w and roots (1 or c, m, q) of its covariances."""
+        return self.law.moments()
+
+
+@dataclass(frozen=True)
+class MeanFunction:
+    """A prior mean as features, one column for each of `n_outputs` outputs."""
+
+    function: Callable[[Array], Any]
+    n_outputs: int
+
+    def __call__(self, X: Array) -> Array:
+        """Mean at the rows of X, shape (n, c)."""
+        values = np.asarray(self.function(X), dtype=np.float64)
+        if values.ndim == 1:
+            values = values[:, np.newaxis]
+        if values.shape[:1] != (len(X),) or values.shape[1] not in (1, self.n_outputs):
+            raise ValueError(
+                f"The prior mean must map ({len(X)}, {X.shape[1]}) inputs to an array "
+                f"of shape ({len(X)},) or ({len(X)}, {self.n_outputs}); it gave one of "
+                f"shape {values.shape}."
+            )
+        return np.broadcast_to(values, (len(X), self.n_outputs))
+
+
+def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
+    """Posterior of a GaussianProcessRegressor; its prior if it is not fitted.
+
+    Nothing is computed again: `L_`, `X_train_`, `y_train_` and `kernel_` are used,
+    and `alpha` as it was during `fit`.
+    """
+    if not hasattr(regressor, "X_train_"):
+        c = regressor.n_targets or 1
+        kernel = regressor.kernel or ConstantKernel(1.0) * RBF(1.0)
+        none, X, y = np.empty((0, 0)), np.empty((0, n_features)), np.empty((0, c))
+        return ExactPosterior(kernel, X, none, y, np.empty(0), np.zeros(c), np.ones(c))
+    targets = np.asarray(regressor.y_train_, dtype=np.float64)
+    targets = targets.reshape(len(targets), -1)
+    points = np.ascontiguousarray(regressor.X_train_, dtype=np.float64)
+    noise = noise_variance(regressor.kernel_, points) + regressor.alpha
+    c = targets.shape[1]
+    shift, scale = (
+        np.array(np.broadcast_to(value, (c,)), dtype=np.float64)
+        for value in (regressor._y_train_mean, regressor._y_train_std)
+    )
+    return ExactPosterior(
+        regressor.kernel_, points, regressor.L_, targets, noise, shift, scale
+    )
+
+
+def solve_cholesky(root: Array, B: Array) -> Array:
+    """``(L Lᵀ)⁻¹ B``."""
+    return solve_lower_transpose(root, solve_lower(root, B))
