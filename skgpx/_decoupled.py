@@ -184,6 +184,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         """
         if isinstance(self.estimator, FrozenEstimator):
             check_drawable(self.estimator.estimator)
+            check_is_fitted(self.estimator.estimator)
             checked = validate_data(self, X, dtype=np.float64)
             self.estimator_ = self.estimator.estimator
             self._check_width()
@@ -453,7 +454,7 @@ def check_drawable(estimator: Any) -> None:
             f"{expected}Put the sampler inside of the pipeline, as its last step: "
             "make_pipeline(scaler, DecoupledSampler(regressor))."
         )
-    if is_classifier(estimator):
+    if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
         raise ValueError(
             f"{expected}PLSClassifier draws functions itself: sample_functions."
         )

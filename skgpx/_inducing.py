@@ -84,11 +84,10 @@ def inducing_process(
         )
     points = check_points("Z", Z, (None, None))
     check_kernel(kernel, points)
-    if u_samples is not None and (q_mean, q_cov, q_root) == (None, None, None):
+    given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
+    if given == [True, False, False, False]:
         law: WeightLaw = _particles(u_samples, len(points))
-    elif (
-        u_samples is None and q_mean is not None and (q_cov is None) ^ (q_root is None)
-    ):
+    elif given[:2] == [False, True] and sum(given[2:]) == 1:
         law = _gaussian(q_mean, q_cov, q_root, len(points))
     else:
         raise ValueError(
@@ -109,7 +108,7 @@ def inducing_process(
     )
 
 
-def _particles(u_samples: ArrayLike, m: int) -> WeightParticles:
+def _particles(u_samples: ArrayLike | None, m: int) -> WeightParticles:
     samples = np.asarray(u_samples, dtype=np.float64)
     if samples.ndim == 2:
         samples = samples[:, np.newaxis]
@@ -117,7 +116,7 @@ def _particles(u_samples: ArrayLike, m: int) -> WeightParticles:
 
 
 def _gaussian(
-    q_mean: ArrayLike, q_cov: ArrayLike | None, q_root: ArrayLike | None, m: int
+    q_mean: ArrayLike | None, q_cov: ArrayLike | None, q_root: ArrayLike | None, m: int
 ) -> GaussianWeights:
     centre = np.asarray(q_mean, dtype=np.float64)
     centre = check_points("q_mean", centre.reshape(len(centre), -1), (m, None))
