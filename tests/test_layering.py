@@ -25,7 +25,7 @@ LAYERS = {
     # L1: the nouns; likelihoods and bases do not know each other
     "likelihoods": FLOOR,
     "kernels": FLOOR,
-    "_draws": FLOOR,
+    "_draws": FLOOR | {"kernels"},
     "bases": FLOOR | {"_draws", "kernels"},
     # L2: a weighted set of (basis, law of the weights)
     "_latent": FLOOR | CONCEPTS,

@@ -14,6 +14,7 @@ from skgpx.kernels._gradients import (
     vjp_diag,
 )
 from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._input_gradients import register_input_gradient, trace_inputs
 
 __all__ = [
     "GREKernel",
@@ -24,8 +25,10 @@ __all__ = [
     "kernel_with_pullback",
     "length_scales",
     "register_diagonal_pullback",
+    "register_input_gradient",
     "register_pullback",
     "split_noise",
+    "trace_inputs",
     "vjp",
     "vjp_diag",
 ]
