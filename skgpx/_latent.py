@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._draws import FunctionDraws, Process
+from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.weights import WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
 Array = NDArray[np.float64]
 
@@ -46,6 +47,17 @@ class LatentModel(NamedTuple):
 
     def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
         """Independent draws of f, as functions."""
-        weights = self.law.draw(size, rng)
-        residual = self.basis.draw_residual(weights.shape[1], size, rng)
-        return linear_draws(self.basis, weights) + residual
+        draws = self.basis.draw(self.law.draw(size, rng), rng)
+        return draws.of(self._process())
+
+    def _process(self) -> Process | None:
+        """Law of f as a Gaussian process; None for a mixture."""
+        if not isinstance(self.law, GaussianWeights):
+            return None
+        # k - φᵀ(I - Σ)φ, φ = L⁻¹ k(Z, ·)
+        L, root = self.basis.root, self.law.root
+        eye = np.eye(len(L))
+        inverse = solve_lower(L, eye)
+        reduction = inverse.T @ (eye - root @ root.swapaxes(1, 2)) @ inverse
+        scale = np.ones(self.law.mean.shape[1])
+        return Process(self.basis.kernel, self.basis.inducing_points, reduction, scale)

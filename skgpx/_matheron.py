@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._draws import FunctionDraws, section_terms
 from skgpx._parallel import parallel_map
 from skgpx.bases import draw_prior
 from skgpx.bases._exact_draws import RememberedTerm
@@ -27,19 +26,6 @@ class PriorFeatures(NamedTuple):
     features: str = "auto"
     n_groups: int | str = "auto"
     prior: str = "spectral"
-
-
-@dataclass(frozen=True)
-class KernelSections:
-    """Features ``k(X, points)``, shape (n, m)."""
-
-    kernel: Any
-    points: Array
-
-    def __call__(self, X: Array) -> Array:
-        """Features at the rows of X."""
-        sections: Array = self.kernel(X, self.points)
-        return sections
 
 
 def draw_from_prior(
@@ -103,8 +89,7 @@ def matheron_update(
     items = [(prior[b], points, values[:, :, b], solve) for b in blocks]
     # threads: draws that remember their values must do so for all
     weights = parallel_map(_update_weights, items, n_jobs, shared_memory=True)
-    sections = KernelSections(kernel, points)
-    return prior + linear_draws(sections, np.concatenate(weights, axis=2))
+    return prior.plus(section_terms(kernel, points, np.concatenate(weights, axis=2)))
 
 
 def _update_weights(

@@ -5,40 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._draws import FunctionDraws, Process, linear_draws
 from skgpx._matheron import PriorFeatures, draw_from_prior, matheron_update
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
-from skgpx._numerics.weights import WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
+# Of a central difference, relative to the input: truncation as small as rounding.
+_STEP = np.finfo(np.float64).eps ** (1.0 / 3.0)
 
 
-class ReducedCovariance(NamedTuple):
-    """The covariance ``scale² (k(x, x') - k(x, P) A k(P, x'))`` of a posterior.
+@dataclass(frozen=True)
+class PosteriorProcess:
+    """Covariance of a posterior, as :class:`skgpx._draws.Process`, once it is needed.
 
-    Attributes
+    Few draws are ever conditioned, and A costs as much as a fit.
+
+    Parameters
     ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        k, without noise.
-    points : ndarray of shape (m, d)
-        P.
-    reduction : ndarray of shape (1 or c, m, m)
-        A of each output; one for all when the first axis is 1.
-    scale : ndarray of shape (c,)
-        Of each output, in the units of y.
+    posterior : ExactPosterior or InducingPosterior
+    factor : ndarray of shape (c,)
+        The functions are the standardised ones times this factor.
     """
 
-    kernel: Any
-    points: Array
-    reduction: Array
-    scale: Array
+    posterior: Any
+    factor: Array
+
+    def scaled(self, factor: Array) -> PosteriorProcess:
+        """Law of the functions times a factor for each output."""
+        return PosteriorProcess(self.posterior, self.factor * factor)
+
+    def update(
+        self, X: Array, discrepancy: Array, noise_variance: Array
+    ) -> tuple[Any, Process]:
+        """What observing values adds to draws, and the process it leaves."""
+        process = self.posterior.process().scaled(self.factor)
+        return process.update(X, discrepancy, noise_variance)
 
 
 @dataclass(frozen=True)
@@ -100,18 +109,18 @@ class ExactPosterior:
             draws = matheron_update(
                 draws, self.kernel, self.points, values, solve, n_jobs
             )
-        return draws.affine(self.shift[:, np.newaxis], self.scale[:, np.newaxis])
+        draws = draws.of(PosteriorProcess(self, np.ones(c)))
+        return draws.affine(self.shift, self.scale)
 
     def noise_variance(self, X: Array) -> Array:
         """Variance of the white noise of each output at the rows of X, (n, c)."""
         return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
 
-    def covariance_parts(self) -> ReducedCovariance:
-        """Covariance of the latent function, ``A = (K + Σ)⁻¹``; O(n^3)."""
+    def process(self) -> Process:
+        """Covariance of the standardised function, ``A = (K + Σ)⁻¹``; O(n^3)."""
         precision = solve_cholesky(self.root, np.eye(len(self.root)))
-        return ReducedCovariance(
-            self.kernel, self.points, precision[np.newaxis], self.scale
-        )
+        ones = np.ones(self.targets.shape[1])
+        return Process(self.kernel, self.points, precision[np.newaxis], ones)
 
 
 @dataclass(frozen=True)
@@ -167,10 +176,13 @@ class InducingPosterior:
         values = (self.root @ weights.reshape(len(weights), -1)).reshape(weights.shape)
         solve = partial(solve_cholesky, self.root)
         draws = matheron_update(prior, self.kernel, self.points, values, solve, n_jobs)
-        if not callable(self.mean):
-            return draws.affine(self.mean, 1.0)
-        each = np.repeat(np.eye(c)[:, :, np.newaxis], size, axis=2)
-        return draws + linear_draws(MeanFunction(self.mean, c), each)
+        if callable(self.mean):
+            each = np.repeat(np.eye(c)[:, :, np.newaxis], size, axis=2)
+            draws = draws + linear_draws(MeanFunction(self.mean, c), each)
+        else:
+            draws = draws.affine(self.mean, 1.0)
+        gaussian = isinstance(self.law, GaussianWeights)
+        return draws.of(PosteriorProcess(self, np.ones(c)) if gaussian else None)
 
     def mean_at(self, X: Array) -> Array:
         """Prior mean at the rows of X, shape (n, c)."""
@@ -182,7 +194,7 @@ class InducingPosterior:
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance of the observations at the rows of X, (n, c) each."""
         basis = self._basis(X)
-        law_mean, spread = self._weight_moments()
+        law_mean, spread = self.law.moments()
         mean = self.mean_at(X) + basis @ law_mean
         residual = self.kernel.diag(X) - np.einsum("ij,ij->i", basis, basis)
         explained = np.stack([np.sum((basis @ S) ** 2, axis=1) for S in spread], axis=1)
@@ -192,7 +204,7 @@ class InducingPosterior:
     def covariance(self, X: Array) -> Array:
         """Covariance of the observations between the rows of X, (n, n, c)."""
         basis = self._basis(X)
-        _, spread = self._weight_moments()
+        _, spread = self.law.moments()
         residual = self.kernel(X) - basis @ basis.T
         halves = [basis @ S for S in spread]
         latent = np.stack([residual + half @ half.T for half in halves], axis=2)
@@ -204,21 +216,17 @@ class InducingPosterior:
         """Variance of the noise of each output at the rows of X, (n, c)."""
         return noise_variance(self.full_kernel, X)[:, np.newaxis] + self.noise
 
-    def covariance_parts(self) -> ReducedCovariance:
-        """Covariance of the latent function, ``A = L⁻ᵀ (I - cov w) L⁻¹``; O(m^3)."""
-        _, spread = self._weight_moments()
+    def process(self) -> Process:
+        """Covariance of the function, ``A = L⁻ᵀ (I - cov w) L⁻¹``; O(m^3)."""
+        _, spread = self.law.moments()
         inverse = solve_lower(self.root, np.eye(len(self.root)))
-        reductions = [inverse.T @ (inverse - S @ (S.T @ inverse)) for S in spread]
+        reduction = [inverse.T @ (inverse - S @ (S.T @ inverse)) for S in spread]
         ones = np.ones(len(self.noise))
-        return ReducedCovariance(self.kernel, self.points, np.stack(reductions), ones)
+        return Process(self.kernel, self.points, np.stack(reduction), ones)
 
     def _basis(self, X: Array) -> Array:
         """Whitened features ``φ(X)``, (n, m)."""
         return solve_lower(self.root, self.kernel(self.points, X)).T
-
-    def _weight_moments(self) -> tuple[Array, Array]:
-        """Mean (m, c) of w and roots (1 or c, m, q) of its covariances."""
-        return self.law.moments()
 
 
 @dataclass(frozen=True)
@@ -240,6 +248,18 @@ class MeanFunction:
                 f"shape {values.shape}."
             )
         return np.broadcast_to(values, (len(X), self.n_outputs))
+
+    def pairs(
+        self, X: Array, weights: Array, index: NDArray[np.intp]
+    ) -> tuple[Array, Array]:
+        """Values (p,) and central differences (p, d) of function ``index[i]``."""
+        chosen, gradients = weights[index], np.empty(X.shape)
+        for j in range(X.shape[1]):
+            step = np.zeros(X.shape)
+            step[:, j] = _STEP * np.maximum(np.abs(X[:, j]), 1.0)
+            rise = np.sum((self(X + step) - self(X - step)) * chosen, axis=1)
+            gradients[:, j] = rise / (2.0 * step[:, j])
+        return np.sum(self(X) * chosen, axis=1), gradients
 
 
 def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:

@@ -163,7 +163,7 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     ValueError
         If it has another shape, is empty, or has NaN or infinity.
     """
-    array: Array = np.ascontiguousarray(values, dtype=np.float64)
+    array: Array = np.asarray(values, dtype=np.float64, order="C")
     fits = array.ndim == len(shape) and all(
         got > 0 if wanted is None else got == wanted
         for got, wanted in zip(array.shape, shape, strict=True)

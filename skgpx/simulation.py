@@ -159,7 +159,7 @@ def simulate_sde(
     times, x, n_substeps = _check_start(field, x0, t, n_substeps)
     if times[-1] < times[0]:
         raise ValueError("The times t of an SDE must increase; got decreasing ones.")
-    spread = _check_diffusion(diffusion, x.shape)
+    spread = _Diffusion.check(diffusion, x.shape)
     rng = generator(random_state)
     paths = np.empty((len(times), *x.shape))
     paths[0] = x
@@ -203,16 +203,8 @@ class _Field:
             u = np.broadcast_to(u, (self.n_paths, u.shape[-1] if u.ndim else 1))
             inputs = np.column_stack((x, u))
         inputs = np.ascontiguousarray(inputs)
-        values = [_at(part, inputs).reshape(self.n_paths, -1) for part in self.parts]
+        values = [part.at(inputs).reshape(self.n_paths, -1) for part in self.parts]
         return values[0] if len(values) == 1 else np.concatenate(values, axis=1)
-
-
-def _at(draws: FunctionDraws, X: Array) -> Array:
-    if hasattr(draws, "at"):
-        values: Array = draws.at(X)
-        return values
-    every = draws.values(X)  # (s, c, s)
-    return np.einsum("ici->ic", every)
 
 
 def _check_start(
@@ -227,8 +219,8 @@ def _check_start(
     shape = (field.n_paths, field.n_states)
     if start.shape not in (shape, shape[1:]):
         raise ValueError(
-            f"x0 must have shape {shape[1:]} or {shape}: the drift has {shape[0]} draws "
-            f"of {shape[1]} outputs. Got an array of shape {start.shape}."
+            f"x0 must have shape {shape[1:]} or {shape}, as the drift has {shape[0]} "
+            f"draws of {shape[1]} outputs; got {start.shape}."
         )
     start = check_points("x0", np.broadcast_to(start, shape), shape)
     if not isinstance(n_substeps, Integral) or n_substeps < 1:
@@ -236,22 +228,36 @@ def _check_start(
     return times, start, int(n_substeps)
 
 
-def _check_diffusion(
-    diffusion: Any, shape: tuple[int, ...]
-) -> Callable[[Array, Array], Array]:
-    """``G ξ`` as a function of the states and of ξ, (s, d_state) each."""
-    if callable(diffusion):
-        return lambda x, noise: np.asarray(diffusion(x), dtype=np.float64) * noise
-    G = np.asarray(diffusion, dtype=np.float64)
-    if G.shape not in ((), shape[1:], shape[1:] * 2) or not np.all(np.isfinite(G)):
-        d = shape[1]
-        raise ValueError(
-            f"diffusion must be a finite number, an array of shape ({d},) or ({d}, {d})"
-            f", or a callable; got {diffusion!r}."
-        )
-    if G.ndim == 2:
-        return lambda x, noise: noise @ G.T
-    return lambda x, noise: G * noise
+@dataclass(frozen=True)
+class _Diffusion:
+    """``G(x) ξ`` for states and noise of shape (s, d_state)."""
+
+    factor: Any
+
+    @classmethod
+    def check(cls, diffusion: Any, shape: tuple[int, ...]) -> _Diffusion:
+        if callable(diffusion):
+            return cls(diffusion)
+        G, d = np.asarray(diffusion, dtype=np.float64), shape[1]
+        if G.shape not in ((), (d,), (d, d)) or not np.all(np.isfinite(G)):
+            raise ValueError(
+                f"diffusion must be a finite number, an array of shape ({d},) or "
+                f"({d}, {d}), or a callable; got {diffusion!r}."
+            )
+        return cls(G)
+
+    def __call__(self, x: Array, noise: Array) -> Array:
+        if not callable(self.factor):
+            return (
+                noise @ self.factor.T if self.factor.ndim == 2 else self.factor * noise
+            )
+        G = np.asarray(self.factor(x), dtype=np.float64)
+        if G.shape != x.shape:
+            raise ValueError(
+                f"diffusion must map states {x.shape} to an array of the same shape; "
+                f"it gave one of shape {G.shape}."
+            )
+        return G * noise
 
 
 def _steps(times: Array, n_substeps: int) -> list[tuple[float, float]]:

@@ -74,9 +74,9 @@ class ThompsonSampler:
     Notes
     -----
     Thompson sampling proposes a point as often as it is probable to be the optimum
-    [1]_; a draw with Fourier features is minimised by its gradient, not on a grid, which
-    matters from about four inputs on [2]_. The state is what was told and two
-    counters: pickle the object to resume in another process.
+    [1]_; a draw with Fourier features is optimised by its gradient and not on a grid,
+    which matters from about four inputs on [2]_. Pickle the object to resume in
+    another process: its state is what was told, the last model and a few counters.
 
     References
     ----------
@@ -234,8 +234,7 @@ class ThompsonSampler:
             box,
             n_starts=min(self.n_starts, self.n_mesh),
             n_mesh=self.n_mesh,
-            random_state=int(rng.integers(2**31)),
-            n_jobs=self.n_jobs,
+            random_state=rng,
         )
         optima: Array = found.x
         return optima

@@ -122,10 +122,28 @@ class TestMatheron:
         draws = sampler.sample_functions(3, random_state=0)
         assert_array_equal(draws(T), draws(T[::-1])[::-1])
 
-    def test_covariance_parts_give_the_covariance(self):
+    @pytest.mark.parametrize("normalize_y", [False, True])
+    def test_draws_can_be_conditioned_further(self, normalize_y):
+        """On half of the rows, then on the rest: the law given all of them."""
+        size, first, rest = 4000, slice(0, 12), slice(12, 25)
+        regressor = gp(LINEAR, alpha=0.3, normalize_y=normalize_y)
+        sampler = DecoupledSampler(regressor).fit(X[first], TWO[first])
+        scale = sampler.posterior_.scale
+        draws = sampler.sample_functions(size, random_state=0)
+        moved = draws.condition(X[rest], TWO[rest], 0.3, random_state=1)(T)
+        for j in range(2):
+            shift = sampler.posterior_.shift[j]
+            alpha = np.r_[np.full(12, 0.3), np.full(13, 0.3 / scale[j] ** 2)]
+            everything = gp(LINEAR, alpha=alpha)
+            everything.fit(X, (TWO[:, j] - shift) / scale[j])
+            mean, cov = everything.predict(T, return_cov=True)
+            assert_moments(moved[:, j], shift + scale[j] * mean, scale[j] ** 2 * cov)
+
+    def test_process_gives_the_covariance(self):
         model = fitted("both")
-        kernel, points, A, scale = model.posterior_.covariance_parts()
+        kernel, points, A, scale = model.posterior_.process()
         section = kernel(T, points)
+        scale = scale * model.posterior_.scale
         latent = scale[0] ** 2 * (kernel(T) - section @ A[0] @ section.T)
         cov = model.predict(T, return_cov=True)[1]
         noise = np.diag(model.posterior_.noise_variance(T)[:, 0])

@@ -136,12 +136,33 @@ def test_samples_may_have_any_law():
     assert_allclose(std, samples[:, 0].std(axis=1), atol=1e-4)
 
 
-def test_covariance_parts_give_the_covariance():
+def test_process_gives_the_covariance():
     sampler = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
-    kernel, points, A, scale = sampler.posterior_.covariance_parts()
+    kernel, points, A, scale = sampler.posterior_.process()
     section = kernel(T, points)
     cov = scale[0] ** 2 * (kernel(T) - section @ A[0] @ section.T)
     assert_allclose(cov, sampler.predict(T, return_cov=True)[1], rtol=1e-7, atol=1e-9)
+
+
+def test_gradients_of_a_callable_mean():
+    sampler = DecoupledSampler.from_inducing(
+        KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT, mean=lambda A: np.sin(A[:, 0]) * A[:, 1]
+    )
+    draws, h = sampler.sample_functions(3, random_state=0), 1e-5
+    values, gradients = draws.value_and_grad(T)
+    assert_allclose(values, draws(T), rtol=1e-9, atol=1e-9)
+    for j, step in enumerate(h * np.eye(2)):
+        slope = (draws(T + step) - draws(T - step)) / (2.0 * h)
+        assert_allclose(gradients[:, :, j], slope, rtol=1e-5, atol=1e-5)
+
+
+def test_only_a_gaussian_law_can_be_conditioned():
+    gaussian = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
+    draws = gaussian.sample_functions(3, random_state=0)
+    assert_allclose(draws.condition(T, np.ones(7))(T), 1.0, rtol=1e-3)
+    particles = DecoupledSampler.from_inducing(KERNEL, Z, u_samples=ROOT)
+    with pytest.raises(ValueError, match="cannot be conditioned"):
+        particles.sample_functions(3, random_state=0).condition(T, np.ones(7))
 
 
 def test_singular_law_is_welcome():

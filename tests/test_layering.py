@@ -25,7 +25,7 @@ LAYERS = {
     # L1: the nouns; likelihoods and bases do not know each other
     "likelihoods": FLOOR,
     "kernels": FLOOR,
-    "_draws": FLOOR,
+    "_draws": FLOOR | {"kernels"},
     "bases": FLOOR | {"_draws", "kernels"},
     # L2: a weighted set of (basis, law of the weights)
     "_latent": FLOOR | CONCEPTS,
@@ -47,6 +47,8 @@ LAYERS = {
     "_pls": BELOW_SHELL | SHELL,
     "_decoupled": BELOW_SHELL
     | {"_validation", "_parallel", "_matheron", "_posterior", "_inducing"},
+    "simulation": {"_draws", "_validation"},
+    "thompson": {"_decoupled", "_draws", "_validation"},
     # the front door; callbacks know the estimators by what they say only
     "callbacks": set(),
     "__init__": {"_pls", "_decoupled", "_draws"},

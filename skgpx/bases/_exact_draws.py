@@ -102,16 +102,29 @@ class RememberedTerm:
 
     memory: PriorMemory
     draws: NDArray[np.intp]
-    factor: float = 1.0
+    factor: Any = 1.0
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, c, s)."""
-        return self.factor * self.memory.values(X)[:, :, self.draws]
+        return self.memory.values(X)[:, :, self.draws] * np.reshape(
+            self.factor, (-1, 1)
+        )
 
-    def scaled(self, factor: float) -> RememberedTerm:
-        """Multiply the functions by a factor."""
-        return replace(self, factor=factor * self.factor)
+    def pairs(
+        self, X: Array, draws: NDArray[np.intp], gradient: bool
+    ) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c); there is no gradient."""
+        if gradient:
+            raise ValueError(
+                f"Exact draws of {self.memory.kernel!r} remember values and have no "
+                "derivative. Register a spectral sampler for the kernel."
+            )
+        return self.values(X)[np.arange(len(X)), :, draws], None
 
-    def select(self, draws: Any) -> RememberedTerm:
+    def scaled(self, factor: Array | float) -> RememberedTerm:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        return replace(self, factor=np.asarray(factor) * self.factor)
+
+    def select(self, draws: NDArray[np.intp]) -> RememberedTerm:
         """Keep the draws at these positions."""
         return replace(self, draws=self.draws[draws])

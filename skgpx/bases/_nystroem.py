@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, condition
-from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx.bases._priors import draw_prior
 
 Array = NDArray[np.float64]
@@ -106,31 +106,34 @@ class Nystroem:
         covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
         return covariance
 
-    def draw_residual(
-        self, n_outputs: int, size: int, rng: np.random.Generator
-    ) -> FunctionDraws:
-        """Draws of the residual: prior draws, conditioned to vanish at Z.
+    def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
+        """Functions ``φᵀw + g`` with these weights and a drawn residual.
 
         Parameters
         ----------
-        n_outputs, size : int
-            Number of independent outputs and of independent draws.
+        weights : ndarray of shape (m, c, s)
+            Weights ``w`` of c outputs and s draws.
         rng : numpy.random.Generator
-            Source of the draws.
+            Source of the residual.
 
         Returns
         -------
         draws : FunctionDraws
-            Callable functions ``h - φᵀ L⁻¹ h(Z)`` with ``h`` from the prior, see
-            :func:`skgpx.bases.draw_prior`.
+            Prior draws (see :func:`skgpx.bases.draw_prior`), conditioned to have the
+            values ``L w`` at Z.
         """
-        d = self.inducing_points.shape[1]
-        prior = draw_prior(self.kernel, d, n_outputs, size, rng)
-        return condition(prior, self.inducing_points, 0.0, self, self.whiten)
+        (_, c, s), d = weights.shape, self.inducing_points.shape[1]
+        prior = draw_prior(self.kernel, d, c, s, rng)
+        values = np.tensordot(self.root, weights, 1)
+        return condition(prior, self.kernel, self.inducing_points, values, self._solve)
 
-    def whiten(self, values: Array) -> Array:
-        """Weights ``w = L⁻¹ values`` of the function with these values at Z.
+    def draw_residual(
+        self, n_outputs: int, size: int, rng: np.random.Generator
+    ) -> FunctionDraws:
+        """Draws of the residual alone; it vanishes at Z."""
+        nothing = np.zeros((self.n_functions, n_outputs, size))
+        return self.draw(nothing, rng)
 
-        ``values`` and the result have shape (m, k).
-        """
-        return solve_lower(self.root, values)
+    def _solve(self, values: Array) -> Array:
+        """Apply the inverse of ``L Lᵀ`` to (m, k)."""
+        return solve_lower_transpose(self.root, solve_lower(self.root, values))

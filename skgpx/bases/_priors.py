@@ -17,6 +17,7 @@ from skgpx._draws import (
     FunctionDraws,
     linear_draws,
     ones,
+    section_terms,
     with_ones,
 )
 from skgpx.bases._exact_draws import PriorMemory, RememberedTerm
@@ -82,7 +83,8 @@ def draw_prior(
         return _draw_exact(kernel, n_features, n_outputs, size, rng)
     weights = rng.standard_normal((2 * n_frequencies, n_outputs, size))
     variance = kernel.diag(np.zeros((1, n_features)))[0]
-    return _scaled(linear_draws(FourierFeatures(frequencies), weights), variance)
+    amplitudes = np.full(n_frequencies, np.sqrt(variance / n_frequencies))
+    return linear_draws(FourierFeatures(frequencies, amplitudes), weights)
 
 
 def _draw_gre(
@@ -95,7 +97,10 @@ def _draw_gre(
 ) -> FunctionDraws:
     """``k(·, S) √p ξ``, which has the finite-rank covariance, plus the background."""
     weights = rng.standard_normal((len(kernel.support), n_outputs, size))
-    draws = linear_draws(kernel.features, weights)
+    weights *= np.sqrt(kernel.masses)[:, np.newaxis, np.newaxis]
+    support = np.asarray(kernel.support, dtype=np.float64)
+    terms = section_terms(kernel.kernel, support, weights)
+    draws = FunctionDraws(terms, n_outputs, size)
     if kernel.background == 0.0:
         return draws
     background = draw_prior(

@@ -14,6 +14,7 @@ from skgpx.kernels._gradients import (
     vjp_diag,
 )
 from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._input_gradients import register_input_gradient, trace_inputs
 from skgpx.kernels._noise import latent_kernel, noise_variance
 
 __all__ = [
@@ -27,8 +28,10 @@ __all__ = [
     "length_scales",
     "noise_variance",
     "register_diagonal_pullback",
+    "register_input_gradient",
     "register_pullback",
     "split_noise",
+    "trace_inputs",
     "vjp",
     "vjp_diag",
 ]

@@ -67,11 +67,11 @@ def _matern(kernel: Matern, X: Array, Y: Array | None) -> tuple[Array, Pullback]
         return _rbf(kernel, X, Y)
     left, right = _scaled(X, Y, kernel.length_scale)
     # the direct sum: a square root has no patience with cancellation at zero
-    K, W = _matern_profile(kernel.nu, cdist(left, right))
+    K, W = matern_profile(kernel.nu, cdist(left, right))
     return K, _lengthscale_pullback(kernel, W, left, right)
 
 
-def _matern_profile(nu: float, r: Array) -> tuple[Array, Array]:
+def matern_profile(nu: float, r: Array) -> tuple[Array, Array]:
     """Matérn function of the scaled distance, and ``-(dk/dr) / r``."""
     if nu == 0.5:
         K = np.exp(-r)

@@ -1,0 +1,126 @@
+"""Smallest values of drawn functions: many starts, batched."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize as scipy_minimize
+from scipy.stats import qmc
+
+Array = NDArray[np.float64]
+# Searches of each function that are polished one by one.
+_POLISHED = 3
+
+
+class Optima(NamedTuple):
+    """Where functions are smallest (or largest) in a box.
+
+    Attributes
+    ----------
+    x : ndarray of shape (s, d)
+        Place of each function's optimum.
+    fun : ndarray of shape (s,)
+        Values there.
+    """
+
+    x: Array
+    fun: Array
+
+
+def check_bounds(bounds: ArrayLike) -> Array:
+    """Bounds as an array of shape (d, 2)."""
+    box = np.asarray(bounds, dtype=np.float64)
+    if box.ndim != 2 or box.shape[1] != 2:
+        raise ValueError(
+            f"bounds must have shape (n_features, 2); got {box.shape}. Pass a pair "
+            "(lower, upper) for each input."
+        )
+    if not np.isfinite(box).all() or np.any(box[:, 0] >= box[:, 1]):
+        raise ValueError(
+            f"Every lower bound must be finite and below its upper one; got {box}."
+        )
+    return box
+
+
+def minimise(
+    draws: Any,
+    box: Array,
+    n_starts: int,
+    n_mesh: int,
+    rng: np.random.Generator,
+    sign: float,
+) -> Optima:
+    """Optimum of each draw in a box (d, 2); sign -1.0 looks for the largest."""
+    if n_starts < 1 or n_mesh < n_starts:
+        raise ValueError(
+            "n_starts must be at least 1 and n_mesh at least n_starts; got "
+            f"n_starts={n_starts}, n_mesh={n_mesh}."
+        )
+    d, s = len(box), draws.n_draws
+    n_powers = max(n_mesh - 1, 1).bit_length()
+    unit = qmc.Sobol(d, rng=rng).random_base2(n_powers)[:n_mesh]
+    values = sign * draws.values(_placed(unit, box))[:, 0, :]
+    best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
+    x, fun = np.empty((s, d)), np.empty(s)
+    for i in range(s):
+        u, fun[i] = _search(draws, box, unit[best[:, i]], i, sign)
+        x[i] = _placed(u, box)
+    return Optima(x, sign * fun)
+
+
+def _placed(unit: Array, box: Array) -> Array:
+    """Points of the unit cube in the box; never outside by rounding."""
+    low, high = box.T
+    return np.clip(low + unit * (high - low), low, high)
+
+
+def _search(
+    draws: Any, box: Array, starts: Array, i: int, sign: float
+) -> tuple[Array, float]:
+    """Smallest value of one draw from several starts (k, d) in the unit cube."""
+    width = box[:, 1] - box[:, 0]
+
+    def evaluate(flat: Array) -> tuple[Array, Array]:
+        U = flat.reshape(-1, len(box))
+        which = np.full(len(U), i)
+        value, slope = draws._pairs(_placed(U, box), which, gradient=True)
+        return sign * value[:, 0], sign * slope[:, 0] * width
+
+    def total(flat: Array) -> tuple[float, Array]:
+        value, slope = evaluate(flat)
+        return float(value.sum()), slope.ravel()
+
+    def limits(U: Array) -> list[tuple[float, float]]:
+        return [(0.0, 1.0)] * U.size
+
+    # all starts as one problem: their sum is smallest where each of them is
+    options = {"maxiter": 60, "ftol": 1e-9, "gtol": 1e-7}
+    joint = scipy_minimize(
+        total, starts.ravel(), jac=True, method="L-BFGS-B",
+        bounds=limits(starts), options=options,
+    )  # fmt: skip
+    candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
+    values = evaluate(candidates.ravel())[0]
+    order = np.argsort(values, kind="stable")
+    u, fun = candidates[order[0]], float(values[order[0]])
+    for start in _distinct(candidates[order]):
+        found = scipy_minimize(
+            total, start, jac=True, method="L-BFGS-B", bounds=limits(start),
+            options={"maxiter": 200, "ftol": 1e-14, "gtol": 1e-9},
+        )  # fmt: skip
+        if found.fun < fun:
+            u, fun = found.x, float(found.fun)
+    return u, fun
+
+
+def _distinct(candidates: Array) -> Array:
+    """Return the first few candidates that are not in the same place."""
+    kept = candidates[:1]
+    for candidate in candidates[1:]:
+        if len(kept) == _POLISHED:
+            break
+        if np.min(np.abs(kept - candidate).max(axis=1)) > 1e-2:
+            kept = np.vstack((kept, candidate))
+    return kept

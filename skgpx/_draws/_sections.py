@@ -1,0 +1,201 @@
+"""Kernel sections ``k(·, Z)`` as features, compiled for the common kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+    WhiteKernel,
+)
+
+from skgpx._draws._features import contract_blocks, ones, with_ones
+from skgpx._draws._terms import LinearTerm
+from skgpx._numerics import radial
+from skgpx.kernels import GREKernel, trace_inputs
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_MATERN_CODES = {
+    0.5: radial.MATERN_12,
+    1.5: radial.MATERN_32,
+    2.5: radial.MATERN_52,
+    np.inf: radial.RBF,
+}
+
+
+@dataclass(frozen=True)
+class KernelSections:
+    """``k(X, Z)`` of any kernel, shape (n, m).
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    points : ndarray of shape (m, d)
+        Right arguments ``Z``.
+    """
+
+    kernel: Any
+    points: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Kernel matrix, shape (n, m)."""
+        K: Array = self.kernel(X, self.points)
+        return K
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        K, pull = trace_inputs(self.kernel, X, self.points)
+        G = weights[index]
+        return np.einsum("pm,pm->p", K, G), pull(G)
+
+
+@dataclass(frozen=True)
+class RadialSections:
+    """Sections of a kernel of the scaled distance, in compiled loops.
+
+    Parameters
+    ----------
+    code : int
+        A constant of :mod:`skgpx._numerics.radial`.
+    parameter : float
+        Its parameter, if it has one.
+    length_scale : ndarray of shape (d,)
+    points : ndarray of shape (m, d)
+    """
+
+    code: int
+    parameter: float
+    length_scale: Array
+    points: Array
+
+    @cached_property
+    def _origin(self) -> Array:
+        # distances of points far from zero keep their digits
+        return self.points.mean(axis=0)
+
+    @cached_property
+    def _centres(self) -> Array:
+        return self._scaled(self.points)
+
+    @cached_property
+    def _centres_by_input(self) -> Array:
+        return np.ascontiguousarray(self._centres.T)
+
+    def _scaled(self, X: Array) -> Array:
+        return np.ascontiguousarray((X - self._origin) / self.length_scale)
+
+    def _fill(self, points: Array, out: Array) -> None:
+        radial.radial_rows(self.code, self.parameter, points, self._centres, out)
+
+    def __call__(self, X: Array) -> Array:
+        """Kernel matrix, shape (n, m)."""
+        out = np.empty((len(self.points), len(X)))
+        self._fill(np.ascontiguousarray(self._scaled(X).T), out)
+        return out.T
+
+    def contract(self, X: Array, weights: Array) -> Array:
+        """``self(X) @ weights`` (m, k), shape (n, k); O(n m (d + k)) time."""
+        scaled = self._scaled(X)
+        if weights.shape[1] > 1:
+            return contract_blocks(scaled, weights, self._fill)
+        v = np.ascontiguousarray(weights[:, 0])
+
+        def fill(points: Array, out: Array) -> None:
+            out[:] = 0.0
+            radial.radial_sum(
+                self.code, self.parameter, points, self._centres, v, out[0]
+            )
+
+        return contract_blocks(scaled, np.ones((1, 1)), fill)
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        values, gradients = np.zeros(len(X)), np.zeros(X.shape)
+        radial.radial_pairs(
+            self.code, self.parameter, self._scaled(X), self._centres_by_input,
+            weights, index, values, gradients,
+        )  # fmt: skip
+        return values, gradients / self.length_scale
+
+
+def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
+    """Terms of the functions ``k(·, Z) weights``.
+
+    A sum of kernels becomes one term each, constants move into the weights, linear
+    kernels become linear functions; what is left goes to compiled loops if it is
+    an RBF, a Matern of order 1/2, 3/2, 5/2 or a RationalQuadratic.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        A WhiteKernel counts as zero: it is noise at the points.
+    points : ndarray of shape (m, d)
+    weights : ndarray of shape (m, c, s)
+
+    Returns
+    -------
+    terms : tuple of LinearTerm
+    """
+    kind = type(kernel)
+    if kind is WhiteKernel:
+        return ()
+    if kind is Sum:
+        first = section_terms(kernel.k1, points, weights)
+        return first + section_terms(kernel.k2, points, weights)
+    if kind is Product:
+        for one, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            if type(one) is ConstantKernel:
+                return section_terms(other, points, one.constant_value * weights)
+    if kind is ConstantKernel:
+        total = kernel.constant_value * weights.sum(axis=0, keepdims=True)
+        return (LinearTerm(ones, total),)
+    if kind is DotProduct:
+        slopes = np.einsum("md,mcs->dcs", points, weights)
+        level = kernel.sigma_0**2 * weights.sum(axis=0, keepdims=True)
+        return (LinearTerm(with_ones, np.concatenate((slopes, level))),)
+    if kind is GREKernel:
+        return _gre_terms(kernel, points, weights)
+    radial_code = _radial_code(kernel)
+    if radial_code is None:
+        return (LinearTerm(KernelSections(kernel, points), weights),)
+    length_scale = np.broadcast_to(
+        np.asarray(kernel.length_scale, dtype=np.float64), points.shape[1:]
+    )
+    features = RadialSections(*radial_code, length_scale, points)
+    return (LinearTerm(features, weights),)
+
+
+def _gre_terms(
+    kernel: GREKernel, points: Array, weights: Array
+) -> tuple[LinearTerm, ...]:
+    """``k(·, S) P k(S, Z) v + b k̄(·, Z) v``."""
+    support = np.asarray(kernel.support, dtype=np.float64)
+    B = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
+    terms = section_terms(kernel.kernel, support, np.tensordot(B, weights, 1))
+    if kernel.background == 0.0:
+        return terms
+    background = kernel.background_kernel()
+    return terms + section_terms(background, points, kernel.background * weights)
+
+
+def _radial_code(kernel: Any) -> tuple[int, float] | None:
+    """Code and parameter of a kernel that the compiled loops know."""
+    if type(kernel) is RBF:
+        return radial.RBF, 0.0
+    if type(kernel) is Matern and kernel.nu in _MATERN_CODES:
+        return _MATERN_CODES[kernel.nu], 0.0
+    if type(kernel) is RationalQuadratic:
+        return radial.RATIONAL_QUADRATIC, float(kernel.alpha)
+    return None

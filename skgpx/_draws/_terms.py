@@ -1,0 +1,117 @@
+"""The summands of function draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class Features(Protocol):
+    """Functions of the inputs, of which the draws are linear combinations.
+
+    Also known to a term, where a class has them: ``contract(X, weights)``, which is
+    ``self(X) @ weights`` without the features in memory, and ``pairs(X, weights,
+    index)``, values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one
+    function for each input.
+    """
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, m)."""
+
+
+class Term(Protocol):
+    """One summand of a set of draws."""
+
+    def values(self, X: Array) -> Array:
+        """Values at the rows of X, shape (n, c, s)."""
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+
+    def scaled(self, factor: Array | float) -> Term:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+
+    def select(self, draws: Index) -> Term:
+        """Keep the draws at these positions."""
+
+
+@dataclass(frozen=True)
+class LinearTerm:
+    """``features(X) @ weights``.
+
+    Parameters
+    ----------
+    features : Features
+        Maps (n, d) inputs to (n, m) features, row by row; picklable.
+    weights : ndarray of shape (m, c, s)
+        Coefficients of ``c`` outputs and ``s`` draws.
+    """
+
+    features: Any
+    weights: Array
+
+    def values(self, X: Array) -> Array:
+        """Values at the rows of X, shape (n, c, s)."""
+        m, c, s = self.weights.shape
+        flat = self.weights.reshape(m, c * s)
+        contract = getattr(self.features, "contract", None)
+        values = self.features(X) @ flat if contract is None else contract(X, flat)
+        return values.reshape(X.shape[0], c, s)
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        p, c = len(X), self.weights.shape[1]
+        contract = getattr(self.features, "pairs", None)
+        if contract is None:
+            if gradient:
+                raise ValueError(
+                    f"The gradient of {type(self.features).__name__} is not known: "
+                    "draws of this model can be evaluated, but not differentiated."
+                )
+            chosen = self._by_draw.reshape(-1, c, len(self.weights))[draws]
+            return np.einsum("pm,pcm->pc", self.features(X), chosen), None
+        # function i of the weights (s c, m) is output i % c of draw i // c
+        index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
+        values, slopes = contract(np.repeat(X, c, axis=0), self._by_draw, index)
+        return values.reshape(p, c), slopes.reshape(p, c, -1)
+
+    @cached_property
+    def _by_draw(self) -> Array:
+        """Weights with one function a row, shape (s c, m)."""
+        m = len(self.weights)
+        return np.ascontiguousarray(self.weights.transpose(2, 1, 0).reshape(-1, m))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"features": self.features, "weights": self.weights}
+
+    def scaled(self, factor: Array | float) -> LinearTerm:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        return replace(self, weights=self.weights * np.reshape(factor, (-1, 1)))
+
+    def select(self, draws: Index) -> LinearTerm:
+        """Keep the draws at these positions."""
+        return replace(self, weights=self.weights[:, :, draws])
+
+
+def merged(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Terms with the same features object as one, so that it is called once."""
+    kept: list[Term] = []
+    for term in terms:
+        for i, earlier in enumerate(kept):
+            if (
+                isinstance(term, LinearTerm)
+                and isinstance(earlier, LinearTerm)
+                and term.features is earlier.features
+            ):
+                kept[i] = replace(earlier, weights=earlier.weights + term.weights)
+                break
+        else:
+            kept.append(term)
+    return tuple(kept)

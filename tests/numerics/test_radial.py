@@ -1,0 +1,79 @@
+"""Compiled kernels of the distance against scikit-learn's."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
+
+from skgpx._numerics import radial
+
+KERNELS = {
+    "rbf": (radial.RBF, 0.0, RBF()),
+    "matern-1/2": (radial.MATERN_12, 0.0, Matern(nu=0.5)),
+    "matern-3/2": (radial.MATERN_32, 0.0, Matern(nu=1.5)),
+    "matern-5/2": (radial.MATERN_52, 0.0, Matern(nu=2.5)),
+    "rational-quadratic": (radial.RATIONAL_QUADRATIC, 0.7, RationalQuadratic(1.0, 0.7)),
+}
+kernels = pytest.mark.parametrize("name", KERNELS)
+
+
+def problem(d=3, n=29, m=7):
+    rng = np.random.default_rng(d)
+    X, Z = rng.normal(size=(n, d)), rng.normal(size=(m, d))
+    return X, Z, rng
+
+
+@kernels
+class TestRadial:
+    def test_rows(self, name):
+        code, parameter, kernel = KERNELS[name]
+        X, Z, _ = problem()
+        X[0] = Z[0]
+        out = np.empty((len(Z), len(X)))
+        radial.radial_rows(code, parameter, np.ascontiguousarray(X.T), Z, out)
+        np.testing.assert_allclose(out, kernel(Z, X), rtol=1e-12)
+
+    def test_sum(self, name):
+        code, parameter, kernel = KERNELS[name]
+        X, Z, rng = problem()
+        v, out = rng.normal(size=len(Z)), np.ones(len(X))
+        radial.radial_sum(code, parameter, np.ascontiguousarray(X.T), Z, v, out)
+        np.testing.assert_allclose(out, 1.0 + kernel(X, Z) @ v, rtol=1e-12, atol=1e-13)
+
+    def test_pairs_have_the_gradient_of_their_values(self, name):
+        code, parameter, kernel = KERNELS[name]
+        X, Z, rng = problem()
+        weights, index = rng.normal(size=(4, len(Z))), rng.integers(4, size=len(X))
+        centres = np.ascontiguousarray(Z.T)
+
+        def evaluate(X):
+            value, gradient = np.zeros(len(X)), np.zeros(X.shape)
+            radial.radial_pairs(
+                code, parameter, X, centres, weights, index, value, gradient
+            )
+            return value, gradient
+
+        value, gradient = evaluate(X)
+        expected = np.sum(kernel(X, Z) * weights[index], axis=1)
+        np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-13)
+        for k in range(X.shape[1]):
+            step = 1e-5 * np.eye(X.shape[1])[k]
+            slope = (evaluate(X + step)[0] - evaluate(X - step)[0]) / 2e-5
+            np.testing.assert_allclose(gradient[:, k], slope, rtol=1e-6, atol=1e-7)
+
+    def test_gradient_at_a_centre_is_finite(self, name):
+        code, parameter, _ = KERNELS[name]
+        _, Z, rng = problem()
+        value, gradient = np.zeros(1), np.zeros((1, 3))
+        radial.radial_pairs(
+            code, parameter, Z[:1].copy(), np.ascontiguousarray(Z.T),
+            rng.normal(size=(1, len(Z))), np.zeros(1, np.intp), value, gradient,
+        )  # fmt: skip
+        assert np.isfinite(gradient).all()
+
+    def test_far_away_everything_is_nearly_zero(self, name):
+        code, parameter, _ = KERNELS[name]
+        out = np.empty((1, 3))
+        points = np.array([[1e4, 1e150, 1e200]])
+        radial.radial_rows(code, parameter, points, np.zeros((1, 1)), out)
+        assert np.isfinite(out).all()
+        assert np.all(np.abs(out) < 1e-5)

@@ -1,0 +1,77 @@
+"""Sums of waves against NumPy's functions."""
+
+import numpy as np
+import pytest
+
+from skgpx._numerics import trigonometry
+
+ANGLES = np.concatenate((np.linspace(-3.0, 3.0, 2401), [1e-300, -0.0, 12345.678]))
+
+
+def test_cosine_and_sine_to_the_stated_accuracy():
+    # np.cos(2π t) itself errs by the rounding of 2π t
+    turn = ANGLES - np.rint(ANGLES)
+    cosine = np.array([trigonometry.cos_turns(t) for t in turn])
+    sine = np.array([trigonometry.sin_turns(t) for t in turn])
+    angle = 2.0 * np.pi * turn
+    np.testing.assert_allclose(cosine, np.cos(angle), rtol=0, atol=6e-16)
+    np.testing.assert_allclose(sine, np.sin(angle), rtol=0, atol=6e-16)
+
+
+def test_whole_turns_are_exact():
+    for t in (-2.0, 0.0, 1.0, 1e15):
+        assert trigonometry.cos_turns(t) == 1.0
+        assert abs(trigonometry.sin_turns(t)) < 1e-16
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 9])
+class TestSums:
+    def problem(self, d, n=37, R=11):
+        rng = np.random.default_rng(d)
+        X, W = rng.normal(size=(n, d)), rng.normal(size=(R, d))
+        return X, W, rng.uniform(0.5, 2.0, R), rng
+
+    def test_rows(self, d):
+        X, W, a, _ = self.problem(d)
+        out = np.empty((2 * len(a), len(X)))
+        trigonometry.fourier_rows(np.ascontiguousarray(X.T), W, a, out)
+        angle = 2.0 * np.pi * W @ X.T
+        expected = np.vstack((a[:, None] * np.cos(angle), a[:, None] * np.sin(angle)))
+        np.testing.assert_allclose(out, expected, atol=1e-13)
+
+    def test_wave_sum_adds_the_phase_amplitude_form(self, d):
+        X, W, a, rng = self.problem(d)
+        phases, out = rng.uniform(size=len(a)), np.ones(len(X))
+        trigonometry.wave_sum(np.ascontiguousarray(X.T), W, a, phases, out)
+        expected = 1.0 + np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
+        np.testing.assert_allclose(out, expected, atol=1e-12)
+
+    def test_pairs_have_the_gradient_of_their_values(self, d):
+        X, W, a, rng = self.problem(d)
+        weights = rng.normal(size=(3, 2 * len(a)))
+        index = rng.integers(3, size=len(X))
+        turns = np.ascontiguousarray(W.T)
+
+        def evaluate(X):
+            value, gradient = np.zeros(len(X)), np.zeros(X.shape)
+            trigonometry.fourier_pairs(X, turns, a, weights, index, value, gradient)
+            return value, gradient
+
+        value, gradient = evaluate(X)
+        angle = 2.0 * np.pi * X @ W.T
+        features = np.hstack((a * np.cos(angle), a * np.sin(angle)))
+        expected = np.sum(features * weights[index], axis=1)
+        np.testing.assert_allclose(value, expected, atol=1e-12)
+        for k in range(d):
+            step = 1e-5 * np.eye(d)[k]
+            slope = (evaluate(X + step)[0] - evaluate(X - step)[0]) / 2e-5
+            np.testing.assert_allclose(gradient[:, k], slope, rtol=1e-6, atol=1e-6)
+
+
+def test_single_precision_output():
+    rng = np.random.default_rng(0)
+    points, W, a = rng.normal(size=(2, 16)), rng.normal(size=(5, 2)), np.ones(5)
+    double, single = np.empty((10, 16)), np.empty((10, 16), np.float32)
+    trigonometry.fourier_rows(points, W, a, double)
+    trigonometry.fourier_rows(points, W, a, single)
+    np.testing.assert_allclose(single, double, atol=1e-7)

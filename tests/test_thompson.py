@@ -1,0 +1,186 @@
+"""Thompson sampling: it finds optima, it can be stopped and resumed."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from skgpx import DecoupledSampler, PLSRegressor
+from skgpx.thompson import ThompsonSampler
+
+BOUNDS = np.array([[-5.0, 5.0], [100.0, 300.0]])
+CENTRE = np.array([1.0, 180.0])
+QUICK = {"n_mesh": 256, "n_starts": 4}
+FIXED = DecoupledSampler(
+    GaussianProcessRegressor(
+        RBF(0.5) + WhiteKernel(1e-4), optimizer=None, normalize_y=True
+    ),
+    n_frequencies=256,
+)
+
+
+def quadratic(X):
+    return np.sum(((X - CENTRE) / [5.0, 100.0]) ** 2, axis=1)
+
+
+def run(optimizer, rounds, n=2, function=quadratic):
+    for _ in range(rounds):
+        X = optimizer.ask(n)
+        optimizer.tell(X, function(X))
+    return optimizer
+
+
+def assert_inside(X):
+    low, high = BOUNDS.T
+    assert np.all((low <= X) & (high >= X))
+
+
+def test_beats_random_search_on_a_quadratic():
+    evaluations = 24
+    found = run(ThompsonSampler(BOUNDS, random_state=0, **QUICK), evaluations // 2)
+    low, high = BOUNDS.T
+    luck = [
+        quadratic(np.random.default_rng(i).uniform(low, high, (evaluations, 2))).min()
+        for i in range(50)
+    ]
+    assert found.best_y_ < np.min(luck)
+    assert found.best_y_ < 1e-3
+    assert np.all(np.abs(found.best_x_ - CENTRE) < [0.2, 4.0])
+
+
+def test_maximize_is_minimize_of_the_opposite():
+    lower = run(ThompsonSampler(BOUNDS, FIXED, random_state=1, **QUICK), 6)
+    upper = run(
+        ThompsonSampler(BOUNDS, FIXED, maximize=True, random_state=1, **QUICK),
+        6,
+        function=lambda X: -quadratic(X),
+    )
+    assert upper.best_y_ > -0.05
+    assert lower.best_y_ < 0.05
+    assert np.argmax(upper.y_) == np.flatnonzero(upper.y_ == upper.best_y_)[0]
+
+
+def test_initial_design_fills_the_box():
+    optimizer = ThompsonSampler(BOUNDS, n_initial=8, random_state=0)
+    parts = [optimizer.ask(n) for n in (3, 1, 4)]
+    X = (np.concatenate(parts) - BOUNDS[:, 0]) / np.diff(BOUNDS).T
+    # one point of the scrambled Sobol sequence in each eighth of each input
+    for column in X.T:
+        assert sorted((8 * column).astype(int)) == list(range(8))
+    beyond = optimizer.ask(5)
+    assert_inside(beyond)
+
+
+def test_batches_of_any_size_and_late_answers():
+    optimizer = ThompsonSampler(BOUNDS, FIXED, n_initial=4, random_state=0, **QUICK)
+    first = optimizer.ask(4)
+    optimizer.tell(first[:3], quadratic(first[:3]))
+    for n in (1, 5, 2):
+        X = optimizer.ask(n)
+        assert X.shape == (n, 2)
+        assert_inside(X)
+        assert len(np.unique(X, axis=0)) == n
+    optimizer.tell(first[3:], quadratic(first[3:]))
+    assert optimizer.y_.shape == (4,)
+    mixed = ThompsonSampler(BOUNDS, FIXED, n_initial=3, random_state=0, **QUICK)
+    mixed.tell(first[:2], quadratic(first[:2]))
+    assert mixed.ask(3).shape == (3, 2)
+    assert mixed.sampler_ is not None
+
+
+def test_rows_that_were_told_replace_the_design():
+    X = np.random.default_rng(0).uniform(*BOUNDS.T, (10, 2))
+    optimizer = ThompsonSampler(BOUNDS, FIXED, n_initial=4, random_state=0, **QUICK)
+    optimizer.tell(X, quadratic(X)).ask()
+    assert optimizer.sampler_ is not None
+
+
+def test_seed_and_pickle_reproduce_the_run():
+    one = run(ThompsonSampler(BOUNDS, random_state=7, **QUICK), 5)
+    two = run(ThompsonSampler(BOUNDS, random_state=7, **QUICK), 3)
+    resumed = run(pickle.loads(pickle.dumps(two)), 2)
+    assert_array_equal(one.X_, resumed.X_)
+    assert_array_equal(one.y_, resumed.y_)
+    other = run(ThompsonSampler(BOUNDS, random_state=8, **QUICK), 1)
+    assert not np.array_equal(other.X_, one.X_[:2])
+
+
+@pytest.mark.parametrize("refit_every", [1, 3, None])
+def test_hyperparameters_are_fitted_when_due(refit_every):
+    kernel = RBF(0.5) + WhiteKernel(1e-3)
+    sampler = DecoupledSampler(
+        GaussianProcessRegressor(kernel, normalize_y=True), n_frequencies=64
+    )
+    optimizer = ThompsonSampler(
+        BOUNDS, sampler, n_initial=4, refit_every=refit_every, random_state=0, **QUICK
+    )
+    run(optimizer, 1, n=4)
+    thetas = []
+    for _ in range(6):
+        run(optimizer, 1)
+        thetas.append(optimizer.sampler_.estimator_.kernel_.theta)
+    changed = [not np.array_equal(a, b) for a, b in itertools.pairwise(thetas)]
+    expected = {1: [True] * 5, 3: [False, False, True] * 2, None: [False] * 5}
+    assert changed == expected[refit_every][:5]
+    if refit_every is None:
+        assert_array_equal(thetas[0], kernel.theta)
+    assert sampler.estimator.optimizer == "fmin_l_bfgs_b"
+
+
+def test_duplicates_and_constant_values_are_harmless():
+    optimizer = ThompsonSampler(BOUNDS, random_state=0, **QUICK)
+    X = np.repeat([CENTRE], 8, axis=0)
+    assert optimizer.tell(X, np.zeros(8)).ask(2).shape == (2, 2)
+    assert optimizer.tell(X, np.arange(8.0)).ask(2).shape == (2, 2)
+
+
+def test_any_model_that_draws_functions():
+    pls = PLSRegressor(RBF(0.5), n_inducing=8, prior="gp", random_state=0)
+    optimizer = ThompsonSampler(
+        BOUNDS, DecoupledSampler(pls), n_initial=6, random_state=0, **QUICK
+    )
+    assert run(optimizer, 2, n=6).ask(2).shape == (2, 2)
+
+
+def test_nothing_is_known_at_first():
+    optimizer = ThompsonSampler(BOUNDS)
+    for name in ("best_x_", "best_y_"):
+        with pytest.raises(NotFittedError, match="tell"):
+            getattr(optimizer, name)
+    assert repr(optimizer) == "ThompsonSampler(minimize, n_told=0)"
+
+
+BAD = {
+    "flat": ({"bounds": [0.0, 1.0]}, "bounds must have shape"),
+    "order": ({"bounds": [[1.0, 0.0]]}, "lower bound below"),
+    "infinite": ({"bounds": [[0.0, np.inf]]}, "finite"),
+    "sampler": ({"bounds": BOUNDS, "sampler": GaussianProcessRegressor()}, "Write"),
+    "mesh": ({"bounds": BOUNDS, "n_mesh": 0}, "n_mesh must be"),
+    "starts": ({"bounds": BOUNDS, "n_starts": 1.5}, "n_starts must be"),
+    "initial": ({"bounds": BOUNDS, "n_initial": -1}, "n_initial must be"),
+    "refit": ({"bounds": BOUNDS, "refit_every": 0}, "refit_every must be"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD.keys())
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ThompsonSampler(**arguments)
+
+
+def test_answers_are_checked():
+    optimizer = ThompsonSampler(BOUNDS)
+    with pytest.raises(ValueError, match=r"X must have shape \(any, 2\)"):
+        optimizer.tell([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match=r"y must have shape \(1\)"):
+        optimizer.tell([[1.0, 150.0]], [1.0, 2.0])
+    with pytest.raises(ValueError, match="y must be finite"):
+        optimizer.tell([[1.0, 150.0]], [np.nan])
+    with pytest.raises(ValueError, match="n must be"):
+        optimizer.ask(0)
+    assert len(optimizer.y_) == 0
