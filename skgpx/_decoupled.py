@@ -51,21 +51,21 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         `sample_functions`, such as PLSRegressor, draws by itself. None stands for a
         constant times an RBF with one lengthscale per column, plus white noise, with
         ``normalize_y=True``.
-    n_frequencies : int or "auto", default="auto"
-        Fourier frequencies of each stationary part of the kernel, twice as many
-        features. "auto" is 1024. They decide how well the *covariance* is matched;
-        the mean is exact with any number.
+    n_fourier : int or "auto", default="auto"
+        Fourier features of the prior, two for each frequency; best a power of two.
+        They decide how well the *covariance* is matched, the mean is exact with any
+        number; "auto" takes as many as that needs for the data at hand.
     features : {"auto", "qmc", "mc", "tail"}, default="auto"
         How frequencies are chosen: evenly over the spectral density ("qmc"),
-        independently of each other ("mc"), with more weight on high frequencies, which
-        are what is left open between dense data ("tail"), or by kernel, dimension
-        and data ("auto").
+        independently of each other ("mc"), with more of the high ones, which
+        are what dense data leave open ("tail"), or the best for the data ("auto").
     n_groups : int or "auto", default="auto"
-        Groups of draws with frequencies of their own.
-    prior : {"spectral", "exact"}, default="spectral"
-        "exact" draws the prior without features: right for every kernel, and cubic
-        in the number of places where a draw is evaluated. With "spectral" this is
-        what happens to the parts of a kernel that have no spectral density.
+        Sets of frequencies, each serving its share of the draws; errors of different
+        sets average out. "auto" is one for each 64 draws, and at most 8.
+    prior : {"auto", "spectral", "exact"}, default="auto"
+        "spectral" draws the prior with features, and refuses kernels that have none.
+        "exact" is right for every kernel, remembers where a draw was evaluated, and
+        costs the cube of the number of places. "auto" does so where it must.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
@@ -97,8 +97,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
 
         ``f(x) + k(x, X) (K + Σ)^-1 (y - f(X) - ε)``
 
-    is a draw of the posterior. Here f has Fourier features [2]_ and is called
-    anywhere at cost O(l) for l frequencies; the second term costs O(n). A
+    is a draw of the posterior. Here f has l Fourier features [2]_, and costs O(l)
+    anywhere; the second term costs O(n). A
     WhiteKernel and `alpha` are both part of Σ; only the former is noise of new
     observations, as in scikit-learn. In total O(n l s + n^2 s) to draw s functions,
     O((l + n) s) to evaluate them at one row.
@@ -129,13 +129,10 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": "no_validation",
-        "n_frequencies": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "n_fourier": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
         "features": [StrOptions({"auto", "qmc", "mc", "tail"})],
         "n_groups": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "prior": [StrOptions({"spectral", "exact"})],
+        "prior": [StrOptions({"auto", "spectral", "exact"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -147,15 +144,15 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         self,
         estimator: Any = None,
         *,
-        n_frequencies: int | str = "auto",
+        n_fourier: int | str = "auto",
         features: str = "auto",
         n_groups: int | str = "auto",
-        prior: str = "spectral",
+        prior: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.estimator = estimator
-        self.n_frequencies = n_frequencies
+        self.n_fourier = n_fourier
         self.features = features
         self.n_groups = n_groups
         self.prior = prior
@@ -402,8 +399,9 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         size: int,
         rng: np.random.Generator,
     ) -> FunctionDraws:
-        count = 1024 if self.n_frequencies == "auto" else int(self.n_frequencies)
-        features = PriorFeatures(count, self.features, self.n_groups, self.prior)
+        features = PriorFeatures(
+            self.n_fourier, self.features, self.n_groups, self.prior
+        )
         return posterior.draw(size, rng, features, self.n_jobs)
 
     def _fresh_estimator(self, X: Array) -> Any:

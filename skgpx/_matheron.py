@@ -22,10 +22,20 @@ _DRAWS = 64
 class PriorFeatures(NamedTuple):
     """How functions of the prior are drawn; see :func:`skgpx.bases.draw_prior`."""
 
-    n_frequencies: int = 1024
+    n_fourier: int | str = "auto"
     features: str = "auto"
     n_groups: int | str = "auto"
-    prior: str = "spectral"
+    prior: str = "auto"
+
+    def groups(self, size: int) -> int:
+        """Sets of frequencies for this number of draws.
+
+        Errors of different sets average out, and the cosines of a set cost as much
+        as the product with the weights of a few tens of draws.
+        """
+        if self.n_groups == "auto":
+            return min(8, max(1, size // 64))
+        return min(int(self.n_groups), size)
 
 
 def draw_from_prior(
@@ -54,7 +64,8 @@ def draw_from_prior(
     del noise
     if features.prior == "exact":
         return _draw_exact(kernel, points.shape[1], *shape, rng)
-    return draw_prior(kernel, points.shape[1], *shape, rng, features.n_frequencies)
+    n_fourier = 2048 if features.n_fourier == "auto" else int(features.n_fourier)
+    return draw_prior(kernel, points.shape[1], *shape, rng, max(1, n_fourier // 2))
 
 
 def remembers(draws: FunctionDraws) -> bool:

@@ -20,14 +20,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgpx import PLSClassifier, PLSRegressor
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
 from skgpx.likelihoods import Poisson, StudentT
 
 # Few functions, few chains, and rounds that end at a generous agreement.
 FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
 
 
-@parametrize_with_checks([PLSRegressor(**FAST), PLSClassifier(**FAST)])
+@parametrize_with_checks(
+    [
+        PLSRegressor(**FAST),
+        PLSClassifier(**FAST),
+        DecoupledSampler(n_fourier=64, random_state=0),
+        DecoupledSampler(PLSRegressor(**FAST)),
+    ]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

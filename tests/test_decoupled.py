@@ -1,5 +1,6 @@
 """DecoupledSampler against GaussianProcessRegressor and against its own formula."""
 
+import inspect
 import pickle
 import tracemalloc
 
@@ -37,7 +38,7 @@ Y = 3.0 + 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * SEED.normal(size=25)
 TWO = np.column_stack((Y, 10.0 * np.cos(X[:, 1])))
 T = SEED.uniform(-3.0, 3.0, size=(7, 2))
 ALPHA = SEED.uniform(0.01, 0.3, size=25)
-QMC = {"features": "qmc", "n_frequencies": 64}
+QMC = {"features": "qmc", "n_fourier": 64}
 
 
 def gp(kernel, **options):
@@ -349,6 +350,25 @@ class TestShell:
             fitted("white").sample_functions(n_samples)
         with pytest.raises(ValueError, match="positive integer"):
             fitted("white").sample_y(T, n_samples)
+
+
+def test_every_parameter_and_attribute_is_documented():
+    documented = inspect.getdoc(DecoupledSampler)
+    names = [*DecoupledSampler().get_params(deep=False), *vars(fitted("white"))]
+    for name in names:
+        assert f"\n{name} :" in documented, name
+    parameters = set(DecoupledSampler().get_params(deep=False))
+    assert parameters == set(DecoupledSampler._parameter_constraints)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n_fourier": 1}, {"features": "sobol"}, {"n_groups": 0}, {"prior": "qmc"}],
+    ids=str,
+)
+def test_parameters_are_checked(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        DecoupledSampler(gp(RBF()), **wrong).fit(X, Y)
 
 
 class TestHostile:

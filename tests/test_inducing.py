@@ -24,7 +24,7 @@ T = SEED.uniform(-3.0, 3.0, size=(7, 2))
 KERNEL = 1.5 * Matern(0.6, nu=1.5)
 Q_MEAN = SEED.normal(size=12)
 ROOT = 0.3 * np.tril(SEED.normal(size=(12, 12)))
-QMC = {"features": "qmc", "n_frequencies": 64}
+QMC = {"features": "qmc", "n_fourier": 64}
 
 
 def trend(X):

@@ -20,7 +20,7 @@ FIXED = DecoupledSampler(
     GaussianProcessRegressor(
         RBF(0.5) + WhiteKernel(1e-4), optimizer=None, normalize_y=True
     ),
-    n_frequencies=256,
+    n_fourier=256,
 )
 
 
@@ -114,7 +114,7 @@ def test_seed_and_pickle_reproduce_the_run():
 def test_hyperparameters_are_fitted_when_due(refit_every):
     kernel = RBF(0.5) + WhiteKernel(1e-3)
     sampler = DecoupledSampler(
-        GaussianProcessRegressor(kernel, normalize_y=True), n_frequencies=64
+        GaussianProcessRegressor(kernel, normalize_y=True), n_fourier=64
     )
     optimizer = ThompsonSampler(
         BOUNDS, sampler, n_initial=4, refit_every=refit_every, random_state=0, **QUICK

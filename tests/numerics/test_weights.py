@@ -76,3 +76,18 @@ def test_outputs_of_a_particle_stay_together(rng):
     draws = WeightParticles(values).draw(4, rng)
     for s in range(4):
         assert any(np.array_equal(draws[:, :, s], values[:, :, j]) for j in range(6))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "particles"])
+def test_moments_are_those_of_the_latent_values(rng, kind):
+    features = rng.standard_normal((6, 4))
+    if kind == "gaussian":
+        law = gaussian(rng, 4, 2, 2)
+    else:
+        law = WeightParticles(rng.standard_normal((4, 2, 7)))
+    mean, roots = law.moments()
+    values, variance = law.latent(features)
+    np.testing.assert_allclose(features @ mean, values.mean(axis=2))
+    spread = variance.mean(axis=2) + values.var(axis=2)
+    explained = [np.sum((features @ root) ** 2, axis=1) for root in roots]
+    np.testing.assert_allclose(np.transpose(explained), spread)
