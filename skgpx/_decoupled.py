@@ -127,6 +127,9 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     (30, 3)
     """
 
+    # Pipeline.predict(X, return_std=True) also works with metadata routing on
+    __metadata_request__predict: ClassVar = {"return_std": True, "return_cov": True}
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": "no_validation",
         "n_fourier": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],

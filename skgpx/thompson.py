@@ -141,7 +141,7 @@ class ThompsonSampler:
         # a number, not a generator: the n-th proposal has a stream of its own
         self._seed = int(generator(random_state).integers(2**62))
         self._n_asked = 0
-        self._n_tells = self._n_tells_at_refit = 0
+        self._n_tells = self._n_tells_at_fit = self._n_tells_at_refit = 0
 
     def ask(self, n: int = 1) -> Array:
         """Propose inputs to evaluate.
@@ -240,7 +240,9 @@ class ThompsonSampler:
         return optima
 
     def _fitted_sampler(self) -> DecoupledSampler:
-        """Fit the model to all that was told, with earlier hyperparameters if due."""
+        """Model of all that was told, its hyperparameters fitted again if due."""
+        if self.sampler_ is not None and self._n_tells_at_fit == self._n_tells:
+            return self.sampler_
         sampler = self._template()
         regressor = sampler.estimator
         is_regressor = isinstance(regressor, GaussianProcessRegressor)
@@ -250,6 +252,7 @@ class ThompsonSampler:
             regressor.set_params(kernel=kernel, optimizer=None)
         else:
             self._n_tells_at_refit = self._n_tells
+        self._n_tells_at_fit = self._n_tells
         low, high = self.bounds.T
         unit = (self.X_ - low) / (high - low)
         with warnings.catch_warnings():

@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -300,6 +301,15 @@ class TestShell:
     def test_other_estimators_are_refused(self, estimator, advice):
         with pytest.raises(ValueError, match=advice):
             DecoupledSampler(estimator).fit(X, Y > 0)
+
+    @pytest.mark.parametrize("routing", [False, True])
+    def test_return_std_passes_through_a_pipeline(self, routing):
+        with sklearn.config_context(enable_metadata_routing=routing):
+            pipeline = make_pipeline(
+                StandardScaler(), DecoupledSampler(gp(RBF(), alpha=0.1))
+            ).fit(X, Y)
+            assert pipeline.predict(T, return_std=True)[1].shape == (7,)
+            assert pipeline.predict(T, return_cov=True)[1].shape == (7, 7)
 
     def test_inside_of_a_pipeline(self):
         pipeline = make_pipeline(

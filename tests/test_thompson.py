@@ -132,6 +132,17 @@ def test_hyperparameters_are_fitted_when_due(refit_every):
     assert sampler.estimator.optimizer == "fmin_l_bfgs_b"
 
 
+def test_model_is_kept_while_nothing_new_is_told():
+    optimizer = run(ThompsonSampler(BOUNDS, FIXED, random_state=0, **QUICK), 4)
+    one = optimizer.ask(2)
+    model = optimizer.sampler_
+    two = optimizer.ask(2)
+    assert optimizer.sampler_ is model
+    assert not np.array_equal(one, two)
+    optimizer.tell(two, quadratic(two)).ask()
+    assert optimizer.sampler_ is not model
+
+
 def test_duplicates_and_constant_values_are_harmless():
     optimizer = ThompsonSampler(BOUNDS, random_state=0, **QUICK)
     X = np.repeat([CENTRE], 8, axis=0)
