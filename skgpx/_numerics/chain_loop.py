@@ -15,8 +15,10 @@ Array = NDArray[np.float64]
 
 # Code of a target that is quadratic in z: features hold its matrix, y its linear term.
 QUADRATIC = -1
-# Rows handled at a time: their latent values and gradients stay in the cache.
-ROWS = 256
+# Rows handled at a time: their latent values and gradients stay in the cache, and
+# products of 96 x 100 x 100 go through OpenBLAS's path for small matrices, which does
+# not pack its arguments.
+ROWS = 96
 
 _value_and_gradient = pointwise.value_and_gradient
 
@@ -77,7 +79,7 @@ def _accumulate(z: Array, total: Array, square: Array) -> None:
 
 @inlined
 def _add(part: Array, total: Array) -> None:
-    for i in range(total.size):
+    for i in range(part.size):
         total[i] += part[i]
 
 
@@ -157,9 +159,10 @@ def decide(
         if moves[j] > 0.0:
             accepted[j] += 1.0
             energy[j] = new_energy[j]
-            for i in range(j, x.size, n_chains):
-                x[i] = new_x[i]
-                g[i] = new_g[i]
+    for i in range(0, x.size, n_chains):
+        for j in range(n_chains):
+            x[i + j] = new_x[i + j] if moves[j] > 0.0 else x[i + j]
+            g[i + j] = new_g[i + j] if moves[j] > 0.0 else g[i + j]
 
 
 @inlined
@@ -251,18 +254,19 @@ def _rows(
         last = first + b
         phi = features[first:last]
         np.dot(phi, w, f[:b])
-        total[:b] = 0.0
         for q in range(len(nodes)):
-            at = f[:b]
+            at, out = f[:b], total[:b] if q == 0 else slope[:b]
             if len(nodes) > 1:
                 _shift(f[:b], std[first:last], nodes[q], shifted[:b])
                 at = shifted[:b]
             _value_and_gradient(
                 code, parameters, y[first:last], at, n_outputs, with_value,
-                value[:b], slope[:b],
+                value[:b], out,
             )  # fmt: skip
             mass = temperature * node_weights[q]
-            _weigh(weights[first:last], mass, with_value, value, slope, total, energy)
+            _weigh(weights[first:last], mass, with_value, value, out, energy)
+            if q > 0:
+                _add(out.reshape(-1), total.reshape(-1))
         np.dot(phi.T, total[:b], part)
         _add(part.reshape(-1), pull.reshape(-1))
 
@@ -285,14 +289,14 @@ def _weigh(
     with_value: bool,
     value: Array,
     slope: Array,
-    total: Array,
     energy: Array,
 ) -> None:
-    """Add weighted gradients to the total, and weighted values to the energy."""
+    """Multiply the gradients by the weights; add the weighted values to the energy."""
     for i in range(len(weights)):
         omega = factor * weights[i]
-        for j in range(slope.shape[1]):
-            total[i, j] += omega * slope[i, j]
+        if omega != 1.0:
+            for j in range(slope.shape[1]):
+                slope[i, j] *= omega
         if with_value:
             for j in range(value.shape[1]):
                 energy[j] += omega * value[i, j]

@@ -73,6 +73,24 @@ def value_and_gradient(
     gradient. A few nanoseconds per element. Meant for blocks that fit in cache.
     """
     x, v, g = f.reshape(-1), value.reshape(-1), gradient.reshape(-1)
+    if with_value:
+        _formula(code, parameters, y, x, n_outputs, True, v, g)
+    else:
+        _formula(code, parameters, y, x, n_outputs, False, v, g)
+
+
+@inlined
+def _formula(
+    code: int,
+    parameters: Array,
+    y: Array,
+    x: Array,
+    n_outputs: int,
+    with_value: bool,
+    v: Array,
+    g: Array,
+) -> None:
+    """Choose the formula; with_value is a literal, so that unused work disappears."""
     if code == CATEGORICAL:
         _categorical(y, x, n_outputs, with_value, v, g)
         return
