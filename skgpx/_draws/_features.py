@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm, sgemm
 
 from skgpx._numerics import trigonometry
 
@@ -20,34 +20,40 @@ def contract_blocks(
     X: Array,
     weights: Array,
     fill: Callable[[Array, Array], None],
-    dtype: Any = np.float64,
-) -> Array:
-    """``F(X) @ weights`` with features that are made block by block in the cache.
+    out: Array,
+    single_precision: bool = False,
+) -> None:
+    """Add ``F(X) @ weights``, with features that are made block by block in the cache.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
         Inputs.
-    weights : ndarray of shape (m, k)
+    weights : ndarray of shape (m, k), C-contiguous
         Coefficients.
     fill : callable
-        ``fill(points, out)`` writes the features (m, b) of points (d, b).
-    dtype : dtype, default=numpy.float64
-        Of the features and of the product.
+        ``fill(points, features)`` writes the features (m, b) of points (d, b).
+    out : ndarray of shape (n, k), C-contiguous
+        Added to.
+    single_precision : bool, default=False
+        Hold features and weights as float32.
     """
     n, (m, k) = len(X), weights.shape
     # rows whose features stay in the cache, but enough of them for a wide product
     size = 512 if k >= 256 else 128
+    dtype, gemm = (np.float32, sgemm) if single_precision else (np.float64, dgemm)
     weights = weights.astype(dtype, copy=False)
-    out = np.empty((n, k))
     # always whole blocks: vector code and the rest of a loop may round differently
     points, features = np.zeros((X.shape[1], size)), np.empty((m, size), dtype)
     for first in range(0, n, size):
-        rows = X[first : first + size]
+        rows, total = X[first : first + size], out[first : first + size]
         points[:, : len(rows)] = rows.T
         fill(points, features)
-        out[first : first + size] = (features.T @ weights)[: len(rows)]
-    return out
+        if len(rows) == size and not single_precision:
+            # in Fortran's order: totalᵀ += weightsᵀ Fᵀ, in place
+            gemm(1.0, weights.T, features.T, 1.0, total.T, trans_b=1, overwrite_c=1)
+        else:
+            total += gemm(1.0, weights.T, features.T, trans_b=1).T[: len(rows)]
 
 
 @dataclass(frozen=True)
@@ -87,24 +93,16 @@ class FourierFeatures:
         self._fill(np.ascontiguousarray(X.T), out)
         return out.T
 
-    def contract(self, X: Array, weights: Array) -> Array:
-        """``self(X) @ weights`` (2 R, k), shape (n, k); O(n R (d + k)) time."""
-        if weights.shape[1] == 1:
-            return self._waves(X, weights[:, 0])
-        dtype = np.float32 if self.single_precision else np.float64
-        return contract_blocks(X, weights, self._fill, dtype)
-
-    def _waves(self, X: Array, weights: Array) -> Array:
-        """One function: ``a cos + b sin = A cos(· - φ)`` takes half the work."""
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
+        if weights.shape[1] > 1:
+            contract_blocks(X, weights, self._fill, out, self.single_precision)
+            return
+        # a cos + b sin = A cos(· - φ) takes half the work
         cosine, sine = weights.reshape(2, -1) * self.amplitudes
-        amplitudes = np.hypot(cosine, sine)
         phases = np.arctan2(sine, cosine) / (2.0 * np.pi)
-
-        def fill(points: Array, out: Array) -> None:
-            out[:] = 0.0
-            trigonometry.wave_sum(points, self._turns, amplitudes, phases, out[0])
-
-        return contract_blocks(X, np.ones((1, 1)), fill)
+        amplitudes = np.hypot(cosine, sine)
+        trigonometry.wave_sum(X, self._turns, amplitudes, phases, out[:, 0])
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X.

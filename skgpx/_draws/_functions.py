@@ -107,7 +107,7 @@ class FunctionDraws:
         for start in range(0, X.shape[0], _ROWS):
             rows = slice(start, start + _ROWS)
             for term in self.terms:
-                out[rows] += term.values(X[rows])
+                term.add_to(out[rows], X[rows])
         return out
 
     def at(self, X: ArrayLike) -> Array:

@@ -105,20 +105,16 @@ class RadialSections:
         self._fill(np.ascontiguousarray(self._scaled(X).T), out)
         return out.T
 
-    def contract(self, X: Array, weights: Array) -> Array:
-        """``self(X) @ weights`` (m, k), shape (n, k); O(n m (d + k)) time."""
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
         scaled = self._scaled(X)
         if weights.shape[1] > 1:
-            return contract_blocks(scaled, weights, self._fill)
-        v = np.ascontiguousarray(weights[:, 0])
-
-        def fill(points: Array, out: Array) -> None:
-            out[:] = 0.0
-            radial.radial_sum(
-                self.code, self.parameter, points, self._centres, v, out[0]
-            )
-
-        return contract_blocks(scaled, np.ones((1, 1)), fill)
+            contract_blocks(scaled, weights, self._fill, out)
+            return
+        radial.radial_sum(
+            self.code, self.parameter, scaled, self._centres,
+            np.ascontiguousarray(weights[:, 0]), out[:, 0],
+        )  # fmt: skip
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""

@@ -16,8 +16,8 @@ Index = NDArray[np.intp]
 class Features(Protocol):
     """Functions of the inputs, of which the draws are linear combinations.
 
-    Also known to a term, where a class has them: ``contract(X, weights)``, which is
-    ``self(X) @ weights`` without the features in memory, and ``pairs(X, weights,
+    Also known to a term, where a class has them: ``contract(X, weights, out)``, which
+    adds ``self(X) @ weights`` without the features in memory, and ``pairs(X, weights,
     index)``, values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one
     function for each input.
     """
@@ -29,8 +29,8 @@ class Features(Protocol):
 class Term(Protocol):
     """One summand of a set of draws."""
 
-    def values(self, X: Array) -> Array:
-        """Values at the rows of X, shape (n, c, s)."""
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s), C-contiguous."""
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
@@ -57,13 +57,14 @@ class LinearTerm:
     features: Any
     weights: Array
 
-    def values(self, X: Array) -> Array:
-        """Values at the rows of X, shape (n, c, s)."""
-        m, c, s = self.weights.shape
-        flat = self.weights.reshape(m, c * s)
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s), C-contiguous."""
+        flat, total = (a.reshape(len(a), -1) for a in (self.weights, out))
         contract = getattr(self.features, "contract", None)
-        values = self.features(X) @ flat if contract is None else contract(X, flat)
-        return values.reshape(X.shape[0], c, s)
+        if contract is None:
+            total += self.features(X) @ flat
+        else:
+            contract(X, flat, total)
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""

@@ -119,7 +119,7 @@ class RememberedTerm:
                 f"Exact draws of {self.memory.kernel!r} remember values and have no "
                 "derivative. Register a spectral sampler for the kernel."
             )
-        return self.values(X)[np.arange(len(X)), :, draws], None
+        return self._values(X)[np.arange(len(X)), :, draws], None
 
     def scaled(self, factor: Array | float) -> RememberedTerm:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""

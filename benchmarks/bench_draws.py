@@ -1,0 +1,193 @@
+"""Time function draws against BoTorch's, scikit-learn's sample_y and the bare product.
+
+    python -m benchmarks.bench_draws [--quick] [--rounds 5]
+
+Matern-5/2 posterior of n points in d dimensions, l Fourier features, S draws at N rows;
+double precision, one thread, contenders alternating in one process. BoTorch evaluates
+in chunks of 1024 rows under no_grad. The bare product is that of features which are
+already there, (N, l + n) by (l + n, S), in chunks of 2048 rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern
+from threadpoolctl import threadpool_limits
+
+from benchmarks.peers import paths
+from benchmarks.report import progress, report
+from benchmarks.timing import Timing, alternate
+from skgpx import DecoupledSampler, FunctionDraws
+
+Array = NDArray[np.float64]
+NOISE_VARIANCE = 1e-3
+# n, l, S, N; BoTorch gets a tenth of the rows, and its time is per row
+EVALUATIONS = (
+    (100, 1024, 1, 250_000),
+    (1000, 1024, 64, 100_000),
+    (1000, 4096, 1000, 10_000),
+)
+GRADIENTS = ((100, 1024, 2), (100, 1024, 8), (1000, 1024, 8), (1000, 4096, 8))
+N_MESH, N_STARTS = 10_000, 32
+
+
+def posterior(n: int, d: int, seed: int = 0) -> GaussianProcessRegressor:
+    """Process with the hyperparameters that the data were drawn with."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    kernel = Matern(length_scale(d), nu=2.5)
+    K = kernel(X) + NOISE_VARIANCE * np.eye(n)
+    y = np.linalg.cholesky(K) @ rng.standard_normal(n)
+    return GaussianProcessRegressor(kernel, alpha=NOISE_VARIANCE, optimizer=None).fit(
+        X, y
+    )
+
+
+def length_scale(d: int) -> float:
+    """That of the paper: the same number of neighbours in every dimension."""
+    return float(np.sqrt(d / 100.0))
+
+
+def sampler(gp: GaussianProcessRegressor, n_fourier: int) -> DecoupledSampler:
+    """Return ours, with one plain set of frequencies like the peer's."""
+    ours = DecoupledSampler(
+        FrozenEstimator(gp), n_fourier=n_fourier, features="qmc", n_groups=1
+    )
+    return ours.fit(gp.X_train_, gp.y_train_)
+
+
+def peer(gp: GaussianProcessRegressor) -> Any:
+    """BoTorch's model of the same process."""
+    d = gp.X_train_.shape[1]
+    return paths.model(gp.X_train_, gp.y_train_, length_scale(d), NOISE_VARIANCE)
+
+
+def bare_product(n_columns: int, n_draws: int, n_rows: int) -> Callable[[], object]:
+    """Return the product that is left when features cost nothing."""
+    rng = np.random.default_rng(0)
+    size = min(2048, n_rows)
+    features = rng.standard_normal((size, n_columns))
+    weights, out = rng.standard_normal((n_columns, n_draws)), np.empty((size, n_draws))
+
+    def multiply() -> None:
+        for _ in range(n_rows // size):
+            np.dot(features, weights, out)
+
+    return multiply
+
+
+def measure_evaluation(
+    n: int, l: int, n_draws: int, n_rows: int, d: int, n_rounds: int
+) -> dict[str, object]:
+    """Microseconds a row of drawing once and evaluating everywhere."""
+    gp, X = posterior(n, d), np.random.default_rng(1).uniform(size=(n_rows, d))
+    ours = sampler(gp, l).sample_functions(n_draws, random_state=0)
+    theirs = paths.draw(peer(gp), l, n_draws, seed=0)
+    few = X[: n_rows // 10]
+    contenders = {
+        "ours": lambda: ours(X),
+        "botorch": paths.evaluation(theirs, few),
+        "product": bare_product(l + n, n_draws, len(few)),
+    }
+    rows = {"ours": len(X), "botorch": len(few), "product": len(few) // 2048 * 2048}
+    rows["product"] = rows["product"] or len(few)
+    seconds = alternate(contenders, n_rounds).seconds
+    timing = Timing({k: 1e6 * s / rows[k] for k, s in seconds.items()})
+    row: dict[str, object] = {"n": n, "l": l, "draws": n_draws, "rows": n_rows, "d": d}
+    row |= {f"{k} us/row": timing.median(k) for k in contenders}
+    row["botorch/ours"] = timing.ratio("botorch", "ours")[1]
+    row["ours/product"] = timing.ratio("ours", "product")[1]
+    return row
+
+
+def measure_sample_y(n_rows: int, n_rounds: int) -> dict[str, object]:
+    """Seconds for 64 draws at some rows, drawing included."""
+    gp, X = posterior(100, 2), np.random.default_rng(1).uniform(size=(n_rows, 2))
+    ours = sampler(gp, 1024)
+    contenders = {
+        "ours": lambda: ours.sample_y(X, 64, random_state=0),
+        "sample_y": lambda: gp.sample_y(X, 64, random_state=0),
+    }
+    timing = alternate(contenders, n_rounds)
+    row: dict[str, object] = {"rows": n_rows}
+    row |= {f"{k} s": timing.median(k) for k in contenders}
+    return row | {"sample_y/ours": timing.ratio("sample_y", "ours")[1]}
+
+
+def measure_gradient(n: int, l: int, d: int, n_rounds: int) -> dict[str, object]:
+    """Value and gradient of one draw at 32 points, and its minimum."""
+    gp, X = posterior(n, d), np.random.default_rng(1).uniform(size=(32, d))
+    draws = sampler(gp, l).sample_functions(8, random_state=0)
+    theirs = paths.draw(peer(gp), l, 1, seed=0)
+    one = draws[0]
+    timing = alternate(
+        {
+            "ours": lambda: one.value_and_grad(X),
+            "botorch": paths.differentiation(theirs, X),
+        },
+        n_rounds,
+    )
+    box = [(0.0, 1.0)] * d
+    minima = alternate(
+        {
+            "ours": lambda: one.minimize(box, N_STARTS, N_MESH, random_state=0),
+            "botorch": paths.minimisation(theirs, d, N_MESH, N_STARTS),
+        },
+        3,
+    )
+    row: dict[str, object] = {"n": n, "l": l, "d": d}
+    row["ours, us"] = 1e6 * timing.median("ours")
+    row["botorch/ours"] = timing.ratio("botorch", "ours")[1]
+    row["minimum, ms"] = 1e3 * minima.median("ours")
+    row["minimum, botorch/ours"] = minima.ratio("botorch", "ours")[1]
+    return row | {"gap": minimum_gap(draws, d)}
+
+
+def minimum_gap(draws: FunctionDraws, d: int) -> float:
+    """Largest difference between our minimum and that of a far longer search.
+
+    BoTorch's search on our draws is that long search: its paths cannot be ours.
+    """
+    box = [(0.0, 1.0)] * d
+    ours = draws.minimize(box, N_STARTS, N_MESH, random_state=0).fun
+    longer = draws.minimize(box, 8 * N_STARTS, 8 * N_MESH, random_state=1).fun
+    return float(np.max(ours - longer))
+
+
+def main() -> None:
+    """Measure evaluation, sample_y and gradients, and report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the smallest cases")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    n_rounds, few = arguments.rounds, 1 if arguments.quick else None
+    with threadpool_limits(1):
+        rows = []
+        for case in EVALUATIONS[:few]:
+            for d in (2, 8):
+                rows.append(measure_evaluation(*case, d, n_rounds))
+                progress(rows[-1])
+        report("draws_evaluation", rows, {"rounds": n_rounds, "threads": 1})
+        rows = [measure_sample_y(size, 3) for size in (500, 1000, 1500)[:few]]
+        report("draws_sample_y", rows, {"rounds": 3, "threads": 1})
+        rows = []
+        for case in GRADIENTS[:few]:
+            rows.append(measure_gradient(*case, n_rounds))
+            progress(rows[-1])
+        settings = {"rounds": n_rounds, "mesh": N_MESH, "starts": N_STARTS}
+        report("draws_gradients", rows, settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""BoTorch's pathwise draws of the same posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.models import SingleTaskGP
+from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
+from botorch.sampling.pathwise.posterior_samplers import MatheronPath
+from botorch.utils.sampling import optimize_posterior_samples
+from gpytorch.kernels import MaternKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ZeroMean
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+# Rows of one call: the temporaries of a longer one are slower to get than to fill.
+CHUNK = 1024
+
+
+def model(X: Array, y: Array, length_scale: float, noise_variance: float) -> Any:
+    """Matern-5/2 process of unit variance with these hyperparameters."""
+    kernel = MaternKernel(nu=2.5)
+    kernel.lengthscale = length_scale
+    gp = SingleTaskGP(
+        torch.tensor(X),
+        torch.tensor(y)[:, None],
+        likelihood=GaussianLikelihood(),
+        covar_module=kernel,
+        mean_module=ZeroMean(),
+        outcome_transform=None,
+    ).double()
+    gp.likelihood.noise = noise_variance
+    return gp.eval()
+
+
+def draw(gp: Any, n_fourier: int, n_draws: int, seed: int) -> MatheronPath:
+    """Paths with this many Fourier features each."""
+    torch.manual_seed(seed)
+    sampler = partial(draw_kernel_feature_paths, num_features=n_fourier)
+    with torch.no_grad():
+        return draw_matheron_paths(
+            gp, sample_shape=torch.Size([n_draws]), prior_sampler=sampler
+        )
+
+
+def evaluation(paths: MatheronPath, X: Array) -> Callable[[], object]:
+    """Return a function that evaluates all paths at all rows, in chunks."""
+    chunks = torch.tensor(X).split(CHUNK)
+
+    def evaluate() -> torch.Tensor:
+        with torch.no_grad():
+            return torch.cat([paths(chunk) for chunk in chunks], dim=-1)
+
+    return evaluate
+
+
+def differentiation(paths: MatheronPath, X: Array) -> Callable[[], object]:
+    """Return a function that gives values and gradients of one path, by autograd."""
+    rows = torch.tensor(X)
+
+    def evaluate() -> tuple[torch.Tensor, torch.Tensor]:
+        at = rows.clone().requires_grad_(True)
+        values = paths(at)
+        return values.detach(), torch.autograd.grad(values.sum(), at)[0]
+
+    return evaluate
+
+
+def minimisation(
+    paths: MatheronPath, d: int, n_mesh: int, n_starts: int
+) -> Callable[[], float]:
+    """Return a function that finds the minimum of one path in the unit cube."""
+    bounds = torch.stack((torch.zeros(d), torch.ones(d))).double()
+
+    def minimise() -> float:
+        _, value = optimize_posterior_samples(
+            paths=paths, bounds=bounds, raw_samples=n_mesh, num_restarts=n_starts,
+            sample_transform=torch.neg,
+        )  # fmt: skip
+        return float(value.squeeze())
+
+    return minimise
