@@ -233,19 +233,25 @@ def with_ones(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class FourierFeatures:
-    """Paired cosines and sines, ``[cos(Xω), sin(Xω)] / √R``, shape (n, 2 R).
+    """Paired cosines and sines, ``[a cos(Xω), a sin(Xω)]``, shape (n, 2 R).
+
+    With standard normal weights the variance of the function is ``Σ a²``.
 
     Parameters
     ----------
     frequencies : ndarray of shape (R, d)
         Angular frequencies ``ω``.
+    amplitudes : ndarray of shape (R,)
+        Amplitudes ``a``.
     """
 
     frequencies: Array
+    amplitudes: Array
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
         phase = X @ self.frequencies.T
-        features = np.concatenate((np.cos(phase), np.sin(phase)), axis=1)
-        features /= np.sqrt(self.frequencies.shape[0])
-        return features
+        cosines, sines = np.cos(phase), np.sin(phase)
+        cosines *= self.amplitudes
+        sines *= self.amplitudes
+        return np.concatenate((cosines, sines), axis=1)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, condition
 from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx.bases._calibration import Conditioning
 from skgpx.bases._priors import draw_prior
 
 Array = NDArray[np.float64]
@@ -125,7 +126,8 @@ class Nystroem:
             :func:`skgpx.bases.draw_prior`.
         """
         d = self.inducing_points.shape[1]
-        prior = draw_prior(self.kernel, d, n_outputs, size, rng)
+        given = Conditioning(self.inducing_points)
+        prior = draw_prior(self.kernel, d, n_outputs, size, rng, given=given)
         return condition(prior, self.inducing_points, 0.0, self, self.whiten)
 
     def whiten(self, values: Array) -> Array:
