@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,8 +70,9 @@ class LeaveOneOut:
         All of them.
     functionals : ndarray of shape (q, n)
         Rows ``Aᵢ / Aᵢᵢ`` of the q points left out.
-    noise : ndarray of shape (q, q)
-        Covariance of the part of these errors that comes from the noise.
+    fixed : ndarray of shape (q, q)
+        Covariance of what does not depend on frequencies: of the noise, and of the
+        parts given to :meth:`with_exact`.
     exact : ndarray of shape (q, q)
         Covariance of the errors, noise at the point itself left out.
     floor : float
@@ -80,7 +81,7 @@ class LeaveOneOut:
 
     points: Array
     functionals: Array
-    noise: Array
+    fixed: Array
     exact: Array
     floor: float
 
@@ -89,11 +90,15 @@ class LeaveOneOut:
 
         ``features`` are pairs of a variance and a feature map, of independent parts.
         """
-        total = self.noise.copy()
+        total = self.fixed.copy()
         for variance, feature_map in features:
             F = self.functionals @ feature_map(self.points)
             total += variance * (F @ F.T)
         return total
+
+    def with_exact(self, features: list[tuple[float, Features]]) -> LeaveOneOut:
+        """Count parts with exact features once and for all."""
+        return replace(self, fixed=self.covariance(features))
 
 
 def leave_one_out(

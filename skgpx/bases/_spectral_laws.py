@@ -185,8 +185,10 @@ class PeriodicLaw:
         harmonics = np.searchsorted(-tails, -uniform[:, 0], side="right") - 1
         sign = np.where(uniform[:, 1] < 0.5, -1.0, 1.0)
         harmonics = np.clip(harmonics, 0, len(weights) - 1)
-        frequencies: Array = sign * harmonics * (2.0 * np.pi / self.periodicity)
-        return frequencies[:, np.newaxis]
+        waves = (
+            2.0 * np.pi / self.periodicity * np.asarray(sign * harmonics, dtype=float)
+        )
+        return waves[:, np.newaxis]
 
     def series(self) -> tuple[Array, Array]:
         """Frequencies (J, 1) and weights (J,) of the cosine series, which is exact.

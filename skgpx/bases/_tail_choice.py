@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 TAIL_POWERS: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0)
 # Frequencies with which the powers are compared: the best one depends little on them.
 _COMPARED = 512
+# A smaller power is preferred to a better one within this factor, which is noise.
+_AS_GOOD = 1.03
 _FEWEST_FEATURES, _MOST_FEATURES = 256, 8192
 
 
@@ -66,7 +68,10 @@ def choose_setting(
         return Setting(n, "qmc", 1.0 + 6.0 / parts[0].d)
     if features in ("qmc", "mc") and not automatic:
         return plain
-    left_out = leave_one_out(NoiseFree(kernel), given, rng)
+    exact = [(p.variance, p.features(plain, rng)) for p in parts if p.is_exact]
+    left_out = [
+        fold.with_exact(exact) for fold in leave_one_out(NoiseFree(kernel), given, rng)
+    ]
     powers = TAIL_POWERS if features == "auto" else TAIL_POWERS[1:]
     if features in ("qmc", "mc"):
         powers = (1.0,)
@@ -83,7 +88,7 @@ def _best_power(
     left_out: list[LeaveOneOut],
     rng: np.random.Generator,
 ) -> float:
-    """Power with the smallest error of the covariance, on the same net for all."""
+    """Smallest power with nearly the least error of the covariance, on one net."""
     if len(powers) == 1:
         return powers[0]
     errors = []
@@ -92,7 +97,7 @@ def _best_power(
         trial = Setting(setting.n_frequencies, setting.features, power)
         net = np.random.default_rng(seed)
         errors.append(predicted_misfit(parts, trial, left_out, net).covariance)
-    return powers[int(np.argmin(errors))]
+    return powers[int(np.argmax(np.array(errors) <= _AS_GOOD * min(errors)))]
 
 
 def _enough(
@@ -128,10 +133,14 @@ def predicted_misfit(
     left_out: list[LeaveOneOut],
     rng: np.random.Generator,
 ) -> Misfit:
-    """Errors of conditioned draws with features of this setting."""
+    """Errors of conditioned draws with features of this setting.
+
+    Parts with exact features are in ``left_out`` already.
+    """
     counts = shares(parts, setting.n_frequencies, left_out[0].points)
     features: list[tuple[float, Features]] = []
     for part, count in zip(parts, counts, strict=True):
-        own = Setting(count, setting.features, setting.tail_power)
-        features.append((part.variance, part.features(own, rng)))
+        if not part.is_exact:
+            own = Setting(count, setting.features, setting.tail_power)
+            features.append((part.variance, part.features(own, rng)))
     return misfit(left_out, features)
