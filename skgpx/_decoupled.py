@@ -314,7 +314,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         rows = X if hasattr(X, "columns") else checked
         asked = {"return_std": return_std, "return_cov": return_cov}
         options = {name: True for name, wanted in asked.items() if wanted}
-        n_train = len(getattr(self.estimator_, "X_train_", ()))
+        posterior = self.posterior_
+        n_train = 0 if posterior is None else len(posterior.points)
         if return_cov or not n_train:
             return self.estimator_.predict(rows, **options)
         parts = [

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, section_terms
 from skgpx._parallel import parallel_map
-from skgpx.bases import draw_prior
+from skgpx.bases import Conditioning, draw_prior
 from skgpx.bases._exact_draws import RememberedTerm
-from skgpx.bases._priors import _draw_exact
 
 Array = NDArray[np.float64]
 # Draws updated at a time: fixed, so that results do not depend on the workers.
@@ -61,11 +60,18 @@ def draw_from_prior(
     noise : ndarray of shape (m,)
         Variances of their noise.
     """
-    del noise
-    if features.prior == "exact":
-        return _draw_exact(kernel, points.shape[1], *shape, rng)
-    n_fourier = 2048 if features.n_fourier == "auto" else int(features.n_fourier)
-    return draw_prior(kernel, points.shape[1], *shape, rng, max(1, n_fourier // 2))
+    given = Conditioning(points, noise) if len(points) else None
+    return draw_prior(
+        kernel,
+        points.shape[1],
+        *shape,
+        rng,
+        prior=features.prior,
+        n_fourier=features.n_fourier,
+        features=features.features,
+        n_groups=features.groups(shape[1]),
+        given=given,
+    )
 
 
 def remembers(draws: FunctionDraws) -> bool:

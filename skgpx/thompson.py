@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import qmc
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
@@ -34,7 +35,7 @@ class ThompsonSampler:
     bounds : array-like of shape (n_features, 2)
         Lower and upper bound of each input. Inside, inputs are scaled to [0, 1].
     sampler : DecoupledSampler or None, default=None
-        Model of the function on the unit box, never changed. None stands for
+        Model of the function on the unit box; clones of it are fitted. None stands for
         a GaussianProcessRegressor with a Matérn-5/2 kernel, one lengthscale per
         input, and white noise, with ``normalize_y=True``.
     maximize : bool, default=False
@@ -43,8 +44,8 @@ class ThompsonSampler:
         Proposals of a scrambled Sobol design before the first draw, less those rows
         that were told; "auto" is ``2 (n_features + 1)``.
     refit_every : int or None, default=1
-        Hyperparameters are fitted again after this many calls of :meth:`tell`, and
-        kept in between; None keeps those of the kernel as given.
+        Hyperparameters of a GaussianProcessRegressor are fitted again after this many
+        calls of :meth:`tell`, and kept in between; None keeps those of its kernel.
     n_mesh : int, default=10000
         Points where each draw is evaluated first.
     n_starts : int, default=32
@@ -120,6 +121,12 @@ class ThompsonSampler:
             raise ValueError(
                 f"sampler must be a DecoupledSampler or None; got {sampler!r}. Write "
                 "DecoupledSampler(regressor)."
+            )
+        if sampler is not None and isinstance(sampler.estimator, FrozenEstimator):
+            raise ValueError(
+                "ThompsonSampler fits its model to what it is told, and a frozen "
+                f"estimator does not learn; got {sampler!r}. Pass the regressor "
+                "itself, with optimizer=None to keep its hyperparameters."
             )
         self.bounds = box
         self.sampler = sampler
@@ -244,21 +251,18 @@ class ThompsonSampler:
         if self.sampler_ is not None and self._n_tells_at_fit == self._n_tells:
             return self.sampler_
         sampler = self._template()
-        regressor = sampler.estimator
-        is_regressor = isinstance(regressor, GaussianProcessRegressor)
-        if is_regressor and not self._refit_is_due():
-            earlier = self.sampler_
-            kernel = regressor.kernel if earlier is None else earlier.estimator_.kernel_
-            regressor.set_params(kernel=kernel, optimizer=None)
-        else:
-            self._n_tells_at_refit = self._n_tells
-        self._n_tells_at_fit = self._n_tells
+        due = self._refit_is_due()
+        if not due:
+            _keep_hyperparameters(sampler, self.sampler_)
         low, high = self.bounds.T
         unit = (self.X_ - low) / (high - low)
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return sampler.fit(unit, self.y_)
+            sampler.fit(unit, self.y_)
+        self._n_tells_at_fit = self._n_tells
+        self._n_tells_at_refit = self._n_tells if due else self._n_tells_at_refit
+        return sampler
 
     def _refit_is_due(self) -> bool:
         if self.refit_every is None:
@@ -278,6 +282,18 @@ class ThompsonSampler:
         )
         regressor = GaussianProcessRegressor(kernel, normalize_y=True)
         return DecoupledSampler(regressor, n_jobs=self.n_jobs)
+
+
+def _keep_hyperparameters(
+    sampler: DecoupledSampler, earlier: DecoupledSampler | None
+) -> None:
+    """Take those of an earlier fit, or those of the kernel as given."""
+    regressor = sampler.estimator if earlier is None else earlier.estimator_
+    if not isinstance(regressor, GaussianProcessRegressor):
+        return
+    kernel = regressor.kernel if earlier is None else regressor.kernel_
+    kept = clone(regressor).set_params(kernel=kernel, optimizer=None)
+    sampler.set_params(estimator=kept)
 
 
 def _count(name: str, value: Any, least: int = 1) -> int:

@@ -165,6 +165,29 @@ def assert_within(estimate, truth, error):
     assert np.all(np.abs(estimate - truth) < 4.5 * error)
 
 
+class TestSpread:
+    """The features are chosen for the data, so that the spread is right, too."""
+
+    @pytest.mark.parametrize("alpha", [1e-6, 1e-2])
+    @pytest.mark.parametrize(
+        "kernel",
+        [RBF(0.2), Matern(1.0, nu=2.5), Matern(1.0, nu=0.5), RBF(1.0) * DotProduct()],
+        ids=str,
+    )
+    def test_is_that_of_predict(self, kernel, alpha):
+        size, rng = 2000, np.random.default_rng(0)
+        rows = rng.uniform(-3.0, 3.0, size=(100, 1))
+        regressor = gp(kernel, alpha=alpha)
+        sampler = DecoupledSampler(regressor).fit(rows, np.sin(2.0 * rows[:, 0]))
+        grid = np.linspace(-3.0, 3.0, 61)[:, np.newaxis]
+        mean, std = sampler.predict(grid, return_std=True)
+        draws = sampler.sample_functions(size, random_state=0)(grid)
+        assert_within(draws.mean(axis=1), mean, draws.std(axis=1) / np.sqrt(size))
+        # the chosen features err by a few per cent, plain ones here by up to 80
+        error = np.hypot(1.0 / np.sqrt(2.0 * size), 0.02)
+        assert_within(np.log(draws.std(axis=1)), np.log(std), error)
+
+
 class TestSampleY:
     @cases
     def test_shapes_of_scikit_learn(self, case):

@@ -1,9 +1,11 @@
 """Sampling a sparse model whose law at inducing points comes from elsewhere."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -163,6 +165,20 @@ def test_only_a_gaussian_law_can_be_conditioned():
     particles = DecoupledSampler.from_inducing(KERNEL, Z, u_samples=ROOT)
     with pytest.raises(ValueError, match="cannot be conditioned"):
         particles.sample_functions(3, random_state=0).condition(T, np.ones(7))
+
+
+def test_predictions_are_streamed():
+    sampler = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
+    many = np.random.default_rng(0).normal(size=(20_000, 2))
+    whole = sampler.predict(many, return_std=True)
+    with sklearn.config_context(working_memory=1):
+        tracemalloc.start()
+        parts = sampler.predict(many, return_std=True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    for a, b in zip(whole, parts, strict=True):
+        assert_allclose(a, b, rtol=1e-10)
+    assert peak < 4 * 2**20 + 4 * many.nbytes
 
 
 def test_singular_law_is_welcome():

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, PLSRegressor
 from skgpx.thompson import ThompsonSampler
@@ -158,6 +160,16 @@ def test_any_model_that_draws_functions():
     assert run(optimizer, 2, n=6).ask(2).shape == (2, 2)
 
 
+def test_default_sampler_keeps_what_it_found():
+    optimizer = ThompsonSampler(
+        BOUNDS, DecoupledSampler(), refit_every=5, random_state=0, **QUICK
+    )
+    run(optimizer, 5)
+    before = optimizer.sampler_.estimator_.kernel_.theta
+    run(optimizer, 1)
+    assert_array_equal(optimizer.sampler_.estimator_.kernel_.theta, before)
+
+
 def test_nothing_is_known_at_first():
     optimizer = ThompsonSampler(BOUNDS)
     for name in ("best_x_", "best_y_"):
@@ -171,6 +183,10 @@ BAD = {
     "order": ({"bounds": [[1.0, 0.0]]}, "lower bound below"),
     "infinite": ({"bounds": [[0.0, np.inf]]}, "finite"),
     "sampler": ({"bounds": BOUNDS, "sampler": GaussianProcessRegressor()}, "Write"),
+    "frozen": (
+        {"bounds": BOUNDS, "sampler": DecoupledSampler(FrozenEstimator(Ridge()))},
+        "does not learn",
+    ),
     "mesh": ({"bounds": BOUNDS, "n_mesh": 0}, "n_mesh must be"),
     "starts": ({"bounds": BOUNDS, "n_starts": 1.5}, "n_starts must be"),
     "initial": ({"bounds": BOUNDS, "n_initial": -1}, "n_initial must be"),

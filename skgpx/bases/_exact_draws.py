@@ -16,6 +16,31 @@ Array = NDArray[np.float64]
 _NUGGET = 1e-10
 
 
+@dataclass(frozen=True)
+class NoiseFree:
+    """A kernel without the WhiteKernels that are added to it.
+
+    Scikit-learn's WhiteKernel is zero between two sets of points, even equal ones.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel.
+    """
+
+    kernel: Any
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        """Kernel matrix between the rows of X and of Y (of X if None)."""
+        K: Array = self.kernel(X, X if Y is None else Y)
+        return K
+
+    def diag(self, X: Array) -> Array:
+        """Kernel at pairs of equal points, with the noise, shape (n,)."""
+        variances: Array = self.kernel.diag(X)
+        return variances
+
+
 class PriorMemory:
     """Exact draws of a Gaussian process that remember where they were evaluated.
 

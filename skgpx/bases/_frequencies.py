@@ -2,120 +2,244 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv, ndtri
 from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import (
     RBF,
-    ConstantKernel,
+    ExpSineSquared,
     Matern,
-    Product,
     RationalQuadratic,
 )
 
+from skgpx.bases._expansion import Monomial, expand
+from skgpx.bases._spectral_laws import (
+    EllipticalLaw,
+    GammaMixtureRadius,
+    GaussianRadius,
+    PeriodicLaw,
+    SampledLaw,
+    SpectralLaw,
+    StudentRadius,
+)
+
 Array = NDArray[np.float64]
-Sampler = Callable[[Any, int, int, np.random.Generator], Array | None]
+Sampler = Callable[[Any, int, int, np.random.Generator], Array]
 
-_SAMPLERS: dict[type, Sampler] = {}
+_LAWS: dict[type, Callable[[Any, int], SpectralLaw]] = {}
 
 
-def register_frequencies(*kernel_types: type) -> Callable[[Sampler], Sampler]:
-    """Register ``sampler(kernel, n_frequencies, d, rng)`` for these exact types.
+def register_spectral_sampler(kernel_type: type, sampler: Sampler) -> None:
+    """Say how to sample the spectral density of your own stationary kernel.
 
-    Exact, because a subclass (as ``Matern`` is one of ``RBF``) has another density.
+    Registration is by exact type: a subclass has another density (``Matern`` is a
+    subclass of ``RBF``), and does not inherit the sampler.
+
+    Parameters
+    ----------
+    kernel_type : type
+        Class of the kernel.
+    sampler : callable
+        ``sampler(kernel, n_frequencies, d, rng)`` returns angular frequencies of
+        shape (n_frequencies, d), in radians per unit of the input, such that
+        ``k(x, y) / k(x, x) = E[cos(ω·(x - y))]``; ``rng`` is a
+        `numpy.random.Generator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import register_spectral_sampler, sample_frequencies
+    >>> class Wave(RBF):
+    ...     "A kernel of one wavelength."
+    ...     def __call__(self, X, Y=None, eval_gradient=False):
+    ...         return np.cos(np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0]))
+    >>> register_spectral_sampler(Wave, lambda kernel, n, d, rng: np.ones((n, d)))
+    >>> sample_frequencies(Wave(), 2, 1, np.random.default_rng(0)).frequencies
+    array([[1.],
+           [1.]])
+    """
+    _LAWS[kernel_type] = lambda kernel, d: SampledLaw(kernel, sampler, d)
+
+
+@dataclass(frozen=True)
+class SpectralSample:
+    """Weighted frequencies of a stationary kernel.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (R, d)
+        Angular, in radians per unit of the input.
+    amplitudes : ndarray of shape (R,)
+        Their squares sum to one:
+        ``k(x, y) / k(x, x) ≈ Σ amplitudes² cos(ω·(x - y))``.
     """
 
-    def enrol(sampler: Sampler) -> Sampler:
-        _SAMPLERS.update(dict.fromkeys(kernel_types, sampler))
-        return sampler
-
-    return enrol
+    frequencies: Array
+    amplitudes: Array
 
 
 def sample_frequencies(
-    kernel: Any, n_frequencies: int, d: int, rng: np.random.Generator
-) -> Array | None:
-    """Angular frequencies from the normalised spectral density of a kernel.
-
-    ``k(x, y) / k(x, x) = E[cos(ω·(x - y))]`` for every one of them. Together they
-    are a randomised quasi-Monte Carlo sample: each has exactly the spectral
-    distribution, and they cover it more evenly than independent ones.
+    kernel: Any,
+    n_frequencies: int,
+    d: int,
+    rng: np.random.Generator,
+    features: str = "qmc",
+    tail_power: float = 1.0,
+) -> SpectralSample:
+    """Frequencies from the normalised spectral density of a stationary kernel.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Stationary: RBF, Matern, RationalQuadratic, ConstantKernel, products of
-        these, and every type enrolled with :func:`register_frequencies`.
+        RBF, Matern, RationalQuadratic, ExpSineSquared (one input column), constants,
+        products and integer powers of these, and every type given to
+        :func:`register_spectral_sampler`.
     n_frequencies : int
-        Number of frequencies ``R``.
+        Number of frequencies ``R``, best a power of two. A periodic kernel alone
+        has its exact cosine series instead.
     d : int
         Number of input columns.
     rng : numpy.random.Generator
         Source of the randomisation.
+    features : {"qmc", "mc"}, default="qmc"
+        A scrambled Sobol net, or independent points.
+    tail_power : float, default=1.0
+        ``κ >= 1``: how much the high frequencies are enriched, see
+        :func:`warped_sample`.
 
     Returns
     -------
-    frequencies : ndarray of shape (R, d), or None
-        In radians per unit of the input; None if the kernel has no registered
-        spectral density.
+    sample : SpectralSample
+        Frequencies (R, d) and amplitudes (R,).
+
+    Raises
+    ------
+    ValueError
+        If a part of the kernel has no spectral sampler, or the kernel is a sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import Matern
+    >>> from skgpx.bases import sample_frequencies
+    >>> rng = np.random.default_rng(0)
+    >>> sample = sample_frequencies(Matern(0.5, nu=2.5), 256, 2, rng, tail_power=3.0)
+    >>> sample.frequencies.shape, float(np.sum(sample.amplitudes**2))
+    ((256, 2), 1.0)
     """
-    sampler = _SAMPLERS.get(type(kernel))
-    return None if sampler is None else sampler(kernel, n_frequencies, d, rng)
+    monomials = expand(kernel)
+    if len(monomials) != 1:
+        raise ValueError(
+            f"sample_frequencies expects a stationary kernel that is not a sum; got "
+            f"{kernel!r}. Sample its {len(monomials)} terms one by one."
+        )
+    laws = spectral_laws(monomials[0], kernel, d)
+    return warped_sample(laws, n_frequencies, d, rng, features, tail_power)
 
 
-def _uniform(n: int, d: int, rng: np.random.Generator) -> Array:
-    """Scrambled Sobol points in the open unit cube, shape (n, d)."""
+def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, ...]:
+    """Laws of the factors of a product; their frequencies add.
+
+    Raises
+    ------
+    ValueError
+        If a factor has none; the message names it.
+    """
+    for factor in monomial.factors:
+        if type(factor) not in _LAWS:
+            raise no_sampler(factor, whole)
+    gaussian = [k for k in monomial.factors if type(k) is RBF]
+    laws = [_LAWS[type(k)](k, d) for k in monomial.factors if type(k) is not RBF]
+    if gaussian:
+        # a product of RBFs is one, whose squared inverse lengthscales are summed
+        inverse = sum(np.asarray(k.length_scale, dtype=float) ** -2.0 for k in gaussian)
+        laws.append(EllipticalLaw(GaussianRadius(), np.asarray(inverse) ** -0.5, d))
+    return tuple(laws)
+
+
+def no_sampler(part: Any, whole: Any, reason: str = "") -> ValueError:
+    """Build the error for a part of a kernel that has no spectral features."""
+    name = type(part).__name__
+    where = "" if part is whole else f", a part of {whole!r}"
+    return ValueError(
+        f"{part!r}{where} has no spectral sampler{reason}. Give it one with "
+        f"skgpx.bases.register_spectral_sampler({name}, sampler) if it is stationary, "
+        'or ask for prior="exact", whose cost grows with the cube of the number of '
+        "distinct points at which the draws are evaluated."
+    )
+
+
+def warped_sample(
+    laws: Sequence[SpectralLaw],
+    n: int,
+    d: int,
+    rng: np.random.Generator,
+    features: str = "qmc",
+    tail_power: float = 1.0,
+) -> SpectralSample:
+    """Sum of independent frequencies, with more of the high ones where κ > 1.
+
+    The first coordinate of each law is the probability ``u`` of a higher frequency.
+    Where a plain sample takes ``u = v`` from a uniform ``v``, this one takes
+    ``u = v^κ``, which sends more points to the tail, and gives them the importance
+    weight ``du/dv = κ v^(κ - 1)``: of mean one, and never above κ.
+    """
+    if len(laws) == 1 and isinstance(laws[0], PeriodicLaw):
+        frequencies, weights = laws[0].series()
+        return SpectralSample(frequencies, np.sqrt(weights))
+    uniform = _uniform(n, sum(law.n_coordinates for law in laws), rng, features)
+    total, weights, start = np.zeros((n, d)), np.ones(n), 0
+    for law in laws:
+        block = uniform[:, start : start + law.n_coordinates]
+        start += law.n_coordinates
+        if law.n_coordinates and tail_power != 1.0:
+            v = block[:, 0]
+            weights *= tail_power * v ** (tail_power - 1.0)
+            block = np.column_stack((np.maximum(v**tail_power, 1e-80), block[:, 1:]))
+        total += law.frequencies(block, rng)
+    return SpectralSample(total, np.sqrt(weights / weights.sum()))
+
+
+def _uniform(n: int, d: int, rng: np.random.Generator, features: str) -> Array:
+    """Points in the open unit cube, shape (n, d): a scrambled Sobol net, or random."""
+    if features == "mc" or d == 0:
+        return np.clip(rng.random((n, d)), 2.0**-32, 1.0 - 2.0**-32)
+    # the net is balanced at powers of two only: draw such a number, keep the first n
     points = qmc.Sobol(d, rng=rng).random_base2((n - 1).bit_length())
     return np.clip(points[:n], 2.0**-32, 1.0 - 2.0**-32)
 
 
-@register_frequencies(RBF)
-def _rbf(kernel: RBF, n: int, d: int, rng: np.random.Generator) -> Array:
-    return ndtri(_uniform(n, d, rng)) / kernel.length_scale
+def _rbf(kernel: RBF, d: int) -> SpectralLaw:
+    return EllipticalLaw(GaussianRadius(), np.asarray(kernel.length_scale), d)
 
 
-@register_frequencies(Matern)
-def _matern(kernel: Matern, n: int, d: int, rng: np.random.Generator) -> Array:
-    if kernel.nu == np.inf:
-        return ndtri(_uniform(n, d, rng)) / kernel.length_scale
-    # multivariate t with 2ν degrees of freedom: z / √(Gamma(ν) / ν)
-    return _gamma_mixture(n, d, kernel.nu, -0.5, rng) / kernel.length_scale
+def _matern(kernel: Matern, d: int) -> SpectralLaw:
+    infinite = kernel.nu == np.inf
+    radius = GaussianRadius() if infinite else StudentRadius(float(kernel.nu))
+    return EllipticalLaw(radius, np.asarray(kernel.length_scale), d)
 
 
-@register_frequencies(RationalQuadratic)
-def _rational_quadratic(
-    kernel: RationalQuadratic, n: int, d: int, rng: np.random.Generator
-) -> Array:
-    # a scale mixture of RBFs whose precision is Gamma(α) / α
-    return _gamma_mixture(n, d, kernel.alpha, 0.5, rng) / kernel.length_scale
+def _rational_quadratic(kernel: RationalQuadratic, d: int) -> SpectralLaw:
+    radius = GammaMixtureRadius(float(kernel.alpha))
+    return EllipticalLaw(radius, np.asarray(kernel.length_scale), d)
 
 
-def _gamma_mixture(
-    n: int, d: int, shape: float, power: float, rng: np.random.Generator
-) -> Array:
-    """Sample normal vectors times ``(Gamma(shape) / shape) ** power``."""
-    uniform = _uniform(n, d + 1, rng)
-    precision = gammaincinv(shape, uniform[:, d:]) / shape
-    # below the smallest normal number only for shapes near zero
-    precision = np.maximum(precision, np.finfo(np.float64).tiny)
-    return ndtri(uniform[:, :d]) * precision**power
+def _periodic(kernel: ExpSineSquared, d: int) -> SpectralLaw:
+    if d != 1:
+        raise no_sampler(kernel, kernel, f" in {d} input columns (only in one)")
+    return PeriodicLaw(kernel.length_scale, kernel.periodicity)
 
 
-@register_frequencies(ConstantKernel)
-def _constant(
-    kernel: ConstantKernel, n: int, d: int, rng: np.random.Generator
-) -> Array:
-    del kernel, rng
-    return np.zeros((n, d))
-
-
-@register_frequencies(Product)
-def _product(kernel: Product, n: int, d: int, rng: np.random.Generator) -> Array | None:
-    # the density of a product is the convolution: a sum of independent frequencies
-    first = sample_frequencies(kernel.k1, n, d, rng)
-    second = sample_frequencies(kernel.k2, n, d, rng)
-    return None if first is None or second is None else first + second
+_LAWS.update(
+    {
+        RBF: _rbf,
+        Matern: _matern,
+        RationalQuadratic: _rational_quadratic,
+        ExpSineSquared: _periodic,
+    }
+)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, condition
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx.bases._calibration import Conditioning
 from skgpx.bases._priors import draw_prior
 
 Array = NDArray[np.float64]
@@ -123,7 +124,8 @@ class Nystroem:
             values ``L w`` at Z.
         """
         (_, c, s), d = weights.shape, self.inducing_points.shape[1]
-        prior = draw_prior(self.kernel, d, c, s, rng)
+        given = Conditioning(self.inducing_points)
+        prior = draw_prior(self.kernel, d, c, s, rng, given=given)
         values = np.tensordot(self.root, weights, 1)
         return condition(prior, self.kernel, self.inducing_points, values, self._solve)
 

@@ -5,120 +5,198 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import (
-    ConstantKernel,
-    DotProduct,
-    Product,
-    Sum,
-)
+from sklearn.gaussian_process.kernels import Sum
 
-from skgpx._draws import (
-    FourierFeatures,
-    FunctionDraws,
-    linear_draws,
-    ones,
-    section_terms,
-    with_ones,
-)
-from skgpx.bases._exact_draws import PriorMemory, RememberedTerm
-from skgpx.bases._frequencies import sample_frequencies
-from skgpx.kernels import GREKernel
+from skgpx._draws import FunctionDraws, linear_draws
+from skgpx.bases._calibration import Conditioning
+from skgpx.bases._exact_draws import NoiseFree, PriorMemory, RememberedTerm
+from skgpx.bases._groups import side_by_side
+from skgpx.bases._parts import GREFeatures, Part, Setting, decompose, shares
+from skgpx.bases._tail_choice import choose_setting
+
+_PRIORS = ("auto", "spectral", "exact")
+_FEATURES = ("auto", "qmc", "mc", "tail")
 
 
 def draw_prior(
     kernel: Any,
-    n_features: int,
+    n_inputs: int,
     n_outputs: int,
     size: int,
     rng: np.random.Generator,
-    n_frequencies: int = 1024,
+    *,
+    prior: str = "auto",
+    n_fourier: int | str = 2048,
+    features: str = "auto",
+    n_groups: int = 1,
+    given: Conditioning | None = None,
+    accuracy: float = 0.02,
 ) -> FunctionDraws:
     """Functions from the Gaussian process with mean zero and this kernel.
 
-    Sums of kernels are sums of independent draws; the finite-rank parts of a
-    GREKernel, a ConstantKernel and a DotProduct are exact; stationary kernels with
-    a registered spectral density use random Fourier features (the covariance is
-    right on average over the frequencies, which all draws of one call share); any
-    other kernel gets exact draws that remember where they were evaluated, at a cost
-    cubic in the number of distinct points.
+    Sums and products of kernels are multiplied out. Constants, DotProducts, the
+    finite-rank part of a GREKernel and a periodic kernel are exact; stationary
+    kernels have random Fourier features, whose covariance is right on average over
+    the frequencies, which all draws of one group share. A WhiteKernel that is added
+    is observation noise, and not part of the function.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        The prior covariance, without observation noise.
-    n_features : int
-        Number of input columns.
+        The prior covariance.
+    n_inputs : int
+        Number of input columns ``d``.
     n_outputs : int
         Number of independent latent outputs ``c``.
     size : int
         Number of independent draws ``s``.
     rng : numpy.random.Generator
         Source of the draws.
-    n_frequencies : int, default=1024
-        Fourier frequencies of each stationary part; twice as many features.
+    prior : {"auto", "spectral", "exact"}, default="auto"
+        Fourier features; exact draws that remember where they were evaluated, at a
+        cost cubic in the number of distinct points; or features where the kernel has
+        them and exact draws elsewhere.
+    n_fourier : int or "auto", default=2048
+        Number of Fourier features, two for each frequency, best a power of two; the
+        terms of a sum divide them in proportion to their variance. "auto" takes as
+        many as ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
+    features : {"auto", "qmc", "mc", "tail"}, default="auto"
+        How frequencies are sampled: evenly by a scrambled Sobol net, independently,
+        or by a net with importance weights that has more of the high frequencies.
+        How many more is chosen from what is ``given``. "auto" is "qmc" if nothing
+        is, and else the best of "qmc" and "tail".
+    n_groups : int, default=1
+        Number of independent sets of frequencies, each of ``n_fourier`` features and
+        serving its share of the draws. Errors of different groups average out.
+    given : Conditioning, default=None
+        Points at which the draws will be conditioned, and their noise.
+    accuracy : float, default=0.02
+        For ``n_fourier="auto"``: root mean square of the logarithm of the ratio
+        between the standard deviation of conditioned draws and the exact one.
 
     Returns
     -------
     draws : FunctionDraws
         ``size`` draws of ``n_outputs`` outputs.
+
+    Raises
+    ------
+    ValueError
+        With ``prior="spectral"``, if a part of the kernel has no features; the
+        message names it. If an option is not one of those above.
+
+    Warns
+    -----
+    UserWarning
+        If 8192 features do not reach ``accuracy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import DotProduct, Matern, WhiteKernel
+    >>> from skgpx.bases import draw_prior
+    >>> kernel = Matern(0.5, nu=1.5) + 0.1 * DotProduct() ** 2 + WhiteKernel(0.01)
+    >>> draws = draw_prior(kernel, 2, 1, 3, np.random.default_rng(0))
+    >>> draws(np.zeros((4, 2))).shape
+    (4, 3)
     """
-    arguments = (n_features, n_outputs, size, rng, n_frequencies)
-    if type(kernel) is Sum:
-        return draw_prior(kernel.k1, *arguments) + draw_prior(kernel.k2, *arguments)
-    if type(kernel) is GREKernel:
-        return _draw_gre(kernel, *arguments)
-    if type(kernel) is Product and type(kernel.k1) is ConstantKernel:
-        return _scaled(draw_prior(kernel.k2, *arguments), kernel.k1.constant_value)
-    if type(kernel) is Product and type(kernel.k2) is ConstantKernel:
-        return _scaled(draw_prior(kernel.k1, *arguments), kernel.k2.constant_value)
-    if type(kernel) is ConstantKernel:
-        weights = rng.standard_normal((1, n_outputs, size))
-        return _scaled(linear_draws(ones, weights), kernel.constant_value)
-    if type(kernel) is DotProduct:
-        weights = rng.standard_normal((n_features + 1, n_outputs, size))
-        weights[n_features] *= kernel.sigma_0
-        return linear_draws(with_ones, weights)
-    frequencies = sample_frequencies(kernel, n_frequencies, n_features, rng)
-    if frequencies is None:
-        return _draw_exact(kernel, n_features, n_outputs, size, rng)
-    weights = rng.standard_normal((2 * n_frequencies, n_outputs, size))
-    variance = kernel.diag(np.zeros((1, n_features)))[0]
-    amplitudes = np.full(n_frequencies, np.sqrt(variance / n_frequencies))
-    return linear_draws(FourierFeatures(frequencies, amplitudes), weights)
+    _check_options(prior, n_fourier, features, n_groups)
+    shape = (n_inputs, n_outputs, size)
+    if prior == "exact":
+        return _draw_exact(kernel, *shape, rng)
+    try:
+        parts = decompose(kernel, n_inputs)
+    except ValueError:
+        if prior == "spectral":
+            raise
+        return _draw_mixed(kernel, *shape, rng, n_fourier, features, n_groups)
+    if not parts:
+        raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
+    setting = choose_setting(
+        kernel, parts, n_fourier, features, given, accuracy, rng.spawn(1)[0]
+    )
+    points = np.ones((1, n_inputs)) if given is None else given.points
+    counts = shares(parts, setting.n_frequencies, points)
+    settings = [Setting(n, setting.features, setting.tail_power) for n in counts]
+    sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
+    groups = [
+        _draw_parts(parts, settings, n_outputs, s, rng) for s in sizes if s or not size
+    ]
+    return side_by_side(groups)
 
 
-def _draw_gre(
-    kernel: GREKernel,
-    n_features: int,
+def _check_options(
+    prior: str, n_fourier: int | str, features: str, n_groups: int
+) -> None:
+    for name, value, options in (
+        ("prior", prior, _PRIORS),
+        ("features", features, _FEATURES),
+    ):
+        if value not in options:
+            raise ValueError(f"{name} must be one of {options}; got {value!r}.")
+    if n_fourier != "auto" and (isinstance(n_fourier, str) or n_fourier < 2):
+        raise ValueError(
+            f'n_fourier must be "auto" or an integer of at least 2; got {n_fourier!r}.'
+        )
+    if n_groups < 1:
+        raise ValueError(f"n_groups must be at least 1; got {n_groups!r}.")
+
+
+def _draw_parts(
+    parts: list[Part],
+    settings: list[Setting],
     n_outputs: int,
     size: int,
     rng: np.random.Generator,
-    n_frequencies: int,
 ) -> FunctionDraws:
-    """``k(·, S) √p ξ``, which has the finite-rank covariance, plus the background."""
-    weights = rng.standard_normal((len(kernel.support), n_outputs, size))
-    weights *= np.sqrt(kernel.masses)[:, np.newaxis, np.newaxis]
-    support = np.asarray(kernel.support, dtype=np.float64)
-    terms = section_terms(kernel.kernel, support, weights)
-    draws = FunctionDraws(terms, n_outputs, size)
-    if kernel.background == 0.0:
-        return draws
-    background = draw_prior(
-        kernel.background_kernel(), n_features, n_outputs, size, rng, n_frequencies
+    """Sum of independent draws of the parts, sharing one set of frequencies."""
+    total: FunctionDraws | None = None
+    for part, setting in zip(parts, settings, strict=True):
+        features = part.features(setting, rng)
+        width = features(np.zeros((1, part.d))).shape[1]
+        weights = rng.standard_normal((width, n_outputs, size))
+        weights *= np.sqrt(part.variance)
+        if isinstance(features, GREFeatures):
+            draws = features.draws(weights)
+        else:
+            draws = linear_draws(features, weights)
+        total = draws if total is None else total + draws
+    assert total is not None
+    return total
+
+
+def _draw_mixed(
+    kernel: Any,
+    n_inputs: int,
+    n_outputs: int,
+    size: int,
+    rng: np.random.Generator,
+    n_fourier: int | str,
+    features: str,
+    n_groups: int,
+) -> FunctionDraws:
+    """Exact draws of the terms of a sum that have no features."""
+    if type(kernel) is not Sum:
+        return _draw_exact(kernel, n_inputs, n_outputs, size, rng)
+    first, second = (
+        draw_prior(
+            part,
+            n_inputs,
+            n_outputs,
+            size,
+            rng,
+            n_fourier=n_fourier,
+            features=features,
+            n_groups=n_groups,
+        )
+        for part in (kernel.k1, kernel.k2)
     )
-    return draws + _scaled(background, kernel.background)
+    return first + second
 
 
 def _draw_exact(
-    kernel: Any, n_features: int, n_outputs: int, size: int, rng: np.random.Generator
+    kernel: Any, n_inputs: int, n_outputs: int, size: int, rng: np.random.Generator
 ) -> FunctionDraws:
-    memory = PriorMemory(kernel, n_features, n_outputs, size, rng.spawn(1)[0])
+    memory = PriorMemory(NoiseFree(kernel), n_inputs, n_outputs, size, rng.spawn(1)[0])
     term = RememberedTerm(memory, np.arange(size))
     return FunctionDraws((term,), n_outputs, size)
-
-
-def _scaled(draws: FunctionDraws, variance: float) -> FunctionDraws:
-    """Multiply the functions by the square root of a variance."""
-    factor = float(np.sqrt(variance))
-    terms = tuple(term.scaled(factor) for term in draws.terms)
-    return FunctionDraws(terms, draws.n_outputs, draws.n_draws)

@@ -13,12 +13,12 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import FunctionDraws, condition, linear_draws, ones
-from skgpx.bases import draw_prior, register_frequencies, sample_frequencies
+from skgpx.bases import draw_prior
 from skgpx.kernels import GREKernel
 
 SUPPORT = np.random.default_rng(7).normal(size=(10, 2))
-# no spectral density is registered for this type
-POWER = (RBF(0.9) + ConstantKernel(0.3)) ** 2
+# a power that is not an integer has no spectral sampler
+POWER = RBF(0.9) ** 1.5
 FOURIER = {
     "rbf": RBF([0.7, 1.6]),
     "matern-.5": Matern(0.9, nu=0.5),
@@ -84,7 +84,7 @@ def test_pickles(kernel, X):
 def test_covariance_is_the_kernel(kernel, X):
     X, rng, n_calls = X[:5], np.random.default_rng(2), 300
     samples = [
-        draw_prior(kernel, 2, 1, 8, rng, n_frequencies=32)(X) for _ in range(n_calls)
+        draw_prior(kernel, 2, 1, 8, rng, n_fourier=64)(X) for _ in range(n_calls)
     ]
     # draws of one call share their frequencies: the calls are the sample
     calls = np.array([v @ v.T / 8 for v in samples])
@@ -109,39 +109,6 @@ def test_finite_rank_part_is_exact(X):
     kernel = EXACT["gre-finite"]
     noise = np.random.default_rng(0).standard_normal((len(kernel.support), 4))
     np.testing.assert_allclose(draw(kernel)(X), kernel.features(X) @ noise)
-
-
-@each(FOURIER)
-def test_frequencies_reproduce_the_kernel(kernel, X):
-    rng = np.random.default_rng(0)
-    runs = [sample_frequencies(kernel, 64, 2, rng) for _ in range(100)]
-    values = np.array([np.cos((X - X[0]) @ w.T).mean(axis=1) for w in runs])
-    error = values.std(axis=0, ddof=1) / 10.0
-    truth = kernel(X, X[:1])[:, 0] / kernel(X[:1])[0, 0]
-    assert np.all(np.abs(values.mean(axis=0) - truth) < 4.5 * error + 1e-12)
-
-
-def test_frequencies_are_more_even_than_independent_ones(X):
-    w = sample_frequencies(RBF(0.7), 1000, 2, np.random.default_rng(0))
-    assert w.shape == (1000, 2)
-    error = np.cos((X - X[0]) @ w.T).mean(axis=1) - RBF(0.7)(X, X[:1])[:, 0]
-    assert np.abs(error).max() < 0.01  # independent: about 0.03
-
-
-def test_unregistered_kernels_have_no_frequencies():
-    class Odd(RBF):
-        pass
-
-    rng = np.random.default_rng(0)
-    assert sample_frequencies(Odd(), 4, 2, rng) is None
-    assert sample_frequencies(RBF() * Odd(), 4, 2, rng) is None
-    register_frequencies(Odd)(lambda kernel, n, d, rng: np.ones((n, d)))
-    np.testing.assert_array_equal(sample_frequencies(Odd(), 4, 2, rng), np.ones((4, 2)))
-
-
-def test_tiny_degrees_of_freedom_stay_finite():
-    w = sample_frequencies(Matern(1.0, nu=0.01), 256, 2, np.random.default_rng(0))
-    assert np.all(np.isfinite(w))
 
 
 class TestRemembering:

@@ -1,0 +1,102 @@
+"""Several sets of function draws as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._draws import FunctionDraws
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class SideBySideTerm:
+    """Draws of several sets, one set after the other along the axis of the draws.
+
+    Parameters
+    ----------
+    sets : tuple of FunctionDraws
+        With the same number of outputs.
+    """
+
+    sets: tuple[FunctionDraws, ...]
+
+    def values(self, X: Array) -> Array:
+        """Values at the rows of X, shape (n, c, s)."""
+        return np.concatenate([draws.values(X) for draws in self.sets], axis=2)
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        ends = np.cumsum([len(group) for group in self.sets])
+        owner = np.searchsorted(ends, draws, side="right")
+        c, (p, d) = self.sets[0].n_outputs, X.shape
+        values, gradients = np.empty((p, c)), np.zeros((p, c, d))
+        for i in np.unique(owner):
+            rows, group = owner == i, self.sets[i]
+            first = ends[i] - len(group)
+            values[rows], gradients[rows] = group._pairs(
+                X[rows], draws[rows] - first, gradient
+            )
+        return values, gradients
+
+    def scaled(self, factor: Array | float) -> SideBySideTerm:
+        """Multiply the functions by a factor."""
+        return SideBySideTerm(tuple(scaled_draws(draws, factor) for draws in self.sets))
+
+    def select(self, draws: Any) -> SideBySideTerm:
+        """Keep the draws at these positions."""
+        if not len(draws):
+            return SideBySideTerm((self.sets[0][draws],))
+        ends = np.cumsum([len(group) for group in self.sets])
+        owner = np.searchsorted(ends, draws, side="right")
+        # runs of neighbouring positions that belong to one set stay together
+        runs = np.split(np.arange(len(draws)), np.flatnonzero(np.diff(owner)) + 1)
+        starts = ends - [len(group) for group in self.sets]
+        return SideBySideTerm(
+            tuple(
+                self.sets[owner[run[0]]][draws[run] - starts[owner[run[0]]]]
+                for run in runs
+            )
+        )
+
+
+def scaled_draws(draws: FunctionDraws, factor: Array | float) -> FunctionDraws:
+    """Multiply the functions by a factor."""
+    terms = tuple(term.scaled(factor) for term in draws.terms)
+    return FunctionDraws(terms, draws.n_outputs, draws.n_draws)
+
+
+def side_by_side(sets: Sequence[FunctionDraws]) -> FunctionDraws:
+    """One set of draws that holds those of several sets, in order.
+
+    Parameters
+    ----------
+    sets : sequence of FunctionDraws
+        With the same number of outputs.
+
+    Returns
+    -------
+    draws : FunctionDraws
+        As many draws as the sets have together.
+
+    Raises
+    ------
+    ValueError
+        If there is no set, or the numbers of outputs differ.
+    """
+    outputs = {draws.n_outputs for draws in sets}
+    if len(outputs) != 1:
+        raise ValueError(
+            "side_by_side expects at least one set of draws, all with as many "
+            f"outputs; got {len(sets)} sets with {sorted(outputs)} outputs."
+        )
+    if len(sets) == 1:
+        return sets[0]
+    size = sum(len(draws) for draws in sets)
+    return FunctionDraws((SideBySideTerm(tuple(sets)),), outputs.pop(), size)
