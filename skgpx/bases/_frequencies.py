@@ -190,9 +190,15 @@ def warped_sample(
     weight ``du/dv = κ v^(κ - 1)``: of mean one, and never above κ.
     """
     if len(laws) == 1 and isinstance(laws[0], PeriodicLaw):
-        frequencies, weights = laws[0].series()
-        return SpectralSample(frequencies, np.sqrt(weights))
+        waves, series = laws[0].series()
+        return SpectralSample(waves, np.sqrt(series))
+    if len(laws) == 1 and isinstance(laws[0], SampledLaw):
+        waves = laws[0].frequencies(np.empty((n, 0)), rng)
+        return SpectralSample(waves, np.full(n, n**-0.5))
     uniform = _uniform(n, sum(law.n_coordinates for law in laws), rng, features)
+    if uniform.shape[1]:
+        # ω and -ω are the same wave: the first summand needs half of its directions
+        uniform[:, 1] *= 0.5
     total, weights, start = np.zeros((n, d)), np.ones(n), 0
     for law in laws:
         block = uniform[:, start : start + law.n_coordinates]
@@ -201,7 +207,11 @@ def warped_sample(
             v = block[:, 0]
             weights *= tail_power * v ** (tail_power - 1.0)
             block = np.column_stack((np.maximum(v**tail_power, 1e-80), block[:, 1:]))
-        total += law.frequencies(block, rng)
+        frequencies = law.frequencies(block, rng)
+        if not law.n_coordinates:
+            # a user's sampler may return one of ±ω only; in a sum both are needed
+            frequencies = frequencies * rng.choice((-1.0, 1.0), (n, 1))
+        total += frequencies
     return SpectralSample(total, np.sqrt(weights / weights.sum()))
 
 

@@ -33,7 +33,8 @@ class SpectralLaw(Protocol):
 
     ``frequencies(U, rng)`` maps uniform points (R, n_coordinates) to frequencies
     (R, d). The first coordinate, if there is one, orders them: it is the probability
-    of an even higher frequency, so that small values are the tail of the density.
+    of an even higher frequency, so that small values are the tail of the density. The
+    second, halved, gives one of each pair ±ω.
     """
 
     @property
@@ -82,12 +83,12 @@ def _directions(uniform: Array, d: int) -> Array:
     if d == 1:
         return np.where(uniform < 0.5, -1.0, 1.0)
     if d <= 3:
-        angle = 2.0 * np.pi * uniform[:, -1]
+        angle = 2.0 * np.pi * uniform[:, 0]
         circle = np.column_stack((np.cos(angle), np.sin(angle)))
         if d == 2:
             return circle
         # Archimedes: the height of a uniform point of the sphere is uniform
-        height = 2.0 * uniform[:, :1] - 1.0
+        height = 2.0 * uniform[:, 1:] - 1.0
         return np.hstack((np.sqrt(1.0 - height**2) * circle, height))
     normal = ndtri(uniform)
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)
