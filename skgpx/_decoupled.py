@@ -311,7 +311,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         """
         checked = check_X(self, X)
         # the estimator has seen the names of columns if there were any
-        rows = X if hasattr(X, "columns") else checked
+        rows: Any = X if hasattr(X, "columns") else checked
         asked = {"return_std": return_std, "return_cov": return_cov}
         options = {name: True for name, wanted in asked.items() if wanted}
         posterior = self.posterior_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +11,23 @@ from skgpx._draws._features import ones
 from skgpx._draws._optima import Optima, check_bounds, minimise
 from skgpx._draws._terms import LinearTerm, Term, merged
 
-if TYPE_CHECKING:
-    from skgpx._draws._conditioning import Process
-
 Array = NDArray[np.float64]
 # Rows evaluated at a time: bounds the memory beside that of the values.
 _ROWS = 2048
 # Pairs of a row and a draw that are differentiated at a time.
 _PAIRS = 4096
+
+
+class Law(Protocol):
+    """What is known of the Gaussian process that draws come from."""
+
+    def scaled(self, factor: Array) -> Law:
+        """Law of the functions times a factor for each output, shape (c,)."""
+
+    def update(
+        self, X: Array, discrepancy: Array, noise_variance: Array
+    ) -> tuple[tuple[Term, ...], Law]:
+        """What observing values at X adds to draws, and the law it leaves."""
 
 
 class FunctionDraws:
@@ -37,7 +46,7 @@ class FunctionDraws:
         Number of latent outputs ``c``.
     n_draws : int
         Number of draws ``s``.
-    process : Process, default=None
+    process : Law, default=None
         Covariance of the law of the draws, where it is Gaussian and known; what
         :meth:`condition` needs.
 
@@ -73,7 +82,7 @@ class FunctionDraws:
         terms: tuple[Term, ...],
         n_outputs: int,
         n_draws: int,
-        process: Process | None = None,
+        process: Law | None = None,
     ):
         self.terms = tuple(terms)
         self.n_outputs = n_outputs
@@ -300,7 +309,7 @@ class FunctionDraws:
         everything = merged(self.terms + tuple(terms))
         return FunctionDraws(everything, self.n_outputs, self.n_draws)
 
-    def of(self, process: Process | None) -> FunctionDraws:
+    def of(self, process: Law | None) -> FunctionDraws:
         """Return the same functions, said to come from this process."""
         return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
 

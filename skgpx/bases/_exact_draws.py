@@ -129,11 +129,13 @@ class RememberedTerm:
     draws: NDArray[np.intp]
     factor: Any = 1.0
 
-    def values(self, X: Array) -> Array:
-        """Values at the rows of X, shape (n, c, s)."""
-        return self.memory.values(X)[:, :, self.draws] * np.reshape(
-            self.factor, (-1, 1)
-        )
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        out += self._values(X)
+
+    def _values(self, X: Array) -> Array:
+        factor = np.reshape(self.factor, (-1, 1))
+        return self.memory.values(X)[:, :, self.draws] * factor
 
     def pairs(
         self, X: Array, draws: NDArray[np.intp], gradient: bool

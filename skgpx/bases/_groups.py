@@ -27,9 +27,12 @@ class SideBySideTerm:
 
     sets: tuple[FunctionDraws, ...]
 
-    def values(self, X: Array) -> Array:
-        """Values at the rows of X, shape (n, c, s)."""
-        return np.concatenate([draws.values(X) for draws in self.sets], axis=2)
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        first = 0
+        for draws in self.sets:
+            out[:, :, first : first + len(draws)] += draws.values(X)
+            first += len(draws)
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
@@ -49,7 +52,7 @@ class SideBySideTerm:
         """Multiply the functions by a factor."""
         return SideBySideTerm(tuple(scaled_draws(draws, factor) for draws in self.sets))
 
-    def select(self, draws: Any) -> SideBySideTerm:
+    def select(self, draws: Index) -> SideBySideTerm:
         """Keep the draws at these positions."""
         if not len(draws):
             return SideBySideTerm((self.sets[0][draws],))
