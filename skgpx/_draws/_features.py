@@ -39,6 +39,8 @@ def contract_blocks(
         Hold features and weights as float32.
     """
     n, (m, k) = len(X), weights.shape
+    if not k:
+        return
     # rows whose features stay in the cache, but enough of them for a wide product
     size = 512 if k >= 256 else 128
     dtype, gemm = (np.float32, sgemm) if single_precision else (np.float64, dgemm)
@@ -95,7 +97,7 @@ class FourierFeatures:
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
-        if weights.shape[1] > 1:
+        if weights.shape[1] != 1:
             contract_blocks(X, weights, self._fill, out, self.single_precision)
             return
         # a cos + b sin = A cos(· - φ) takes half the work

@@ -108,7 +108,7 @@ class RadialSections:
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
         scaled = self._scaled(X)
-        if weights.shape[1] > 1:
+        if weights.shape[1] != 1:
             contract_blocks(scaled, weights, self._fill, out)
             return
         radial.radial_sum(
