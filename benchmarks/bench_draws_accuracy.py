@@ -98,7 +98,8 @@ def make_features(
     else:
         power = float(method.split()[1]) if method.startswith("tail") else 1.0
         setting = Setting(size // 2, "mc" if method == "mc" else "qmc", power)
-    return part.features(setting, rng)
+    features, scale = part.features(setting, rng), np.sqrt(part.variance)
+    return lambda X: scale * features(X)
 
 
 def student_features(
@@ -107,7 +108,7 @@ def student_features(
     """Half of the frequencies from a wider t; weights by the balance heuristic."""
 
     def net(nu: float) -> Array:
-        U = np.clip(qmc.Sobol(d + 1, rng=rng).random(n // 2), 1e-12, 1 - 1e-12)
+        U = np.clip(qmc.Sobol(d + 1, seed=rng).random(n // 2), 1e-12, 1 - 1e-12)
         return ndtri(U[:, :d]) / np.sqrt(gammaincinv(nu, U[:, d:]) / nu)
 
     def log_density(w: Array, nu: float, scale: float) -> Array:
@@ -202,22 +203,16 @@ def measure_sparse(n_trials: int) -> list[dict[str, Any]]:
     for name, shape in kernels.items():
         posterior = inducing(4.0 * shape, X, 32, 0.01, 400)
         for method in ("mc", "qmc", "tail 2", "tail 4", "auto"):
-            ratios = [
-                std_ratio(posterior, make_scaled(method, posterior, trial))
-                for trial in range(3 * n_trials)
-            ]
+            ratios = []
+            for trial in range(3 * n_trials):
+                rng = np.random.default_rng(trial)
+                features = make_features(method, posterior, 1024, rng)
+                ratios.append(std_ratio(posterior, features))
             row = {"kernel": name, "m": 32, "l": 1024, "method": method}
             inside = np.mean([np.abs(np.log(r)) < np.log(1.1) for r in ratios])
             rows.append(row | std_row(ratios) | {"within 10 %": float(inside)})
             progress(rows[-1])
     return rows
-
-
-def make_scaled(method: str, posterior: Posterior, trial: int) -> Features:
-    """Features of a kernel with a variance."""
-    features = make_features(method, posterior, 1024, np.random.default_rng(trial))
-    scale = np.sqrt(posterior.kernel.diag(posterior.points[:1])[0])
-    return lambda X: scale * features(X)
 
 
 def bures(root: Array, exact: Array, drawn: Array, shift: Array | float = 0.0) -> float:

@@ -66,6 +66,10 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         "spectral" draws the prior with features, and refuses kernels that have none.
         "exact" is right for every kernel, remembers where a draw was evaluated, and
         costs the cube of the number of places. "auto" does so where it must.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the product of Fourier features and weights. Single precision
+        is up to twice as fast where many draws are evaluated, and errs by about 1e-6
+        of the prior standard deviation; everything else is in double precision.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
@@ -136,6 +140,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         "features": [StrOptions({"auto", "qmc", "mc", "tail"})],
         "n_groups": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "prior": [StrOptions({"auto", "spectral", "exact"})],
+        "dtype": [StrOptions({"float64", "float32"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -151,6 +156,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         features: str = "auto",
         n_groups: int | str = "auto",
         prior: str = "auto",
+        dtype: str = "float64",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -159,6 +165,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         self.features = features
         self.n_groups = n_groups
         self.prior = prior
+        self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -404,7 +411,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         rng: np.random.Generator,
     ) -> FunctionDraws:
         features = PriorFeatures(
-            self.n_fourier, self.features, self.n_groups, self.prior
+            self.n_fourier, self.features, self.n_groups, self.prior, self.dtype
         )
         return posterior.draw(size, rng, features, self.n_jobs)
 

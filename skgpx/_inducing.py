@@ -94,7 +94,7 @@ def inducing_process(
             "from_inducing expects either u_samples, or q_mean and one of q_cov and "
             "q_root."
         )
-    root = cholesky(latent_kernel(kernel)(points), jitter).L
+    root, added = cholesky(latent_kernel(kernel)(points), jitter)
     c = law.moments()[0].shape[1]
     if not whitened:
         law = _whiten(law, root, _mean_values(mean, points, c))
@@ -104,7 +104,7 @@ def inducing_process(
             f"noise_variance must be finite and not negative; got {noise_variance!r}."
         )
     return InducingProcess(
-        InducingPosterior(kernel, points, root, law, mean, np.array(noise))
+        InducingPosterior(kernel, points, root, added, law, mean, np.array(noise))
     )
 
 

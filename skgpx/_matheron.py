@@ -25,6 +25,7 @@ class PriorFeatures(NamedTuple):
     features: str = "auto"
     n_groups: int | str = "auto"
     prior: str = "auto"
+    dtype: str = "float64"
 
     def groups(self, size: int) -> int:
         """Sets of frequencies for this number of draws.
@@ -71,6 +72,7 @@ def draw_from_prior(
         features=features.features,
         n_groups=features.groups(shape[1]),
         given=given,
+        dtype=features.dtype,
     )
 
 

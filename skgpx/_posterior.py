@@ -137,7 +137,10 @@ class InducingPosterior:
     points : ndarray of shape (m, d)
         Z.
     root : ndarray of shape (m, m)
-        L, of ``k(Z, Z)`` plus a jitter.
+        L, of ``k(Z, Z)`` plus the jitter.
+    jitter : float
+        Variance of u given f(Z): as small as it is, a draw of it belongs to the
+        update, where ``L⁻¹`` magnifies it.
     law : GaussianWeights or WeightParticles
         Law of the whitened values w.
     mean : float or callable
@@ -149,6 +152,7 @@ class InducingPosterior:
     full_kernel: Any
     points: Array
     root: Array
+    jitter: float
     law: WeightLaw
     mean: float | Callable[[Array], Any]
     noise: Array
@@ -167,13 +171,14 @@ class InducingPosterior:
     ) -> FunctionDraws:
         """Functions from the posterior, without noise."""
         c = len(self.noise)
-        prior_rng, weights_rng = rng.spawn(2)
-        no_noise = np.zeros(len(self.points))
+        prior_rng, weights_rng, jitter_rng = rng.spawn(3)
+        noise = np.full(len(self.points), self.jitter)
         prior = draw_from_prior(
-            self.kernel, (c, size), prior_rng, features, self.points, no_noise
+            self.kernel, (c, size), prior_rng, features, self.points, noise
         )
         weights = self.law.draw(size, weights_rng)
         values = (self.root @ weights.reshape(len(weights), -1)).reshape(weights.shape)
+        values -= np.sqrt(self.jitter) * jitter_rng.standard_normal(values.shape)
         solve = partial(solve_cholesky, self.root)
         draws = matheron_update(prior, self.kernel, self.points, values, solve, n_jobs)
         if callable(self.mean):

@@ -446,3 +446,15 @@ class TestHostile:
                 getattr(fitted("white"), method)(np.ones((2, 3)))
         with pytest.raises(ValueError, match="requires y"):
             DecoupledSampler(gp(RBF())).fit(X)
+
+
+def test_single_precision_changes_little():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) % 7
+    draws = [
+        DecoupledSampler(
+            GaussianProcessRegressor(RBF(0.7), alpha=1e-2, optimizer=None),
+            n_fourier=256, dtype=dtype, random_state=0,
+        ).fit(X, y).sample_functions(9)(X)
+        for dtype in ("float64", "float32")
+    ]  # fmt: skip
+    assert 0.0 < np.abs(draws[0] - draws[1]).max() < 1e-4

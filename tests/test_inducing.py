@@ -64,7 +64,8 @@ def test_exact_draws_as_samples_give_the_same_draws():
         KERNEL, Z, u_samples=draws(Z), jitter=1e-14, **QMC
     )
     again = sparse.sample_functions(1, np.random.default_rng(5))
-    assert_allclose(again(T), draws(T), rtol=1e-8, atol=1e-8)
+    # apart from the jitter, whose std is 1e-7
+    assert_allclose(again(T), draws(T), atol=2e-6)
 
 
 def moments(kernel, law_mean, law_root, prior_mean, whitened):
@@ -132,7 +133,8 @@ def test_samples_may_have_any_law():
     values = sampler.sample_functions(6, random_state=0)(Z)
     order = [np.argmin(np.abs(values.T - s).sum(axis=1)) for s in samples[:, 0].T]
     assert sorted(order) == list(range(6))
-    assert_allclose(values[:, order], samples[:, 0], atol=1e-6)
+    # apart from the jitter, whose std is 1e-5
+    assert_allclose(values[:, order], samples[:, 0], atol=1e-4)
     assert_allclose(sampler.predict(Z), samples[:, 0].mean(axis=1), atol=1e-6)
     std = sampler.predict(Z, return_std=True)[1]
     assert_allclose(std, samples[:, 0].std(axis=1), atol=1e-4)
@@ -186,7 +188,7 @@ def test_singular_law_is_welcome():
         KERNEL, Z, q_mean=Q_MEAN, q_cov=np.zeros((12, 12))
     )
     values = sampler.sample_functions(3, random_state=0)(Z)
-    assert_allclose(values, np.repeat(Q_MEAN[:, np.newaxis], 3, axis=1), atol=1e-6)
+    assert_allclose(values, np.repeat(Q_MEAN[:, np.newaxis], 3, axis=1), atol=1e-4)
 
 
 def test_clone_and_pickle_keep_the_law():

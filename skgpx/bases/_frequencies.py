@@ -220,7 +220,8 @@ def _uniform(n: int, d: int, rng: np.random.Generator, features: str) -> Array:
     if features == "mc" or d == 0:
         return np.clip(rng.random((n, d)), 2.0**-32, 1.0 - 2.0**-32)
     # the net is balanced at powers of two only: draw such a number, keep the first n
-    points = qmc.Sobol(d, rng=rng).random_base2((n - 1).bit_length())
+    # `seed` is what older SciPy calls its rng; newer ones take both
+    points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())
     return np.clip(points[:n], 2.0**-32, 1.0 - 2.0**-32)
 
 

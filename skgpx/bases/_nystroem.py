@@ -35,6 +35,9 @@ class Nystroem:
         Points ``Z``, best without near-duplicates.
     root : ndarray of shape (m, m)
         Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
+    jitter : float, default=0.0
+        That jitter. ``L w`` is f(Z) plus noise of this variance, which draws of f need
+        to know: where ``L⁻¹`` is large it matters.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Nystroem:
     kernel: Any
     inducing_points: Array
     root: Array
+    jitter: float = 0.0
 
     @classmethod
     def from_kernel(cls, kernel: Any, inducing_points: Array) -> Nystroem:
@@ -63,14 +67,14 @@ class Nystroem:
             message names the kernel.
         """
         try:
-            root = cholesky(kernel(inducing_points)).L
+            root, jitter = cholesky(kernel(inducing_points))
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(
                 f"The kernel matrix of {kernel!r} at {len(inducing_points)} inducing "
                 f"points is not positive definite ({error}): use fewer inducing "
                 "points, or a kernel with finite positive parameters."
             ) from error
-        return cls(kernel, inducing_points, root)
+        return cls(kernel, inducing_points, root, jitter)
 
     @property
     def n_functions(self) -> int:
@@ -124,9 +128,10 @@ class Nystroem:
             values ``L w`` at Z.
         """
         (_, c, s), d = weights.shape, self.inducing_points.shape[1]
-        given = Conditioning(self.inducing_points)
+        given = Conditioning(self.inducing_points, self.jitter)
         prior = draw_prior(self.kernel, d, c, s, rng, given=given)
         values = np.tensordot(self.root, weights, 1)
+        values -= np.sqrt(self.jitter) * rng.standard_normal(values.shape)
         return condition(prior, self.kernel, self.inducing_points, values, self._solve)
 
     def draw_residual(

@@ -96,11 +96,15 @@ class TensorFeatures:
 
 @dataclass(frozen=True)
 class Setting:
-    """How frequencies are sampled: number, net or random, enrichment of the tail."""
+    """How frequencies are sampled: number, net or random, enrichment of the tail.
+
+    And whether their waves are kept in single precision.
+    """
 
     n_frequencies: int
     features: str = "qmc"
     tail_power: float = 1.0
+    single_precision: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,10 @@ class Part:
                 setting.tail_power,
             )
             sample = warped_sample(self.laws, n, self.d, rng, how, power)
-            maps = (*maps, FourierFeatures(sample.frequencies, sample.amplitudes))
+            waves = FourierFeatures(
+                sample.frequencies, sample.amplitudes, setting.single_precision
+            )
+            maps = (*maps, waves)
         if not maps:
             return ones
         return maps[0] if len(maps) == 1 else TensorFeatures(maps)

@@ -16,6 +16,7 @@ from skgpx.bases._tail_choice import choose_setting
 
 _PRIORS = ("auto", "spectral", "exact")
 _FEATURES = ("auto", "qmc", "mc", "tail")
+_DTYPES = ("float64", "float32")
 
 
 def draw_prior(
@@ -31,6 +32,7 @@ def draw_prior(
     n_groups: int = 1,
     given: Conditioning | None = None,
     accuracy: float = 0.02,
+    dtype: str = "float64",
 ) -> FunctionDraws:
     """Functions from the Gaussian process with mean zero and this kernel.
 
@@ -73,6 +75,10 @@ def draw_prior(
     accuracy : float, default=0.02
         For ``n_fourier="auto"``: root mean square of the logarithm of the ratio
         between the standard deviation of conditioned draws and the exact one.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision in which Fourier features are multiplied by their weights. Single
+        precision is up to twice as fast for many draws, with errors of about 1e-6 of
+        the prior standard deviation; conditioning stays in double precision.
 
     Returns
     -------
@@ -100,7 +106,7 @@ def draw_prior(
     >>> draws(np.zeros((4, 2))).shape
     (4, 3)
     """
-    _check_options(prior, n_fourier, features, n_groups)
+    _check_options(prior, n_fourier, features, n_groups, dtype)
     shape = (n_inputs, n_outputs, size)
     if prior == "exact":
         return _draw_exact(kernel, *shape, rng)
@@ -117,7 +123,10 @@ def draw_prior(
     )
     points = np.ones((1, n_inputs)) if given is None else given.points
     counts = shares(parts, setting.n_frequencies, points)
-    settings = [Setting(n, setting.features, setting.tail_power) for n in counts]
+    single = dtype == "float32"
+    settings = [
+        Setting(n, setting.features, setting.tail_power, single) for n in counts
+    ]
     sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
     groups = [
         _draw_parts(parts, settings, n_outputs, s, rng) for s in sizes if s or not size
@@ -126,11 +135,12 @@ def draw_prior(
 
 
 def _check_options(
-    prior: str, n_fourier: int | str, features: str, n_groups: int
+    prior: str, n_fourier: int | str, features: str, n_groups: int, dtype: str
 ) -> None:
     for name, value, options in (
         ("prior", prior, _PRIORS),
         ("features", features, _FEATURES),
+        ("dtype", dtype, _DTYPES),
     ):
         if value not in options:
             raise ValueError(f"{name} must be one of {options}; got {value!r}.")
