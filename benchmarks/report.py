@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "gpytorch")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "gpytorch", "botorch")
 
 Row = Mapping[str, Any]
 

@@ -17,6 +17,8 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ZeroMean
 from numpy.typing import NDArray
 
+from skgpx import FunctionDraws
+
 Array = NDArray[np.float64]
 # Rows of one call: the temporaries of a longer one are slower to get than to fill.
 CHUNK = 1024
@@ -85,3 +87,26 @@ def minimisation(
         return float(value.squeeze())
 
     return minimise
+
+
+class Mirror(torch.nn.Module):
+    """One of our draws, as a PyTorch module: the same function for both searches."""
+
+    def __init__(self, draw: FunctionDraws, length_scale: float):
+        super().__init__()
+        waves, sections = draw.terms[0], draw.terms[1]
+        self.frequencies = torch.tensor(waves.features.frequencies)
+        amplitudes = np.tile(waves.features.amplitudes, 2)
+        self.weights = torch.tensor(amplitudes * waves.weights[:, 0, 0])
+        self.points = torch.tensor(sections.features.points)
+        self.update = torch.tensor(sections.weights[:, 0, 0])
+        self.length_scale = length_scale
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Values at X (..., d), shape (1, ...), as of one path."""
+        phase = X @ self.frequencies.T
+        prior = torch.cat((phase.cos(), phase.sin()), dim=-1) @ self.weights
+        r = torch.cdist(X, self.points) * (5.0**0.5 / self.length_scale)
+        matern = (1.0 + r + r.square() / 3.0) * torch.exp(-r)
+        value = prior + matern @ self.update
+        return value if X.ndim > 2 else value[None]

@@ -45,10 +45,14 @@ def contract_blocks(
     size = 512 if k >= 256 else 128
     dtype, gemm = (np.float32, sgemm) if single_precision else (np.float64, dgemm)
     weights = weights.astype(dtype, copy=False)
-    # always whole blocks: vector code and the rest of a loop may round differently
     points, features = np.zeros((X.shape[1], size)), np.empty((m, size), dtype)
     for first in range(0, n, size):
         rows, total = X[first : first + size], out[first : first + size]
+        if len(rows) < size:
+            # a multiple of what vector code and the product take at a time: the rest
+            # of a loop may round differently, and rows would depend on each other
+            size = -(-len(rows) // 64) * 64
+            points, features = np.zeros((X.shape[1], size)), np.empty((m, size), dtype)
         points[:, : len(rows)] = rows.T
         fill(points, features)
         if len(rows) == size and not single_precision:

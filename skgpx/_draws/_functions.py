@@ -181,13 +181,14 @@ class FunctionDraws:
         self, X: Array, draws: NDArray[np.intp], gradient: bool
     ) -> tuple[Array, Array]:
         """Draw ``draws[i]`` at row i of X: values (p, c) and gradients (p, c, d)."""
-        values = np.zeros((len(X), self.n_outputs))
-        gradients = np.zeros((len(X), self.n_outputs, X.shape[1]))
-        for term in self.terms:
+        if not self.terms:
+            shape = (len(X), self.n_outputs)
+            return np.zeros(shape), np.zeros((*shape, X.shape[1]))
+        values, gradients = self.terms[0].pairs(X, draws, gradient)
+        for term in self.terms[1:]:
             value, slope = term.pairs(X, draws, gradient)
-            values += value
-            if gradient:
-                gradients += slope
+            values = values + value
+            gradients = gradients + slope if gradient else None
         return values, gradients
 
     def minimize(
@@ -345,11 +346,12 @@ class FunctionDraws:
         c = (self.n_outputs,)
         factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), c)
         level = np.broadcast_to(np.asarray(shift, dtype=np.float64), c)
-        constant = np.repeat(level[np.newaxis, :, np.newaxis], self.n_draws, axis=2)
         terms = tuple(term.scaled(factor) for term in self.terms)
-        moved = FunctionDraws(terms, self.n_outputs, self.n_draws)
+        if level.any():
+            constant = np.repeat(level[np.newaxis, :, np.newaxis], self.n_draws, axis=2)
+            terms = merged((*terms, LinearTerm(ones, constant)))
         process = None if self.process is None else self.process.scaled(factor)
-        return moved.plus((LinearTerm(ones, constant),)).of(process)
+        return FunctionDraws(terms, self.n_outputs, self.n_draws, process)
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"

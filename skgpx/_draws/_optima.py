@@ -11,7 +11,9 @@ from scipy.stats import qmc
 
 Array = NDArray[np.float64]
 # Searches of each function that are polished one by one.
-_POLISHED = 3
+_POLISHED = 2
+# Iterations of the batched search.
+_JOINT = 30
 
 
 class Optima(NamedTuple):
@@ -96,7 +98,7 @@ def _search(
         return [(0.0, 1.0)] * U.size
 
     # all starts as one problem: their sum is smallest where each of them is
-    options = {"maxiter": 60, "ftol": 1e-9, "gtol": 1e-7}
+    options = {"maxiter": _JOINT, "ftol": 1e-9, "gtol": 1e-7}
     joint = scipy_minimize(
         total, starts.ravel(), jac=True, method="L-BFGS-B",
         bounds=limits(starts), options=options,

@@ -78,9 +78,11 @@ class LinearTerm:
                 )
             chosen = self._by_draw.reshape(-1, c, len(self.weights))[draws]
             return np.einsum("pm,pcm->pc", self.features(X), chosen), None
-        # function i of the weights (s c, m) is output i % c of draw i // c
-        index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
-        values, slopes = contract(np.repeat(X, c, axis=0), self._by_draw, index)
+        if c > 1:
+            # function i of the weights (s c, m) is output i % c of draw i // c
+            draws = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
+            X = np.repeat(X, c, axis=0)
+        values, slopes = contract(X, self._by_draw, draws)
         return values.reshape(p, c), slopes.reshape(p, c, -1)
 
     @cached_property
