@@ -20,7 +20,14 @@ from skgpx._numerics import langevin
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
-from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
 
 LARGEST_Z = 4.5
 NOISE = 0.2
@@ -97,6 +104,34 @@ def test_smc_particles_have_the_closed_form_moments():
     truth = np.concatenate((np.zeros(6), np.diag(covariance)))
     scores = (np.mean(moments, axis=0) - truth) / error
     # twelve replicates: Student's law with eleven degrees of freedom
+    assert np.max(np.abs(scores)) < stats.t(11).isf(stats.norm.sf(LARGEST_Z))
+
+
+def test_smc_weighs_four_modes_as_their_evidences():
+    """Two far islands, each either shifted as a whole or not at all."""
+    n, shift, p, noise = 25, 2.0, 0.504, 0.25**2
+    rng = np.random.default_rng(0)
+    places = np.repeat([-3.0, 3.0], n)
+    X = (places + rng.uniform(-0.2, 0.2, 2 * n))[:, np.newaxis]
+    y = np.where(places < 0.0, 0.9, 1.2) + np.sqrt(noise) * rng.standard_normal(2 * n)
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    law = stats.multivariate_normal(None, kernel(X) + noise * np.eye(2 * n))
+    modes = [(a, b) for a in (0, 1) for b in (0, 1)]
+    log_weights = [
+        law.logpdf(y - shift * np.repeat(mode, n))
+        + n * (sum(mode) * np.log(p) + (2 - sum(mode)) * np.log1p(-p))
+        for mode in modes
+    ]
+    likelihood, found = ShiftedMixture(shift, p, noise), []
+    for seed in range(12):
+        fitted = regressor(
+            likelihood, kernel=kernel, inducing="greedy", n_inducing=10,
+            method="smc", n_particles=200, random_state=seed,
+        ).fit(X, y)  # fmt: skip
+        f = fitted.posterior_.basis([[-3.0], [3.0]]) @ fitted.particles_[:, 0]
+        found.append([np.mean(((f < 0.0).T == mode).all(axis=1)) for mode in modes])
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(12)
+    scores = (np.mean(found, axis=0) - softmax(log_weights)) / error
     assert np.max(np.abs(scores)) < stats.t(11).isf(stats.norm.sf(LARGEST_Z))
 
 
