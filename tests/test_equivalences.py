@@ -129,7 +129,8 @@ def test_smc_weighs_four_modes_as_their_evidences():
             method="smc", n_particles=200, random_state=seed,
         ).fit(X, y)  # fmt: skip
         f = fitted.posterior_.basis([[-3.0], [3.0]]) @ fitted.particles_[:, 0]
-        found.append([np.mean(((f < 0.0).T == mode).all(axis=1)) for mode in modes])
+        shifted = f.T < 0.0
+        found.append([np.mean((shifted == mode).all(axis=1)) for mode in modes])
     error = np.std(found, axis=0, ddof=1) / np.sqrt(12)
     scores = (np.mean(found, axis=0) - softmax(log_weights)) / error
     assert np.max(np.abs(scores)) < stats.t(11).isf(stats.norm.sf(LARGEST_Z))
