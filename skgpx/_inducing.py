@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._latent import LatentModel
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightLaw, WeightParticles
 from skgpx._posterior import InducingPosterior, MeanFunction
 from skgpx._validation import check_kernel, check_points
+from skgpx.bases import Nystroem
 from skgpx.kernels import latent_kernel
 
 Array = NDArray[np.float64]
@@ -94,17 +96,18 @@ def inducing_process(
             "from_inducing expects either u_samples, or q_mean and one of q_cov and "
             "q_root."
         )
-    root, added = cholesky(latent_kernel(kernel)(points), jitter)
+    latent = latent_kernel(kernel)
+    basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
     c = law.moments()[0].shape[1]
     if not whitened:
-        law = _whiten(law, root, _mean_values(mean, points, c))
+        law = _whiten(law, basis.root, _mean_values(mean, points, c))
     noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (c,))
     if not np.all(np.isfinite(noise) & (noise >= 0.0)):
         raise ValueError(
             f"noise_variance must be finite and not negative; got {noise_variance!r}."
         )
     return InducingProcess(
-        InducingPosterior(kernel, points, root, added, law, mean, np.array(noise))
+        InducingPosterior(kernel, LatentModel(basis, law), mean, np.array(noise))
     )
 
 

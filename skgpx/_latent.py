@@ -48,16 +48,13 @@ class LatentModel(NamedTuple):
     def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
         """Independent draws of f, as functions."""
         draws = self.basis.draw(self.law.draw(size, rng), rng)
-        return draws.of(self._process())
+        gaussian = isinstance(self.law, GaussianWeights)
+        return draws.of(self.process() if gaussian else None)
 
-    def _process(self) -> Process | None:
-        """Law of f as a Gaussian process; None for a mixture."""
-        if not isinstance(self.law, GaussianWeights):
-            return None
-        # k - φᵀ(I - Σ)φ, φ = L⁻¹ k(Z, ·)
-        L, root = self.basis.root, self.law.root
-        eye = np.eye(len(L))
-        inverse = solve_lower(L, eye)
-        reduction = inverse.T @ (eye - root @ root.swapaxes(1, 2)) @ inverse
-        scale = np.ones(self.law.mean.shape[1])
-        return Process(self.basis.kernel, self.basis.inducing_points, reduction, scale)
+    def process(self) -> Process:
+        """Covariance of f, ``k - φᵀ(I - cov w)φ`` with ``φ = L⁻¹ k(Z, ·)``; O(m^3)."""
+        mean, roots = self.law.moments()
+        inverse = solve_lower(self.basis.root, np.eye(len(mean)))
+        reduction = [inverse.T @ (inverse - R @ (R.T @ inverse)) for R in roots]
+        points, ones = self.basis.inducing_points, np.ones(mean.shape[1])
+        return Process(self.basis.kernel, points, np.stack(reduction), ones)

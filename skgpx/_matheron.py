@@ -37,6 +37,10 @@ class PriorFeatures(NamedTuple):
             return min(8, max(1, size // 64))
         return min(int(self.n_groups), size)
 
+    def options(self, size: int) -> dict[str, Any]:
+        """Arguments of `draw_prior` for this number of draws."""
+        return self._asdict() | {"n_groups": self.groups(size)}
+
 
 def draw_from_prior(
     kernel: Any,
@@ -62,18 +66,8 @@ def draw_from_prior(
         Variances of their noise.
     """
     given = Conditioning(points, noise) if len(points) else None
-    return draw_prior(
-        kernel,
-        points.shape[1],
-        *shape,
-        rng,
-        prior=features.prior,
-        n_fourier=features.n_fourier,
-        features=features.features,
-        n_groups=features.groups(shape[1]),
-        given=given,
-        dtype=features.dtype,
-    )
+    options = features.options(shape[1])
+    return draw_prior(kernel, points.shape[1], *shape, rng, given=given, **options)
 
 
 def remembers(draws: FunctionDraws) -> bool:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx._draws import FunctionDraws, Process, linear_draws
+from skgpx._latent import LatentModel
 from skgpx._matheron import PriorFeatures, draw_from_prior, matheron_update
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
@@ -127,22 +128,15 @@ class ExactPosterior:
 class InducingPosterior:
     """Gaussian process whose values at inducing points follow another law.
 
-    ``f + k(·, Z) L⁻ᵀ (w - L⁻¹ f(Z)) + m`` with f from the prior, ``L Lᵀ`` the
-    covariance at Z and ``w = L⁻¹ (u - m(Z))`` from the given law.
+    Prior mean, and the latent model ``φ(x)ᵀw + g(x)`` of what deviates from it, with
+    ``w = L⁻¹ (u - m(Z))`` and ``L Lᵀ`` the prior covariance of u.
 
     Parameters
     ----------
     full_kernel : sklearn.gaussian_process.kernels.Kernel
         Prior covariance; white noise in it is noise of the observations.
-    points : ndarray of shape (m, d)
-        Z.
-    root : ndarray of shape (m, m)
-        L, of ``k(Z, Z)`` plus the jitter.
-    jitter : float
-        Variance of u given f(Z): as small as it is, a draw of it belongs to the
-        update, where ``L⁻¹`` magnifies it.
-    law : GaussianWeights or WeightParticles
-        Law of the whitened values w.
+    model : LatentModel
+        Nyström basis at Z with the latent kernel, and the law of w.
     mean : float or callable
         Prior mean m; a callable maps (n, d) to (n,) or (n, c).
     noise : ndarray of shape (c,)
@@ -150,17 +144,15 @@ class InducingPosterior:
     """
 
     full_kernel: Any
-    points: Array
-    root: Array
-    jitter: float
-    law: WeightLaw
+    model: LatentModel
     mean: float | Callable[[Array], Any]
     noise: Array
 
-    @cached_property
-    def kernel(self) -> Any:
-        """Covariance of the latent function."""
-        return latent_kernel(self.full_kernel)
+    @property
+    def points(self) -> Array:
+        """Inducing points Z (m, d)."""
+        points: Array = self.model.basis.inducing_points
+        return points
 
     def draw(
         self,
@@ -170,24 +162,22 @@ class InducingPosterior:
         n_jobs: int | None = None,
     ) -> FunctionDraws:
         """Functions from the posterior, without noise."""
+        del n_jobs  # inducing points are few
         c = len(self.noise)
-        prior_rng, weights_rng, jitter_rng = rng.spawn(3)
-        noise = np.full(len(self.points), self.jitter)
-        prior = draw_from_prior(
-            self.kernel, (c, size), prior_rng, features, self.points, noise
-        )
-        weights = self.law.draw(size, weights_rng)
-        values = (self.root @ weights.reshape(len(weights), -1)).reshape(weights.shape)
-        values -= np.sqrt(self.jitter) * jitter_rng.standard_normal(values.shape)
-        solve = partial(solve_cholesky, self.root)
-        draws = matheron_update(prior, self.kernel, self.points, values, solve, n_jobs)
+        prior_rng, weights_rng = rng.spawn(2)
+        weights = self.model.law.draw(size, weights_rng)
+        draws = self.model.basis.draw(weights, prior_rng, **features.options(size))
         if callable(self.mean):
             each = np.repeat(np.eye(c)[:, :, np.newaxis], size, axis=2)
             draws = draws + linear_draws(MeanFunction(self.mean, c), each)
         else:
             draws = draws.affine(self.mean, 1.0)
-        gaussian = isinstance(self.law, GaussianWeights)
+        gaussian = isinstance(self.model.law, GaussianWeights)
         return draws.of(PosteriorProcess(self, np.ones(c)) if gaussian else None)
+
+    def process(self) -> Process:
+        """Covariance of the function; O(m^3)."""
+        return self.model.process()
 
     def mean_at(self, X: Array) -> Array:
         """Prior mean at the rows of X, shape (n, c)."""
@@ -198,20 +188,15 @@ class InducingPosterior:
 
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance of the observations at the rows of X, (n, c) each."""
-        basis = self._basis(X)
-        law_mean, spread = self.law.moments()
-        mean = self.mean_at(X) + basis @ law_mean
-        residual = self.kernel.diag(X) - np.einsum("ij,ij->i", basis, basis)
-        explained = np.stack([np.sum((basis @ S) ** 2, axis=1) for S in spread], axis=1)
-        latent = np.maximum(residual, 0.0)[:, np.newaxis] + explained
-        return mean, latent + self.noise_variance(X)
+        mean, variance = self.model.marginals(X).moments()
+        return self.mean_at(X) + mean, variance + self.noise_variance(X)
 
     def covariance(self, X: Array) -> Array:
         """Covariance of the observations between the rows of X, (n, n, c)."""
-        basis = self._basis(X)
-        _, spread = self.law.moments()
-        residual = self.kernel(X) - basis @ basis.T
-        halves = [basis @ S for S in spread]
+        basis = self.model.basis
+        features = basis(X)
+        residual = basis.residual_covariance(X, features)
+        halves = [features @ root for root in self.model.law.moments()[1]]
         latent = np.stack([residual + half @ half.T for half in halves], axis=2)
         total = np.repeat(latent, len(self.noise) // latent.shape[2], axis=2)
         total[np.diag_indices(len(X))] += self.noise_variance(X)
@@ -220,18 +205,6 @@ class InducingPosterior:
     def noise_variance(self, X: Array) -> Array:
         """Variance of the noise of each output at the rows of X, (n, c)."""
         return noise_variance(self.full_kernel, X)[:, np.newaxis] + self.noise
-
-    def process(self) -> Process:
-        """Covariance of the function, ``A = L⁻ᵀ (I - cov w) L⁻¹``; O(m^3)."""
-        _, spread = self.law.moments()
-        inverse = solve_lower(self.root, np.eye(len(self.root)))
-        reduction = [inverse.T @ (inverse - S @ (S.T @ inverse)) for S in spread]
-        ones = np.ones(len(self.noise))
-        return Process(self.kernel, self.points, np.stack(reduction), ones)
-
-    def _basis(self, X: Array) -> Array:
-        """Whitened features ``φ(X)``, (n, m)."""
-        return solve_lower(self.root, self.kernel(self.points, X)).T
 
 
 @dataclass(frozen=True)

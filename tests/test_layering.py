@@ -39,7 +39,7 @@ LAYERS = {
     "_prior": BELOW_SHELL | {"_hyperparameters", "_neighbourhoods", "_validation"},
     "_sampling": BELOW_SHELL | {"_parallel"},
     "_matheron": FLOOR | CONCEPTS | {"_parallel"},
-    "_posterior": FLOOR | CONCEPTS | {"_matheron"},
+    "_posterior": BELOW_SHELL | {"_matheron"},
     "_inducing": BELOW_SHELL | {"_posterior", "_validation"},
     "_inference": BELOW_SHELL
     | {"_sampling", "_hyperparameters", "_validation", "_parallel"},

@@ -111,7 +111,9 @@ class Nystroem:
         covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
         return covariance
 
-    def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
+    def draw(
+        self, weights: Array, rng: np.random.Generator, **prior: Any
+    ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights and a drawn residual.
 
         Parameters
@@ -120,6 +122,8 @@ class Nystroem:
             Weights ``w`` of c outputs and s draws.
         rng : numpy.random.Generator
             Source of the residual.
+        **prior
+            Options of :func:`skgpx.bases.draw_prior`.
 
         Returns
         -------
@@ -129,10 +133,10 @@ class Nystroem:
         """
         (_, c, s), d = weights.shape, self.inducing_points.shape[1]
         given = Conditioning(self.inducing_points, self.jitter)
-        prior = draw_prior(self.kernel, d, c, s, rng, given=given)
+        draws = draw_prior(self.kernel, d, c, s, rng, given=given, **prior)
         values = np.tensordot(self.root, weights, 1)
         values -= np.sqrt(self.jitter) * rng.standard_normal(values.shape)
-        return condition(prior, self.kernel, self.inducing_points, values, self._solve)
+        return condition(draws, self.kernel, self.inducing_points, values, self._solve)
 
     def draw_residual(
         self, n_outputs: int, size: int, rng: np.random.Generator
