@@ -225,7 +225,7 @@ class ThompsonSampler:
     def _design(self) -> Array:
         """The initial design in the unit box, (n_initial, n_features)."""
         rng = np.random.default_rng(self._seed)
-        sequence = qmc.Sobol(len(self.bounds), rng=rng)
+        sequence = qmc.Sobol(len(self.bounds), seed=rng)
         # the balance of the sequence is that of its first 2^k points
         return sequence.random_base2(max(self.n_initial - 1, 0).bit_length())[
             : self.n_initial

@@ -62,7 +62,7 @@ def minimise(
         )
     d, s = len(box), draws.n_draws
     n_powers = max(n_mesh - 1, 1).bit_length()
-    unit = qmc.Sobol(d, rng=rng).random_base2(n_powers)[:n_mesh]
+    unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
     values = sign * draws.values(_placed(unit, box))[:, 0, :]
     best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
     x, fun = np.empty((s, d)), np.empty(s)
