@@ -179,14 +179,14 @@ class FunctionDraws:
 
     def _pairs(
         self, X: Array, draws: NDArray[np.intp], gradient: bool
-    ) -> tuple[Array, Array]:
-        """Draw ``draws[i]`` at row i of X: values (p, c) and gradients (p, c, d)."""
+    ) -> tuple[Array, Any]:
+        """Draw ``draws[i]`` at row i: values (p, c), gradients (p, c, d) or None."""
         values = np.zeros((len(X), self.n_outputs))
-        gradients = np.zeros((len(X), self.n_outputs, X.shape[1]))
+        gradients = np.zeros((*values.shape, X.shape[1])) if gradient else None
         for term in self.terms:
             value, slope = term.pairs(X, draws, gradient)
             values += value
-            if gradient:
+            if gradients is not None:
                 gradients += slope
         return values, gradients
 
