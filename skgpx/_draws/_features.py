@@ -90,6 +90,14 @@ class FourierFeatures:
     def _turns_by_input(self) -> Array:
         return np.ascontiguousarray(self._turns.T)
 
+    @cached_property
+    def _padded_turns(self) -> Array:
+        """Frequencies by input, with zeros up to a multiple of four inputs."""
+        R, d = self._turns.shape
+        padded = np.zeros((-(-d // 4) * 4, R))
+        padded[:d] = self._turns.T
+        return padded
+
     def _fill(self, points: Array, out: Array) -> None:
         trigonometry.fourier_rows(points, self._turns, self.amplitudes, out)
 
@@ -105,10 +113,21 @@ class FourierFeatures:
             contract_blocks(X, weights, self._fill, out, self.single_precision)
             return
         # a cos + b sin = A cos(· - φ) takes half the work
-        cosine, sine = weights.reshape(2, -1) * self.amplitudes
-        phases = np.arctan2(sine, cosine) / (2.0 * np.pi)
-        amplitudes = np.hypot(cosine, sine)
-        trigonometry.wave_sum(X, self._turns, amplitudes, phases, out[:, 0])
+        amplitudes, phases = self.prepare(weights.T)
+        trigonometry.wave_sum(X, self._turns, amplitudes[0], phases[0], out[:, 0])
+
+    def prepare(self, weights: Array) -> tuple[Array, Array]:
+        """Amplitudes and phases (f, R), in turns, of functions of weights (f, 2 R)."""
+        cosine, sine = np.split(weights, 2, axis=1)
+        cosine, sine = cosine * self.amplitudes, sine * self.amplitudes
+        return np.hypot(cosine, sine), np.arctan2(sine, cosine) / (2.0 * np.pi)
+
+    def pair_values(self, X: Array, waves: tuple[Array, Array], index: Index) -> Array:
+        """Values (p,) of function ``index[i]`` at row i of X; waves by `prepare`."""
+        values, points = np.zeros(len(X)), np.zeros((len(X), len(self._padded_turns)))
+        points[:, : X.shape[1]] = X
+        trigonometry.wave_pairs(points, self._padded_turns, *waves, index, values)
+        return values
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X.

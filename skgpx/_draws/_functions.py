@@ -179,16 +179,15 @@ class FunctionDraws:
 
     def _pairs(
         self, X: Array, draws: NDArray[np.intp], gradient: bool
-    ) -> tuple[Array, Array]:
-        """Draw ``draws[i]`` at row i of X: values (p, c) and gradients (p, c, d)."""
-        if not self.terms:
-            shape = (len(X), self.n_outputs)
-            return np.zeros(shape), np.zeros((*shape, X.shape[1]))
-        values, gradients = self.terms[0].pairs(X, draws, gradient)
-        for term in self.terms[1:]:
+    ) -> tuple[Array, Any]:
+        """Draw ``draws[i]`` at row i: values (p, c), gradients (p, c, d) or None."""
+        values = np.zeros((len(X), self.n_outputs))
+        gradients = np.zeros((*values.shape, X.shape[1])) if gradient else None
+        for term in self.terms:
             value, slope = term.pairs(X, draws, gradient)
-            values = values + value
-            gradients = gradients + slope if gradient else None
+            values += value
+            if gradients is not None:
+                gradients += slope
         return values, gradients
 
     def minimize(

@@ -125,6 +125,15 @@ class RadialSections:
         )  # fmt: skip
         return values, gradients / self.length_scale
 
+    def pair_values(self, X: Array, weights: Array, index: Index) -> Array:
+        """Values (p,) of function ``index[i]`` at row i of X."""
+        values = np.zeros(len(X))
+        radial.radial_pair_values(
+            self.code, self.parameter, self._scaled(X), self._centres_by_input,
+            weights, index, values,
+        )  # fmt: skip
+        return values
+
 
 def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
     """Terms of the functions ``k(·, Z) weights``.

@@ -17,9 +17,10 @@ class Features(Protocol):
     """Functions of the inputs, of which the draws are linear combinations.
 
     Also known to a term, where a class has them: ``contract(X, weights, out)``, which
-    adds ``self(X) @ weights`` without the features in memory, and ``pairs(X, weights,
+    adds ``self(X) @ weights`` without the features in memory; ``pairs(X, weights,
     index)``, values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one
-    function for each input.
+    function for each input; ``pair_values``, the same without gradients, of weights
+    in the form that ``prepare(weights)`` brings them into, if there is such a method.
     """
 
     def __call__(self, X: Array) -> Array:
@@ -33,7 +34,10 @@ class Term(Protocol):
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+
+        Gradients may be None if they are not wanted.
+        """
 
     def scaled(self, factor: Array | float) -> Term:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""
@@ -67,23 +71,39 @@ class LinearTerm:
             contract(X, flat, total)
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+
+        Gradients may be None if they are not wanted.
+        """
+        if not gradient:
+            return self._pair_values(X, draws), None
         p, c = len(X), self.weights.shape[1]
         contract = getattr(self.features, "pairs", None)
         if contract is None:
-            if gradient:
-                raise ValueError(
-                    f"The gradient of {type(self.features).__name__} is not known: "
-                    "draws of this model can be evaluated, but not differentiated."
-                )
-            chosen = self._by_draw.reshape(-1, c, len(self.weights))[draws]
-            return np.einsum("pm,pcm->pc", self.features(X), chosen), None
-        if c > 1:
-            # function i of the weights (s c, m) is output i % c of draw i // c
-            draws = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
-            X = np.repeat(X, c, axis=0)
-        values, slopes = contract(X, self._by_draw, draws)
+            raise ValueError(
+                f"The gradient of {type(self.features).__name__} is not known: "
+                "draws of this model can be evaluated, but not differentiated."
+            )
+        rows, index = _functions(X, draws, c)
+        values, slopes = contract(rows, self._by_draw, index)
         return values.reshape(p, c), slopes.reshape(p, c, -1)
+
+    def _pair_values(self, X: Array, draws: Index) -> Array:
+        """One draw at each row of X, shape (p, c)."""
+        p, c = len(X), self.weights.shape[1]
+        contract = getattr(self.features, "pair_values", None)
+        if contract is None:
+            chosen = self._by_draw.reshape(-1, c, len(self.weights))[draws]
+            return np.einsum("pm,pcm->pc", self.features(X), chosen)
+        rows, index = _functions(X, draws, c)
+        values: Array = contract(rows, self._prepared, index)
+        return values.reshape(p, c)
+
+    @cached_property
+    def _prepared(self) -> Any:
+        """Weights in the form in which the values of pairs are fastest."""
+        prepare = getattr(self.features, "prepare", None)
+        return self._by_draw if prepare is None else prepare(self._by_draw)
 
     @cached_property
     def _by_draw(self) -> Array:
@@ -101,6 +121,15 @@ class LinearTerm:
     def select(self, draws: Index) -> LinearTerm:
         """Keep the draws at these positions."""
         return replace(self, weights=self.weights[:, :, draws])
+
+
+def _functions(X: Array, draws: Index, c: int) -> tuple[Array, Index]:
+    """Rows (p c, d) and positions among the functions (s c, m) of c outputs."""
+    if c == 1:
+        return X, draws
+    # function i is output i % c of draw i // c
+    index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
+    return np.repeat(X, c, axis=0), index
 
 
 def merged(terms: tuple[Term, ...]) -> tuple[Term, ...]:

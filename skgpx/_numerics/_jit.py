@@ -56,20 +56,36 @@ def _cache_directory() -> str | None:
 _CACHE = _cache_directory()
 
 
-# ``contract`` lets the compiler fuse multiply-add, the only relaxation of floating
-# point that keeps NaN and infinity as they are; the NumPy error model turns x / 0 into
+# ``contract`` lets the compiler fuse multiply-add, a relaxation of floating point that
+# keeps NaN and infinity as they are; the NumPy error model turns x / 0 into
 # infinity instead of an exception, which is what allows loops with divisions to be
 # vectorised.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+# ``reassoc`` also allows the terms of a sum to be taken in the order of the lanes of a
+# vector, the same whatever the data.
+_REDUCTION_OPTIONS = {**_OPTIONS, "fastmath": {"contract", "reassoc"}}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` at its first call, without the GIL, cached on disk."""
+    return _compiled(function, _OPTIONS)
+
+
+def reduction(function: Callable[..., Any]) -> Any:
+    """Compile as `kernel` does, a function whose inner loops sum.
+
+    Only where a sum in a register is worth it: terms that are written to an array
+    and added by a product with ones need no relaxation.
+    """
+    return _compiled(function, _REDUCTION_OPTIONS)
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     if _CACHE is None:
-        return numba.njit(**_OPTIONS)(function)
+        return numba.njit(**options)(function)
     before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
     try:
-        return numba.njit(cache=True, **_OPTIONS)(function)
+        return numba.njit(cache=True, **options)(function)
     finally:
         config.CACHE_DIR = before
 

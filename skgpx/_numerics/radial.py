@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
-from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics._jit import inlined, kernel, reduction
 
 Array = NDArray[np.float64]
 
@@ -129,6 +129,27 @@ def radial_pairs(
             value[first + p] += total[p]
             for q in range(d):
                 gradient[first + p, q] += pulled[p, q] - points[first + p, q] * mass[p]
+
+
+@reduction
+def radial_pair_values(
+    code: int,
+    parameter: float,
+    points: Array,
+    centres: Array,
+    weights: Array,
+    index: NDArray[np.intp],
+    value: Array,
+) -> None:
+    """Add the value of one function at each point; arguments as in `radial_pairs`."""
+    k = np.empty(centres.shape[1])
+    for p in range(len(points)):
+        _squared_distances(centres, points[p], k)
+        _profile(code, parameter, k)
+        v, total = weights[index[p]], 0.0
+        for j in range(k.size):
+            total += k[j] * v[j]
+        value[p] += total
 
 
 @inlined

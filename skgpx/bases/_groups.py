@@ -36,17 +36,26 @@ class SideBySideTerm:
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        ends = np.cumsum([len(group) for group in self.sets])
-        owner = np.searchsorted(ends, draws, side="right")
         c, (p, d) = self.sets[0].n_outputs, X.shape
-        values, gradients = np.empty((p, c)), np.zeros((p, c, d))
-        for i in np.unique(owner):
-            rows, group = owner == i, self.sets[i]
-            first = ends[i] - len(group)
-            values[rows], gradients[rows] = group._pairs(
-                X[rows], draws[rows] - first, gradient
-            )
+        values = np.empty((p, c))
+        gradients = np.empty((p, c, d)) if gradient else None
+        first = 0
+        for group, rows in zip(self.sets, self._owned(draws), strict=True):
+            part = group._pairs(X[rows], draws[rows] - first, gradient)
+            values[rows] = part[0]
+            if gradients is not None:
+                gradients[rows] = part[1]
+            first += len(group)
         return values, gradients
+
+    def _owned(self, draws: Index) -> list[Any]:
+        """Rows whose draw belongs to each set: slices if the draws are in order."""
+        ends = np.cumsum([len(group) for group in self.sets])
+        if np.all(draws[1:] >= draws[:-1]):
+            stops = np.searchsorted(draws, ends).tolist()
+            return [slice(*cut) for cut in zip([0, *stops[:-1]], stops, strict=True)]
+        owner = np.searchsorted(ends, draws, side="right")
+        return [np.flatnonzero(owner == i) for i in range(len(self.sets))]
 
     def scaled(self, factor: Array | float) -> SideBySideTerm:
         """Multiply the functions by a factor."""

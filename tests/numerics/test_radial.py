@@ -60,6 +60,16 @@ class TestRadial:
             slope = (evaluate(X + step)[0] - evaluate(X - step)[0]) / 2e-5
             np.testing.assert_allclose(gradient[:, k], slope, rtol=1e-6, atol=1e-7)
 
+    def test_pair_values_are_those_with_gradients(self, name):
+        code, parameter, _ = KERNELS[name]
+        X, Z, rng = problem()
+        weights, index = rng.normal(size=(4, len(Z))), rng.integers(4, size=len(X))
+        arguments = (code, parameter, X, np.ascontiguousarray(Z.T), weights, index)
+        value, gradient, alone = np.ones(len(X)), np.zeros(X.shape), np.ones(len(X))
+        radial.radial_pairs(*arguments, value, gradient)
+        radial.radial_pair_values(*arguments, alone)
+        np.testing.assert_allclose(alone, value, rtol=1e-12, atol=1e-13)
+
     def test_gradient_at_a_centre_is_finite(self, name):
         code, parameter, _ = KERNELS[name]
         _, Z, rng = problem()

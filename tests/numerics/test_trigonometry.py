@@ -46,6 +46,19 @@ class TestSums:
         expected = 1.0 + np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
         np.testing.assert_allclose(out, expected, atol=1e-12)
 
+    @pytest.mark.parametrize("R", [1, 8, 37])
+    def test_wave_pairs_add_one_function_at_each_point(self, d, R):
+        X, W, _, rng = self.problem(d, R=R)
+        amplitudes, phases = rng.normal(size=(2, 3, R))
+        index, out = rng.integers(3, size=len(X)), np.ones(len(X))
+        more = (0, -d % 4)
+        points = np.pad(X, ((0, 0), more))
+        frequencies = np.pad(W.T, (more, (0, 0)))
+        trigonometry.wave_pairs(points, frequencies, amplitudes, phases, index, out)
+        waves = np.cos(2.0 * np.pi * (X @ W.T - phases[index]))
+        expected = 1.0 + np.sum(amplitudes[index] * waves, axis=1)
+        np.testing.assert_allclose(out, expected, atol=1e-12)
+
     def test_pairs_have_the_gradient_of_their_values(self, d):
         X, W, a, rng = self.problem(d)
         weights = rng.normal(size=(3, 2 * len(a)))
