@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ class SideBySideTerm:
     """
 
     sets: tuple[FunctionDraws, ...]
+
+    @cached_property
+    def _ends(self) -> Index:
+        """Number of draws in each set and those before it."""
+        return np.cumsum([len(group) for group in self.sets])
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
@@ -50,11 +56,10 @@ class SideBySideTerm:
 
     def _owned(self, draws: Index) -> list[Any]:
         """Rows whose draw belongs to each set: slices if the draws are in order."""
-        ends = np.cumsum([len(group) for group in self.sets])
-        if np.all(draws[1:] >= draws[:-1]):
-            stops = np.searchsorted(draws, ends).tolist()
+        if (draws[1:] >= draws[:-1]).all():
+            stops = np.searchsorted(draws, self._ends).tolist()
             return [slice(*cut) for cut in zip([0, *stops[:-1]], stops, strict=True)]
-        owner = np.searchsorted(ends, draws, side="right")
+        owner = np.searchsorted(self._ends, draws, side="right")
         return [np.flatnonzero(owner == i) for i in range(len(self.sets))]
 
     def scaled(self, factor: Array | float) -> SideBySideTerm:
@@ -65,11 +70,10 @@ class SideBySideTerm:
         """Keep the draws at these positions."""
         if not len(draws):
             return SideBySideTerm((self.sets[0][draws],))
-        ends = np.cumsum([len(group) for group in self.sets])
-        owner = np.searchsorted(ends, draws, side="right")
+        owner = np.searchsorted(self._ends, draws, side="right")
         # runs of neighbouring positions that belong to one set stay together
         runs = np.split(np.arange(len(draws)), np.flatnonzero(np.diff(owner)) + 1)
-        starts = ends - [len(group) for group in self.sets]
+        starts = self._ends - [len(group) for group in self.sets]
         return SideBySideTerm(
             tuple(
                 self.sets[owner[run[0]]][draws[run] - starts[owner[run[0]]]]
