@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FourierFeatures, FunctionDraws, LinearTerm
+from skgpx._draws._features import Waves
+from skgpx._draws._terms import functions_at
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -33,6 +35,25 @@ class SideBySideTerm:
         """Number of draws in each set and those before it."""
         return np.cumsum([len(group) for group in self.sets])
 
+    @cached_property
+    def _waves(self) -> Waves | None:
+        """Functions of all sets at once, if they are waves, as many in every set."""
+        terms = [
+            term
+            for group in self.sets
+            for term in group.terms
+            if isinstance(term, LinearTerm)
+            and isinstance(term.features, FourierFeatures)
+        ]
+        n_terms = sum(len(group.terms) for group in self.sets)
+        sizes = {len(term.weights) for term in terms}
+        if not len(terms) == n_terms == len(self.sets) or len(sizes) > 1:
+            return None
+        return Waves.joined([term.features.prepare(term.by_draw) for term in terms])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"sets": self.sets}
+
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
         first = 0
@@ -43,6 +64,9 @@ class SideBySideTerm:
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
         c, (p, d) = self.sets[0].n_outputs, X.shape
+        if not gradient and self._waves is not None:
+            rows, index = functions_at(X, draws, c)
+            return self._waves(rows, index).reshape(p, c), None
         values = np.empty((p, c))
         gradients = np.empty((p, c, d)) if gradient else None
         first = 0
