@@ -13,6 +13,7 @@ NAMES = (
     "latency",
     "draws",
     "draws_accuracy",
+    "loops",
 )
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from benchmarks import bench_loops, neuron
+from benchmarks.peers import iterative, weight_space
 from benchmarks.problems import (
     LIKELIHOODS,
     NOISE_VARIANCE,
@@ -114,3 +116,61 @@ def test_our_step_is_the_peers_step(likelihood):
     expected = peer.particles.numpy()
     rtol = 2e-3 if likelihood == "poisson" else 1e-6
     np.testing.assert_allclose(chains.z[0], expected, rtol=rtol, atol=1e-9)
+
+
+def sparse_models():
+    """Two small sparse processes with a law of their values."""
+    rng = np.random.default_rng(0)
+    Z, models = rng.uniform(size=(6, 3)), []
+    for variance, scale in ((2.0, 0.5), (0.5, 0.9)):
+        length_scale = scale * np.array([1.0, 2.0, 3.0])
+        K = neuron._kernel(variance, length_scale)(Z)
+        K += neuron.JITTER * variance * np.eye(6)
+        # as after six observations with noise
+        S = K - K @ np.linalg.solve(K + 0.1 * np.eye(6), K)
+        models.append(
+            neuron.SparseDrift(variance, length_scale, 0.1, Z, rng.normal(size=6), S)
+        )
+    return models
+
+
+def test_iterative_factor_is_that_of_the_posterior_covariance():
+    """L Lᵀ at the visited inputs, and the mean of the drift drawn last."""
+    models, n = sparse_models(), 8
+    process = iterative.sparse_process(models)
+    visited = np.random.default_rng(1).uniform(size=(n, 3))
+    for i, (model, sampler) in enumerate(
+        zip(models, bench_loops.samplers(models), strict=True)
+    ):
+        L, z, projected = np.empty(n * (n + 1) // 2), np.empty(n), np.empty((n, 6))
+        drawn = [
+            iterative._drift_along(
+                process.points, process.length_scales[i], process.variances[i],
+                process.alpha[i], process.R[i], visited, projected, L, z, t, 0.5,
+            )
+            for t in range(n)
+        ]  # fmt: skip
+        root = np.zeros((n, n))
+        root[np.tril_indices(n)] = L
+        mean, covariance = sampler.predict(visited, return_cov=True)
+        tolerance = 2.0 * iterative._JITTER * model.variance
+        np.testing.assert_allclose(root @ root.T, covariance, atol=tolerance)
+        np.testing.assert_allclose(drawn, mean + root.sum(axis=1) * 0.5, atol=1e-6)
+
+
+def test_weight_space_draws_have_the_moments_of_the_linear_model():
+    """Mean and variance within 4.5 standard errors."""
+    rng = np.random.default_rng(0)
+    X, y, n_draws = rng.uniform(size=(20, 2)), rng.normal(size=20), 4000
+    draws = weight_space.sample_weight_space(X, y, 64, n_draws, 0.3, 0.1, rng)
+    new = rng.uniform(size=(5, 2))
+    features = draws.terms[0].features
+    Phi, phi = features(X), features(new)
+    A = Phi.T @ Phi + 0.1 * np.eye(64)
+    mean = phi @ np.linalg.solve(A, Phi.T @ y)
+    variance = 0.1 * np.einsum("nm,mn->n", phi, np.linalg.solve(A, phi.T))
+    values = draws(new)
+    z = (values.mean(axis=1) - mean) / np.sqrt(variance / n_draws)
+    assert np.all(np.abs(z) < 4.5)
+    z = (values.var(axis=1) / variance - 1.0) / np.sqrt(2.0 / n_draws)
+    assert np.all(np.abs(z) < 4.5)

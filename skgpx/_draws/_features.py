@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,6 +63,47 @@ def contract_blocks(
 
 
 @dataclass(frozen=True)
+class Waves:
+    """Functions ``Σ_r a_r cos(2π (ω_r·x - φ_r))``, several for each set of ω.
+
+    Parameters
+    ----------
+    turns : ndarray of shape (g, d', R)
+        Sets of frequencies ω, in turns; inputs are padded to a multiple of four.
+    owners : ndarray of shape (f,)
+        Which set belongs to each function.
+    amplitudes, phases : ndarray of shape (f, R)
+        a, and φ in turns.
+    """
+
+    turns: Array
+    owners: Index
+    amplitudes: Array
+    phases: Array
+
+    def __call__(self, X: Array, index: Index) -> Array:
+        """Values (p,) of function ``index[i]`` at row i of X."""
+        values, points = np.zeros(len(X)), np.zeros((len(X), self.turns.shape[1]))
+        points[:, : X.shape[1]] = X
+        trigonometry.wave_pairs(
+            points, self.turns, self.owners, self.amplitudes, self.phases, index, values
+        )
+        return values
+
+    @staticmethod
+    def joined(parts: Sequence[Waves]) -> Waves:
+        """Functions of all parts, which have as many frequencies each."""
+        sets = np.cumsum([0] + [len(part.turns) for part in parts[:-1]])
+        owners = [part.owners + g for part, g in zip(parts, sets, strict=True)]
+        return Waves(
+            np.concatenate([part.turns for part in parts]),
+            np.concatenate(owners),
+            np.concatenate([part.amplitudes for part in parts]),
+            np.concatenate([part.phases for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
 class FourierFeatures:
     """Paired cosines and sines, ``[a cos(Xω), a sin(Xω)]``, shape (n, 2 R).
 
@@ -90,14 +131,6 @@ class FourierFeatures:
     def _turns_by_input(self) -> Array:
         return np.ascontiguousarray(self._turns.T)
 
-    @cached_property
-    def _padded_turns(self) -> Array:
-        """Frequencies by input, with zeros up to a multiple of four inputs."""
-        R, d = self._turns.shape
-        padded = np.zeros((-(-d // 4) * 4, R))
-        padded[:d] = self._turns.T
-        return padded
-
     def _fill(self, points: Array, out: Array) -> None:
         trigonometry.fourier_rows(points, self._turns, self.amplitudes, out)
 
@@ -113,21 +146,25 @@ class FourierFeatures:
             contract_blocks(X, weights, self._fill, out, self.single_precision)
             return
         # a cos + b sin = A cos(· - φ) takes half the work
-        amplitudes, phases = self.prepare(weights.T)
-        trigonometry.wave_sum(X, self._turns, amplitudes[0], phases[0], out[:, 0])
+        waves = self.prepare(weights.T)
+        trigonometry.wave_sum(
+            X, self._turns, waves.amplitudes[0], waves.phases[0], out[:, 0]
+        )
 
-    def prepare(self, weights: Array) -> tuple[Array, Array]:
-        """Amplitudes and phases (f, R), in turns, of functions of weights (f, 2 R)."""
+    def prepare(self, weights: Array) -> Waves:
+        """Functions with the coefficients ``weights`` (f, 2 R) as waves."""
         cosine, sine = np.split(weights, 2, axis=1)
         cosine, sine = cosine * self.amplitudes, sine * self.amplitudes
-        return np.hypot(cosine, sine), np.arctan2(sine, cosine) / (2.0 * np.pi)
+        R, d = self._turns.shape
+        turns = np.zeros((1, -(-d // 4) * 4, R))
+        turns[0, :d] = self._turns.T
+        phases = np.arctan2(sine, cosine) / (2.0 * np.pi)
+        owners = np.zeros(len(weights), np.intp)
+        return Waves(turns, owners, np.hypot(cosine, sine), phases)
 
-    def pair_values(self, X: Array, waves: tuple[Array, Array], index: Index) -> Array:
+    def pair_values(self, X: Array, waves: Waves, index: Index) -> Array:
         """Values (p,) of function ``index[i]`` at row i of X; waves by `prepare`."""
-        values, points = np.zeros(len(X)), np.zeros((len(X), len(self._padded_turns)))
-        points[:, : X.shape[1]] = X
-        trigonometry.wave_pairs(points, self._padded_turns, *waves, index, values)
-        return values
+        return waves(X, index)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X.

@@ -129,8 +129,8 @@ class RadialSections:
         """Values (p,) of function ``index[i]`` at row i of X."""
         values = np.zeros(len(X))
         radial.radial_pair_values(
-            self.code, self.parameter, self._scaled(X), self._centres_by_input,
-            weights, index, values,
+            self.code, self.parameter, X, self._origin, self.length_scale,
+            self._centres_by_input, weights, index, values,
         )  # fmt: skip
         return values
 
@@ -175,9 +175,7 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
     radial_code = _radial_code(kernel)
     if radial_code is None:
         return (LinearTerm(KernelSections(kernel, points), weights),)
-    length_scale = np.broadcast_to(
-        np.asarray(kernel.length_scale, dtype=np.float64), points.shape[1:]
-    )
+    length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
     features = RadialSections(*radial_code, length_scale, points)
     return (LinearTerm(features, weights),)
 

@@ -84,8 +84,8 @@ class LinearTerm:
                 f"The gradient of {type(self.features).__name__} is not known: "
                 "draws of this model can be evaluated, but not differentiated."
             )
-        rows, index = _functions(X, draws, c)
-        values, slopes = contract(rows, self._by_draw, index)
+        rows, index = functions_at(X, draws, c)
+        values, slopes = contract(rows, self.by_draw, index)
         return values.reshape(p, c), slopes.reshape(p, c, -1)
 
     def _pair_values(self, X: Array, draws: Index) -> Array:
@@ -93,9 +93,9 @@ class LinearTerm:
         p, c = len(X), self.weights.shape[1]
         contract = getattr(self.features, "pair_values", None)
         if contract is None:
-            chosen = self._by_draw.reshape(-1, c, len(self.weights))[draws]
+            chosen = self.by_draw.reshape(-1, c, len(self.weights))[draws]
             return np.einsum("pm,pcm->pc", self.features(X), chosen)
-        rows, index = _functions(X, draws, c)
+        rows, index = functions_at(X, draws, c)
         values: Array = contract(rows, self._prepared, index)
         return values.reshape(p, c)
 
@@ -103,10 +103,10 @@ class LinearTerm:
     def _prepared(self) -> Any:
         """Weights in the form in which the values of pairs are fastest."""
         prepare = getattr(self.features, "prepare", None)
-        return self._by_draw if prepare is None else prepare(self._by_draw)
+        return self.by_draw if prepare is None else prepare(self.by_draw)
 
     @cached_property
-    def _by_draw(self) -> Array:
+    def by_draw(self) -> Array:
         """Weights with one function a row, shape (s c, m)."""
         m = len(self.weights)
         return np.ascontiguousarray(self.weights.transpose(2, 1, 0).reshape(-1, m))
@@ -123,7 +123,7 @@ class LinearTerm:
         return replace(self, weights=self.weights[:, :, draws])
 
 
-def _functions(X: Array, draws: Index, c: int) -> tuple[Array, Index]:
+def functions_at(X: Array, draws: Index, c: int) -> tuple[Array, Index]:
     """Rows (p c, d) and positions among the functions (s c, m) of c outputs."""
     if c == 1:
         return X, draws

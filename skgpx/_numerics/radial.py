@@ -135,16 +135,23 @@ def radial_pairs(
 def radial_pair_values(
     code: int,
     parameter: float,
-    points: Array,
+    X: Array,
+    origin: Array,
+    length_scale: Array,
     centres: Array,
     weights: Array,
     index: NDArray[np.intp],
     value: Array,
 ) -> None:
-    """Add the value of one function at each point; arguments as in `radial_pairs`."""
-    k = np.empty(centres.shape[1])
-    for p in range(len(points)):
-        _squared_distances(centres, points[p], k)
+    """Add the value of one function at each point ``(x - origin) / length_scale``.
+
+    X has shape (p, d); other arguments as in `radial_pairs`.
+    """
+    k, point = np.empty(centres.shape[1]), np.empty(len(centres))
+    for p in range(len(X)):
+        for q in range(len(point)):
+            point[q] = (X[p, q] - origin[q]) / length_scale[q]
+        _squared_distances(centres, point, k)
         _profile(code, parameter, k)
         v, total = weights[index[p]], 0.0
         for j in range(k.size):

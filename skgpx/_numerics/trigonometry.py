@@ -205,6 +205,7 @@ def fourier_pairs(
 def wave_pairs(
     points: Array,
     frequencies: Array,
+    owners: NDArray[np.intp],
     amplitudes: Array,
     phases: Array,
     index: NDArray[np.intp],
@@ -216,8 +217,10 @@ def wave_pairs(
     ----------
     points : ndarray of shape (p, d), C-contiguous
         Inputs, one a row; d is a multiple of 4: append zeros to both.
-    frequencies : ndarray of shape (d, R), C-contiguous
-        In turns.
+    frequencies : ndarray of shape (g, d, R), C-contiguous
+        Sets of frequencies, in turns.
+    owners : ndarray of shape (f,)
+        Which set has the frequencies of each function.
     amplitudes, phases : ndarray of shape (f, R), C-contiguous
         Of the waves of f functions, phases in turns.
     index : ndarray of shape (p,)
@@ -230,14 +233,15 @@ def wave_pairs(
     0.5 ns for a wave (AVX-512 in two halves): no longer than to read its amplitude
     and phase from the third cache.
     """
-    d, R = frequencies.shape
-    w0, w1, w2, w3 = frequencies[0], frequencies[1], frequencies[2], frequencies[3]
+    _, d, R = frequencies.shape
     rest = np.empty(R)
     for p in range(len(points)):
         x0, x1, x2, x3 = points[p, 0], points[p, 1], points[p, 2], points[p, 3]
+        w = frequencies[owners[index[p]]]
+        w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
         a, shift = amplitudes[index[p]], phases[index[p]]
         if d > 4:
-            _subtract_turns(shift, points[p, 4:], frequencies[4:], rest)
+            _subtract_turns(shift, points[p, 4:], w[4:], rest)
             shift = rest
         total = 0.0
         for r in range(R):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FourierFeatures, FunctionDraws, LinearTerm
+from skgpx._draws._features import Waves
+from skgpx._draws._terms import functions_at
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -27,6 +30,30 @@ class SideBySideTerm:
 
     sets: tuple[FunctionDraws, ...]
 
+    @cached_property
+    def _ends(self) -> Index:
+        """Number of draws in each set and those before it."""
+        return np.cumsum([len(group) for group in self.sets])
+
+    @cached_property
+    def _waves(self) -> Waves | None:
+        """Functions of all sets at once, if they are waves, as many in every set."""
+        terms = [
+            term
+            for group in self.sets
+            for term in group.terms
+            if isinstance(term, LinearTerm)
+            and isinstance(term.features, FourierFeatures)
+        ]
+        n_terms = sum(len(group.terms) for group in self.sets)
+        sizes = {len(term.weights) for term in terms}
+        if not len(terms) == n_terms == len(self.sets) or len(sizes) > 1:
+            return None
+        return Waves.joined([term.features.prepare(term.by_draw) for term in terms])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"sets": self.sets}
+
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
         first = 0
@@ -37,6 +64,9 @@ class SideBySideTerm:
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
         c, (p, d) = self.sets[0].n_outputs, X.shape
+        if not gradient and self._waves is not None:
+            rows, index = functions_at(X, draws, c)
+            return self._waves(rows, index).reshape(p, c), None
         values = np.empty((p, c))
         gradients = np.empty((p, c, d)) if gradient else None
         first = 0
@@ -50,11 +80,10 @@ class SideBySideTerm:
 
     def _owned(self, draws: Index) -> list[Any]:
         """Rows whose draw belongs to each set: slices if the draws are in order."""
-        ends = np.cumsum([len(group) for group in self.sets])
-        if np.all(draws[1:] >= draws[:-1]):
-            stops = np.searchsorted(draws, ends).tolist()
+        if (draws[1:] >= draws[:-1]).all():
+            stops = np.searchsorted(draws, self._ends).tolist()
             return [slice(*cut) for cut in zip([0, *stops[:-1]], stops, strict=True)]
-        owner = np.searchsorted(ends, draws, side="right")
+        owner = np.searchsorted(self._ends, draws, side="right")
         return [np.flatnonzero(owner == i) for i in range(len(self.sets))]
 
     def scaled(self, factor: Array | float) -> SideBySideTerm:
@@ -65,11 +94,10 @@ class SideBySideTerm:
         """Keep the draws at these positions."""
         if not len(draws):
             return SideBySideTerm((self.sets[0][draws],))
-        ends = np.cumsum([len(group) for group in self.sets])
-        owner = np.searchsorted(ends, draws, side="right")
+        owner = np.searchsorted(self._ends, draws, side="right")
         # runs of neighbouring positions that belong to one set stay together
         runs = np.split(np.arange(len(draws)), np.flatnonzero(np.diff(owner)) + 1)
-        starts = ends - [len(group) for group in self.sets]
+        starts = self._ends - [len(group) for group in self.sets]
         return SideBySideTerm(
             tuple(
                 self.sets[owner[run[0]]][draws[run] - starts[owner[run[0]]]]

@@ -64,10 +64,14 @@ class TestRadial:
         code, parameter, _ = KERNELS[name]
         X, Z, rng = problem()
         weights, index = rng.normal(size=(4, len(Z))), rng.integers(4, size=len(X))
-        arguments = (code, parameter, X, np.ascontiguousarray(Z.T), weights, index)
+        origin, scale = rng.normal(size=3), rng.uniform(0.5, 2.0, size=3)
+        arguments = (np.ascontiguousarray(Z.T), weights, index)
         value, gradient, alone = np.ones(len(X)), np.zeros(X.shape), np.ones(len(X))
-        radial.radial_pairs(*arguments, value, gradient)
-        radial.radial_pair_values(*arguments, alone)
+        radial.radial_pairs(code, parameter, X, *arguments, value, gradient)
+        far = origin + scale * X
+        radial.radial_pair_values(
+            code, parameter, far, origin, scale, *arguments, alone
+        )
         np.testing.assert_allclose(alone, value, rtol=1e-12, atol=1e-13)
 
     def test_gradient_at_a_centre_is_finite(self, name):

@@ -53,9 +53,13 @@ class TestSums:
         index, out = rng.integers(3, size=len(X)), np.ones(len(X))
         more = (0, -d % 4)
         points = np.pad(X, ((0, 0), more))
-        frequencies = np.pad(W.T, (more, (0, 0)))
-        trigonometry.wave_pairs(points, frequencies, amplitudes, phases, index, out)
-        waves = np.cos(2.0 * np.pi * (X @ W.T - phases[index]))
+        frequencies = np.pad(np.stack((W.T, 2.0 * W.T)), ((0, 0), more, (0, 0)))
+        owners = np.array([1, 0, 1])
+        trigonometry.wave_pairs(
+            points, frequencies, owners, amplitudes, phases, index, out
+        )
+        turns = X @ W.T * (1.0 + owners[index])[:, None]
+        waves = np.cos(2.0 * np.pi * (turns - phases[index]))
         expected = 1.0 + np.sum(amplitudes[index] * waves, axis=1)
         np.testing.assert_allclose(out, expected, atol=1e-12)
 
