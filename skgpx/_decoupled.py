@@ -385,11 +385,14 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         O(n_rows), in time and memory; the latter beyond the result itself is that of
         a block of rows.
         """
+        rows: Any = X
         X = check_X(self, X)
         _check_count(n_samples)
         if self.posterior_ is None:
-            samples: NDArray[Any] = self.estimator_.sample_y(X, n_samples, random_state)
-            return samples
+            # the estimator has seen the names of columns if there were any
+            rows = rows if hasattr(rows, "columns") else X
+            y: NDArray[Any] = self.estimator_.sample_y(rows, n_samples, random_state)
+            return y
         rng, noise_rng = generator(random_state).spawn(2)
         draws = self._draw(self.posterior_, n_samples, rng)
         y = np.empty((len(X), draws.n_outputs, n_samples))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -96,19 +97,31 @@ def inducing_process(
             "from_inducing expects either u_samples, or q_mean and one of q_cov and "
             "q_root."
         )
+    if not (np.isscalar(jitter) and np.isfinite(jitter) and jitter >= 0.0):
+        raise ValueError(f"jitter must be finite and not negative; got {jitter!r}.")
+    if not callable(mean) and not (np.isscalar(mean) and _is_finite(mean)):
+        raise ValueError(
+            f"mean must be a finite number or a callable of the inputs; got {mean!r}."
+        )
     latent = latent_kernel(kernel)
     basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
     c = law.moments()[0].shape[1]
     if not whitened:
         law = _whiten(law, basis.root, _mean_values(mean, points, c))
-    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (c,))
-    if not np.all(np.isfinite(noise) & (noise >= 0.0)):
+    noise = np.asarray(noise_variance, dtype=np.float64)
+    if noise.shape not in ((), (c,)) or not np.all(np.isfinite(noise) & (noise >= 0)):
         raise ValueError(
-            f"noise_variance must be finite and not negative; got {noise_variance!r}."
+            "noise_variance must be a finite number that is not negative, or one for "
+            f"each of {c} outputs; got {noise_variance!r}."
         )
+    noise = np.broadcast_to(noise, (c,))
     return InducingProcess(
         InducingPosterior(kernel, LatentModel(basis, law), mean, np.array(noise))
     )
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and bool(np.isfinite(value))
 
 
 def _particles(u_samples: ArrayLike | None, m: int) -> WeightParticles:
@@ -121,7 +134,7 @@ def _particles(u_samples: ArrayLike | None, m: int) -> WeightParticles:
 def _gaussian(
     q_mean: ArrayLike | None, q_cov: ArrayLike | None, q_root: ArrayLike | None, m: int
 ) -> GaussianWeights:
-    centre = np.asarray(q_mean, dtype=np.float64)
+    centre = np.atleast_1d(np.asarray(q_mean, dtype=np.float64))
     centre = check_points("q_mean", centre.reshape(len(centre), -1), (m, None))
     name, matrices = ("q_cov", q_cov) if q_root is None else ("q_root", q_root)
     stack = np.asarray(matrices, dtype=np.float64)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, Process
-from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
@@ -52,9 +51,7 @@ class LatentModel(NamedTuple):
         return draws.of(self.process() if gaussian else None)
 
     def process(self) -> Process:
-        """Covariance of f, ``k - φᵀ(I - cov w)φ`` with ``φ = L⁻¹ k(Z, ·)``; O(m^3)."""
-        mean, roots = self.law.moments()
-        inverse = solve_lower(self.basis.root, np.eye(len(mean)))
-        reduction = [inverse.T @ (inverse - R @ (R.T @ inverse)) for R in roots]
-        points, ones = self.basis.inducing_points, np.ones(mean.shape[1])
-        return Process(self.basis.kernel, points, np.stack(reduction), ones)
+        """Covariance of f, ``k - φᵀ(I - cov w)φ`` with ``φ = L⁻¹ k(Z, ·)``."""
+        mean, spread = self.law.moments()
+        basis, ones = self.basis, np.ones(mean.shape[1])
+        return Process(basis.kernel, basis.inducing_points, basis.root, spread, ones)

@@ -24,34 +24,6 @@ _STEP = np.finfo(np.float64).eps ** (1.0 / 3.0)
 
 
 @dataclass(frozen=True)
-class PosteriorProcess:
-    """Covariance of a posterior, as :class:`skgpx._draws.Process`, once it is needed.
-
-    Few draws are ever conditioned, and A costs as much as a fit.
-
-    Parameters
-    ----------
-    posterior : ExactPosterior or InducingPosterior
-    factor : ndarray of shape (c,)
-        The functions are the standardised ones times this factor.
-    """
-
-    posterior: Any
-    factor: Array
-
-    def scaled(self, factor: Array) -> PosteriorProcess:
-        """Law of the functions times a factor for each output."""
-        return PosteriorProcess(self.posterior, self.factor * factor)
-
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[Any, Process]:
-        """What observing values adds to draws, and the process it leaves."""
-        process = self.posterior.process().scaled(self.factor)
-        return process.update(X, discrepancy, noise_variance)
-
-
-@dataclass(frozen=True)
 class ExactPosterior:
     """Gaussian process given noisy values, by Matheron's rule.
 
@@ -110,7 +82,7 @@ class ExactPosterior:
             draws = matheron_update(
                 draws, self.kernel, self.points, values, solve, n_jobs
             )
-        draws = draws.of(PosteriorProcess(self, np.ones(c)))
+        draws = draws.of(self.process())
         return draws.affine(self.shift, self.scale)
 
     def noise_variance(self, X: Array) -> Array:
@@ -118,10 +90,10 @@ class ExactPosterior:
         return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
 
     def process(self) -> Process:
-        """Covariance of the standardised function, ``A = (K + Σ)⁻¹``; O(n^3)."""
-        precision = solve_cholesky(self.root, np.eye(len(self.root)))
-        ones = np.ones(self.targets.shape[1])
-        return Process(self.kernel, self.points, precision[np.newaxis], ones)
+        """Covariance of the standardised function: all of the data are known."""
+        n, c = self.targets.shape
+        known = np.empty((1, n, 0))
+        return Process(self.kernel, self.points, self.root, known, np.ones(c))
 
 
 @dataclass(frozen=True)
@@ -173,11 +145,7 @@ class InducingPosterior:
         else:
             draws = draws.affine(self.mean, 1.0)
         gaussian = isinstance(self.model.law, GaussianWeights)
-        return draws.of(PosteriorProcess(self, np.ones(c)) if gaussian else None)
-
-    def process(self) -> Process:
-        """Covariance of the function; O(m^3)."""
-        return self.model.process()
+        return draws.of(self.model.process() if gaussian else None)
 
     def mean_at(self, X: Array) -> Array:
         """Prior mean at the rows of X, shape (n, c)."""

@@ -180,6 +180,9 @@ def generator(random_state: Any) -> np.random.Generator:
     """Generator seeded from scikit-learn's kind of random_state."""
     if isinstance(random_state, np.random.Generator):
         return random_state
+    if random_state is None:
+        # NumPy's global generator stays as it is
+        return np.random.default_rng()
     if isinstance(random_state, int | np.integer):
         return np.random.default_rng(int(random_state))
     seeds = check_random_state(random_state).randint(2**31 - 1, size=4)

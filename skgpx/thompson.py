@@ -168,7 +168,7 @@ class ThompsonSampler:
         done = max(first, len(self.y_))
         designed = self._design()[done : done + n]
         rest = n - len(designed)
-        rng = np.random.default_rng([self._seed, first])
+        rng = np.random.default_rng([self._seed, 1, first])
         parts = [designed]
         if rest and len(self.y_):
             parts.append(self._optima(rest, rng))
@@ -274,14 +274,20 @@ class ThompsonSampler:
         """Unfitted sampler to change and to fit."""
         if self.sampler is not None:
             sampler: DecoupledSampler = clone(self.sampler)
-            return sampler.set_params(n_jobs=self.n_jobs)
+            if self.n_jobs is not None:
+                sampler.set_params(n_jobs=self.n_jobs)
+            if sampler.estimator is None:
+                sampler.set_params(estimator=self._default_regressor())
+            return sampler
+        return DecoupledSampler(self._default_regressor(), n_jobs=self.n_jobs)
+
+    def _default_regressor(self) -> GaussianProcessRegressor:
         d = len(self.bounds)
         smooth = Matern(np.full(d, 0.5), (0.02, 20.0), nu=2.5)
         kernel = ConstantKernel(1.0, (1e-2, 1e2)) * smooth + WhiteKernel(
             1e-3, (1e-6, 1.0)
         )
-        regressor = GaussianProcessRegressor(kernel, normalize_y=True)
-        return DecoupledSampler(regressor, n_jobs=self.n_jobs)
+        return GaussianProcessRegressor(kernel, normalize_y=True)
 
 
 def _keep_hyperparameters(

@@ -143,10 +143,8 @@ class TestMatheron:
 
     def test_process_gives_the_covariance(self):
         model = fitted("both")
-        kernel, points, A, scale = model.posterior_.process()
-        section = kernel(T, points)
-        scale = scale * model.posterior_.scale
-        latent = scale[0] ** 2 * (kernel(T) - section @ A[0] @ section.T)
+        process = model.posterior_.process().scaled(model.posterior_.scale)
+        latent = process.covariance(T)
         cov = model.predict(T, return_cov=True)[1]
         noise = np.diag(model.posterior_.noise_variance(T)[:, 0])
         assert_allclose(latent + noise, cov, rtol=1e-9, atol=1e-10)
@@ -458,3 +456,29 @@ def test_single_precision_changes_little():
         for dtype in ("float64", "float32")
     ]  # fmt: skip
     assert 0.0 < np.abs(draws[0] - draws[1]).max() < 1e-4
+
+
+@pytest.mark.parametrize("alpha", [1e-10, 1e-4])
+def test_conditioning_with_little_noise(alpha):
+    """More data make draws surer, and as sure as one fit to all data."""
+    X = np.linspace(-2.0, 2.0, 20)[:, np.newaxis]
+    Z = np.array([[0.31], [1.07]])
+    model = GaussianProcessRegressor(RBF(1.0), alpha=alpha, optimizer=None)
+    sampler = DecoupledSampler(model, n_fourier=512).fit(X, np.sin(2.0 * X[:, 0]))
+    draws = sampler.sample_functions(2000, 0)
+    y = np.sin(2.0 * Z[:, 0])
+    moved = draws.condition(Z, y, 1e-4, random_state=1)
+    T = np.linspace(-2.5, 2.5, 21)[:, np.newaxis]
+    together = GaussianProcessRegressor(
+        RBF(1.0), alpha=np.append(np.full(20, alpha), [1e-4] * 2), optimizer=None
+    ).fit(np.vstack((X, Z)), np.sin(2.0 * np.vstack((X, Z))[:, 0]))
+    mean, std = together.predict(T, return_std=True)
+    # rounding errors of the exact formula are of this size
+    std = np.maximum(std, 2e-5)
+    error = np.abs(moved(T).mean(axis=1) - mean)
+    assert np.all(error < 4.5 * std / np.sqrt(2000) + 1e-5)
+    assert np.all(moved(T).std(axis=1) < 1.15 * std)
+    exact = draws.condition(Z, y)
+    np.testing.assert_allclose(
+        exact(Z), np.repeat(y[:, np.newaxis], 2000, 1), atol=1e-3
+    )

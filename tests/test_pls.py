@@ -659,3 +659,16 @@ def test_scoring_monitor():
     assert len(scores) >= 3
     assert np.all(np.isfinite(scores))
     assert model.n_iter_ == 60
+
+
+def test_draws_can_be_conditioned():
+    """Observations that the fit has not seen pull the draws towards them."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = PLSRegressor(n_inducing=8, random_state=0).fit(X, X[:, 0])
+    draws, new = model.sample_functions(400, 0), X[:2] + 0.3
+    moved = draws.condition(new, [5.0, 6.0], 1e-4, random_state=0)(new)
+    before, after = draws(new), np.array([[5.0], [6.0]])
+    # between what was believed and what was seen, and surer than before
+    share = (moved - before) / (after - before)
+    assert np.all((share.mean(axis=1) > -0.01) & (share.mean(axis=1) < 1.01))
+    assert np.all(moved.std(axis=1) <= 1.02 * before.std(axis=1))

@@ -50,7 +50,7 @@ def contract_blocks(
         rows, total = X[first : first + size], out[first : first + size]
         if len(rows) < size:
             # a multiple of what vector code and the product take at a time: the rest
-            # of a loop may round differently, and rows would depend on each other
+            # of a loop may round differently
             size = -(-len(rows) // 64) * 64
             points, features = np.zeros((X.shape[1], size)), np.empty((m, size), dtype)
         points[:, : len(rows)] = rows.T
@@ -121,6 +121,11 @@ class FourierFeatures:
     frequencies: Array
     amplitudes: Array
     single_precision: bool = False
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.frequencies.shape[1]
 
     @cached_property
     def _turns(self) -> Array:

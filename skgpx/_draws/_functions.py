@@ -88,6 +88,13 @@ class FunctionDraws:
         self.n_outputs = n_outputs
         self.n_draws = n_draws
         self.process = process
+        widths = {term.n_features for term in self.terms} - {None}
+        if len(widths) > 1:
+            raise ValueError(
+                "Terms of FunctionDraws must take as many input columns; got "
+                f"{sorted(map(str, widths))}."
+            )
+        self.n_features = widths.pop() if widths else None
 
     def __call__(self, X: ArrayLike) -> Array:
         """Values of the functions at the rows of X.
@@ -105,10 +112,32 @@ class FunctionDraws:
         Raises
         ------
         ValueError
-            If X is not two-dimensional or not finite.
+            If X is not two-dimensional or not finite, or has another number of columns
+            than the functions take.
         """
-        values = self.values(_rows(X))
+        values = self.values(self._rows(X))
         return values[:, 0, :] if self.n_outputs == 1 else values
+
+    def _rows(self, X: ArrayLike) -> Array:
+        """Inputs as a finite two-dimensional array of doubles."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2:
+            raise ValueError(
+                f"FunctionDraws expects X of shape (n_samples, n_features); got an "
+                f"array of shape {X.shape}. Reshape with X.reshape(-1, n_features)."
+            )
+        self.check_width(X.shape[1])
+        if not np.isfinite(X).all():
+            raise ValueError("FunctionDraws expects finite X; got NaN or infinity.")
+        return X
+
+    def check_width(self, n_features: int) -> None:
+        """Refuse another number of input columns than the functions take."""
+        if self.n_features not in (None, n_features):
+            raise ValueError(
+                f"These functions take {self.n_features} input columns; got "
+                f"{n_features}."
+            )
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
@@ -136,7 +165,7 @@ class FunctionDraws:
         ValueError
             If X does not have as many rows as there are draws.
         """
-        X = _rows(X)
+        X = self._rows(X)
         if len(X) != self.n_draws:
             raise ValueError(
                 f"draws.at expects one input for each of {self.n_draws} draws; got "
@@ -165,7 +194,7 @@ class FunctionDraws:
         ValueError
             If a kernel has no known derivative in its inputs.
         """
-        X = _rows(X)
+        X = self._rows(X)
         (n, d), s, c = X.shape, self.n_draws, self.n_outputs
         values, gradients = np.empty((n * s, c)), np.empty((n * s, c, d))
         pairs = np.arange(n * s)
@@ -245,8 +274,12 @@ class FunctionDraws:
                 f"Only functions with one output have a minimum; got {self.n_outputs} "
                 "outputs."
             )
+        box = check_bounds(bounds)
+        self.check_width(len(box))
+        # draws without gradients refuse here, before they are evaluated anywhere
+        self._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
         rng = np.random.default_rng(seed)
-        return minimise(self, check_bounds(bounds), n_starts, n_mesh, rng, sign)
+        return minimise(self, box, n_starts, n_mesh, rng, sign)
 
     def condition(
         self,
@@ -292,12 +325,23 @@ class FunctionDraws:
                 "process with a known covariance (particles, sums of draws). Fit the "
                 "model to all observations instead."
             )
-        X = _rows(X)
+        X = self._rows(X)
         shape = (len(X), self.n_outputs, self.n_draws)
         observed = _observed(y, shape)
-        noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), len(X))
-        if not np.all(noise >= 0.0):
-            raise ValueError(f"noise_variance must not be negative; got {noise.min()}.")
+        noise = np.asarray(noise_variance, dtype=np.float64)
+        if noise.shape not in ((), (len(X),)):
+            raise ValueError(
+                f"noise_variance must be a number or one for each of {len(X)} rows; "
+                f"got shape {noise.shape}."
+            )
+        if not np.all((noise >= 0.0) & np.isfinite(noise)):
+            raise ValueError(
+                "noise_variance must be finite and not negative; got "
+                f"{noise_variance!r}."
+            )
+        if not len(X):
+            return self
+        noise = np.broadcast_to(noise, len(X))
         rng = np.random.default_rng(random_state)
         error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         discrepancy = observed - self.values(X) - error

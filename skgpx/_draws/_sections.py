@@ -49,6 +49,11 @@ class KernelSections:
     kernel: Any
     points: Array
 
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.points.shape[1]
+
     def __call__(self, X: Array) -> Array:
         """Kernel matrix, shape (n, m)."""
         K: Array = self.kernel(X, self.points)
@@ -79,6 +84,11 @@ class RadialSections:
     parameter: float
     length_scale: Array
     points: Array
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.points.shape[1]
 
     @cached_property
     def _origin(self) -> Array:

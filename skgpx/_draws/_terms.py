@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+# Numbers in a block of features.
+_FLOATS = 2**22
 
 
 class Features(Protocol):
@@ -29,6 +31,10 @@ class Features(Protocol):
 
 class Term(Protocol):
     """One summand of a set of draws."""
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns; None for any."""
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""
@@ -61,14 +67,22 @@ class LinearTerm:
     features: Any
     weights: Array
 
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns, if the features say so."""
+        return getattr(self.features, "n_features", None)
+
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""
         flat, total = (a.reshape(len(a), -1) for a in (self.weights, out))
         contract = getattr(self.features, "contract", None)
-        if contract is None:
-            total += self.features(X) @ flat
-        else:
+        if contract is not None:
             contract(X, flat, total)
+            return
+        size = max(16, _FLOATS // max(1, len(flat)))
+        for first in range(0, len(X), size):
+            rows = slice(first, first + size)
+            total[rows] += self.features(X[rows]) @ flat
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).

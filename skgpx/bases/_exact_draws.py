@@ -129,6 +129,11 @@ class RememberedTerm:
     draws: NDArray[np.intp]
     factor: Any = 1.0
 
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.memory.points.shape[1]
+
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
         out += self._values(X)

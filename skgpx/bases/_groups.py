@@ -30,6 +30,11 @@ class SideBySideTerm:
 
     sets: tuple[FunctionDraws, ...]
 
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return self.sets[0].n_features
+
     @cached_property
     def _ends(self) -> Index:
         """Number of draws in each set and those before it."""

@@ -20,8 +20,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Features = Callable[[Array], Array]
 
-# Tensor features of a product of linear kernels above which it is refused.
-_LARGEST_TENSOR = 4096
+# Tensor features of a product of linear kernels above which it is refused; each is
+# multiplied by all waves of a stationary factor.
+_LARGEST_TENSOR = 512
 # Fewest frequencies of a part of a sum.
 _FEWEST = 8
 
@@ -31,6 +32,7 @@ class LinearFeatures:
     """``[x, σ₀]``: the features of a DotProduct kernel, shape (n, d + 1)."""
 
     sigma_0: float
+    n_features: int
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X."""
@@ -67,6 +69,11 @@ class TensorFeatures:
     """All products of one feature of each factor: the features of a product kernel."""
 
     factors: tuple[Features, ...]
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return getattr(self.factors[0], "n_features", None)
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, the last factor varying fastest."""
@@ -209,7 +216,7 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
     variance = term.coefficient
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])
-    return Part(variance, tuple(LinearFeatures(k.sigma_0) for k in linear), laws, d)
+    return Part(variance, tuple(LinearFeatures(k.sigma_0, d) for k in linear), laws, d)
 
 
 def shares(parts: list[Part], n_frequencies: int, X: Array) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Sum
 
-from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._draws import FunctionDraws, Process, linear_draws
 from skgpx.bases._calibration import Conditioning
 from skgpx.bases._exact_draws import NoiseFree, PriorMemory, RememberedTerm
 from skgpx.bases._groups import side_by_side
@@ -115,7 +115,10 @@ def draw_prior(
     except ValueError:
         if prior == "spectral":
             raise
-        return _draw_mixed(kernel, *shape, rng, n_fourier, features, n_groups)
+        return _draw_mixed(
+            kernel, shape, rng, n_fourier=n_fourier, features=features,
+            n_groups=n_groups, given=given, accuracy=accuracy, dtype=dtype,
+        )  # fmt: skip
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
     setting = choose_setting(
@@ -131,7 +134,8 @@ def draw_prior(
     groups = [
         _draw_parts(parts, settings, n_outputs, s, rng) for s in sizes if s or not size
     ]
-    return side_by_side(groups)
+    law = Process.prior(kernel, n_inputs, n_outputs)
+    return side_by_side(groups).of(law)
 
 
 def _check_options(
@@ -176,32 +180,27 @@ def _draw_parts(
 
 
 def _draw_mixed(
-    kernel: Any,
-    n_inputs: int,
-    n_outputs: int,
-    size: int,
-    rng: np.random.Generator,
-    n_fourier: int | str,
-    features: str,
-    n_groups: int,
+    kernel: Any, shape: tuple[int, int, int], rng: np.random.Generator, **options: Any
 ) -> FunctionDraws:
-    """Exact draws of the terms of a sum that have no features."""
+    """Features for the summands that have them, together; exact draws of the others."""
+    n_inputs, exact, spectral = shape[0], [], []
+    for part in _summands(kernel):
+        try:
+            decompose(part, n_inputs)
+            spectral.append(part)
+        except ValueError:
+            exact.append(part)
+    draws = _draw_exact(sum(exact[1:], exact[0]), *shape, rng)
+    if spectral:
+        rest = sum(spectral[1:], spectral[0])
+        draws = draws + draw_prior(rest, *shape, rng, **options)
+    return draws.of(Process.prior(kernel, n_inputs, shape[1]))
+
+
+def _summands(kernel: Any) -> list[Any]:
     if type(kernel) is not Sum:
-        return _draw_exact(kernel, n_inputs, n_outputs, size, rng)
-    first, second = (
-        draw_prior(
-            part,
-            n_inputs,
-            n_outputs,
-            size,
-            rng,
-            n_fourier=n_fourier,
-            features=features,
-            n_groups=n_groups,
-        )
-        for part in (kernel.k1, kernel.k2)
-    )
-    return first + second
+        return [kernel]
+    return _summands(kernel.k1) + _summands(kernel.k2)
 
 
 def _draw_exact(
@@ -209,4 +208,5 @@ def _draw_exact(
 ) -> FunctionDraws:
     memory = PriorMemory(NoiseFree(kernel), n_inputs, n_outputs, size, rng.spawn(1)[0])
     term = RememberedTerm(memory, np.arange(size))
-    return FunctionDraws((term,), n_outputs, size)
+    law = Process.prior(kernel, n_inputs, n_outputs)
+    return FunctionDraws((term,), n_outputs, size, law)

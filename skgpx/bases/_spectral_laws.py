@@ -169,6 +169,10 @@ def _mixture_table(alpha: float, d: int) -> tuple[Array, Array]:
     return logits, log_radii[kept]
 
 
+# Largest 1/ℓ² of a periodic kernel that is told from a narrower one: ℓ = 1e-4.
+_NARROWEST = 1e8
+
+
 @dataclass(frozen=True)
 class PeriodicLaw:
     """ExpSineSquared in one dimension: a discrete law of multiples of ``2π / p``."""
@@ -199,8 +203,10 @@ class PeriodicLaw:
         """
         s = float(self.length_scale) ** -2.0
         # Iⱼ(s) falls like a Gaussian of width √s, then faster
-        j = np.arange(int(30 + 10.0 * np.sqrt(s)))
-        weights = np.where(j == 0, 1.0, 2.0) * ive(j, s)
+        j = np.arange(int(30 + 10.0 * np.sqrt(min(s, _NARROWEST))))
+        # for large s, e⁻ˢ Iⱼ(s) is a normal density, and SciPy's fails
+        bessel = ive(j, s) if s < 1e6 else np.exp(-0.5 * j * j / min(s, _NARROWEST))
+        weights = np.where(j == 0, 1.0, 2.0) * bessel
         kept = weights > _SERIES_END * weights.max()
         weights = weights[kept] / weights[kept].sum()
         return (2.0 * np.pi / self.periodicity * j[kept])[:, np.newaxis], weights

@@ -83,6 +83,9 @@ def trace_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pull]:
 
 def _towards(W: Array, X: Array, Z: Array, length_scale: Any) -> Pull:
     """Pull of ``∇ₓk = -W (x - z) / l²``, for kernels of the scaled distance."""
+    # around a common centre, inputs far from zero keep their digits
+    centre = Z.mean(axis=0)
+    X, Z = X - centre, Z - centre
 
     def pull(G: Array) -> Array:
         P = G * W
