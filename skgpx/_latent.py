@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, Process
-from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
@@ -54,10 +53,9 @@ class LatentModel(NamedTuple):
         """Law of f as a Gaussian process; None for a mixture."""
         if not isinstance(self.law, GaussianWeights):
             return None
-        # k - φᵀ(I - Σ)φ, φ = L⁻¹ k(Z, ·)
-        L, root = self.basis.root, self.law.root
-        eye = np.eye(len(L))
-        inverse = solve_lower(L, eye)
-        reduction = inverse.T @ (eye - root @ root.swapaxes(1, 2)) @ inverse
+        # k - φᵀ(I - Σ)φ, φ = Aᵀ k(Z, ·)
+        A, root = self.basis.whitening, self.law.root
+        eye = np.eye(A.shape[1])
+        reduction = A @ (eye - root @ root.swapaxes(1, 2)) @ A.T
         scale = np.ones(self.law.mean.shape[1])
         return Process(self.basis.kernel, self.basis.inducing_points, reduction, scale)

@@ -1,6 +1,7 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
 from skgpx.bases._calibration import Conditioning
+from skgpx.bases._empirical import EmpiricalSpectral
 from skgpx.bases._frequencies import (
     SpectralSample,
     register_spectral_sampler,
@@ -13,6 +14,7 @@ from skgpx.bases._selectors import select_inducing
 
 __all__ = [
     "Conditioning",
+    "EmpiricalSpectral",
     "Nystroem",
     "SpectralSample",
     "draw_prior",

@@ -17,7 +17,43 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Nystroem:
+class KernelBasis:
+    """Whitened basis ``φ(x) = Aᵀ k(Z, x)`` of kernel sections, ``Aᵀ k(Z, Z) A = I``.
+
+    Its residual is the Gaussian process with covariance ``k(x, x') - φ(x)ᵀφ(x')``.
+    """
+
+    kernel: Any
+    inducing_points: Array
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+        features : ndarray of shape (n, m)
+            ``self(X)``.
+        """
+        # k(x, x) - |φ(x)|², not negative
+        explained = np.einsum("ij,ij->i", features, features)
+        return np.maximum(self.kernel.diag(X) - explained, 0.0)
+
+    def residual_covariance(self, X: Array, features: Array) -> Array:
+        """Joint prior covariance of the residual at the rows of X, shape (n, n).
+
+        Jitter in the whitening only ever adds to it, so it is positive semi-definite
+        up to rounding. Parameters as in :meth:`residual_variance`; O(n^2 m).
+        """
+        # k(X, X) - Φ Φᵀ
+        covariance = self.kernel(X) - features @ features.T
+        covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
+        return covariance
+
+
+@dataclass(frozen=True)
+class Nystroem(KernelBasis):
     """Whitened Nyström basis: what the values at inducing points tell about f.
 
     With ``f ~ GP(0, k)`` and ``f(Z) = L w``, ``w ~ N(0, I)``, the process splits
@@ -48,8 +84,6 @@ class Nystroem:
     array([0.001, 1.   ])
     """
 
-    kernel: Any
-    inducing_points: Array
     root: Array
 
     @classmethod
@@ -77,35 +111,15 @@ class Nystroem:
         """Number of basis functions ``m``."""
         return self.root.shape[0]
 
+    @property
+    def whitening(self) -> Array:
+        """``A = L⁻ᵀ``, so that ``φ = Aᵀ k(Z, ·)``; shape (m, m)."""
+        return solve_lower_transpose(self.root, np.eye(self.n_functions))
+
     def __call__(self, X: Array) -> Array:
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
         # φ(X)ᵀ = L⁻¹ k(Z, X)
         return solve_lower(self.root, self.kernel(X, self.inducing_points).T).T
-
-    def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs.
-        features : ndarray of shape (n, m)
-            ``self(X)``.
-        """
-        # k(x, x) - |φ(x)|², not negative
-        explained = np.einsum("ij,ij->i", features, features)
-        return np.maximum(self.kernel.diag(X) - explained, 0.0)
-
-    def residual_covariance(self, X: Array, features: Array) -> Array:
-        """Joint prior covariance of the residual at the rows of X, shape (n, n).
-
-        The jitter in ``root`` only ever adds to it, so it is positive semi-definite
-        up to rounding. Parameters as in :meth:`residual_variance`; O(n^2 m).
-        """
-        # k(X, X) - Φ Φᵀ
-        covariance = self.kernel(X) - features @ features.T
-        covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
-        return covariance
 
     def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights and a drawn residual.
