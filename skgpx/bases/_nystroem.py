@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, condition
+from skgpx._draws import FunctionDraws, Process, condition
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases._calibration import Conditioning
 from skgpx.bases._priors import draw_prior
 
@@ -135,6 +136,16 @@ class Nystroem:
         """Draws of the residual alone; it vanishes at Z."""
         nothing = np.zeros((self.n_functions, n_outputs, size))
         return self.draw(nothing, rng)
+
+    def process(self, law: GaussianWeights) -> Process:
+        """Law of ``φᵀw + g`` as a Gaussian process, for a normal law of w."""
+        # k - φᵀ(I - Σ)φ, φ = L⁻¹ k(Z, ·)
+        eye = np.eye(self.n_functions)
+        inverse = solve_lower(self.root, eye)
+        inner = eye - law.root @ law.root.swapaxes(1, 2)
+        reduction = inverse.T @ inner @ inverse
+        scale = np.ones(law.mean.shape[1])
+        return Process(self.kernel, self.inducing_points, reduction, scale)
 
     def _solve(self, values: Array) -> Array:
         """Apply the inverse of ``L Lᵀ`` to (m, k)."""
