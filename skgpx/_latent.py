@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, Process
+from skgpx._draws import FunctionDraws
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
@@ -19,7 +19,7 @@ class LatentModel(NamedTuple):
 
     Attributes
     ----------
-    basis : Nystroem
+    basis : Nystroem or FourierSeries
         Φ and the residual g.
     law : GaussianWeights or WeightParticles
         Law of w.
@@ -49,13 +49,8 @@ class LatentModel(NamedTuple):
         draws = self.basis.draw(self.law.draw(size, rng), rng)
         return draws.of(self._process())
 
-    def _process(self) -> Process | None:
+    def _process(self) -> Any:
         """Law of f as a Gaussian process; None for a mixture."""
         if not isinstance(self.law, GaussianWeights):
             return None
-        # k - φᵀ(I - Σ)φ, φ = Aᵀ k(Z, ·)
-        A, root = self.basis.whitening, self.law.root
-        eye = np.eye(A.shape[1])
-        reduction = A @ (eye - root @ root.swapaxes(1, 2)) @ A.T
-        scale = np.ones(self.law.mean.shape[1])
-        return Process(self.basis.kernel, self.basis.inducing_points, reduction, scale)
+        return self.basis.process(self.law)

@@ -1,7 +1,14 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
+from skgpx._numerics.fourier_index import Box
 from skgpx.bases._calibration import Conditioning
+from skgpx.bases._eigenvalues import (
+    ExponentialEigenvalues,
+    GivenEigenvalues,
+    PolynomialEigenvalues,
+)
 from skgpx.bases._empirical import EmpiricalSpectral
+from skgpx.bases._fourier_series import FourierSeries, SeriesVariance
 from skgpx.bases._frequencies import (
     SpectralSample,
     register_spectral_sampler,
@@ -11,11 +18,19 @@ from skgpx.bases._groups import side_by_side
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._priors import draw_prior
 from skgpx.bases._selectors import select_inducing
+from skgpx.bases._spectral_densities import KernelEigenvalues
 
 __all__ = [
+    "Box",
     "Conditioning",
     "EmpiricalSpectral",
+    "ExponentialEigenvalues",
+    "FourierSeries",
+    "GivenEigenvalues",
+    "KernelEigenvalues",
     "Nystroem",
+    "PolynomialEigenvalues",
+    "SeriesVariance",
     "SpectralSample",
     "draw_prior",
     "register_spectral_sampler",

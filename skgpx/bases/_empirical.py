@@ -38,7 +38,7 @@ class EmpiricalSpectral(KernelBasis):
         Prior covariance ``k``.
     inducing_points : ndarray of shape (n, d)
         The inputs X.
-    whitening : ndarray of shape (n, m)
+    coefficients : ndarray of shape (n, m)
         ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
     eigenvalues : ndarray of shape (n,)
         ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
@@ -62,7 +62,7 @@ class EmpiricalSpectral(KernelBasis):
     True
     """
 
-    whitening: Array
+    coefficients: Array
     eigenvalues: Array
 
     @classmethod
@@ -91,18 +91,23 @@ class EmpiricalSpectral(KernelBasis):
     @property
     def n_functions(self) -> int:
         """Number of basis functions ``m``."""
-        return self.whitening.shape[1]
+        return self.coefficients.shape[1]
+
+    @property
+    def whitening(self) -> Array:
+        """``A``, so that ``φ = Aᵀ k(X, ·)``; shape (n, m)."""
+        return self.coefficients
 
     def leading(self, n_functions: int) -> EmpiricalSpectral:
         """Return the basis of the first few of its functions."""
-        kept = np.ascontiguousarray(self.whitening[:, :n_functions])
+        kept = np.ascontiguousarray(self.coefficients[:, :n_functions])
         return EmpiricalSpectral(
             self.kernel, self.inducing_points, kept, self.eigenvalues
         )
 
     def __call__(self, X: Array) -> Array:
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
-        features: Array = self.kernel(X, self.inducing_points) @ self.whitening
+        features: Array = self.kernel(X, self.inducing_points) @ self.coefficients
         return features
 
     def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:

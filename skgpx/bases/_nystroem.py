@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, condition
+from skgpx._draws import FunctionDraws, Process, condition
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases._calibration import Conditioning
 from skgpx.bases._priors import draw_prior
 
@@ -25,6 +26,19 @@ class KernelBasis:
 
     kernel: Any
     inducing_points: Array
+
+    @property
+    def whitening(self) -> Array:
+        """``A``, so that ``φ = Aᵀ k(Z, ·)``."""
+        raise NotImplementedError
+
+    def process(self, law: GaussianWeights) -> Process:
+        """Law of ``φᵀw + g`` as a Gaussian process, for a normal law of w."""
+        # k - φᵀ(I - Σ)φ, φ = Aᵀ k(Z, ·)
+        A = self.whitening
+        inner = np.eye(A.shape[1]) - law.root @ law.root.swapaxes(1, 2)
+        scale = np.ones(law.mean.shape[1])
+        return Process(self.kernel, self.inducing_points, A @ inner @ A.T, scale)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).

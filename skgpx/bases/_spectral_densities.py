@@ -1,0 +1,327 @@
+"""Eigenvalues of stationary kernels on a box: their spectral densities at its waves.
+
+The periodic process with eigenvalues ``S(ω_k) / Π period`` has the covariance ``Σ_n
+k(x - x' + n period)`` (Poisson's formula): that of the kernel, as long as the images of
+a point are far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+)
+
+from skgpx._numerics.fourier_index import (
+    Box,
+    FourierIndex,
+    Integers,
+    function_list,
+    half_space,
+)
+from skgpx._numerics.series_evidence import Spectrum
+
+Array = NDArray[np.float64]
+
+
+class KernelSpectrum(NamedTuple):
+    """Eigenvalues of a periodic kernel at a list of waves.
+
+    Attributes
+    ----------
+    values : ndarray of shape (R,)
+        ``λ`` of each wave.
+    gradients : ndarray of shape (R, p)
+        In ``kernel.theta``.
+    total : float
+        Variance: the sum of the eigenvalues of all functions.
+    total_gradient : ndarray of shape (p,)
+    """
+
+    values: Array
+    gradients: Array
+    total: float
+    total_gradient: Array
+
+
+Density = Callable[[Any, Array, Box], KernelSpectrum]
+_DENSITIES: dict[type, Density] = {}
+
+
+def has_spectrum(kernel: Any) -> bool:
+    """Whether every part of a kernel has known eigenvalues."""
+    if type(kernel) is Sum:
+        return has_spectrum(kernel.k1) and has_spectrum(kernel.k2)
+    if type(kernel) is Product:
+        pair = (kernel.k1, kernel.k2)
+        return any(_is_constant(k) for k in pair) and all(map(has_spectrum, pair))
+    return type(kernel) in _DENSITIES
+
+
+def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+    """Eigenvalues of a kernel at angular frequencies omega (R, d).
+
+    Raises
+    ------
+    ValueError
+        If a part has none; the message names it.
+    """
+    if type(kernel) is Sum:
+        a, b = (kernel_spectrum(k, omega, box) for k in (kernel.k1, kernel.k2))
+        return KernelSpectrum(
+            a.values + b.values,
+            np.concatenate((a.gradients, b.gradients), axis=1),
+            a.total + b.total,
+            np.concatenate((a.total_gradient, b.total_gradient)),
+        )
+    if type(kernel) is Product:
+        return _product(kernel, omega, box)
+    if type(kernel) not in _DENSITIES:
+        raise _no_density(kernel)
+    return _DENSITIES[type(kernel)](kernel, omega, box)
+
+
+@dataclass(frozen=True)
+class KernelEigenvalues:
+    """Eigenvalues of a stationary kernel made periodic.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        RBF, Matern, RationalQuadratic, constants, products with constants and sums;
+        isotropic or with one lengthscale for each input. Without noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import Box, KernelEigenvalues
+    >>> box = Box(np.zeros(1), np.ones(1))
+    >>> rule = KernelEigenvalues(2.0 * RBF(0.1))
+    >>> spectrum = rule.spectrum(rule.index(box, 5), box)
+    >>> float(np.sum(spectrum.eigenvalues) + spectrum.tail).__round__(3)
+    2.0
+    """
+
+    kernel: Any
+
+    @property
+    def theta(self) -> Array:
+        """``kernel.theta``: logarithms of the free hyperparameters."""
+        theta: Array = self.kernel.theta
+        return theta
+
+    def with_theta(self, theta: Array) -> KernelEigenvalues:
+        """Return the rule of the kernel with other hyperparameters."""
+        return KernelEigenvalues(self.kernel.clone_with_theta(theta))
+
+    def index(self, box: Box, size: int) -> FourierIndex:
+        """List the functions with the largest eigenvalues, in decreasing order."""
+        R, d = max(1, size // 2), len(box.period)
+        reach = np.ones(d, np.int64) if d > 1 else np.array([R])
+        while True:
+            waves = half_space(reach)
+            values = self._values(waves, box)
+            order = np.argsort(-values, kind="stable")[:R]
+            # eigenvalues decrease in each wave number: look at the next on each axis
+            enough = len(waves) >= R
+            least = values[order[-1]] if enough else -1.0
+            ahead = self._values(np.diag(reach + 1), box)
+            if enough and not np.any(ahead > least):
+                return function_list(waves[order]).part(slice(size))
+            reach = np.where(ahead > least, reach + 1 + reach // 4, reach)
+
+    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
+        """Eigenvalues of listed functions and the variance of all others."""
+        s = kernel_spectrum(self.kernel, box.frequencies(index.waves), box)
+        tail = s.total - float(np.sum(s.values))
+        # what is left by subtraction below rounding level is nothing
+        slopes = s.total_gradient - s.gradients.sum(axis=0)
+        if tail <= 1e-14 * s.total:
+            tail, slopes = 0.0, np.zeros_like(slopes)
+        positive = np.maximum(s.values, np.finfo(float).tiny)
+        logs = s.gradients / positive[:, np.newaxis]
+        return Spectrum(s.values, logs, tail, slopes)
+
+    def _values(self, waves: Integers, box: Box) -> Array:
+        return kernel_spectrum(self.kernel, box.frequencies(waves), box).values
+
+
+def _no_density(kernel: Any) -> ValueError:
+    return ValueError(
+        f"{kernel!r} has no known eigenvalues on a box. Fourier functions serve RBF, "
+        "Matern, RationalQuadratic, constants, their sums, and products with "
+        'constants; use features="inducing" or "empirical" for other kernels.'
+    )
+
+
+def _is_constant(kernel: Any) -> bool:
+    if type(kernel) is Product or type(kernel) is Sum:
+        return _is_constant(kernel.k1) and _is_constant(kernel.k2)
+    return type(kernel) is ConstantKernel
+
+
+def _product(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+    """Product of a constant and another kernel, in the order of its theta."""
+    first = _is_constant(kernel.k1)
+    if not first and not _is_constant(kernel.k2):
+        raise _no_density(kernel)
+    constant, other = (kernel.k1, kernel.k2) if first else (kernel.k2, kernel.k1)
+    # the value of a constant kernel is its variance
+    c = kernel_spectrum(constant, omega, box)
+    s = kernel_spectrum(other, omega, box)
+    by_constant = s.values[:, np.newaxis] * c.total_gradient
+    gradients = [by_constant, c.total * s.gradients]
+    totals = [s.total * c.total_gradient, c.total * s.total_gradient]
+    if not first:
+        gradients.reverse()
+        totals.reverse()
+    return KernelSpectrum(
+        c.total * s.values,
+        np.concatenate(gradients, axis=1),
+        c.total * s.total,
+        np.concatenate(totals),
+    )
+
+
+def _constant(kernel: ConstantKernel, omega: Array, box: Box) -> KernelSpectrum:
+    del box
+    value = float(kernel.constant_value)
+    values = np.where(omega.any(axis=1), 0.0, value)
+    free = 0 if kernel.hyperparameter_constant_value.fixed else 1
+    gradient = np.full(free, value)
+    return KernelSpectrum(values, np.tile(values[:, np.newaxis], free), value, gradient)
+
+
+def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
+    """``Σ_n k(n period)`` and its gradient in theta, by images of the origin."""
+    d, n = len(box.period), 1
+    while True:
+        axes = [np.arange(-n, n + 1)] * d
+        steps = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+        order = np.argsort(np.abs(steps).sum(axis=1), kind="stable")
+        steps = steps[order]
+        row = kernel(np.zeros((1, d)), steps * box.period)[0]
+        outer = np.abs(steps).max(axis=1) == n
+        if row[outer].max() <= 1e-17 * row[0] or n >= 3 ** (4 - d):
+            break
+        n += 1
+    K, gradient = kernel(steps * box.period, eval_gradient=True)
+    return float(K[0].sum()), gradient[0].sum(axis=0)
+
+
+def _ard_gradient(kernel: Any, by_input: Array) -> Array:
+    """Columns of free log-lengthscales from those of each input (R, d)."""
+    if kernel.hyperparameter_length_scale.fixed:
+        return np.empty((len(by_input), 0))
+    if np.ndim(kernel.length_scale) == 0 or np.size(kernel.length_scale) == 1:
+        return by_input.sum(axis=1, keepdims=True)
+    return by_input
+
+
+def _rbf(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+    d = len(box.period)
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
+    square = (omega * scales) ** 2
+    # (2π)^(d/2) Π ℓ/period exp(-|ℓω|²/2)
+    front = np.prod(np.sqrt(2.0 * np.pi) * scales / box.period)
+    values = front * np.exp(-0.5 * square.sum(axis=1))
+    by_input = values[:, np.newaxis] * (1.0 - square)
+    total, slope = _periodic_variance(kernel, box)
+    return KernelSpectrum(values, _ard_gradient(kernel, by_input), total, slope)
+
+
+def _matern(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+    if kernel.nu == np.inf:
+        return _rbf(kernel, omega, box)
+    d, nu = len(box.period), float(kernel.nu)
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
+    square = (omega * scales) ** 2
+    # 2^d π^(d/2) Γ(ν + d/2)/Γ(ν) (2ν)^ν Π ℓ (2ν + |ℓω|²)^-(ν + d/2)
+    front = d * np.log(2.0 * np.sqrt(np.pi)) + gammaln(nu + d / 2) - gammaln(nu)
+    base = 2.0 * nu + square.sum(axis=1)
+    power = nu * np.log(2.0 * nu) - (nu + d / 2) * np.log(base)
+    values = np.exp(front + power) * np.prod(scales / box.period)
+    ratio = (2.0 * nu + d) * square / base[:, np.newaxis]
+    by_input = values[:, np.newaxis] * (1.0 - ratio)
+    total, slope = _periodic_variance(kernel, box)
+    return KernelSpectrum(values, _ard_gradient(kernel, by_input), total, slope)
+
+
+def _rational_quadratic(
+    kernel: RationalQuadratic, omega: Array, box: Box
+) -> KernelSpectrum:
+    """A mixture of RBFs of precision ``s / ℓ²``, s ~ Gamma(α, α).
+
+    Its heavy tail has no sum over images for ``α <= d/2``. The eigenvalue of the
+    constant is therefore the one that makes the variance that of the kernel.
+    """
+    d, alpha = len(box.period), float(kernel.alpha)
+    square = np.sum((omega * kernel.length_scale) ** 2, axis=1)
+    front = np.prod(np.sqrt(2.0 * np.pi) * kernel.length_scale / box.period)
+    constant = ~omega.any(axis=1)
+    s, weights = _gamma_rule(alpha)
+    score = 1.0 + np.log(alpha) - digamma(alpha) + np.log(s) - s
+    half = square[:, np.newaxis] / (2.0 * s)
+    terms = front * weights * s ** (-0.5 * d) * np.exp(-half)
+    values = np.where(constant, 0.0, terms.sum(axis=1))
+    in_alpha = np.where(constant, 0.0, alpha * (terms @ score))
+    in_length = np.sum(terms * (d - 2.0 * half), axis=1) * ~constant
+    if constant.any():
+        others = _all_waves(kernel, box)
+        values[constant] = max(1.0 - others[0], 0.0)
+        in_alpha[constant], in_length[constant] = -others[1], -others[2]
+    free = []
+    if not kernel.hyperparameter_alpha.fixed:
+        free.append(in_alpha)
+    if not kernel.hyperparameter_length_scale.fixed:
+        free.append(in_length)
+    gradients = np.stack(free, axis=1) if free else np.empty((len(values), 0))
+    return KernelSpectrum(values, gradients, 1.0, np.zeros(len(free)))
+
+
+def _all_waves(kernel: RationalQuadratic, box: Box) -> tuple[float, float, float]:
+    """Sum of the eigenvalues but that of the constant, and slopes in log α, log ℓ."""
+    # beyond this the density, which falls like exp(-√(2α) ℓ ω), is below rounding
+    most = 45.0 / (np.sqrt(min(2.0 * kernel.alpha, 40.0)) * kernel.length_scale)
+    cap = {1: 200_000, 2: 300, 3: 40}[len(box.period)]
+    reach = np.minimum(np.ceil(most * box.period / (2.0 * np.pi)), cap)
+    waves = half_space(reach.astype(np.int64))
+    total = np.zeros(3)
+    free = kernel.__class__(kernel.length_scale, kernel.alpha)
+    for start in range(0, len(waves), 4096):
+        omega = box.frequencies(waves[start : start + 4096])
+        s = _rational_quadratic(free, omega, box)
+        total += 2.0 * np.array([s.values.sum(), *s.gradients.sum(axis=0)])
+    return float(total[0]), float(total[1]), float(total[2])
+
+
+def _gamma_rule(alpha: float) -> tuple[Array, Array]:
+    """Nodes and weights for expectations under Gamma(α, α): trapezoids in log s."""
+    spread = 1.0 / np.sqrt(alpha)
+    low = min(-12.0 * spread, np.log(1e-18) / alpha if alpha > 0.3 else -60.0)
+    u = np.linspace(max(low, -40.0), np.log1p(40.0 * (spread + spread**2)), 600)
+    log_density = alpha * (np.log(alpha) + u - np.exp(u)) - gammaln(alpha)
+    weights = np.exp(log_density) * (u[1] - u[0])
+    return np.exp(u), weights
+
+
+_DENSITIES.update(
+    {
+        ConstantKernel: _constant,
+        RBF: _rbf,
+        Matern: _matern,
+        RationalQuadratic: _rational_quadratic,
+    }
+)
