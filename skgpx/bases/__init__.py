@@ -1,6 +1,7 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
 from skgpx._numerics.fourier_index import Box
+from skgpx.bases._bounded_series import BoundedSeries
 from skgpx.bases._calibration import Conditioning
 from skgpx.bases._eigenvalues import (
     ExponentialEigenvalues,
@@ -18,9 +19,10 @@ from skgpx.bases._groups import side_by_side
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._priors import draw_prior
 from skgpx.bases._selectors import select_inducing
-from skgpx.bases._spectral_densities import KernelEigenvalues
+from skgpx.bases._spectral_densities import KernelEigenvalues, has_spectrum
 
 __all__ = [
+    "BoundedSeries",
     "Box",
     "Conditioning",
     "EmpiricalSpectral",
@@ -33,6 +35,7 @@ __all__ = [
     "SeriesVariance",
     "SpectralSample",
     "draw_prior",
+    "has_spectrum",
     "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",
