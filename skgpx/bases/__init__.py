@@ -7,7 +7,7 @@ from skgpx.bases._eigenvalues import (
     GivenEigenvalues,
     PolynomialEigenvalues,
 )
-from skgpx.bases._fourier_series import FourierSeries, SeriesVariance
+from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._frequencies import (
     SpectralSample,
     register_spectral_sampler,
@@ -28,7 +28,7 @@ __all__ = [
     "KernelEigenvalues",
     "Nystroem",
     "PolynomialEigenvalues",
-    "SeriesVariance",
+    "SeriesMarginals",
     "SpectralSample",
     "draw_prior",
     "register_spectral_sampler",
