@@ -163,14 +163,16 @@ def _exponential_polynomials(a: Array) -> Complex:
     They interpolate in the zeros of a Chebyshev polynomial: an error of at most ``4
     J_p(a)``, where that of the Taylor series is 2^(p-2) times larger.
     """
-    nodes, to_powers = _chebyshev()
-    coefficients: Complex = np.exp(1j * np.outer(a, nodes)) @ to_powers
+    nodes, to_series, to_powers = _chebyshev()
+    # one map after the other: their product has large entries that would cancel
+    series = np.exp(1j * np.outer(a, nodes)) @ to_series
+    coefficients: Complex = series @ to_powers
     return coefficients
 
 
 @lru_cache(maxsize=1)
-def _chebyshev() -> tuple[Array, Array]:
-    """Chebyshev nodes, and the map of values there to coefficients of powers."""
+def _chebyshev() -> tuple[Array, Array, Array]:
+    """Chebyshev nodes, map of values there to a series, and of that to powers."""
     p = N_MOMENTS
     nodes = np.cos(np.pi * (np.arange(p) + 0.5) / p)
     series = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
@@ -178,7 +180,7 @@ def _chebyshev() -> tuple[Array, Array]:
     powers = np.zeros((p, p))
     for j in range(p):
         powers[j, : j + 1] = chebyshev.cheb2poly(np.eye(p)[j, : j + 1])
-    return nodes, series @ powers
+    return nodes, series, powers
 
 
 def _two_sided(sums: Complex) -> WaveTable:

@@ -156,6 +156,16 @@ class SeriesStatistics:
             self.square,
         )
 
+    def moments(self, index: FourierIndex) -> Array:
+        """``Φᵀ diag(w) (y - shift)`` alone, shape (m,); zero beyond what is held.
+
+        For functions up to twice (bin moments) or once the reach.
+        """
+        if isinstance(self.sums, BinMoments):
+            most = min(self.sums.largest_wave, int(index.reach()[0]))
+            return moment(index, self.sums.tables(2 * most)[1])
+        return moment(index, self.sums.moments)
+
     def cosines(self, waves: Integers) -> Array:
         """``Σ w cos(2π k·t)`` of waves (R, d); zero beyond what is held."""
         if isinstance(self.sums, BinMoments):
