@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skgpx._draws import FunctionDraws
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
-from skgpx.bases import SeriesVariance
+from skgpx.bases import SeriesMarginals
 
 Array = NDArray[np.float64]
 
@@ -65,13 +65,12 @@ class SeriesModel(LatentModel):
     """
 
     @cached_property
-    def _functions(self) -> tuple[FunctionDraws, SeriesVariance]:
-        mean = self.basis.linear(self.law.mean[:, :, np.newaxis])
-        return mean, SeriesVariance(self.basis, self.law)
+    def _sums_of_waves(self) -> SeriesMarginals:
+        return SeriesMarginals(self.basis, self.law)
 
     def marginals(self, X: Array) -> LatentMixture:
         """Law of f at each row of X (n, d), O(n m) time in one dimension."""
-        mean, spread = self._functions
-        values = mean.values(X)
-        variance = spread(X) + self.basis.residual_variance(X, np.empty((len(X), 0)))
-        return LatentMixture(values, variance[:, np.newaxis, np.newaxis], np.ones(1))
+        self.basis.check(X)
+        mean, variance = self._sums_of_waves(X)
+        shape = (-1, 1, 1)
+        return LatentMixture(mean.reshape(shape), variance.reshape(shape), np.ones(1))

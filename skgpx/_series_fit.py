@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._latent import SeriesModel
-from skgpx._numerics.fourier_gram import moment
 from skgpx._numerics.fourier_index import FourierIndex, by_power
-from skgpx._numerics.fourier_sketch import BinMoments, n_bins
+from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.regression import log_evidence, posterior
 from skgpx._numerics.series_statistics import (
     NormalEquations,
@@ -351,13 +350,7 @@ def _functions(
     most = min(max(size, int(state.statistics.weight)), 20_000)
     functions = rule.index(box, most)
     functions = functions.part(np.all(np.abs(functions.waves) <= reach, axis=1))
-    held = sums.statistics.sums
-    table = (
-        held.tables(2 * int(functions.reach()[0]))[1]
-        if isinstance(held, BinMoments)
-        else held.moments
-    )
-    correlation = moment(functions, table)
+    correlation = sums.statistics.moments(functions)
     return by_power(functions, correlation, settings.ordering == "power")
 
 

@@ -10,6 +10,7 @@ They are orthonormal under the uniform law on the box.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,10 +42,12 @@ class Box(NamedTuple):
 
     def frequencies(self, waves: Integers) -> Array:
         """Angular frequencies ``2π k / period`` of waves (m, d)."""
-        return 2.0 * np.pi * waves / self.period
+        omega: Array = 2.0 * np.pi * waves / self.period
+        return omega
 
 
-class FourierIndex(NamedTuple):
+@dataclass(frozen=True)
+class FourierIndex:
     """An ordered list of Fourier functions.
 
     Attributes
@@ -62,7 +65,7 @@ class FourierIndex(NamedTuple):
     sine: Booleans
     ranks: Array
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.sine)
 
     def part(self, chosen: slice | Integers) -> FourierIndex:
@@ -106,7 +109,7 @@ def function_list(waves: Integers, paired: bool = True) -> FourierIndex:
 
 def function_ranks(size: int, paired: bool) -> Array:
     """Ranks 1, 2, 3, ..., or 1, 2.5, 2.5, 4.5, 4.5, ... for pairs."""
-    j = np.arange(size)
+    j = np.arange(size, dtype=np.float64)
     if not paired:
         return j + 1.0
     return np.where(j == 0, 1.0, 2.0 * ((j + 1) // 2) + 0.5)
@@ -176,10 +179,10 @@ def by_power(index: FourierIndex, moment: Array, paired: bool = True) -> Fourier
     ranks = function_ranks(m, paired)
     if not paired:
         order = np.argsort(-np.abs(moment), kind="stable")
-        return index.part(order)._replace(ranks=ranks)
+        return replace(index.part(order), ranks=ranks)
     power = moment**2
     group = (np.arange(m) + 1) // 2
     total = np.bincount(group, power)
     total[0] = np.inf
     order = np.lexsort((np.arange(m), group, -total[group]))
-    return index.part(order)._replace(ranks=ranks)
+    return replace(index.part(order), ranks=ranks)

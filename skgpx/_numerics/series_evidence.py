@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
-from skgpx._numerics.regression import log_evidence
+from skgpx._numerics.linalg import invert_lower
+from skgpx._numerics.regression import log_evidence_from, precision_root
 from skgpx._numerics.series_statistics import NormalEquations
 
 Array = NDArray[np.float64]
@@ -90,20 +90,20 @@ def series_evidence(
     """
     residual = equations.weight * tail_factor * spectrum.tail
     statistics = equations.whitened(spectrum.eigenvalues, residual)
-    m = len(spectrum.eigenvalues)
-    B = np.eye(m) + statistics.gram / noise_variance
-    L = cholesky(B, jitter=0.0).L
-    S = solve_lower_transpose(L, solve_lower(L, np.eye(m)))
-    mean = S @ statistics.moment / noise_variance
-    scales = 0.5 * (np.diagonal(S) + mean**2 - 1.0)
+    L = precision_root(statistics.gram, noise_variance)
+    inverse = invert_lower(L)
+    # diag S = diag(L⁻ᵀ L⁻¹)
+    spread = np.einsum("ij,ij->j", inverse, inverse)
+    mean = inverse.T @ (inverse @ statistics.moment) / noise_variance
+    scales = 0.5 * (spread + mean**2 - 1.0)
     # Σ w (y - Φw̄)² + Σ w var g; tr(GS)/σ² = m - tr S
     scatter = statistics.square - 2.0 * mean @ statistics.moment
     scatter += mean @ statistics.gram @ mean + residual
-    fitted = m - float(np.trace(S))
+    fitted = len(spread) - float(np.sum(spread))
     noise = -0.5 * (equations.weight - fitted - scatter / noise_variance)
     beyond = -0.5 * equations.weight * tail_factor / noise_variance
     return SeriesEvidence(
-        log_evidence(statistics, noise_variance),
+        log_evidence_from(statistics, noise_variance, L),
         float(noise),
         scales @ spectrum.slopes + beyond * spectrum.tail_slopes,
     )

@@ -156,6 +156,16 @@ class SeriesStatistics:
             self.square,
         )
 
+    def moments(self, index: FourierIndex) -> Array:
+        """``Φᵀ diag(w) (y - shift)`` alone, shape (m,); zero beyond what is held.
+
+        For functions up to twice (bin moments) or once the reach.
+        """
+        if isinstance(self.sums, BinMoments):
+            most = min(self.sums.largest_wave, int(index.reach()[0]))
+            return moment(index, self.sums.tables(2 * most)[1])
+        return moment(index, self.sums.moments)
+
     def cosines(self, waves: Integers) -> Array:
         """``Σ w cos(2π k·t)`` of waves (R, d); zero beyond what is held."""
         if isinstance(self.sums, BinMoments):
@@ -168,7 +178,7 @@ class SeriesStatistics:
 
 
 def sketched_statistics(
-    X: Array, y: Array, weights: Array, box: Box, shift: float, bins: int
+    X: Array, y: Array, weights: Array | None, box: Box, shift: float, bins: int
 ) -> SeriesStatistics:
     """Statistics of one block of rows with one input, by bin moments.
 
@@ -176,7 +186,9 @@ def sketched_statistics(
     ----------
     X : ndarray of shape (n, 1)
         Inside the box (not checked).
-    y, weights : ndarray of shape (n,)
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or None
+        Frequency weights; None for ones.
     box : Box
     shift : float
         Subtracted from y.
@@ -187,33 +199,34 @@ def sketched_statistics(
     -----
     O(n), whatever the number of functions asked for later.
     """
-    y = y - shift
-    sums = bin_moments(box.turns(X)[:, 0], y, weights, bins)
-    return _with_totals(box, shift, sums, y, weights)
+    x = np.ascontiguousarray(X[:, 0])
+    moments, square = bin_moments(x, y, weights, box, shift, bins)
+    weight, total = moments.values[:, :, 0].sum(axis=0)
+    return SeriesStatistics(box, shift, moments, float(weight), float(total), square)
 
 
 def direct_statistics(
-    X: Array, y: Array, weights: Array, box: Box, shift: float, reach: Integers
+    X: Array,
+    y: Array,
+    weights: Array | None,
+    box: Box,
+    shift: float,
+    reach: Integers,
 ) -> SeriesStatistics:
     """Statistics of one block of rows with d inputs, by sums of waves.
 
     Parameters as in :func:`sketched_statistics`, but for ``reach`` (d,): the largest
-    wave number of the functions, for each input. O(n Π (4 reach_i + 1)) time.
+    wave number of the functions, for each input. O(n Π (4 reach_i + 2)) time.
     """
-    y = y - shift
-    sums = wave_sums(box.turns(X), y, weights, np.asarray(reach, np.int64))
-    return _with_totals(box, shift, sums, y, weights)
-
-
-def _with_totals(
-    box: Box, shift: float, sums: BinMoments | WaveSums, y: Array, weights: Array
-) -> SeriesStatistics:
-    weighted = weights * y
+    centred = y - shift
+    w = np.ones(len(y)) if weights is None else weights
+    sums = wave_sums(box.turns(X), centred, w, np.asarray(reach, np.int64))
+    weighted = w * centred
     return SeriesStatistics(
         box,
         shift,
         sums,
-        float(weights.sum()),
+        float(w.sum()),
         float(weighted.sum()),
-        float(weighted @ y),
+        float(weighted @ centred),
     )

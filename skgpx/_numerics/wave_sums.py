@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.fourier_gram import WaveTable
+from skgpx._numerics.wave_tables import angle_tables, from_real, row_products
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-# Rows handled at a time.
-_ROWS = 2048
 
 
 class WaveSums(NamedTuple):
@@ -39,11 +37,7 @@ class WaveSums(NamedTuple):
 
     def less(self, shift: float) -> WaveSums:
         """Sums with a constant subtracted from y."""
-        middle = self.sums.reach - self.moments.reach
-        inner = tuple(
-            slice(a, a + size)
-            for a, size in zip(middle, self.moments.values.shape, strict=True)
-        )
+        inner = tuple(slice(r, 3 * r + 1) for r in self.moments.reach)
         moments = self.moments.values - shift * self.sums.values[inner]
         return WaveSums(self.sums, WaveTable(moments))
 
@@ -58,24 +52,33 @@ def wave_sums(turns: Array, y: Array, weights: Array, reach: Integers) -> WaveSu
     y, weights : ndarray of shape (n,)
     reach : ndarray of shape (d,)
         Largest wave number ``K_i`` of the functions, for each input.
+
+    Notes
+    -----
+    Waves of several inputs are products: one matrix product of the tables of the
+    first inputs with that of the last, ``Π (4 K_i + 2)`` multiplications a row.
     """
-    sums = np.zeros(4 * reach + 1, np.complex128)
-    moments = np.zeros(2 * reach + 1, np.complex128)
-    for start in range(0, len(y), _ROWS):
-        rows = slice(start, start + _ROWS)
-        sums += _sum_waves(turns[rows], weights[rows], 2 * reach)
-        moments += _sum_waves(turns[rows], weights[rows] * y[rows], reach)
-    return WaveSums(WaveTable(sums), WaveTable(moments))
+    short, long = [int(r) for r in reach], [2 * int(r) for r in reach]
+    sums, moments = (
+        np.zeros((int(np.prod([2 * r + 2 for r in k[:-1]])), 2 * k[-1] + 2))
+        for k in (long, short)
+    )
+    weighted = weights * y
+    for rows, tables in angle_tables(turns, long):
+        size = rows.stop - rows.start
+        tables = [table[:, :, :size] for table in tables]
+        sums += _products(tables, weights[rows])
+        halves = [table[:, : r + 1] for table, r in zip(tables, short, strict=True)]
+        moments += _products(halves, weighted[rows])
+    return WaveSums(
+        WaveTable(from_real(sums, long)), WaveTable(from_real(moments, short))
+    )
 
 
-def _sum_waves(turns: Array, weights: Array, reach: Integers) -> NDArray[np.complex128]:
-    """``Σ_i w_i exp(2πi q·t_i)`` over the whole table."""
-    product = weights[:, np.newaxis].astype(np.complex128)
-    for j, r in enumerate(reach[:-1]):
-        waves = np.exp(2j * np.pi * np.outer(turns[:, j], np.arange(-r, r + 1)))
-        product = (product[:, :, np.newaxis] * waves[:, np.newaxis]).reshape(
-            len(turns), -1
-        )
-    last = np.arange(-reach[-1], reach[-1] + 1)
-    total = product.T @ np.exp(2j * np.pi * np.outer(turns[:, -1], last))
-    return total.reshape(2 * reach + 1)
+def _products(tables: list[Array], weights: Array) -> Array:
+    """``Σ w`` of the products of one row of each table, the last in columns."""
+    flat = [table.reshape(-1, table.shape[-1]) for table in tables]
+    if len(flat) == 1:
+        return (flat[0] @ weights)[np.newaxis]
+    product: Array = row_products(flat[:-1]) @ (flat[-1] * weights).T
+    return product

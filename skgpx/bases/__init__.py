@@ -9,7 +9,7 @@ from skgpx.bases._eigenvalues import (
     PolynomialEigenvalues,
 )
 from skgpx.bases._empirical import EmpiricalSpectral
-from skgpx.bases._fourier_series import FourierSeries, SeriesVariance
+from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._frequencies import (
     SpectralSample,
     register_spectral_sampler,
@@ -32,7 +32,7 @@ __all__ = [
     "KernelEigenvalues",
     "Nystroem",
     "PolynomialEigenvalues",
-    "SeriesVariance",
+    "SeriesMarginals",
     "SpectralSample",
     "draw_prior",
     "has_spectrum",

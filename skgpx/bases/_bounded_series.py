@@ -71,9 +71,13 @@ class BoundedSeries(FourierSeries):
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m)."""
+        self.check(X)
+        return super().__call__(X)
+
+    def check(self, X: Array) -> None:
+        """Raise a ValueError if a row of X is outside the domain."""
         if self.domain is not None:
             check_domain(X, self.domain)
-        return super().__call__(X)
 
     def linear(self, weights: Array) -> FunctionDraws:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
