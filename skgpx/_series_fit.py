@@ -139,7 +139,7 @@ def start_series(
     box = box_of(domain, settings.rule)
     size = settings.largest if settings.n_basis == "auto" else _count(settings, rows)
     if settings.ordering != "prior":
-        size = max(size, min(len(rows.y), 20_000))
+        size = max(size, settings.largest)
     functions = settings.rule.index(box, size)
     reach = functions.reach()
     if len(reach) > 1:
@@ -347,8 +347,7 @@ def _functions(
         order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
         within = functions.part(order)
         return within if np.sum(inside) >= size else functions
-    most = min(max(size, int(state.statistics.weight)), 20_000)
-    functions = rule.index(box, most)
+    functions = rule.index(box, max(size, settings.largest))
     functions = functions.part(np.all(np.abs(functions.waves) <= reach, axis=1))
     correlation = sums.statistics.moments(functions)
     return by_power(functions, correlation, settings.ordering == "power")

@@ -89,7 +89,7 @@ def maximise_series_evidence(
     free = np.full(len(rule.theta), settings.optimizer == "elbo")
     if not is_kernel:
         free[0] &= settings.scale_is_free
-    variance = max(equations.square / max(equations.weight, 1e-300), 1e-300)
+    variance = _variance(equations)
     starts = [(rule, noise)] if noise else _starts(rule, is_kernel, free, variance)
     if fixed_noise is not None:
         starts = [(start, fixed_noise) for start, _ in starts]
@@ -98,6 +98,11 @@ def maximise_series_evidence(
     else:
         found = _full_search(equations, functions, box, starts, free, fixed_noise)
     return found
+
+
+def _variance(equations: NormalEquations) -> float:
+    """Variance of y; 1 where there is none, so that logarithms exist."""
+    return equations.square / equations.weight or 1.0
 
 
 def _starts(
@@ -124,7 +129,7 @@ def _scale_search(
     rule = starts[0][0]
     spectrum = rule.spectrum(functions, box)
     profile = ScaleProfile.of(equations, spectrum)
-    variance = max(equations.square / equations.weight, 1e-300)
+    variance = _variance(equations)
     total = float(np.sum(spectrum.eigenvalues)) + spectrum.tail
     mask = np.array([fixed_noise is None, bool(len(free)) and bool(free[0])])
 
@@ -165,7 +170,7 @@ def _full_search(
     fixed_noise: float | None,
 ) -> tuple[Any, float]:
     """Search over noise and all free parameters of the rule, O(m^3) for each."""
-    variance = max(equations.square / equations.weight, 1e-300)
+    variance = _variance(equations)
     rule = starts[0][0]
     noise_bounds = np.log(np.multiply(_NOISE_BOUNDS, variance))
     bounds = np.vstack((noise_bounds, _theta_bounds(rule)))

@@ -286,7 +286,8 @@ def best_noise_variance(statistics: WeightStatistics) -> float:
         volume = np.sum(np.log1p(g / v)) + statistics.weight * log_noise
         return float(volume + (total - np.sum(square / (v + g))) / v)
 
-    variance = max(statistics.square / statistics.weight, 1e-300)
+    # 1 where y has no variance, so that logarithms exist
+    variance = statistics.square / statistics.weight or 1.0
     low, high = np.log(variance) + np.log(_NOISE_BOUNDS)
     grid = np.linspace(low, high, 41)
     best = int(np.argmin([negative(point) for point in grid]))

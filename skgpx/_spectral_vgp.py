@@ -54,7 +54,143 @@ _MAX_FOURIER_INPUTS = 3
 class SpectralVGPRegressor(LatentRegressor):
     """Gaussian-process regression on few spectral features, with credible sets.
 
-    DOCSTRING
+    For time series, maps and surfaces with up to hundreds of millions of rows: one
+    pass over the data leaves sums from which the number of Fourier functions, the
+    hyperparameters and the posterior all follow. With more than three inputs, or a
+    kernel without a spectral density, a sparse process on inducing points.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
+        Prior covariance, with the bounds of its hyperparameters; a WhiteKernel added
+        to it is the noise. None is the series prior of `eigenvalues` and `alpha` (and
+        a constant times an RBF where inducing variables are used).
+    features : {"auto", "fourier", "empirical", "inducing"}, default="auto"
+        Inducing variables: integrals of f against Fourier functions on a box (the
+        population spectral features, for up to three inputs and RBF, Matern and
+        RationalQuadratic kernels, constants and sums of these); projections on
+        eigenvectors of the kernel matrix; values at inducing points. "auto" is
+        Fourier if possible, otherwise inducing points.
+    n_basis : int, "auto" or "rate", default="auto"
+        Number m of inducing variables. "auto" is the elbow ``#{j : n lambda_j >=
+        noise_variance}`` (for inducing points ``max(100, sqrt(n))``); "rate" is ``n^(d
+        / (d + 2 alpha))``, enough for the best rate of contraction, but without regard
+        to the noise.
+    max_basis : int, default=2000
+        Most functions for "auto", and the first functions of the prior among which
+        `ordering` chooses. A warning says what standard deviation remains when "auto"
+        would want more.
+    eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
+        Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
+        alpha/d)``; ``tau exp(-c j^(1/d))`` with ``c = n^(-1/(d + 2 alpha)) log n``; or
+        tau times these numbers, those of sine and cosine of each wave in turn.
+    alpha : float or "elbo", default=0.5
+        Regularity of the series prior; keep it at or below that of the function, or
+        credible sets are too small. "elbo" fits it, which oversmooths: balls of 95 %
+        were measured to hold the truth in 72 to 96 % of data sets.
+    tau : float or None, default=None
+        Scale of the series prior, in squared units of the standardised y; None fits
+        it.
+    ordering : {"prior", "power", "coefficients"}, default="prior"
+        Which functions come first: the long waves, the waves of largest power in the
+        data (sine and cosine together), or as published the functions with the
+        largest coefficients, one by one. The last two use y twice.
+    domain : array-like of shape (n_features, 2) or None, default=None
+        Where the inputs may lie. Without a kernel it is the period of the prior as
+        well. None is the range of the data of `fit` (or the first `partial_fit`) and
+        a tenth of it on either side.
+    inducing : str, array or callable, default="greedy"
+        "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
+        determinantal point process of the kernel) or "equispaced"; the points
+        themselves; or ``inducing(X, kernel, n_basis, rng)``.
+    noise_variance : float or None, default=None
+        In squared units of y; None fits it.
+    optimizer : "elbo" or None, default="elbo"
+        Whether kernel parameters and tau are fitted, by the evidence lower bound.
+    n_restarts_optimizer : int, default=1
+        Starts of the search besides the kernel as given, for inducing variables other
+        than Fourier functions.
+    inflation : float, default=1.0
+        Factor of the radius of credible balls and the width of bands.
+    normalize_y : bool, default=True
+        Centre and scale y before fitting; kernel and tau refer to the standardised y.
+    n_jobs : int or None, default=None
+        Threads (or the workers of ``joblib.parallel_config``) over blocks of rows. The
+        result is the same to the last bit for every value.
+    random_state : int, RandomState or None, default=None
+        Seed of the choice of inducing points, and of subsets of rows.
+
+    Attributes
+    ----------
+    elbo_ : float
+        Lower bound of the log evidence, in nats and in the units of y.
+    n_basis_ : int
+        Number of inducing variables.
+    noise_variance_ : float
+        In squared units of y.
+    spectrum_ : ndarray
+        Prior variances of the functions considered, the basis first, in squared units
+        of y (eigenvalues of the kernel matrix divided by n for empirical features).
+    prior_ : object
+        Eigenvalue rule (with its kernel, if there is one) or kernel, with its
+        hyperparameters, for the standardised y.
+    features_ : str
+        Kind of inducing variables used.
+    domain_ : ndarray of shape (n_features, 2)
+        Over which credible balls and bands are: `domain`, or the range of the data.
+    posterior_ : LatentModel
+        Basis and law of the weights: what every prediction reads.
+    likelihood_ : Likelihood
+        Normal noise.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if they are all strings.
+
+    See Also
+    --------
+    PLSRegressor : Other likelihoods.
+    DecoupledSampler : Draws of functions from any Gaussian-process posterior.
+
+    Notes
+    -----
+    With functions ``phi_j`` of prior variances ``lambda_j``, ``G = Phi^T Phi`` and ``b
+    = Phi^T y`` the posterior is (2.11)-(2.12) of [1]_::
+
+        V = (Lambda^-1 + G / noise_variance)^-1
+        mean(x) = phi(x)^T V b / noise_variance
+        cov(x, z) = phi(x)^T V phi(z) + sum_{j>m} lambda_j phi_j(x) phi_j(z)
+
+    In one dimension G and b come from moments in bins, O(n) for any m; in two and
+    three from sums of products of cosines. Hyperparameters cost O(m^3), free of n.
+    Predictions cost O(m) a row in one dimension. A kernel is made periodic on a box
+    four lengthscales wider than the domain.
+
+    References
+    ----------
+    .. [1] Nieman, Szabo and van Zanten, "Uncertainty quantification for sparse
+       spectral variational approximations in Gaussian process regression".
+    .. [2] Titsias, "Variational learning of inducing variables in sparse Gaussian
+       processes", AISTATS 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import SpectralVGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0.0, 6.0, size=(2000, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(2000)
+    >>> model = SpectralVGPRegressor().fit(X, y)
+    >>> mean, std = model.predict([[1.5]], return_std=True, include_noise=False)
+    >>> bool(abs(mean[0] - np.sin(1.5)) < 3.0 * std[0])
+    True
+    >>> bool(0.095 < np.sqrt(model.noise_variance_) < 0.105)
+    True
+    >>> one = SpectralVGPRegressor(domain=(0, 6)).fit(X[:500], y[:500])
+    >>> two = SpectralVGPRegressor(domain=(0, 6)).fit(X[500:], y[500:])
+    >>> whole = SpectralVGPRegressor(domain=(0, 6)).fit(X, y)
+    >>> bool(np.isclose((one + two).elbo_, whole.elbo_))
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
