@@ -92,5 +92,5 @@ def test_moments_cosines_and_whitening(case):
 def test_functions_beyond_reach_are_refused(case):
     kind, X, y, w, box, *_ = case
     s = statistics(kind, X, y, w, box, 0.0)
-    with pytest.raises(ValueError, match="hold waves up to .*fewer functions"):
+    with pytest.raises(ValueError, match=r"hold waves up to .*fewer functions"):
         s.normal_equations(by_length(box.period.size, 3000))
