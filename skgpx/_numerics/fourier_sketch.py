@@ -174,8 +174,8 @@ def _exponential_polynomials(a: Array) -> Complex:
 def _chebyshev() -> tuple[Array, Array, Array]:
     """Chebyshev nodes, map of values there to a series, and of that to powers."""
     p = N_MOMENTS
-    nodes = np.cos(np.pi * (np.arange(p) + 0.5) / p)
-    series = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
+    nodes = np.asarray(np.cos(np.pi * (np.arange(p) + 0.5) / p), np.float64)
+    series: Array = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
     series[:, 0] *= 0.5
     powers = np.zeros((p, p))
     for j in range(p):
