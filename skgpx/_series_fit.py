@@ -110,7 +110,8 @@ def fit_series(
     A pass over at most 20 000 rows decides about the box; then one over all.
     """
     n = len(rows.y)
-    adaptive = settings.n_basis == "auto" or _kernel(settings.rule) is not None
+    learns = _kernel(settings.rule) is not None and settings.optimizer is not None
+    adaptive = settings.n_basis == "auto" or learns
     if adaptive and n > _PILOT_ROWS:
         some = Rows(*(values[:: n // _PILOT_ROWS] for values in rows))
         whole = data_domain(rows.X) if domain is None else domain
@@ -122,7 +123,7 @@ def fit_series(
     for _ in range(3):
         box = box_of(state.domain, fit.prior)
         ratio = box.period / state.statistics.box.period
-        if _kernel(settings.rule) is None or np.all(np.abs(np.log(ratio)) < 0.3):
+        if not learns or np.all(np.abs(np.log(ratio)) < 0.3):
             break
         settings = settings._replace(rule=fit.prior)
         state = start_series(rows, domain, settings, n_jobs)
