@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from skgpx._latent import SeriesModel
 from skgpx._numerics.fourier_index import FourierIndex, by_power
 from skgpx._numerics.fourier_sketch import n_bins
-from skgpx._numerics.regression import log_evidence, posterior
+from skgpx._numerics.regression import (
+    log_evidence_from,
+    posterior_from,
+    precision_root,
+)
 from skgpx._numerics.series_statistics import (
     NormalEquations,
     SeriesStatistics,
@@ -110,7 +114,7 @@ def fit_series(
     A pass over at most 20 000 rows decides about the box; then one over all.
     """
     n = len(rows.y)
-    learns = _kernel(settings.rule) is not None and settings.optimizer is not None
+    learns = _kernel(settings.rule) is not None and settings.learns()
     adaptive = settings.n_basis == "auto" or learns
     if adaptive and n > _PILOT_ROWS:
         some = Rows(*(values[:: n // _PILOT_ROWS] for values in rows))
@@ -279,47 +283,54 @@ def _standardised(state: SeriesState) -> tuple[StandardSums, float]:
 
 
 def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
-    settings = state.settings
+    rule, noise, size = _search(state, sums)
     box, weight = state.statistics.box, state.statistics.weight
-    rule, noise = _at_sample_size(settings, weight, len(box.period)), None
-    size = _pilot_size(settings, weight, len(box.period))
-    for _ in range(_ROUNDS):
-        functions = _functions(state, sums, rule, size)
-        size = min(size, len(functions))
-        chosen = functions.part(slice(size))
-        equations = sums.equations(chosen)
-        fixed = settings.noise_variance
-        fixed = None if fixed is None else fixed / sums.scale**2
-        earlier, (rule, noise) = (
-            rule,
-            maximise_series_evidence(
-                equations, chosen, box, rule, noise, settings, fixed
-            ),
-        )
-        wanted = _wanted(settings, rule, box, weight, noise)
-        moved = rule is not earlier and _kernel(rule) is not None
-        if wanted <= size and not (moved and _index_changed(rule, earlier, box, size)):
-            break
-        size = min(settings.largest, max(wanted, min(2 * size, 2 * wanted)))
-    if settings.n_basis == "auto":
-        _warn_if_capped(settings, rule, box, wanted, size, sums.scale)
-        size = max(min(wanted, size), 1)
     functions = _functions(state, sums, rule, size)
     series = BoundedSeries.from_rule(rule, box, size, functions)
     basis = replace(series, domain=state.domain)
     equations = sums.equations(basis.index)
     residual = basis.residual_total(sums.statistics)
     statistics = equations.whitened(basis.eigenvalues, residual)
-    evidence = log_evidence(statistics, noise) - weight * np.log(sums.scale)
+    root = precision_root(statistics.gram, noise)
+    evidence = log_evidence_from(statistics, noise, root)
     return SpectralFit(
-        SeriesModel(basis, posterior(statistics, noise)),
+        SeriesModel(basis, posterior_from(statistics, noise, root)),
         noise * sums.scale**2,
-        float(evidence),
+        float(evidence - weight * np.log(sums.scale)),
         shift,
         sums.scale,
         rule,
         basis.spectrum * sums.scale**2,
     )
+
+
+def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
+    """Rule, noise variance and number of functions, in turns until they agree."""
+    settings, box = state.settings, state.statistics.box
+    weight, auto = state.statistics.weight, settings.n_basis == "auto"
+    fixed = settings.noise_variance
+    fixed = None if fixed is None else fixed / sums.scale**2
+    rule, noise = _at_sample_size(settings, weight, len(box.period)), None
+    size = wanted = _pilot_size(settings, weight, len(box.period))
+    if not auto and fixed is not None and not settings.learns():
+        return rule, fixed, size
+    for _ in range(_ROUNDS):
+        chosen = _functions(state, sums, rule, size).part(slice(size))
+        earlier, equations = rule, sums.equations(chosen)
+        rule, noise = maximise_series_evidence(
+            equations, chosen, box, rule, noise, settings, fixed
+        )
+        if auto:
+            wanted = elbow(rule, box, weight, noise, settings.largest + 1)
+        moved = rule is not earlier and _index_changed(rule, earlier, box, size)
+        if not moved and (wanted <= size or size == settings.largest):
+            break
+        if wanted > size:
+            size = min(settings.largest, 2 * wanted)
+    if not auto:
+        return rule, noise, size
+    _warn_if_capped(settings, rule, box, wanted, size, sums.scale)
+    return rule, noise, max(min(wanted, size), 1)
 
 
 def _at_sample_size(settings: SeriesSettings, weight: float, d: int) -> Any:
@@ -373,15 +384,6 @@ def rate(n: float, d: int, regularity: float) -> int:
     return max(1, int(np.ceil(n ** (d / (d + 2.0 * regularity)) - 1e-9)))
 
 
-def _wanted(
-    settings: SeriesSettings, rule: Any, box: Box, weight: float, noise: float
-) -> int:
-    """Number of functions that the rule and the noise ask for."""
-    if settings.n_basis != "auto":
-        return _pilot_size(settings, weight, len(box.period))
-    return elbow(rule, box, weight, noise, settings.largest + 1)
-
-
 def elbow(rule: Any, box: Box, weight: float, noise: float, most: int) -> int:
     """``#{j : n λ_j >= σ²}``: functions about which the data say something."""
     values = rule.spectrum(rule.index(box, most), box).eigenvalues
@@ -391,6 +393,9 @@ def elbow(rule: Any, box: Box, weight: float, noise: float, most: int) -> int:
 
 
 def _index_changed(rule: Any, earlier: Any, box: Box, size: int) -> bool:
+    """Whether a kernel now puts other functions first."""
+    if _kernel(rule) is None:
+        return False
     one, two = (r.index(box, size).waves for r in (rule, earlier))
     return not np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0))
 

@@ -59,6 +59,17 @@ class SeriesSettings(NamedTuple):
     normalize_y: bool
     quiet: bool = False
 
+    def free(self) -> NDArray[np.bool_]:
+        """Which parameters of the rule are searched for."""
+        free = np.full(len(self.rule.theta), self.optimizer == "elbo")
+        if not isinstance(self.rule, KernelEigenvalues):
+            free[0] &= self.scale_is_free
+        return free
+
+    def learns(self) -> bool:
+        """Whether any parameter of the rule is searched for."""
+        return bool(np.any(self.free()))
+
 
 def maximise_series_evidence(
     equations: NormalEquations,
@@ -80,19 +91,21 @@ def maximise_series_evidence(
     rule : EigenvalueRule
         Start.
     noise : float or None
-        Noise variance of an earlier search, a better start than guesses.
+        Noise variance to start from; None tries several.
     settings : SeriesSettings
     fixed_noise : float or None
         Noise variance that is not to be searched for.
     """
     is_kernel = isinstance(rule, KernelEigenvalues)
-    free = np.full(len(rule.theta), settings.optimizer == "elbo")
-    if not is_kernel:
-        free[0] &= settings.scale_is_free
+    free = settings.free()
+    if fixed_noise is not None and not np.any(free):
+        return rule, fixed_noise
     variance = _variance(equations)
-    starts = [(rule, noise)] if noise else _starts(rule, is_kernel, free, variance)
-    if fixed_noise is not None:
-        starts = [(start, fixed_noise) for start, _ in starts]
+    starts = (
+        [(rule, noise)]
+        if noise is not None
+        else _starts(rule, is_kernel, free, variance)
+    )
     if not is_kernel and not np.any(free[1:]):
         found = _scale_search(equations, functions, box, starts, free, fixed_noise)
     else:

@@ -83,6 +83,14 @@ def weight_statistics(
 def posterior(statistics: WeightStatistics, noise_variance: float) -> GaussianWeights:
     """Law of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3)."""
     L = precision_root(statistics.gram, noise_variance)
+    return posterior_from(statistics, noise_variance, L)
+
+
+def posterior_from(
+    statistics: WeightStatistics, noise_variance: float, root: Array
+) -> GaussianWeights:
+    """:func:`posterior`, given the root of the precision."""
+    L = root
     mean = solve_lower_transpose(L, solve_lower(L, statistics.moment / noise_variance))
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
     root = solve_lower_transpose(L, np.eye(len(L)))
