@@ -56,6 +56,8 @@ class KernelSpectrum(NamedTuple):
 
 
 Density = Callable[[Any, Array, Box], KernelSpectrum]
+# Nodes of the mixture that a rational quadratic kernel is, and waves summed for it.
+_NODES, _MOST_WAVES = 240, 20_000
 _DENSITIES: dict[type, Density] = {}
 
 
@@ -274,44 +276,50 @@ def _rational_quadratic(
     s, weights = _gamma_rule(alpha)
     score = 1.0 + np.log(alpha) - digamma(alpha) + np.log(s) - s
     half = square[:, np.newaxis] / (2.0 * s)
-    terms = front * weights * s ** (-0.5 * d) * np.exp(-half)
+    weights = front * weights * s ** (-0.5 * d)
+    terms = weights * np.exp(-half)
     values = np.where(constant, 0.0, terms.sum(axis=1))
-    in_alpha = np.where(constant, 0.0, alpha * (terms @ score))
-    in_length = np.sum(terms * (d - 2.0 * half), axis=1) * ~constant
+    slopes = np.stack([alpha * (terms @ score), np.sum(terms * (d - 2.0 * half), 1)], 1)
+    slopes[constant] = 0.0
     if constant.any():
-        others = _all_waves(kernel, box)
-        values[constant] = max(1.0 - others[0], 0.0)
-        in_alpha[constant], in_length[constant] = -others[1], -others[2]
-    free = []
-    if not kernel.hyperparameter_alpha.fixed:
-        free.append(in_alpha)
-    if not kernel.hyperparameter_length_scale.fixed:
-        free.append(in_length)
-    gradients = np.stack(free, axis=1) if free else np.empty((len(values), 0))
-    return KernelSpectrum(values, gradients, 1.0, np.zeros(len(free)))
+        sums, growth = _all_waves(s, kernel.length_scale / box.period)
+        in_length = weights @ (d * sums + growth)
+        values[constant] = max(1.0 - weights @ sums, 0.0)
+        slopes[constant] = -alpha * (weights @ (score * sums)), -in_length
+    fixed = kernel.hyperparameter_alpha.fixed, kernel.hyperparameter_length_scale.fixed
+    slopes = slopes[:, ~np.array(fixed)]
+    return KernelSpectrum(values, slopes, 1.0, np.zeros(slopes.shape[1]))
 
 
-def _all_waves(kernel: RationalQuadratic, box: Box) -> tuple[float, float, float]:
-    """Sum of the eigenvalues but that of the constant, and slopes in log α, log ℓ."""
-    # beyond this the density, which falls like exp(-√(2α) ℓ ω), is below rounding
-    most = 45.0 / (np.sqrt(min(2.0 * kernel.alpha, 40.0)) * kernel.length_scale)
-    cap = {1: 200_000, 2: 300, 3: 40}[len(box.period)]
-    reach = np.minimum(np.ceil(most * box.period / (2.0 * np.pi)), cap)
-    waves = half_space(reach.astype(np.int64))
-    total = np.zeros(3)
-    free = kernel.__class__(kernel.length_scale, kernel.alpha)
-    for start in range(0, len(waves), 4096):
-        omega = box.frequencies(waves[start : start + 4096])
-        s = _rational_quadratic(free, omega, box)
-        total += 2.0 * np.array([s.values.sum(), *s.gradients.sum(axis=0)])
-    return float(total[0]), float(total[1]), float(total[2])
+def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
+    """``Σ_{k≠0} exp(-|2π k r|²/(2s))`` over all waves, and its slope in log r.
+
+    Parameters
+    ----------
+    s : ndarray of shape (q,)
+    ratios : ndarray of shape (d,)
+        Lengthscale over period, ``r``, of each input.
+    """
+    logs, slopes = np.zeros(len(s)), np.zeros(len(s))
+    for r in ratios:
+        most = np.sqrt(80.0 * s.max()) / (2.0 * np.pi * r)
+        k = np.arange(1, 2 + int(min(most, _MOST_WAVES)))
+        half = (2.0 * np.pi * k * r) ** 2 / (2.0 * s[:, np.newaxis])
+        terms = 2.0 * np.exp(-half)
+        delta = terms.sum(axis=1)
+        logs += np.log1p(delta)
+        slopes -= np.sum(2.0 * half * terms, axis=1) / (1.0 + delta)
+    # the product of all 1 + δ, less one, without cancellation
+    return np.expm1(logs), np.exp(logs) * slopes
 
 
 def _gamma_rule(alpha: float) -> tuple[Array, Array]:
     """Nodes and weights for expectations under Gamma(α, α): trapezoids in log s."""
     spread = 1.0 / np.sqrt(alpha)
-    low = min(-12.0 * spread, np.log(1e-18) / alpha if alpha > 0.3 else -60.0)
-    u = np.linspace(max(low, -40.0), np.log1p(40.0 * (spread + spread**2)), 600)
+    low = (
+        max(min(-12.0 * spread, -40.0 / alpha), -40.0) if alpha < 30.0 else -12 * spread
+    )
+    u = np.linspace(low, np.log1p(40.0 * (spread + spread**2)), _NODES)
     log_density = alpha * (np.log(alpha) + u - np.exp(u)) - gammaln(alpha)
     weights = np.exp(log_density) * (u[1] - u[0])
     return np.exp(u), weights
