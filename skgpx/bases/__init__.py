@@ -17,7 +17,10 @@ from skgpx.bases._groups import side_by_side
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._priors import draw_prior
 from skgpx.bases._selectors import select_inducing
-from skgpx.bases._spectral_densities import KernelEigenvalues
+from skgpx.bases._spectral_densities import (
+    KernelEigenvalues,
+    register_spectral_density,
+)
 
 __all__ = [
     "Box",
@@ -31,6 +34,7 @@ __all__ = [
     "SeriesMarginals",
     "SpectralSample",
     "draw_prior",
+    "register_spectral_density",
     "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",

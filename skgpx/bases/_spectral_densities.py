@@ -55,10 +55,51 @@ class KernelSpectrum(NamedTuple):
     total_gradient: Array
 
 
-Density = Callable[[Any, Array, Box], KernelSpectrum]
+Density = Callable[[Any, Array], tuple[Array, Array]]
 # Nodes of the mixture that a rational quadratic kernel is, and waves summed for it.
 _NODES, _MOST_WAVES = 240, 20_000
-_DENSITIES: dict[type, Density] = {}
+_EIGENVALUES: dict[type, Callable[[Any, Array, Box], KernelSpectrum]] = {}
+
+
+def register_spectral_density(kernel_type: type, density: Density) -> None:
+    """Say what the spectral density of your own stationary kernel is.
+
+    Fourier functions on a box then serve it. Registration is by exact type, as in
+    :func:`register_spectral_sampler`.
+
+    Parameters
+    ----------
+    kernel_type : type
+        Class of the kernel.
+    density : callable
+        ``density(kernel, omega)`` returns ``S(ω) = ∫ k(r) cos(ω·r) dr`` at angular
+        frequencies omega (R, d), shape (R,), and its derivatives in ``kernel.theta``,
+        shape (R, p). S must not increase with any ``|ω_i|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import Box, KernelEigenvalues, register_spectral_density
+    >>> class Bell(RBF):
+    ...     "A kernel of one lengthscale, which is fixed."
+    >>> def density(kernel, omega):
+    ...     S = np.sqrt(2 * np.pi) * np.exp(-0.5 * omega[:, 0] ** 2)
+    ...     return S, np.empty((len(S), 0))
+    >>> register_spectral_density(Bell, density)
+    >>> box = Box(np.zeros(1), np.full(1, 9.0))
+    >>> rule = KernelEigenvalues(Bell(1.0, "fixed"))
+    >>> rule.spectrum(rule.index(box, 3), box).eigenvalues.round(3)
+    array([0.279, 0.218, 0.218])
+    """
+
+    def eigenvalues(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+        values, gradients = density(kernel, omega)
+        volume = np.prod(box.period)
+        total, slope = _periodic_variance(kernel, box)
+        return KernelSpectrum(values / volume, gradients / volume, total, slope)
+
+    _EIGENVALUES[kernel_type] = eigenvalues
 
 
 def has_spectrum(kernel: Any) -> bool:
@@ -68,7 +109,7 @@ def has_spectrum(kernel: Any) -> bool:
     if type(kernel) is Product:
         pair = (kernel.k1, kernel.k2)
         return any(_is_constant(k) for k in pair) and all(map(has_spectrum, pair))
-    return type(kernel) in _DENSITIES
+    return type(kernel) in _EIGENVALUES
 
 
 def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
@@ -89,9 +130,9 @@ def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
         )
     if type(kernel) is Product:
         return _product(kernel, omega, box)
-    if type(kernel) not in _DENSITIES:
+    if type(kernel) not in _EIGENVALUES:
         raise _no_density(kernel)
-    return _DENSITIES[type(kernel)](kernel, omega, box)
+    return _EIGENVALUES[type(kernel)](kernel, omega, box)
 
 
 @dataclass(frozen=True)
@@ -232,33 +273,28 @@ def _ard_gradient(kernel: Any, by_input: Array) -> Array:
     return by_input
 
 
-def _rbf(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
-    d = len(box.period)
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
+def _rbf(kernel: Any, omega: Array) -> tuple[Array, Array]:
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
     square = (omega * scales) ** 2
-    # (2π)^(d/2) Π ℓ/period exp(-|ℓω|²/2)
-    front = np.prod(np.sqrt(2.0 * np.pi) * scales / box.period)
+    # (2π)^(d/2) Π ℓ exp(-|ℓω|²/2)
+    front = np.prod(np.sqrt(2.0 * np.pi) * scales)
     values = front * np.exp(-0.5 * square.sum(axis=1))
-    by_input = values[:, np.newaxis] * (1.0 - square)
-    total, slope = _periodic_variance(kernel, box)
-    return KernelSpectrum(values, _ard_gradient(kernel, by_input), total, slope)
+    return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - square))
 
 
-def _matern(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+def _matern(kernel: Any, omega: Array) -> tuple[Array, Array]:
     if kernel.nu == np.inf:
-        return _rbf(kernel, omega, box)
-    d, nu = len(box.period), float(kernel.nu)
+        return _rbf(kernel, omega)
+    d, nu = omega.shape[1], float(kernel.nu)
     scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
     square = (omega * scales) ** 2
     # 2^d π^(d/2) Γ(ν + d/2)/Γ(ν) (2ν)^ν Π ℓ (2ν + |ℓω|²)^-(ν + d/2)
     front = d * np.log(2.0 * np.sqrt(np.pi)) + gammaln(nu + d / 2) - gammaln(nu)
     base = 2.0 * nu + square.sum(axis=1)
     power = nu * np.log(2.0 * nu) - (nu + d / 2) * np.log(base)
-    values = np.exp(front + power) * np.prod(scales / box.period)
+    values = np.exp(front + power) * np.prod(scales)
     ratio = (2.0 * nu + d) * square / base[:, np.newaxis]
-    by_input = values[:, np.newaxis] * (1.0 - ratio)
-    total, slope = _periodic_variance(kernel, box)
-    return KernelSpectrum(values, _ard_gradient(kernel, by_input), total, slope)
+    return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - ratio))
 
 
 def _rational_quadratic(
@@ -325,11 +361,6 @@ def _gamma_rule(alpha: float) -> tuple[Array, Array]:
     return np.exp(u), weights
 
 
-_DENSITIES.update(
-    {
-        ConstantKernel: _constant,
-        RBF: _rbf,
-        Matern: _matern,
-        RationalQuadratic: _rational_quadratic,
-    }
-)
+_EIGENVALUES.update({ConstantKernel: _constant, RationalQuadratic: _rational_quadratic})
+register_spectral_density(RBF, _rbf)
+register_spectral_density(Matern, _matern)
