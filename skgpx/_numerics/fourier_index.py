@@ -77,6 +77,16 @@ class FourierIndex:
         constant = ~self.waves.any(axis=1)
         return np.where(constant, np.sqrt(0.5), 1.0)
 
+    def distinct(self) -> tuple[Integers, NDArray[np.intp]]:
+        """Distinct waves (R, d), and which of them each function has, (m,)."""
+        reach = self.reach()
+        # one number for each wave
+        steps = np.cumprod(np.append(1, 2 * reach[:-1] + 1))
+        _, first, place = np.unique(
+            (self.waves + reach) @ steps, return_index=True, return_inverse=True
+        )
+        return self.waves[first], place
+
     def reach(self) -> Integers:
         """Largest wave number of each input, shape (d,)."""
         if not len(self.sine):

@@ -7,7 +7,7 @@ depend on the waves, which are chosen after the data are gone.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -171,11 +171,11 @@ def _exponential_polynomials(a: Array) -> Complex:
 
 
 @lru_cache(maxsize=1)
-def _chebyshev() -> tuple[Array, Array, Array]:
+def _chebyshev() -> tuple[Any, Any, Any]:
     """Chebyshev nodes, map of values there to a series, and of that to powers."""
     p = N_MOMENTS
-    nodes = np.asarray(np.cos(np.pi * (np.arange(p) + 0.5) / p), np.float64)
-    series: Array = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
+    nodes = np.cos(np.pi * (np.arange(p) + 0.5) / p)
+    series = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
     series[:, 0] *= 0.5
     powers = np.zeros((p, p))
     for j in range(p):

@@ -19,7 +19,11 @@ from skgpx.bases._groups import side_by_side
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._priors import draw_prior
 from skgpx.bases._selectors import select_inducing
-from skgpx.bases._spectral_densities import KernelEigenvalues, has_spectrum
+from skgpx.bases._spectral_densities import (
+    KernelEigenvalues,
+    has_spectrum,
+    register_spectral_density,
+)
 
 __all__ = [
     "BoundedSeries",
@@ -36,6 +40,7 @@ __all__ = [
     "SpectralSample",
     "draw_prior",
     "has_spectrum",
+    "register_spectral_density",
     "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",

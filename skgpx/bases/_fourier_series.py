@@ -183,9 +183,9 @@ class FourierSeries:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
         index = self.functions.part(slice(len(weights)))
         scale = np.sqrt(2.0 * self.spectrum[: len(weights)]) * index.scales()
-        waves, place = np.unique(index.waves, axis=0, return_inverse=True)
+        waves, place = index.distinct()
         both = np.zeros((2 * len(waves), *weights.shape[1:]))
-        rows = place.ravel() + len(waves) * index.sine
+        rows = place + len(waves) * index.sine
         both[rows] = scale[:, np.newaxis, np.newaxis] * weights
         return linear_draws(BoxFourierFeatures(self.box, waves), both)
 
@@ -199,11 +199,11 @@ class FourierSeries:
         tail = self.functions.part(slice(self.n_functions, None))
         # λ_c 2 cos² + λ_s 2 sin² = (λ_c + λ_s) + (λ_c - λ_s) cos 2
         signed = self.spectrum[self.n_functions :] * np.where(tail.sine, -1.0, 1.0)
-        constant = ~tail.waves.any(axis=1)
-        waves, place = np.unique(tail.waves[~constant], axis=0, return_inverse=True)
+        waves, place = tail.distinct()
         excess = np.zeros(len(waves))
-        np.add.at(excess, place.ravel(), signed[~constant])
-        kept = np.abs(excess) > 1e-15 * self.variance
+        np.add.at(excess, place, signed)
+        # the constant function does not vary
+        kept = waves.any(axis=1) & (np.abs(excess) > 1e-15 * self.variance)
         return 2 * waves[kept], excess[kept]
 
 
@@ -288,11 +288,11 @@ class SeriesMarginals:
 
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:
     """``√λ_j φ_j`` at turns (n, d), shape (n, m)."""
-    waves, place = np.unique(index.waves, axis=0, return_inverse=True)
+    waves, place = index.distinct()
     out = np.empty((2 * len(waves), len(turns)))
     points = np.ascontiguousarray(turns.T)
     frequencies = waves.astype(np.float64)
     trigonometry.fourier_rows(points, frequencies, np.ones(len(waves)), out)
-    rows = out[place.ravel() + len(waves) * index.sine]
+    rows = out[place + len(waves) * index.sine]
     rows *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
     return rows.T

@@ -55,8 +55,51 @@ class KernelSpectrum(NamedTuple):
     total_gradient: Array
 
 
-Density = Callable[[Any, Array, Box], KernelSpectrum]
-_DENSITIES: dict[type, Density] = {}
+Density = Callable[[Any, Array], tuple[Array, Array]]
+# Nodes of the mixture that a rational quadratic kernel is, and waves summed for it.
+_NODES, _MOST_WAVES = 240, 20_000
+_EIGENVALUES: dict[type, Callable[[Any, Array, Box], KernelSpectrum]] = {}
+
+
+def register_spectral_density(kernel_type: type, density: Density) -> None:
+    """Say what the spectral density of your own stationary kernel is.
+
+    Fourier functions on a box then serve it. Registration is by exact type, as in
+    :func:`register_spectral_sampler`.
+
+    Parameters
+    ----------
+    kernel_type : type
+        Class of the kernel.
+    density : callable
+        ``density(kernel, omega)`` returns ``S(ω) = ∫ k(r) cos(ω·r) dr`` at angular
+        frequencies omega (R, d), shape (R,), and its derivatives in ``kernel.theta``,
+        shape (R, p). S must not increase with any ``|ω_i|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import Box, KernelEigenvalues, register_spectral_density
+    >>> class Bell(RBF):
+    ...     "A kernel of one lengthscale, which is fixed."
+    >>> def density(kernel, omega):
+    ...     S = np.sqrt(2 * np.pi) * np.exp(-0.5 * omega[:, 0] ** 2)
+    ...     return S, np.empty((len(S), 0))
+    >>> register_spectral_density(Bell, density)
+    >>> box = Box(np.zeros(1), np.full(1, 9.0))
+    >>> rule = KernelEigenvalues(Bell(1.0, "fixed"))
+    >>> rule.spectrum(rule.index(box, 3), box).eigenvalues.round(3)
+    array([0.279, 0.218, 0.218])
+    """
+
+    def eigenvalues(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+        values, gradients = density(kernel, omega)
+        volume = np.prod(box.period)
+        total, slope = _periodic_variance(kernel, box)
+        return KernelSpectrum(values / volume, gradients / volume, total, slope)
+
+    _EIGENVALUES[kernel_type] = eigenvalues
 
 
 def has_spectrum(kernel: Any) -> bool:
@@ -66,7 +109,7 @@ def has_spectrum(kernel: Any) -> bool:
     if type(kernel) is Product:
         pair = (kernel.k1, kernel.k2)
         return any(_is_constant(k) for k in pair) and all(map(has_spectrum, pair))
-    return type(kernel) in _DENSITIES
+    return type(kernel) in _EIGENVALUES
 
 
 def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
@@ -87,9 +130,9 @@ def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
         )
     if type(kernel) is Product:
         return _product(kernel, omega, box)
-    if type(kernel) not in _DENSITIES:
+    if type(kernel) not in _EIGENVALUES:
         raise _no_density(kernel)
-    return _DENSITIES[type(kernel)](kernel, omega, box)
+    return _EIGENVALUES[type(kernel)](kernel, omega, box)
 
 
 @dataclass(frozen=True)
@@ -230,33 +273,28 @@ def _ard_gradient(kernel: Any, by_input: Array) -> Array:
     return by_input
 
 
-def _rbf(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
-    d = len(box.period)
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
+def _rbf(kernel: Any, omega: Array) -> tuple[Array, Array]:
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
     square = (omega * scales) ** 2
-    # (2π)^(d/2) Π ℓ/period exp(-|ℓω|²/2)
-    front = np.prod(np.sqrt(2.0 * np.pi) * scales / box.period)
+    # (2π)^(d/2) Π ℓ exp(-|ℓω|²/2)
+    front = np.prod(np.sqrt(2.0 * np.pi) * scales)
     values = front * np.exp(-0.5 * square.sum(axis=1))
-    by_input = values[:, np.newaxis] * (1.0 - square)
-    total, slope = _periodic_variance(kernel, box)
-    return KernelSpectrum(values, _ard_gradient(kernel, by_input), total, slope)
+    return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - square))
 
 
-def _matern(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+def _matern(kernel: Any, omega: Array) -> tuple[Array, Array]:
     if kernel.nu == np.inf:
-        return _rbf(kernel, omega, box)
-    d, nu = len(box.period), float(kernel.nu)
+        return _rbf(kernel, omega)
+    d, nu = omega.shape[1], float(kernel.nu)
     scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
     square = (omega * scales) ** 2
     # 2^d π^(d/2) Γ(ν + d/2)/Γ(ν) (2ν)^ν Π ℓ (2ν + |ℓω|²)^-(ν + d/2)
     front = d * np.log(2.0 * np.sqrt(np.pi)) + gammaln(nu + d / 2) - gammaln(nu)
     base = 2.0 * nu + square.sum(axis=1)
     power = nu * np.log(2.0 * nu) - (nu + d / 2) * np.log(base)
-    values = np.exp(front + power) * np.prod(scales / box.period)
+    values = np.exp(front + power) * np.prod(scales)
     ratio = (2.0 * nu + d) * square / base[:, np.newaxis]
-    by_input = values[:, np.newaxis] * (1.0 - ratio)
-    total, slope = _periodic_variance(kernel, box)
-    return KernelSpectrum(values, _ard_gradient(kernel, by_input), total, slope)
+    return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - ratio))
 
 
 def _rational_quadratic(
@@ -274,54 +312,55 @@ def _rational_quadratic(
     s, weights = _gamma_rule(alpha)
     score = 1.0 + np.log(alpha) - digamma(alpha) + np.log(s) - s
     half = square[:, np.newaxis] / (2.0 * s)
-    terms = front * weights * s ** (-0.5 * d) * np.exp(-half)
+    weights = front * weights * s ** (-0.5 * d)
+    terms = weights * np.exp(-half)
     values = np.where(constant, 0.0, terms.sum(axis=1))
-    in_alpha = np.where(constant, 0.0, alpha * (terms @ score))
-    in_length = np.sum(terms * (d - 2.0 * half), axis=1) * ~constant
+    slopes = np.stack([alpha * (terms @ score), np.sum(terms * (d - 2.0 * half), 1)], 1)
+    slopes[constant] = 0.0
     if constant.any():
-        others = _all_waves(kernel, box)
-        values[constant] = max(1.0 - others[0], 0.0)
-        in_alpha[constant], in_length[constant] = -others[1], -others[2]
-    free = []
-    if not kernel.hyperparameter_alpha.fixed:
-        free.append(in_alpha)
-    if not kernel.hyperparameter_length_scale.fixed:
-        free.append(in_length)
-    gradients = np.stack(free, axis=1) if free else np.empty((len(values), 0))
-    return KernelSpectrum(values, gradients, 1.0, np.zeros(len(free)))
+        sums, growth = _all_waves(s, kernel.length_scale / box.period)
+        in_length = weights @ (d * sums + growth)
+        values[constant] = max(1.0 - weights @ sums, 0.0)
+        slopes[constant] = -alpha * (weights @ (score * sums)), -in_length
+    fixed = kernel.hyperparameter_alpha.fixed, kernel.hyperparameter_length_scale.fixed
+    slopes = slopes[:, ~np.array(fixed)]
+    return KernelSpectrum(values, slopes, 1.0, np.zeros(slopes.shape[1]))
 
 
-def _all_waves(kernel: RationalQuadratic, box: Box) -> tuple[float, float, float]:
-    """Sum of the eigenvalues but that of the constant, and slopes in log α, log ℓ."""
-    # beyond this the density, which falls like exp(-√(2α) ℓ ω), is below rounding
-    most = 45.0 / (np.sqrt(min(2.0 * kernel.alpha, 40.0)) * kernel.length_scale)
-    cap = {1: 200_000, 2: 300, 3: 40}[len(box.period)]
-    reach = np.minimum(np.ceil(most * box.period / (2.0 * np.pi)), cap)
-    waves = half_space(reach.astype(np.int64))
-    total = np.zeros(3)
-    free = kernel.__class__(kernel.length_scale, kernel.alpha)
-    for start in range(0, len(waves), 4096):
-        omega = box.frequencies(waves[start : start + 4096])
-        s = _rational_quadratic(free, omega, box)
-        total += 2.0 * np.array([s.values.sum(), *s.gradients.sum(axis=0)])
-    return float(total[0]), float(total[1]), float(total[2])
+def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
+    """``Σ_{k≠0} exp(-|2π k r|²/(2s))`` over all waves, and its slope in log r.
+
+    Parameters
+    ----------
+    s : ndarray of shape (q,)
+    ratios : ndarray of shape (d,)
+        Lengthscale over period, ``r``, of each input.
+    """
+    logs, slopes = np.zeros(len(s)), np.zeros(len(s))
+    for r in ratios:
+        most = np.sqrt(80.0 * s.max()) / (2.0 * np.pi * r)
+        k = np.arange(1, 2 + int(min(most, _MOST_WAVES)))
+        half = (2.0 * np.pi * k * r) ** 2 / (2.0 * s[:, np.newaxis])
+        terms = 2.0 * np.exp(-half)
+        delta = terms.sum(axis=1)
+        logs += np.log1p(delta)
+        slopes -= np.sum(2.0 * half * terms, axis=1) / (1.0 + delta)
+    # the product of all 1 + δ, less one, without cancellation
+    return np.expm1(logs), np.exp(logs) * slopes
 
 
 def _gamma_rule(alpha: float) -> tuple[Array, Array]:
     """Nodes and weights for expectations under Gamma(α, α): trapezoids in log s."""
     spread = 1.0 / np.sqrt(alpha)
-    low = min(-12.0 * spread, np.log(1e-18) / alpha if alpha > 0.3 else -60.0)
-    u = np.linspace(max(low, -40.0), np.log1p(40.0 * (spread + spread**2)), 600)
+    low = (
+        max(min(-12.0 * spread, -40.0 / alpha), -40.0) if alpha < 30.0 else -12 * spread
+    )
+    u = np.linspace(low, np.log1p(40.0 * (spread + spread**2)), _NODES)
     log_density = alpha * (np.log(alpha) + u - np.exp(u)) - gammaln(alpha)
     weights = np.exp(log_density) * (u[1] - u[0])
     return np.exp(u), weights
 
 
-_DENSITIES.update(
-    {
-        ConstantKernel: _constant,
-        RBF: _rbf,
-        Matern: _matern,
-        RationalQuadratic: _rational_quadratic,
-    }
-)
+_EIGENVALUES.update({ConstantKernel: _constant, RationalQuadratic: _rational_quadratic})
+register_spectral_density(RBF, _rbf)
+register_spectral_density(Matern, _matern)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.special import gamma, kv
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -137,6 +138,23 @@ def test_published_polynomial_prior():
     s = rule.spectrum(rule.index(LINE, 30), LINE)
     assert np.allclose(s.eigenvalues, np.arange(1.0, 31.0) ** -2)
     assert s.eigenvalues.sum() + s.tail == pytest.approx(np.pi**2 / 6, rel=1e-13)
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.0, 3.0, 20.0])
+def test_rational_quadratic_has_its_spectral_density(alpha):
+    # ∫ cos(ωr) (1 + r²/b²)^-α dr = 2 √π / Γ(α) b^(α + ½) (ω/2)^(α - ½) K_(α - ½)(bω)
+    kernel = RationalQuadratic(0.2, alpha)
+    rule = KernelEigenvalues(kernel)
+    index = rule.index(LINE, 41)
+    found = rule.spectrum(index, LINE).eigenvalues
+    omega = LINE.frequencies(index.waves)[1:, 0]
+    b, power = np.sqrt(2 * alpha) * 0.2, alpha - 0.5
+    density = 2 * np.sqrt(np.pi) / gamma(alpha) * b ** (alpha + 0.5)
+    density *= (omega / 2) ** power * kv(power, b * omega)
+    assert np.allclose(found[1:], density / 3.0, rtol=1e-9)
+    # the constant has what makes the variance one
+    total = found[0] + rule.spectrum(rule.index(LINE, 2001), LINE).eigenvalues[1:].sum()
+    assert total == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("kernel", [DotProduct(), RBF() * RBF(), RBF() + DotProduct()])
