@@ -38,7 +38,9 @@ class LatentEstimator(BaseEstimator):
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""
         basis, law = self.posterior_
         m = basis.n_functions
-        support = len(getattr(basis.kernel, "support", ()))
+        kernel = getattr(basis, "kernel", None)
+        support = len(getattr(kernel, "support", ()))
+        support += len(getattr(basis, "coefficients", ()))
         values = law[0].size // m
         # features, kernel sections, and about ten arrays over the atoms of each row
         return list(row_blocks(n_rows, 4 * m + 2 * support + 120 * values + 1500))

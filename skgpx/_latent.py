@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from skgpx._draws import FunctionDraws, Process
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx.bases import SeriesMarginals
 
 Array = NDArray[np.float64]
 
@@ -19,7 +21,7 @@ class LatentModel(NamedTuple):
 
     Attributes
     ----------
-    basis : Nystroem
+    basis : Nystroem or FourierSeries
         Φ and the residual g.
     law : GaussianWeights or WeightParticles
         Law of w.
@@ -47,11 +49,29 @@ class LatentModel(NamedTuple):
     def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
         """Independent draws of f, as functions."""
         draws = self.basis.draw(self.law.draw(size, rng), rng)
-        gaussian = isinstance(self.law, GaussianWeights)
-        return draws.of(self.process() if gaussian else None)
+        return draws.of(self.process())
 
-    def process(self) -> Process:
-        """Covariance of f, ``k - φᵀ(I - cov w)φ`` with ``φ = L⁻¹ k(Z, ·)``."""
-        mean, spread = self.law.moments()
-        basis, ones = self.basis, np.ones(mean.shape[1])
-        return Process(basis.kernel, basis.inducing_points, basis.root, spread, ones)
+    def process(self) -> Process | None:
+        """Law of f as a process that can be conditioned; None if not known."""
+        if not isinstance(self.law, GaussianWeights):
+            return None
+        process: Process | None = self.basis.process(self.law)
+        return process
+
+
+class SeriesModel(LatentModel):
+    """Latent model on Fourier functions with normal weights: O(m) for a row.
+
+    Mean and variance are sums of waves, so that the features are not needed.
+    """
+
+    @cached_property
+    def _sums_of_waves(self) -> SeriesMarginals:
+        return SeriesMarginals(self.basis, self.law)
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Law of f at each row of X (n, d), O(n m) time in one dimension."""
+        self.basis.check(X)
+        mean, variance = self._sums_of_waves(X)
+        shape = (-1, 1, 1)
+        return LatentMixture(mean.reshape(shape), variance.reshape(shape), np.ones(1))

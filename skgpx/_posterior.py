@@ -15,7 +15,6 @@ from skgpx._draws import FunctionDraws, Process, linear_draws
 from skgpx._latent import LatentModel
 from skgpx._matheron import PriorFeatures, draw_from_prior, matheron_update
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
-from skgpx._numerics.weights import GaussianWeights
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
@@ -144,8 +143,7 @@ class InducingPosterior:
             draws = draws + linear_draws(MeanFunction(self.mean, c), each)
         else:
             draws = draws.affine(self.mean, 1.0)
-        gaussian = isinstance(self.model.law, GaussianWeights)
-        return draws.of(self.model.process() if gaussian else None)
+        return draws.of(self.model.process())
 
     def mean_at(self, X: Array) -> Array:
         """Prior mean at the rows of X, shape (n, c)."""

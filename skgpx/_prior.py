@@ -148,7 +148,7 @@ def _starts(
     if settings.kernel is not None:
         starts.append(_with_long_lengthscales(kernel, rows))
     else:
-        starts.append(_shifted(kernel, -np.log(4.0)))
+        starts.append(stretched(kernel, -np.log(4.0)))
     for _ in range(settings.n_restarts - 1):
         low, high = kernel.bounds.reshape(-1, 2).T
         starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
@@ -166,7 +166,7 @@ def _lengthscale_positions(kernel: Any) -> Array:
     return np.array(flags, dtype=bool)
 
 
-def _shifted(kernel: Any, log_factor: float) -> Any:
+def stretched(kernel: Any, log_factor: float) -> Any:
     """The same kernel with its free lengthscales multiplied, within their bounds."""
     theta = kernel.theta
     if not len(theta):
@@ -177,7 +177,7 @@ def _shifted(kernel: Any, log_factor: float) -> Any:
 
 def _narrowed(kernel: Any) -> Any:
     """Lengthscales divided by √2: the background of its GRE kernel is the original."""
-    return _shifted(kernel, -0.5 * np.log(2.0))
+    return stretched(kernel, -0.5 * np.log(2.0))
 
 
 def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:

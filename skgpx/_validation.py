@@ -59,9 +59,17 @@ class Rows(NamedTuple):
 
 
 def check_rows(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, numeric: bool
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    numeric: bool,
+    reset: bool = True,
 ) -> tuple[Array, NDArray[Any], Array]:
     """Check the arguments of `fit`: float64 X (n, d), y (n,), weights (n,).
+
+    Without `reset` X must have the columns of an earlier call.
 
     Raises
     ------
@@ -70,7 +78,7 @@ def check_rows(
         that is positive.
     """
     X, y = validate_data(
-        estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric
+        estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric, reset=reset
     )
     if numeric:
         y = np.asarray(y, dtype=np.float64)

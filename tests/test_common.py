@@ -20,7 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
+from skgpx import (
+    DecoupledSampler,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
 from skgpx.likelihoods import Poisson, StudentT
 
 # Few functions, few chains, and rounds that end at a generous agreement.
@@ -33,6 +38,9 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         PLSClassifier(**FAST),
         DecoupledSampler(n_fourier=64, random_state=0),
         DecoupledSampler(PLSRegressor(**FAST)),
+        SpectralVGPRegressor(),
+        SpectralVGPRegressor(features="inducing", n_basis=10, random_state=0),
+        SpectralVGPRegressor(features="empirical", n_basis=10, random_state=0),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

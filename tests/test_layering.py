@@ -43,15 +43,23 @@ LAYERS = {
     "_inducing": BELOW_SHELL | {"_posterior", "_validation"},
     "_inference": BELOW_SHELL
     | {"_sampling", "_hyperparameters", "_validation", "_parallel"},
+    "_credible": FLOOR | CONCEPTS | {"_latent"},
+    "_sparse_fit": BELOW_SHELL | {"_parallel", "_prior", "_validation"},
+    "_series_search": BELOW_SHELL | {"_prior"},
+    "_series_fit": BELOW_SHELL
+    | {"_parallel", "_series_search", "_sparse_fit", "_validation"},
     # L4: estimators, which never import one another
     "_pls": BELOW_SHELL | SHELL,
     "_decoupled": BELOW_SHELL
     | {"_validation", "_parallel", "_matheron", "_posterior", "_inducing"},
+    "_spectral_vgp": BELOW_SHELL
+    | {"_base", "_credible", "_series_fit", "_series_search", "_sparse_fit"}
+    | {"_validation"},
     "simulation": {"_draws", "_validation"},
     "thompson": {"_decoupled", "_draws", "_validation"},
     # the front door; callbacks know the estimators by what they say only
     "callbacks": set(),
-    "__init__": {"_pls", "_decoupled", "_draws"},
+    "__init__": {"_pls", "_decoupled", "_draws", "_spectral_vgp"},
 }
 
 # Who may import what from outside, beyond the standard library.

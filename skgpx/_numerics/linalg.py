@@ -78,6 +78,14 @@ def solve_lower_transpose(L: Array, B: Array) -> Array:
     return _solve(L, B, trans="T", lower=True)
 
 
+def invert_lower(L: Array) -> Array:
+    """``L⁻¹``, a third of the work of solving with the identity."""
+    # row-major lower is upper in Fortran's order
+    inverse = linalg.lapack.dtrtri(L.T, lower=0)[0]
+    result: Array = inverse.T
+    return result
+
+
 def _solve(L: Array, B: Array, **how: Any) -> Array:
     solution: Array = linalg.solve_triangular(L, B, check_finite=False, **how)
     return solution

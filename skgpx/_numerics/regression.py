@@ -82,7 +82,15 @@ def weight_statistics(
 
 def posterior(statistics: WeightStatistics, noise_variance: float) -> GaussianWeights:
     """Law of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3)."""
-    L = _precision_root(statistics.gram, noise_variance)
+    L = precision_root(statistics.gram, noise_variance)
+    return posterior_from(statistics, noise_variance, L)
+
+
+def posterior_from(
+    statistics: WeightStatistics, noise_variance: float, root: Array
+) -> GaussianWeights:
+    """:func:`posterior`, given the root of the precision."""
+    L = root
     mean = solve_lower_transpose(L, solve_lower(L, statistics.moment / noise_variance))
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
     root = solve_lower_transpose(L, np.eye(len(L)))
@@ -101,7 +109,15 @@ def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
     .. [1] Titsias, "Variational learning of inducing variables in sparse Gaussian
        processes", AISTATS 2009.
     """
-    L = _precision_root(statistics.gram, noise_variance)
+    L = precision_root(statistics.gram, noise_variance)
+    return log_evidence_from(statistics, noise_variance, L)
+
+
+def log_evidence_from(
+    statistics: WeightStatistics, noise_variance: float, root: Array
+) -> float:
+    """:func:`log_evidence`, given the root of the precision."""
+    L = root
     half = solve_lower(L, statistics.moment) / noise_variance
     # yᵀ(ΦΦᵀ + σ²I)⁻¹y = yᵀy/σ² - |L⁻¹Φᵀy/σ²|²
     misfit = statistics.square / noise_variance - float(half @ half)
@@ -139,7 +155,7 @@ def log_evidence_gradient(
     Arguments as in :func:`weight_statistics`; O(n m^2 + m^3).
     """
     statistics = weight_statistics(features, y, weights, residual)
-    L = _precision_root(statistics.gram, noise_variance)
+    L = precision_root(statistics.gram, noise_variance)
     S = solve_lower_transpose(L, solve_lower(L, np.eye(len(L))))
     mean = S @ statistics.moment / noise_variance
     misfit = y - features @ mean
@@ -159,7 +175,7 @@ def log_evidence_gradient(
     )
 
 
-def _precision_root(gram: Array, noise_variance: float) -> Array:
+def precision_root(gram: Array, noise_variance: float) -> Array:
     """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one."""
     B = gram / noise_variance
     B[np.diag_indices_from(B)] += 1.0

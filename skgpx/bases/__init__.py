@@ -1,6 +1,15 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
+from skgpx._numerics.fourier_index import Box
+from skgpx.bases._bounded_series import BoundedSeries
 from skgpx.bases._calibration import Conditioning
+from skgpx.bases._eigenvalues import (
+    ExponentialEigenvalues,
+    GivenEigenvalues,
+    PolynomialEigenvalues,
+)
+from skgpx.bases._empirical import EmpiricalSpectral
+from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._frequencies import (
     SpectralSample,
     register_spectral_sampler,
@@ -10,12 +19,28 @@ from skgpx.bases._groups import side_by_side
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._priors import draw_prior
 from skgpx.bases._selectors import select_inducing
+from skgpx.bases._spectral_densities import (
+    KernelEigenvalues,
+    has_spectrum,
+    register_spectral_density,
+)
 
 __all__ = [
+    "BoundedSeries",
+    "Box",
     "Conditioning",
+    "EmpiricalSpectral",
+    "ExponentialEigenvalues",
+    "FourierSeries",
+    "GivenEigenvalues",
+    "KernelEigenvalues",
     "Nystroem",
+    "PolynomialEigenvalues",
+    "SeriesMarginals",
     "SpectralSample",
     "draw_prior",
+    "has_spectrum",
+    "register_spectral_density",
     "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",

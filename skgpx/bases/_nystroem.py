@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, condition
+from skgpx._draws import FunctionDraws, Process, condition
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases._calibration import Conditioning
 from skgpx.bases._priors import draw_prior
 
@@ -17,7 +18,48 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Nystroem:
+class KernelBasis:
+    """Whitened basis ``φ(x) = Aᵀ k(Z, x)`` of kernel sections, ``Aᵀ k(Z, Z) A = I``.
+
+    Its residual is the Gaussian process with covariance ``k(x, x') - φ(x)ᵀφ(x')``.
+    """
+
+    kernel: Any
+    inducing_points: Array
+
+    def process(self, law: GaussianWeights) -> Process | None:
+        """Law of ``φᵀw + g`` as a process to condition; None if not known."""
+        del law
+        return None
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+        features : ndarray of shape (n, m)
+            ``self(X)``.
+        """
+        # k(x, x) - |φ(x)|², not negative
+        explained = np.einsum("ij,ij->i", features, features)
+        return np.maximum(self.kernel.diag(X) - explained, 0.0)
+
+    def residual_covariance(self, X: Array, features: Array) -> Array:
+        """Joint prior covariance of the residual at the rows of X, shape (n, n).
+
+        Jitter in the whitening only ever adds to it, so it is positive semi-definite
+        up to rounding. Parameters as in :meth:`residual_variance`; O(n^2 m).
+        """
+        # k(X, X) - Φ Φᵀ
+        covariance = self.kernel(X) - features @ features.T
+        covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
+        return covariance
+
+
+@dataclass(frozen=True)
+class Nystroem(KernelBasis):
     """Whitened Nyström basis: what the values at inducing points tell about f.
 
     With ``f ~ GP(0, k)`` and ``f(Z) = L w``, ``w ~ N(0, I)``, the process splits
@@ -51,8 +93,6 @@ class Nystroem:
     array([0.001, 1.   ])
     """
 
-    kernel: Any
-    inducing_points: Array
     root: Array
     jitter: float = 0.0
 
@@ -81,35 +121,16 @@ class Nystroem:
         """Number of basis functions ``m``."""
         return self.root.shape[0]
 
+    def process(self, law: GaussianWeights) -> Process:
+        """Law of ``φᵀw + g`` as a process that can be conditioned."""
+        mean, spread = law.moments()
+        ones = np.ones(mean.shape[1])
+        return Process(self.kernel, self.inducing_points, self.root, spread, ones)
+
     def __call__(self, X: Array) -> Array:
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
         # φ(X)ᵀ = L⁻¹ k(Z, X)
         return solve_lower(self.root, self.kernel(X, self.inducing_points).T).T
-
-    def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs.
-        features : ndarray of shape (n, m)
-            ``self(X)``.
-        """
-        # k(x, x) - |φ(x)|², not negative
-        explained = np.einsum("ij,ij->i", features, features)
-        return np.maximum(self.kernel.diag(X) - explained, 0.0)
-
-    def residual_covariance(self, X: Array, features: Array) -> Array:
-        """Joint prior covariance of the residual at the rows of X, shape (n, n).
-
-        The jitter in ``root`` only ever adds to it, so it is positive semi-definite
-        up to rounding. Parameters as in :meth:`residual_variance`; O(n^2 m).
-        """
-        # k(X, X) - Φ Φᵀ
-        covariance = self.kernel(X) - features @ features.T
-        covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
-        return covariance
 
     def draw(
         self, weights: Array, rng: np.random.Generator, **prior: Any

@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.pivoted_cholesky import pivoted_cholesky
+from skgpx.bases._dpp import sample_k_dpp
 from skgpx.kernels import GREKernel, length_scales
 
 Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
 # More distinct rows than this are thinned before a greedy selection.
 _MAX_CANDIDATES = 20_000
+# More than this before a draw from a determinantal process, which is cubic in them.
+_MAX_DPP_CANDIDATES = 3000
+# Columns of a grid of inducing points.
+_MAX_GRID = 3
 # Rows of features computed at a time.
 _ROWS = 2048
 _MAX_SEED = 2**31 - 1
@@ -37,14 +42,19 @@ def select_inducing(
 
     Parameters
     ----------
-    inducing : {"greedy", "k-means++", "random"}, array-like or callable
+    inducing : str, array-like or callable
         ``"greedy"`` takes the row with the largest prior variance given the values
         at the rows taken before (the pivots of a Cholesky factorisation), and stops
         early when no more than 1e-10 of the prior variance is left anywhere.
         ``"k-means++"`` seeds spread over the inputs in units of the kernel's
         lengthscales. ``"random"`` rows have probabilities proportional to their
-        weights, without repetition. An array of shape (m, d) is taken as it is. A
-        callable gets ``(X, kernel, n_inducing, rng)`` and returns such an array.
+        weights, without repetition. ``"dpp"`` draws rows with probability
+        proportional to the determinant of their kernel matrix, so that near ones
+        exclude each other. ``"k-means"`` takes centres of clusters in units of the
+        lengthscales, and ``"equispaced"`` a grid between the extremes of each of up
+        to three columns, of as many points as fit into `n_inducing`. An array
+        of shape (m, d) is taken as it is. A callable gets ``(X, kernel, n_inducing,
+        rng)`` and returns such an array.
     X : ndarray of shape (n, d)
         Candidate rows.
     kernel : sklearn.gaussian_process.kernels.Kernel
@@ -74,12 +84,14 @@ def select_inducing(
     distinct rows a uniform sample of 20 000, drawn with ``rng``, competes.
     """
     if isinstance(inducing, str):
+        rows, mass = _distinct_rows(X, weights)
+        if inducing in _PLACEMENTS:
+            return _PLACEMENTS[inducing](rows, mass, kernel, n_inducing, rng)
         if inducing not in _STRATEGIES:
             raise ValueError(
-                f"inducing must be one of {sorted(_STRATEGIES)}, an array of shape "
-                f"(m, {X.shape[1]}) or a callable; got {inducing!r}."
+                f"inducing must be one of {sorted({*_STRATEGIES, *_PLACEMENTS})}, an "
+                f"array of shape (m, {X.shape[1]}) or a callable; got {inducing!r}."
             )
-        rows, mass = _distinct_rows(X, weights)
         chosen = _STRATEGIES[inducing](rows, mass, kernel, n_inducing, rng)
         return rows[chosen]
     if callable(inducing):
@@ -170,7 +182,57 @@ def _random(
     return rng.choice(rows.shape[0], size, replace=False, p=mass / mass.sum())
 
 
+def _dpp(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Draw from the k-DPP of the kernel matrix, factorised to 1e-10 of its size."""
+    del mass
+    candidates = np.arange(rows.shape[0])
+    if candidates.shape[0] > _MAX_DPP_CANDIDATES:
+        candidates = np.sort(rng.choice(candidates, _MAX_DPP_CANDIDATES, replace=False))
+        rows = rows[candidates]
+    column, diagonal = _columns(kernel, rows)
+    factor = pivoted_cholesky(column, diagonal, rows.shape[0]).rows
+    return candidates[sample_k_dpp(factor.T, n_inducing, rng)]
+
+
+def _k_means(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> Array:
+    """Centres of k-means in the metric of the kernel."""
+    if n_inducing >= rows.shape[0]:
+        return rows
+    scale, centre = length_scales(kernel, rows.shape[1]), rows.mean(axis=0)
+    clustering = importlib.import_module("sklearn.cluster")
+    means = clustering.KMeans(
+        n_inducing, n_init=1, max_iter=50, random_state=int(rng.integers(_MAX_SEED))
+    ).fit((rows - centre) / scale, sample_weight=mass)
+    centres: Array = means.cluster_centers_ * scale + centre
+    return centres
+
+
+def _equispaced(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> Array:
+    """Grid between the extremes of every column."""
+    del mass, kernel, rng
+    d = rows.shape[1]
+    if d > _MAX_GRID:
+        raise ValueError(
+            f"inducing='equispaced' needs at most three columns; got {d}. Use 'greedy' "
+            "or 'k-means'."
+        )
+    size = int(n_inducing ** (1.0 / d) + 1e-9)
+    # a constant column has one place only
+    axes = [np.unique(np.linspace(a.min(), a.max(), size)) for a in rows.T]
+    grid = np.meshgrid(*axes, indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+# Rows of X, and points between them.
+_PLACEMENTS = {"equispaced": _equispaced, "k-means": _k_means}
 _STRATEGIES = {
+    "dpp": _dpp,
     "greedy": _greedy,
     "k-means++": _k_means_plus_plus,
     "random": _random,

@@ -1,0 +1,188 @@
+"""Sums over rows from which the sums of any waves follow.
+
+In one dimension: moments of the position in each of B bins (*bin moments*). They do not
+depend on the waves, which are chosen after the data are gone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.fourier_gram import WaveTable
+from skgpx._numerics.fourier_index import Box
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+# Moments of a bin; the compiled loop is written out for them.
+N_MOMENTS = 12
+# Bins for each unit of the largest wave number; with 12 moments the error of a sum of
+# unit waves is below 4 J₁₂(π/5) = 8e-15 of the sum of the weights, for any data.
+BINS_PER_WAVE = 5
+# Rows handled at a time.
+_ROWS = 256
+
+
+class BinMoments(NamedTuple):
+    """Moments of the rows in each bin of a period.
+
+    Attributes
+    ----------
+    values : ndarray of shape (B, 2, p)
+        ``Σ w u^q`` and ``Σ w y u^q`` with u in [-1, 1] the place in the bin.
+    """
+
+    values: Array
+
+    @property
+    def largest_wave(self) -> int:
+        """Largest wave number with full accuracy."""
+        return len(self.values) // BINS_PER_WAVE
+
+    def add(self, other: BinMoments) -> BinMoments:
+        """Moments of both sets of rows."""
+        return BinMoments(self.values + other.values)
+
+    def less(self, shift: float) -> BinMoments:
+        """Moments with a constant subtracted from y."""
+        values = self.values.copy()
+        values[:, 1] -= shift * values[:, 0]
+        return BinMoments(values)
+
+    def tables(self, reach: int) -> tuple[WaveTable, WaveTable]:
+        """Sums of waves up to ``reach`` with the weights, half as far with y too."""
+        sums = _wave_sums(self.values[:, 0], reach)
+        moments = _wave_sums(self.values[:, 1], reach // 2)
+        return _two_sided(sums), _two_sided(moments)
+
+
+def n_bins(largest_wave: int) -> int:
+    """Bins for sums of waves up to this number: a power of two, at least 256."""
+    needed = max(256, BINS_PER_WAVE * largest_wave)
+    return 1 << (needed - 1).bit_length()
+
+
+def bin_moments(
+    x: Array, y: Array, weights: Array | None, box: Box, shift: float, bins: int
+) -> tuple[BinMoments, float]:
+    """Bin moments of one block of rows, and ``Σ w (y - shift)²``.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n,), C-contiguous
+        Inputs inside the box (those outside are counted at its sides) and targets.
+    weights : ndarray of shape (n,), C-contiguous, or None
+        None for ones.
+    box : Box
+        Of one input.
+    shift : float
+        Subtracted from y.
+    bins : int
+        Number of bins B.
+    """
+    values = np.zeros((bins, 2, N_MOMENTS))
+    w = np.empty(0) if weights is None else weights
+    square = _add_rows(
+        x, y, w, float(box.origin[0]), float(box.period[0]), shift, values.reshape(-1)
+    )
+    return BinMoments(values), square
+
+
+@kernel
+def _add_rows(
+    x: Array,
+    y: Array,
+    weights: Array,
+    origin: float,
+    period: float,
+    shift: float,
+    values: Array,
+) -> float:
+    """Add the moments of all rows to flat values (B 2 p); return ``Σ w y²``."""
+    bins = values.size // 24
+    places, inside = np.empty(_ROWS, np.int64), np.empty(_ROWS)
+    square = 0.0
+    for first in range(0, x.size, _ROWS):
+        size = min(_ROWS, x.size - first)
+        for i in range(size):
+            scaled = (x[first + i] - origin) / period * bins
+            place = max(0, min(int(scaled), bins - 1))
+            places[i] = 24 * place
+            inside[i] = 2.0 * (scaled - place) - 1.0
+        part = 0.0
+        for i in range(size):
+            k, u, z = places[i], inside[i], y[first + i] - shift
+            w = weights[first + i] if weights.size else 1.0
+            part += w * z * z
+            _add_powers(values, k, u, w)
+            _add_powers(values, k + 12, u, w * z)
+        square += part
+    return square
+
+
+@inlined
+def _add_powers(values: Array, k: int, u: float, w: float) -> None:
+    """Add w, w u, ..., w u^11 to values from position k: short chains of products."""
+    u2 = u * u
+    u3, w4 = u2 * u, w * (u2 * u2)
+    w8 = w4 * (u2 * u2)
+    values[k] += w
+    values[k + 1] += w * u
+    values[k + 2] += w * u2
+    values[k + 3] += w * u3
+    values[k + 4] += w4
+    values[k + 5] += w4 * u
+    values[k + 6] += w4 * u2
+    values[k + 7] += w4 * u3
+    values[k + 8] += w8
+    values[k + 9] += w8 * u
+    values[k + 10] += w8 * u2
+    values[k + 11] += w8 * u3
+
+
+def _wave_sums(moments: Array, reach: int) -> Complex:
+    """``Σ w exp(2πi k t)`` for k = 0..reach from moments (B, p)."""
+    B, k = len(moments), np.arange(reach + 1)
+    # Σ_b exp(2πi k b/B) M_bq
+    transformed = np.fft.rfft(np.ascontiguousarray(moments.T))[:, : reach + 1]
+    sums = np.sum(_exponential_polynomials(np.pi * k / B).T * np.conj(transformed), 0)
+    # bins are named by their left ends, u is zero in their middle
+    shifted: Complex = np.exp(1j * np.pi * k / B) * sums
+    return shifted
+
+
+def _exponential_polynomials(a: Array) -> Complex:
+    """Coefficients of ``exp(i a u) ≈ Σ_q c_q u^q`` on [-1, 1], shape (len(a), p).
+
+    They interpolate in the zeros of a Chebyshev polynomial: an error of at most ``4
+    J_p(a)``, where that of the Taylor series is 2^(p-2) times larger.
+    """
+    nodes, to_series, to_powers = _chebyshev()
+    # one map after the other: their product has large entries that would cancel
+    series = np.exp(1j * np.outer(a, nodes)) @ to_series
+    coefficients: Complex = series @ to_powers
+    return coefficients
+
+
+@lru_cache(maxsize=1)
+def _chebyshev() -> tuple[Any, Any, Any]:
+    """Chebyshev nodes, map of values there to a series, and of that to powers."""
+    p = N_MOMENTS
+    nodes = np.cos(np.pi * (np.arange(p) + 0.5) / p)
+    series = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
+    series[:, 0] *= 0.5
+    powers = np.zeros((p, p))
+    for j in range(p):
+        powers[j, : j + 1] = chebyshev.cheb2poly(np.eye(p)[j, : j + 1])
+    return nodes, series, powers
+
+
+def _two_sided(sums: Complex) -> WaveTable:
+    """Table over -reach..reach from 0..reach: conjugates for negative waves."""
+    return WaveTable(np.concatenate((np.conj(sums[:0:-1]), sums)))

@@ -1,0 +1,421 @@
+"""Regression on Fourier functions: box, number of functions, hyperparameters."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._latent import SeriesModel
+from skgpx._numerics.fourier_index import FourierIndex, by_power
+from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.regression import (
+    log_evidence_from,
+    posterior_from,
+    precision_root,
+)
+from skgpx._numerics.series_statistics import (
+    NormalEquations,
+    SeriesStatistics,
+    direct_statistics,
+    sketched_statistics,
+)
+from skgpx._parallel import parallel_map
+from skgpx._series_search import SeriesSettings, maximise_series_evidence
+from skgpx._sparse_fit import SpectralFit, input_range, joint_range
+from skgpx._validation import Rows
+from skgpx.bases import (
+    BoundedSeries,
+    Box,
+    ExponentialEigenvalues,
+    KernelEigenvalues,
+)
+from skgpx.kernels import length_scales
+
+Array = NDArray[np.float64]
+
+# Rows in one sum: fixed, so that sums do not depend on the number of workers.
+_CHUNK = 1 << 18
+# Functions at which hyperparameters are first searched for, and rows that decide about
+# box and reach when there are many more.
+_PILOT_FUNCTIONS, _PILOT_ROWS = 201, 20_000
+# Part of the range added on either side of the data where no domain is given.
+_MARGIN = 0.1
+# Lengthscales between the ends of the domain across the joint of the box.
+_PADDING = 4.0
+_ROUNDS = 5
+
+
+class SeriesState(NamedTuple):
+    """Box, rule and the sums over all rows seen.
+
+    Attributes
+    ----------
+    domain : ndarray of shape (d, 2)
+        Where the inputs may lie.
+    seen : ndarray of shape (d, 2)
+        Range of the inputs so far.
+    settings : SeriesSettings
+    statistics : SeriesStatistics
+    """
+
+    domain: Array
+    seen: Array
+    settings: SeriesSettings
+    statistics: SeriesStatistics
+
+    def with_rows(self, rows: Rows, n_jobs: int | None) -> SeriesState:
+        """State after more rows."""
+        like = self.statistics
+        reach = 2 * like.reach() if len(like.box.period) == 1 else like.reach()
+        more = row_sums(rows, self.domain, like.box, like.shift, reach, n_jobs)
+        return self._replace(
+            statistics=like + more, seen=joint_range(self.seen, input_range(rows.X))
+        )
+
+    def merged(self, other: Any) -> SeriesState:
+        """State of the rows of both.
+
+        Raises
+        ------
+        ValueError
+            If their boxes or the waves they hold differ.
+        """
+        same = (
+            isinstance(other, SeriesState)
+            and np.array_equal(self.domain, other.domain)
+            and np.array_equal(self.statistics.box, other.statistics.box)
+            and np.array_equal(self.statistics.reach(), other.statistics.reach())
+        )
+        if not same:
+            raise ValueError(
+                "Only models on one box, with one number of waves, can be merged. Give "
+                "all of them the same `domain`, `n_basis` and `kernel`, and with a "
+                "kernel call partial_fit instead of fit."
+            )
+        return self._replace(
+            statistics=self.statistics + other.statistics,
+            seen=joint_range(self.seen, other.seen),
+        )
+
+    def solve(self) -> SpectralFit:
+        """Number of functions, hyperparameters, posterior and bound; free of n."""
+        return _solve(self, *_standardised(self))
+
+
+def fit_series(
+    rows: Rows, domain: Array | None, settings: SeriesSettings, n_jobs: int | None
+) -> tuple[SeriesState, SpectralFit]:
+    """Choose the box for the kernel that the data want, and solve on it.
+
+    A pass over at most 20 000 rows decides about the box; then one over all.
+    """
+    n = len(rows.y)
+    learns = _kernel(settings.rule) is not None and settings.learns()
+    adaptive = settings.n_basis == "auto" or learns
+    if adaptive and n > _PILOT_ROWS:
+        some = Rows(*(values[:: n // _PILOT_ROWS] for values in rows))
+        whole = data_domain(rows.X) if domain is None else domain
+        _, found = fit_series(some, whole, settings._replace(quiet=True), n_jobs)
+        rule = found.prior
+        settings = settings._replace(rule=rule)
+    state = start_series(rows, domain, settings, n_jobs)
+    fit = state.solve()
+    for _ in range(3):
+        box = box_of(state.domain, fit.prior)
+        ratio = box.period / state.statistics.box.period
+        if not learns or np.all(np.abs(np.log(ratio)) < 0.3):
+            break
+        settings = settings._replace(rule=fit.prior)
+        state = start_series(rows, domain, settings, n_jobs)
+        fit = state.solve()
+    return state, fit
+
+
+def start_series(
+    rows: Rows, domain: Array | None, settings: SeriesSettings, n_jobs: int | None
+) -> SeriesState:
+    """Box for the rule as it is, and the sums over some rows."""
+    if domain is None:
+        domain = data_domain(rows.X)
+    box = box_of(domain, settings.rule)
+    size = settings.largest if settings.n_basis == "auto" else _count(settings, rows)
+    if settings.ordering != "prior":
+        size = max(size, settings.largest)
+    functions = settings.rule.index(box, size)
+    reach = functions.reach()
+    if len(reach) > 1:
+        # another kernel may want other waves
+        reach = np.minimum(reach + reach // 4 + 1, size)
+    else:
+        reach = 2 * (reach + 1)
+    # an offset of y costs no digits if it is taken away before squaring
+    shift = float(np.average(rows.y, weights=rows.weights))
+    statistics = row_sums(rows, domain, box, shift, reach, n_jobs)
+    return SeriesState(domain, input_range(rows.X), settings, statistics)
+
+
+def data_domain(X: Array) -> Array:
+    """Range of the data and a tenth of it on either side, (d, 2)."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    width = high - low
+    # a constant column needs some room, too
+    rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    width = np.where(width > rounding, width, np.maximum(1.0, 1e3 * rounding))
+    return np.stack((low - _MARGIN * width, high + _MARGIN * width), axis=1)
+
+
+def box_of(domain: Array, rule: Any) -> Box:
+    """Box whose joint does not connect the ends of the domain under a kernel.
+
+    A series prior is periodic on purpose: its box is the domain.
+    """
+    width = domain[:, 1] - domain[:, 0]
+    kernel = _kernel(rule)
+    if kernel is None:
+        return Box(domain[:, 0].copy(), width)
+    scales = np.minimum(_longest_scales(kernel, len(width)), 20.0 * width)
+    return Box(domain[:, 0].copy(), width + _PADDING * scales)
+
+
+def _kernel(rule: Any) -> Any:
+    return rule.kernel if isinstance(rule, KernelEigenvalues) else None
+
+
+def _longest_scales(kernel: Any, d: int) -> Array:
+    """Largest lengthscale of each input over the parts of a kernel."""
+    parts = [kernel]
+    longest = np.zeros(d)
+    while parts:
+        part = parts.pop()
+        if hasattr(part, "k1"):
+            parts += [part.k1, part.k2]
+        elif hasattr(part, "length_scale"):
+            longest = np.maximum(longest, length_scales(part, d))
+    return longest
+
+
+def row_sums(
+    rows: Rows,
+    domain: Array,
+    box: Box,
+    shift: float,
+    reach: NDArray[np.int64],
+    n_jobs: int | None,
+) -> SeriesStatistics:
+    """Sums over rows, in chunks that do not depend on the number of workers.
+
+    Raises
+    ------
+    ValueError
+        If a row is outside the domain.
+    """
+    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
+    items = ((*(v[c] for v in rows), domain, box, shift, reach) for c in chunks)
+    if len(chunks) == 1:
+        return _chunk_sums(*next(items))
+    parts = parallel_map(_chunk_sums, items, n_jobs)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _chunk_sums(
+    X: Array,
+    y: Array,
+    weights: Array,
+    domain: Array,
+    box: Box,
+    shift: float,
+    reach: NDArray[np.int64],
+) -> SeriesStatistics:
+    low, high = X.min(axis=0), X.max(axis=0)
+    if np.any(low < domain[:, 0]) or np.any(high > domain[:, 1]):
+        j = int(np.argmax((low < domain[:, 0]) | (high > domain[:, 1])))
+        raise ValueError(
+            f"Inputs must lie within the domain {domain.tolist()}; got column {j} "
+            f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
+            "rows before the first ones are seen."
+        )
+    if len(reach) == 1:
+        return sketched_statistics(X, y, weights, box, shift, n_bins(int(reach[0])))
+    return direct_statistics(X, y, weights, box, shift, reach)
+
+
+@dataclass(frozen=True)
+class StandardSums:
+    """Sums over rows of the standardised y.
+
+    Attributes
+    ----------
+    statistics : SeriesStatistics
+        Of ``y - shift``.
+    scale : float
+        Standard deviation of y, or 1.
+    """
+
+    statistics: SeriesStatistics
+    scale: float
+
+    def equations(self, functions: FourierIndex) -> NormalEquations:
+        """Sums for these functions, of ``(y - shift) / scale``."""
+        raw = self.statistics.normal_equations(functions)
+        return raw._replace(
+            moment=raw.moment / self.scale,
+            total=raw.total / self.scale,
+            square=raw.square / self.scale**2,
+        )
+
+
+def _standardised(state: SeriesState) -> tuple[StandardSums, float]:
+    """Sums of the standardised y, and what was subtracted."""
+    s = state.statistics
+    if not state.settings.normalize_y:
+        return StandardSums(s.moved(0.0), 1.0), 0.0
+    centred = s.moved(s.shift + s.total / s.weight)
+    std = float(np.sqrt(max(centred.square, 0.0) / centred.weight))
+    scale = std if std > 1e-14 * abs(centred.shift) and std > 0.0 else 1.0
+    return StandardSums(centred, scale), centred.shift
+
+
+def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
+    rule, noise, size = _search(state, sums)
+    box, weight = state.statistics.box, state.statistics.weight
+    functions = _functions(state, sums, rule, size)
+    series = BoundedSeries.from_rule(rule, box, size, functions)
+    basis = replace(series, domain=state.domain)
+    equations = sums.equations(basis.index)
+    residual = basis.residual_total(sums.statistics)
+    statistics = equations.whitened(basis.eigenvalues, residual)
+    root = precision_root(statistics.gram, noise)
+    evidence = log_evidence_from(statistics, noise, root)
+    return SpectralFit(
+        SeriesModel(basis, posterior_from(statistics, noise, root)),
+        noise * sums.scale**2,
+        float(evidence - weight * np.log(sums.scale)),
+        shift,
+        sums.scale,
+        rule,
+        basis.spectrum * sums.scale**2,
+    )
+
+
+def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
+    """Rule, noise variance and number of functions, in turns until they agree."""
+    settings, box = state.settings, state.statistics.box
+    weight, auto = state.statistics.weight, settings.n_basis == "auto"
+    fixed = settings.noise_variance
+    fixed = None if fixed is None else fixed / sums.scale**2
+    rule, noise = _at_sample_size(settings, weight, len(box.period)), None
+    size = wanted = _pilot_size(settings, weight, len(box.period))
+    if not auto and fixed is not None and not settings.learns():
+        return rule, fixed, size
+    for _ in range(_ROUNDS):
+        chosen = _functions(state, sums, rule, size).part(slice(size))
+        earlier, equations = rule, sums.equations(chosen)
+        rule, noise = maximise_series_evidence(
+            equations, chosen, box, rule, noise, settings, fixed
+        )
+        if auto:
+            wanted = elbow(rule, box, weight, noise, settings.largest + 1)
+        moved = rule is not earlier and _index_changed(rule, earlier, box, size)
+        if not moved and (wanted <= size or size == settings.largest):
+            break
+        if wanted > size:
+            size = min(settings.largest, 2 * wanted)
+    if not auto:
+        return rule, noise, size
+    _warn_if_capped(settings, rule, box, wanted, size, sums.scale)
+    return rule, noise, max(min(wanted, size), 1)
+
+
+def _at_sample_size(settings: SeriesSettings, weight: float, d: int) -> Any:
+    """Rule with the decay that depends on n: ``c = n^(-1 / (d + 2α)) log n``, (5.2)."""
+    rule = settings.rule
+    if not isinstance(rule, ExponentialEigenvalues):
+        return rule
+    n = max(weight, 2.0)
+    decay = n ** (-1.0 / (d + 2.0 * settings.regularity)) * np.log(n)
+    return replace(rule, decay=float(decay))
+
+
+def _functions(
+    state: SeriesState, sums: StandardSums, rule: Any, size: int
+) -> FourierIndex:
+    """All functions considered, the basis first, as far as the sums reach."""
+    box, settings = state.statistics.box, state.settings
+    reach = state.statistics.reach()
+    if settings.ordering == "prior":
+        functions = rule.index(box, size + 4096)
+        first = functions.part(slice(size))
+        if np.all(first.reach() <= reach):
+            return functions
+        inside = np.all(np.abs(functions.waves) <= reach, axis=1)
+        # those that cannot be summed are left to the residual
+        order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
+        within = functions.part(order)
+        return within if np.sum(inside) >= size else functions
+    functions = rule.index(box, max(size, settings.largest))
+    functions = functions.part(np.all(np.abs(functions.waves) <= reach, axis=1))
+    correlation = sums.statistics.moments(functions)
+    return by_power(functions, correlation, settings.ordering == "power")
+
+
+def _count(settings: SeriesSettings, rows: Rows) -> int:
+    if settings.n_basis == "rate":
+        return rate(float(rows.weights.sum()), rows.X.shape[1], settings.regularity)
+    return int(settings.n_basis)
+
+
+def _pilot_size(settings: SeriesSettings, weight: float, d: int) -> int:
+    if settings.n_basis == "auto":
+        return min(settings.largest, _PILOT_FUNCTIONS)
+    if settings.n_basis == "rate":
+        return rate(weight, d, settings.regularity)
+    return int(settings.n_basis)
+
+
+def rate(n: float, d: int, regularity: float) -> int:
+    """``n^(d / (d + 2α))``: enough functions for the rate of contraction."""
+    return max(1, int(np.ceil(n ** (d / (d + 2.0 * regularity)) - 1e-9)))
+
+
+def elbow(rule: Any, box: Box, weight: float, noise: float, most: int) -> int:
+    """``#{j : n λ_j >= σ²}``: functions about which the data say something."""
+    values = rule.spectrum(rule.index(box, most), box).eigenvalues
+    count = int(np.sum(weight * values >= noise))
+    # whole pairs of sine and cosine
+    return max(1, count + 1 - count % 2)
+
+
+def _index_changed(rule: Any, earlier: Any, box: Box, size: int) -> bool:
+    """Whether a kernel now puts other functions first."""
+    if _kernel(rule) is None:
+        return False
+    one, two = (r.index(box, size).waves for r in (rule, earlier))
+    return not np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0))
+
+
+def _warn_if_capped(
+    settings: SeriesSettings,
+    rule: Any,
+    box: Box,
+    wanted: int,
+    size: int,
+    scale: float,
+) -> None:
+    if wanted <= size or settings.quiet:
+        return
+    tail = rule.spectrum(rule.index(box, size), box).tail
+    warnings.warn(
+        f"The data would support more than the {size} basis functions that are "
+        "allowed; the others add a prior standard deviation of "
+        f"{scale * np.sqrt(tail):.3g} to every prediction. Raise `max_basis`, or "
+        "choose a smoother prior.",
+        UserWarning,
+        stacklevel=5,
+    )

@@ -1,0 +1,148 @@
+"""Empirical spectral features: principal components of the prior at the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from skgpx._draws import FunctionDraws, condition
+from skgpx.bases._calibration import Conditioning
+from skgpx.bases._nystroem import KernelBasis
+from skgpx.bases._priors import draw_prior
+
+Array = NDArray[np.float64]
+
+# Eigenvalues below this part of the largest are rounding errors.
+_RANK_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class EmpiricalSpectral(KernelBasis):
+    """Whitened basis of the leading eigenvectors of the prior covariance of the data.
+
+    The inducing variables are ``u_j = v_jᵀ f(X)``, where ``k(X, X) = Σ e_j v_j v_jᵀ``::
+
+        φ_j(x) = e_j^(-1/2) k(x, X) v_j
+
+    Of all variables that are linear in the values at the data, m of these tell most
+    about them: the posterior is that of kernel principal components regression, with
+    the variance of the other components kept.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance ``k``.
+    inducing_points : ndarray of shape (n, d)
+        The inputs X.
+    coefficients : ndarray of shape (n, m)
+        ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
+    eigenvalues : ndarray of shape (n,)
+        ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
+        operator.
+
+    References
+    ----------
+    .. [1] Burt, Rasmussen and van der Wilk, "Rates of convergence for sparse
+       variational Gaussian process regression", ICML 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import EmpiricalSpectral
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> basis = EmpiricalSpectral.from_rows(RBF(0.5), X, 4)
+    >>> basis(X).shape
+    (20, 4)
+    >>> float(basis.residual_variance(X, basis(X)).max()) < 0.01
+    True
+    """
+
+    coefficients: Array
+    eigenvalues: Array
+
+    @classmethod
+    def from_rows(
+        cls, kernel: Any, X: Array, n_functions: int, weights: Array | None = None
+    ) -> EmpiricalSpectral:
+        """Build the basis on distinct rows; O(n^3) time, O(n^2) memory.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+        X : ndarray of shape (n, d)
+        n_functions : int
+            Number of features m; fewer if the matrix has no more positive eigenvalues.
+        weights : ndarray of shape (n,), optional
+            Frequencies of the rows: as if they were repeated.
+        """
+        half = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        # repeated rows: the eigenvectors of W^½ k(X, X) W^½
+        values, vectors = linalg.eigh(half[:, np.newaxis] * kernel(X) * half)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        m = min(n_functions, int(np.sum(values > _RANK_TOLERANCE * values[0])))
+        whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
+        return cls(kernel, X, whitening, np.maximum(values, 0.0))
+
+    @property
+    def n_functions(self) -> int:
+        """Number of basis functions ``m``."""
+        return self.coefficients.shape[1]
+
+    @property
+    def whitening(self) -> Array:
+        """``A``, so that ``φ = Aᵀ k(X, ·)``; shape (n, m)."""
+        return self.coefficients
+
+    def leading(self, n_functions: int) -> EmpiricalSpectral:
+        """Return the basis of the first few of its functions."""
+        kept = np.ascontiguousarray(self.coefficients[:, :n_functions])
+        return EmpiricalSpectral(
+            self.kernel, self.inducing_points, kept, self.eigenvalues
+        )
+
+    def __call__(self, X: Array) -> Array:
+        """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
+        features: Array = self.kernel(X, self.inducing_points) @ self.coefficients
+        return features
+
+    def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
+        """Functions ``φᵀw + g`` with these weights and a drawn residual.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (m, c, s)
+            Weights ``w`` of c outputs and s draws.
+        rng : numpy.random.Generator
+            Source of the residual.
+
+        Returns
+        -------
+        draws : FunctionDraws
+            Prior draws F plus ``φᵀ(w - Aᵀ F(X))``.
+        """
+        (_, c, s), d = weights.shape, self.inducing_points.shape[1]
+        given = Conditioning(self.inducing_points)
+        prior = draw_prior(self.kernel, d, c, s, rng, given=given)
+        A = self.whitening
+        # any values v with Aᵀv = w
+        values = np.tensordot(
+            A, np.linalg.solve(A.T @ A, weights.reshape(-1, c * s)), 1
+        )
+        return condition(
+            prior,
+            self.kernel,
+            self.inducing_points,
+            values.reshape(-1, c, s),
+            lambda discrepancy: A @ (A.T @ discrepancy),
+        )
+
+    def draw_residual(
+        self, n_outputs: int, size: int, rng: np.random.Generator
+    ) -> FunctionDraws:
+        """Draws of the residual alone."""
+        return self.draw(np.zeros((self.n_functions, n_outputs, size)), rng)

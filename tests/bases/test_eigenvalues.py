@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+from scipy.special import gamma, kv
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+)
+
+from skgpx.bases import (
+    Box,
+    ExponentialEigenvalues,
+    GivenEigenvalues,
+    KernelEigenvalues,
+    PolynomialEigenvalues,
+)
+from skgpx.bases._spectral_densities import has_spectrum
+
+LINE = Box(np.array([-1.0]), np.array([3.0]))
+PLANE = Box(np.zeros(2), np.array([3.0, 5.0]))
+SPACE = Box(np.zeros(3), np.array([3.0, 5.0, 4.0]))
+
+RULES = [
+    (PolynomialEigenvalues(2.0, 0.7, free_regularity=True), LINE),
+    (PolynomialEigenvalues(2.0, 1.5, paired=False, free_regularity=True), LINE),
+    (PolynomialEigenvalues(2.0, 1.5, free_regularity=True), PLANE),
+    (ExponentialEigenvalues(2.0, 0.3, free_decay=True), LINE),
+    (ExponentialEigenvalues(2.0, 0.3, paired=False, free_decay=True), PLANE),
+    (GivenEigenvalues(tuple(0.9 ** np.arange(60)), 3.0), LINE),
+    (KernelEigenvalues(2.0 * RBF(0.3) + ConstantKernel(0.4)), LINE),
+    (KernelEigenvalues(RBF([0.3, 0.8]) * 2.0), PLANE),
+    (KernelEigenvalues(2.0 * Matern([0.3, 0.8], nu=1.5)), PLANE),
+    (KernelEigenvalues(Matern(0.4, nu=0.5)), LINE),
+    (KernelEigenvalues(Matern(0.4, nu=np.inf) + Matern(0.2, nu=2.5)), LINE),
+    (KernelEigenvalues(Matern([0.9, 0.8, 0.7], nu=2.5)), SPACE),
+    (KernelEigenvalues(3.0 * RationalQuadratic(0.3, 1.7)), LINE),
+    (KernelEigenvalues(3.0 * RationalQuadratic(0.3, 0.6)), PLANE),
+    (KernelEigenvalues(ConstantKernel(2.0, "fixed") * RBF(0.3, "fixed")), LINE),
+]
+rules = pytest.mark.parametrize(("rule", "box"), RULES, ids=lambda v: str(v)[:60])
+
+
+@rules
+@pytest.mark.parametrize("size", [30, 31])
+def test_listed_eigenvalues_and_tail_are_the_same_total(rule, box, size):
+    few = rule.spectrum(rule.index(box, size), box)
+    many = rule.spectrum(rule.index(box, 55), box)
+    between = np.sum(many.eigenvalues[size:])
+    total = np.sum(many.eigenvalues) + many.tail
+    assert abs(few.tail - many.tail - between) < 1e-12 * total
+
+
+@rules
+@pytest.mark.parametrize("size", [30, 31])
+def test_slopes_by_differences(rule, box, size):
+    index = rule.index(box, size)
+    found = rule.spectrum(index, box)
+    p = len(rule.theta)
+    assert found.slopes.shape == (size, p)
+    assert found.tail_slopes.shape == (p,)
+    for j, step in enumerate(1e-5 * np.eye(p)):
+        up, down = (
+            rule.with_theta(rule.theta + s).spectrum(index, box) for s in (step, -step)
+        )
+        logs = np.log(up.eigenvalues / down.eigenvalues) / 2e-5
+        assert np.allclose(found.slopes[:, j], logs, rtol=1e-6, atol=1e-6)
+        slope = (up.tail - down.tail) / 2e-5
+        total = found.tail + found.eigenvalues.sum()
+        assert abs(found.tail_slopes[j] - slope) < 1e-7 * total
+
+
+@rules
+def test_theta_is_a_round_trip(rule, box):
+    again = rule.with_theta(rule.theta)
+    assert np.allclose(again.theta, rule.theta, rtol=1e-14)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(0.6),
+        Matern(0.5, nu=1.5),
+        Matern(0.4, nu=2.5),
+        2.0 * RationalQuadratic(0.4, 3),
+    ],
+    ids=str,
+)
+def test_covariance_is_the_sum_over_images(kernel, d):
+    box = Box(np.zeros(d), np.array([4.0, 5.0, 4.5])[:d])
+    rule = KernelEigenvalues(kernel)
+    size = {1: 20001, 2: 20001, 3: 4001}[d]
+    index = rule.index(box, size)
+    spectrum = rule.spectrum(index, box)
+    assert np.all(np.diff(spectrum.eigenvalues) <= 1e-15)
+    cosines = ~index.sine
+    X = np.random.default_rng(0).random((5, d))
+    phase = 2 * np.pi * box.turns(X) @ index.waves[cosines].T
+    twice = np.where(index.waves[cosines].any(axis=1), 2.0, 1.0)
+    found = np.cos(phase) @ (twice * spectrum.eigenvalues[cosines])
+    axes = [np.arange(-3, 4)] * d
+    images = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+    expected = sum(kernel(X, (i * box.period)[np.newaxis])[:, 0] for i in images)
+    if "Rational" in str(kernel):
+        # shifted so that the variance is that of the kernel, and images fall slowly
+        expected = expected - expected[0] + found[0]
+        assert np.abs(found - expected).max() < 2e-2
+    else:
+        # what is not listed: |Σ λ cos| <= tail
+        assert np.abs(found - expected).max() < 1e-10 + spectrum.tail
+
+
+def test_index_of_a_kernel_has_the_largest_eigenvalues():
+    rule = KernelEigenvalues(RBF([0.2, 2.0]) + 0.1 * Matern([3.0, 0.1], nu=0.5))
+    index = rule.index(PLANE, 301)
+    assert len(index) == 301
+    least = rule.spectrum(index, PLANE).eigenvalues[-1]
+    wide = rule.index(PLANE, 2001)
+    others = rule.spectrum(wide, PLANE).eigenvalues
+    assert np.sum(others > least) <= 301 <= np.sum(others >= least)
+
+
+def test_paired_and_published_orders_have_close_eigenvalues():
+    pairs, single = (PolynomialEigenvalues(paired=p) for p in (True, False))
+    index = single.index(LINE, 201)
+    published = single.spectrum(index, LINE)
+    paired = pairs.spectrum(pairs.index(LINE, 201), LINE)
+    assert np.array_equal(index.waves, pairs.index(LINE, 201).waves)
+    ratio = paired.eigenvalues[101:] / published.eigenvalues[101:]
+    assert np.abs(np.log(ratio)).max() < 0.02
+    assert paired.tail == pytest.approx(published.tail, rel=1e-3)
+
+
+def test_published_polynomial_prior():
+    rule = PolynomialEigenvalues(1.0, 0.5, paired=False)
+    s = rule.spectrum(rule.index(LINE, 30), LINE)
+    assert np.allclose(s.eigenvalues, np.arange(1.0, 31.0) ** -2)
+    assert s.eigenvalues.sum() + s.tail == pytest.approx(np.pi**2 / 6, rel=1e-13)
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.0, 3.0, 20.0])
+def test_rational_quadratic_has_its_spectral_density(alpha):
+    # ∫ cos(ωr) (1 + r²/b²)^-α dr = 2 √π / Γ(α) b^(α + ½) (ω/2)^(α - ½) K_(α - ½)(bω)
+    kernel = RationalQuadratic(0.2, alpha)
+    rule = KernelEigenvalues(kernel)
+    index = rule.index(LINE, 41)
+    found = rule.spectrum(index, LINE).eigenvalues
+    omega = LINE.frequencies(index.waves)[1:, 0]
+    b, power = np.sqrt(2 * alpha) * 0.2, alpha - 0.5
+    density = 2 * np.sqrt(np.pi) / gamma(alpha) * b ** (alpha + 0.5)
+    density *= (omega / 2) ** power * kv(power, b * omega)
+    assert np.allclose(found[1:], density / 3.0, rtol=1e-9)
+    # the constant has what makes the variance one
+    total = found[0] + rule.spectrum(rule.index(LINE, 2001), LINE).eigenvalues[1:].sum()
+    assert total == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [DotProduct(), RBF() * RBF(), RBF() + DotProduct()])
+def test_kernels_without_eigenvalues_are_refused(kernel):
+    assert not has_spectrum(kernel)
+    with pytest.raises(ValueError, match=r"no known eigenvalues.*inducing"):
+        KernelEigenvalues(kernel).index(LINE, 5)
+
+
+def test_a_subclass_does_not_inherit_eigenvalues():
+    class Other(RBF):
+        pass
+
+    assert has_spectrum(2.0 * RBF() + Matern())
+    assert not has_spectrum(Other())

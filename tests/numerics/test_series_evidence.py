@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from skgpx._numerics.fourier_index import Box, by_length
+from skgpx._numerics.series_evidence import (
+    ScaleProfile,
+    Spectrum,
+    series_evidence,
+)
+from skgpx._numerics.series_statistics import direct_statistics
+from tests.numerics.test_fourier_gram import functions
+
+NOISE = 0.07
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(0)
+    X, w = rng.random((40, 1)), np.ones(40)
+    y = np.sin(7 * X[:, 0]) + 0.2 * rng.standard_normal(40)
+    box, index = Box(np.zeros(1), np.ones(1)), by_length(1, 11)
+    s = direct_statistics(X, y, w, box, 0.0, index.reach())
+    return s.normal_equations(index), functions(index, X), y
+
+
+def spectrum(theta):
+    """Any smooth eigenvalues of two parameters, with a tail."""
+    j = np.arange(1.0, 12.0)
+    s = np.exp(theta[1])
+    return Spectrum(
+        np.exp(theta[0]) * j**-s,
+        np.stack([np.ones(11), -s * np.log(j)], axis=1),
+        np.exp(theta[0] - 2 * theta[1]),
+        np.exp(theta[0] - 2 * theta[1]) * np.array([1.0, -2.0]),
+    )
+
+
+def test_value_is_the_dense_bound(case):
+    equations, phi, y = case
+    s = spectrum([0.3, 0.5])
+    K = phi @ (s.eigenvalues[:, np.newaxis] * phi.T) + NOISE * np.eye(40)
+    bound = multivariate_normal(cov=K).logpdf(y) - 40 * s.tail / (2 * NOISE)
+    assert series_evidence(equations, s, NOISE).value == pytest.approx(bound, rel=1e-10)
+
+
+@pytest.mark.parametrize("tail_factor", [1.0, 1.3])
+def test_gradient_by_differences(case, tail_factor):
+    equations = case[0]
+
+    def value(point):
+        e = series_evidence(
+            equations, spectrum(point[1:]), np.exp(point[0]), tail_factor
+        )
+        return e.value
+
+    point = np.array([np.log(NOISE), 0.3, 0.5])
+    e = series_evidence(equations, spectrum(point[1:]), NOISE, tail_factor)
+    steps = 1e-5 * np.eye(3)
+    slopes = [(value(point + h) - value(point - h)) / 2e-5 for h in steps]
+    assert np.allclose([e.noise, *e.parameters], slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_underflowing_eigenvalues_do_no_harm(case):
+    equations = case[0]
+    s = spectrum([0.3, 0.5])
+    tiny = np.where(np.arange(11) > 5, 0.0, s.eigenvalues)
+    e = series_evidence(equations, s._replace(eigenvalues=tiny), NOISE)
+    assert np.isfinite([e.value, e.noise, *e.parameters]).all()
+
+
+def test_profile_is_the_same_bound_for_every_scale(case):
+    equations = case[0]
+    profile = ScaleProfile.of(equations, spectrum([0.0, 0.5]))
+    for noise, scale in ((NOISE, 1.0), (0.5, 3.0), (1e-3, 0.1)):
+        e = series_evidence(equations, spectrum([np.log(scale), 0.5]), noise)
+        value, gradient = profile.value_and_gradient(noise, scale)
+        assert value == pytest.approx(e.value, rel=1e-10)
+        assert np.allclose(gradient, [e.noise, e.parameters[0]], rtol=1e-8)

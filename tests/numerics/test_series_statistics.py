@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+from skgpx._numerics.fourier_index import Box, by_length
+from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.series_statistics import direct_statistics, sketched_statistics
+from tests.numerics.test_fourier_gram import functions
+
+OFFSET = 1.7e9
+
+
+def statistics(kind, X, y, w, box, shift):
+    if kind == "sketch":
+        return sketched_statistics(X, y, w, box, shift, n_bins(40))
+    reach = np.array([20]) if box.period.size == 1 else np.array([3, 2])
+    return direct_statistics(X, y, w, box, shift, reach)
+
+
+@pytest.fixture(params=["sketch", "direct", "direct 2-D"])
+def case(request):
+    kind, _, plane = request.param.partition(" ")
+    d = 2 if plane else 1
+    rng = np.random.default_rng(0)
+    # places that are exact in spite of the offset
+    X = OFFSET + rng.integers(0, 2**10, (500, d)) / 64.0
+    y, w = 3.0 + rng.standard_normal(500), rng.random(500)
+    box = Box(np.full(d, OFFSET - 4.0), np.full(d, 32.0))
+    index = by_length(d, 17)
+    return kind, X, y, w, box, index, functions(index, box.turns(X))
+
+
+def agree(found, expected, scale):
+    assert np.abs(np.subtract(found, expected)).max() < 2e-14 * scale
+
+
+def test_sums_of_the_definition(case):
+    kind, X, y, w, box, index, phi = case
+    e = statistics(kind, X, y, w, box, 2.5).normal_equations(index)
+    z = y - 2.5
+    agree(e.gram, (phi * w[:, np.newaxis]).T @ phi, w.sum())
+    agree(e.moment, phi.T @ (w * z), w.sum())
+    agree(e.first, phi.T @ w, w.sum())
+    assert np.allclose([e.weight, e.total, e.square], [w.sum(), w @ z, w @ z**2])
+    less = e.less(0.5)
+    agree(less.moment, phi.T @ (w * (y - 3.0)), w.sum())
+    assert np.allclose([less.total, less.square], [w @ (y - 3), w @ (y - 3) ** 2])
+
+
+def test_a_hundred_chunks_equal_one_pass(case):
+    kind, X, y, w, box, index, _ = case
+    whole = statistics(kind, X, y, w, box, 3.0).normal_equations(index)
+    # chunks may use shifts of their own; the sum has the first one's
+    shifts = 3.0 + np.arange(100) / 50
+    total = None
+    for chunk, shift in zip(np.array_split(np.arange(500), 100), shifts, strict=True):
+        part = statistics(kind, X[chunk], y[chunk], w[chunk], box, shift)
+        total = part if total is None else total + part
+    assert total.shift == 3.0
+    merged = total.normal_equations(index)
+    for found, expected in zip(merged, whole, strict=True):
+        assert np.allclose(found, expected, rtol=1e-12, atol=1e-12 * whole.weight)
+
+
+def test_weights_are_repetitions(case):
+    kind, X, y, _, box, index, _ = case
+    counts = np.arange(500) % 3
+    rows = np.repeat(np.arange(500), counts)
+    once = statistics(kind, X, y, counts.astype(float), box, 0.0)
+    many = statistics(kind, X[rows], y[rows], None, box, 0.0)
+    for a, b in zip(
+        once.normal_equations(index), many.normal_equations(index), strict=True
+    ):
+        assert np.allclose(a, b, rtol=1e-12, atol=1e-11)
+
+
+def test_moments_cosines_and_whitening(case):
+    kind, X, y, w, box, index, phi = case
+    s = statistics(kind, X, y, w, box, 0.0)
+    e = s.normal_equations(index)
+    agree(s.moments(index), e.moment, w.sum())
+    phase = 2 * np.pi * box.turns(X) @ (2 * index.waves).T
+    agree(s.cosines(2 * index.waves), np.cos(phase).T @ w, w.sum())
+    lam = np.random.default_rng(1).random(17)
+    white = e.whitened(lam, 0.3)
+    F = phi * np.sqrt(lam)
+    agree(white.gram, (F * w[:, np.newaxis]).T @ F, w.sum())
+    agree(white.moment, F.T @ (w * y), 4 * w.sum())
+    assert white.residual == 0.3
+    agree(e.part(5).gram, e.gram[:5, :5], 1.0)
+
+
+def test_functions_beyond_reach_are_refused(case):
+    kind, X, y, w, box, *_ = case
+    s = statistics(kind, X, y, w, box, 0.0)
+    with pytest.raises(ValueError, match=r"hold waves up to .*fewer functions"):
+        s.normal_equations(by_length(box.period.size, 3000))
