@@ -39,11 +39,15 @@ Array = NDArray[np.float64]
 
 # Rows in one sum: fixed, so that sums do not depend on the number of workers.
 _CHUNK = 1 << 18
-# Functions at which hyperparameters are first searched for, and rows that decide about
-# box and reach when there are many more.
-_PILOT_FUNCTIONS, _PILOT_ROWS = 201, 20_000
+# Functions at which hyperparameters are first searched for, by the number of inputs,
+# and rows that decide about box, reach and lengthscales when there are more. With many
+# rows and few functions the bound would rather explain nothing than leave a tail.
+_PILOT_FUNCTIONS = {1: 201, 2: 301, 3: 501}
+_PILOT_ROWS = {1: 20_000, 2: 3000, 3: 2000}
+# Functions up to which lengthscales are searched for again on all rows.
+_MOST_SEARCHED = 501
 # Part of the range added on either side of the data where no domain is given.
-_MARGIN = 0.1
+_MARGIN = 0.25
 # Lengthscales between the ends of the domain across the joint of the box.
 _PADDING = 4.0
 _ROUNDS = 5
@@ -113,15 +117,16 @@ def fit_series(
 
     A pass over at most 20 000 rows decides about the box; then one over all.
     """
-    n = len(rows.y)
+    n, few = len(rows.y), _PILOT_ROWS[rows.X.shape[1]]
     learns = _kernel(settings.rule) is not None and settings.learns()
     adaptive = settings.n_basis == "auto" or learns
-    if adaptive and n > _PILOT_ROWS:
-        some = Rows(*(values[:: n // _PILOT_ROWS] for values in rows))
+    if adaptive and n > 1.5 * few:
+        some = Rows(*(values[:: n // few] for values in rows))
         whole = data_domain(rows.X) if domain is None else domain
         _, found = fit_series(some, whole, settings._replace(quiet=True), n_jobs)
-        rule = found.prior
-        settings = settings._replace(rule=rule)
+        settings = settings._replace(
+            rule=found.prior, start_noise=found.noise_variance / found.scale**2
+        )
     state = start_series(rows, domain, settings, n_jobs)
     fit = state.solve()
     for _ in range(3):
@@ -129,7 +134,9 @@ def fit_series(
         ratio = box.period / state.statistics.box.period
         if not learns or np.all(np.abs(np.log(ratio)) < 0.3):
             break
-        settings = settings._replace(rule=fit.prior)
+        settings = settings._replace(
+            rule=fit.prior, start_noise=fit.noise_variance / fit.scale**2
+        )
         state = start_series(rows, domain, settings, n_jobs)
         fit = state.solve()
     return state, fit
@@ -159,7 +166,7 @@ def start_series(
 
 
 def data_domain(X: Array) -> Array:
-    """Range of the data and a tenth of it on either side, (d, 2)."""
+    """Range of the data and a quarter of it on either side, (d, 2)."""
     low, high = X.min(axis=0), X.max(axis=0)
     width = high - low
     # a constant column needs some room, too
@@ -310,12 +317,21 @@ def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
     weight, auto = state.statistics.weight, settings.n_basis == "auto"
     fixed = settings.noise_variance
     fixed = None if fixed is None else fixed / sums.scale**2
-    rule, noise = _at_sample_size(settings, weight, len(box.period)), None
+    rule = _at_sample_size(settings, weight, len(box.period))
+    noise = settings.start_noise
     size = wanted = _pilot_size(settings, weight, len(box.period))
+    if auto and noise is not None:
+        wanted = elbow(rule, box, weight, noise, settings.largest)
+        size = min(settings.largest, max(size, wanted))
+    if noise is not None and size > _MOST_SEARCHED and _kernel(rule) is not None:
+        # the lengthscales of the pilot stay; only the noise is searched for
+        settings = settings._replace(optimizer=None)
     if not auto and fixed is not None and not settings.learns():
         return rule, fixed, size
     for _ in range(_ROUNDS):
-        chosen = _functions(state, sums, rule, size).part(slice(size))
+        functions = _functions(state, sums, rule, size)
+        size = min(size, _summable(state, functions))
+        chosen = functions.part(slice(size))
         earlier, equations = rule, sums.equations(chosen)
         rule, noise = maximise_series_evidence(
             equations, chosen, box, rule, noise, settings, fixed
@@ -357,12 +373,18 @@ def _functions(
         inside = np.all(np.abs(functions.waves) <= reach, axis=1)
         # those that cannot be summed are left to the residual
         order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
-        within = functions.part(order)
-        return within if np.sum(inside) >= size else functions
+        return functions.part(order)
     functions = rule.index(box, max(size, settings.largest))
     functions = functions.part(np.all(np.abs(functions.waves) <= reach, axis=1))
     correlation = sums.statistics.moments(functions)
     return by_power(functions, correlation, settings.ordering == "power")
+
+
+def _summable(state: SeriesState, functions: FourierIndex) -> int:
+    """Number of functions up to the first that the sums do not reach."""
+    reach = state.statistics.reach()
+    beyond = np.any(np.abs(functions.waves) > reach, axis=1)
+    return int(np.argmax(beyond)) if beyond.any() else len(functions)
 
 
 def _count(settings: SeriesSettings, rows: Rows) -> int:
@@ -373,7 +395,7 @@ def _count(settings: SeriesSettings, rows: Rows) -> int:
 
 def _pilot_size(settings: SeriesSettings, weight: float, d: int) -> int:
     if settings.n_basis == "auto":
-        return min(settings.largest, _PILOT_FUNCTIONS)
+        return min(settings.largest, _PILOT_FUNCTIONS[d])
     if settings.n_basis == "rate":
         return rate(weight, d, settings.regularity)
     return int(settings.n_basis)

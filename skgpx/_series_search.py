@@ -46,6 +46,8 @@ class SeriesSettings(NamedTuple):
         Most functions.
     normalize_y, quiet : bool
         Whether y is standardised; whether warnings are left out.
+    start_noise : float or None
+        Noise variance of a search on fewer rows, for the standardised y.
     """
 
     rule: Any
@@ -58,6 +60,7 @@ class SeriesSettings(NamedTuple):
     largest: int
     normalize_y: bool
     quiet: bool = False
+    start_noise: float | None = None
 
     def free(self) -> NDArray[np.bool_]:
         """Which parameters of the rule are searched for."""

@@ -98,7 +98,7 @@ class SpectralVGPRegressor(LatentRegressor):
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs may lie. Without a kernel it is the period of the prior as
         well. None is the range of the data of `fit` (or the first `partial_fit`) and
-        a tenth of it on either side.
+        a quarter of it on either side.
     inducing : str, array or callable, default="greedy"
         "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
         determinantal point process of the kernel) or "equispaced"; the points
