@@ -19,6 +19,9 @@ from skgpx._numerics.tridiagonal import ridge_pivots, tridiagonal_from
 
 Array = NDArray[np.float64]
 
+# Errors of a tridiagonal form, in units of the machine precision of its largest entry.
+_ROUNDING = 16.0
+
 
 class Spectrum(NamedTuple):
     """Eigenvalues of listed functions and what is beyond, with derivatives.
@@ -142,6 +145,9 @@ class ScaleProfile(NamedTuple):
         s = equations.whitened(spectrum.eigenvalues, residual)
         diagonal, below = tridiagonal_from(s.gram, s.moment)
         moment = float(s.moment @ s.moment)
+        # rounding errors must not make a matrix indefinite that may be near singular
+        largest = float(np.max(diagonal) + 2.0 * np.max(np.abs(below), initial=0.0))
+        diagonal = diagonal + _ROUNDING * np.finfo(float).eps * largest
         return cls(diagonal, below, moment, s.square, s.residual, s.weight)
 
     def value_and_gradient(
