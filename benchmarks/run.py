@@ -14,6 +14,8 @@ NAMES = (
     "draws",
     "draws_accuracy",
     "loops",
+    "series",
+    "spectral_vgp",
 )
 
 
