@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, section_terms
+from skgpx._draws import FunctionDraws, section_terms, update_weights
 from skgpx._parallel import parallel_map
 from skgpx.bases import Conditioning, draw_prior
 from skgpx.bases._exact_draws import RememberedTerm
@@ -101,17 +101,5 @@ def matheron_update(
     blocks = [slice(i, i + _DRAWS) for i in range(0, prior.n_draws, _DRAWS)]
     items = [(prior[b], points, values[:, :, b], solve) for b in blocks]
     # threads: draws that remember their values must do so for all
-    weights = parallel_map(_update_weights, items, n_jobs, shared_memory=True)
+    weights = parallel_map(update_weights, items, n_jobs, shared_memory=True)
     return prior.plus(section_terms(kernel, points, np.concatenate(weights, axis=2)))
-
-
-def _update_weights(
-    prior: FunctionDraws,
-    points: Array,
-    values: Array,
-    solve: Callable[[Array], Array],
-) -> Array:
-    """``solve(values - f(P))``, shape (m, c, s)."""
-    discrepancy = values - prior.values(points)
-    m, c, s = discrepancy.shape
-    return solve(discrepancy.reshape(m, c * s)).reshape(m, c, s)

@@ -1,6 +1,6 @@
 """Draws of random functions: sums of linear terms that can be called anywhere."""
 
-from skgpx._draws._conditioning import Process, condition
+from skgpx._draws._conditioning import Process, condition, update_weights
 from skgpx._draws._features import FourierFeatures, ones, with_ones
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._optima import Optima
@@ -19,5 +19,6 @@ __all__ = [
     "linear_draws",
     "ones",
     "section_terms",
+    "update_weights",
     "with_ones",
 ]

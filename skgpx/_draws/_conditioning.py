@@ -54,10 +54,20 @@ def condition(
     draws : FunctionDraws
         As many draws as in ``prior``.
     """
+    weights = update_weights(prior, points, values, solve)
+    return prior.plus(section_terms(kernel, points, weights))
+
+
+def update_weights(
+    prior: FunctionDraws,
+    points: Array,
+    values: Array | float,
+    solve: Callable[[Array], Array],
+) -> Array:
+    """Weights ``S (v - f(Z))`` of the update, shape (m, c, s); see `condition`."""
     discrepancy = values - prior.values(points)
     m, c, s = discrepancy.shape
-    weights = solve(discrepancy.reshape(m, c * s)).reshape(m, c, s)
-    return prior.plus(section_terms(kernel, points, weights))
+    return solve(discrepancy.reshape(m, c * s)).reshape(m, c, s)
 
 
 class Process(NamedTuple):
