@@ -5,7 +5,15 @@ from __future__ import annotations
 import runpy
 import sys
 
-NAMES = ("step", "accuracy", "quality", "scale", "latency", "draws_accuracy")
+NAMES = (
+    "step",
+    "accuracy",
+    "quality",
+    "scale",
+    "latency",
+    "draws_accuracy",
+    "series",
+)
 
 
 def main() -> None:

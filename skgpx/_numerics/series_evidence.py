@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 from skgpx._numerics.linalg import invert_lower
 from skgpx._numerics.regression import log_evidence_from, precision_root
 from skgpx._numerics.series_statistics import NormalEquations
+from skgpx._numerics.tridiagonal import ridge_pivots, tridiagonal_from
 
 Array = NDArray[np.float64]
+
+# Errors of a tridiagonal form, in units of the machine precision of its largest entry.
+_ROUNDING = 16.0
 
 
 class Spectrum(NamedTuple):
@@ -112,20 +116,22 @@ def series_evidence(
 class ScaleProfile(NamedTuple):
     """Bound as a function of ``σ²`` and a factor of all eigenvalues.
 
-    One eigendecomposition ``Λ½ G Λ½ = Q diag(g) Qᵀ`` serves every value of both.
+    An orthogonal change of the weights makes ``Λ½ G Λ½`` tridiagonal and all but the
+    first entry of ``Λ½ Φᵀ y`` zero. One such change serves every value of both.
 
     Attributes
     ----------
-    gram : ndarray of shape (m,)
-        ``g``.
-    moment : ndarray of shape (m,)
-        ``Qᵀ Λ½ Φᵀ y``.
+    diagonal, below : ndarray of shape (m,) and (m - 1,)
+        The tridiagonal matrix.
+    moment : float
+        Squared length of ``Λ½ Φᵀ y``.
     square, residual, weight : float
         As in :class:`~skgpx._numerics.regression.WeightStatistics`.
     """
 
-    gram: Array
-    moment: Array
+    diagonal: Array
+    below: Array
+    moment: float
     square: float
     residual: float
     weight: float
@@ -134,12 +140,15 @@ class ScaleProfile(NamedTuple):
     def of(
         cls, equations: NormalEquations, spectrum: Spectrum, tail_factor: float = 1.0
     ) -> ScaleProfile:
-        """Decompose once; O(m^3)."""
+        """Change the weights once; O(m^3), half of an eigendecomposition."""
         residual = equations.weight * tail_factor * spectrum.tail
         s = equations.whitened(spectrum.eigenvalues, residual)
-        values, vectors = np.linalg.eigh(s.gram)
-        gram = np.maximum(values, 0.0)
-        return cls(gram, vectors.T @ s.moment, s.square, s.residual, s.weight)
+        diagonal, below = tridiagonal_from(s.gram, s.moment)
+        moment = float(s.moment @ s.moment)
+        # rounding errors must not make a matrix indefinite that may be near singular
+        largest = float(np.max(diagonal) + 2.0 * np.max(np.abs(below), initial=0.0))
+        diagonal = diagonal + _ROUNDING * np.finfo(float).eps * largest
+        return cls(diagonal, below, moment, s.square, s.residual, s.weight)
 
     def value_and_gradient(
         self, noise_variance: float, scale: float
@@ -153,15 +162,18 @@ class ScaleProfile(NamedTuple):
         gradient : ndarray of shape (2,)
             In ``log σ²`` and ``log scale``.
         """
-        # a = 1 + scale g/σ²;  yᵀ(..)⁻¹y = |y|²/σ² - Σ scale c²/(σ⁴ a)
-        a = 1.0 + scale * self.gram / noise_variance
-        gain = scale * self.moment**2 / (noise_variance**2 * a)
-        misfit = self.square / noise_variance - float(np.sum(gain))
-        penalty = scale * self.residual / noise_variance
-        volume = self.weight * np.log(2.0 * np.pi * noise_variance)
-        value = -0.5 * (volume + float(np.sum(np.log(a))) + misfit + penalty)
-        fitted = (a - 1.0) / a
-        in_scale = -0.5 * (float(np.sum(fitted - gain / a)) + penalty)
-        in_noise = self.weight - float(np.sum(fitted)) - self.square / noise_variance
-        in_noise += float(np.sum(gain * (1.0 + 1.0 / a))) - penalty
-        return float(value), np.array([-0.5 * in_noise, in_scale])
+        # B = I + a T;  yᵀ(..)⁻¹y = |y|²/σ² - a |c|²/σ² (B⁻¹)₁₁
+        a = scale / noise_variance
+        volume, in_volume, corner, in_corner = ridge_pivots(
+            self.diagonal, self.below, a
+        )
+        gain = a * self.moment / noise_variance * corner
+        in_gain = a * self.moment / noise_variance * in_corner
+        misfit = self.square / noise_variance - gain
+        penalty = a * self.residual
+        constant = self.weight * np.log(2.0 * np.pi * noise_variance)
+        value = -0.5 * (constant + volume + misfit + penalty)
+        in_scale = in_volume - gain - in_gain + penalty
+        # σ² is in a, and once more in the constant and the misfit
+        in_noise = self.weight - misfit - in_scale
+        return float(value), -0.5 * np.array([in_noise, in_scale])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln
+from scipy.special import gammaln
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -31,6 +31,7 @@ from skgpx._numerics.fourier_index import (
     half_space,
 )
 from skgpx._numerics.series_evidence import Spectrum
+from skgpx.bases._rational_quadratic import rational_quadratic
 
 Array = NDArray[np.float64]
 
@@ -56,8 +57,6 @@ class KernelSpectrum(NamedTuple):
 
 
 Density = Callable[[Any, Array], tuple[Array, Array]]
-# Nodes of the mixture that a rational quadratic kernel is, and waves summed for it.
-_NODES, _MOST_WAVES = 240, 20_000
 _EIGENVALUES: dict[type, Callable[[Any, Array, Box], KernelSpectrum]] = {}
 
 
@@ -297,68 +296,9 @@ def _matern(kernel: Any, omega: Array) -> tuple[Array, Array]:
     return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - ratio))
 
 
-def _rational_quadratic(
-    kernel: RationalQuadratic, omega: Array, box: Box
-) -> KernelSpectrum:
-    """A mixture of RBFs of precision ``s / ℓ²``, s ~ Gamma(α, α).
-
-    Its heavy tail has no sum over images for ``α <= d/2``. The eigenvalue of the
-    constant is therefore the one that makes the variance that of the kernel.
-    """
-    d, alpha = len(box.period), float(kernel.alpha)
-    square = np.sum((omega * kernel.length_scale) ** 2, axis=1)
-    front = np.prod(np.sqrt(2.0 * np.pi) * kernel.length_scale / box.period)
-    constant = ~omega.any(axis=1)
-    s, weights = _gamma_rule(alpha)
-    score = 1.0 + np.log(alpha) - digamma(alpha) + np.log(s) - s
-    half = square[:, np.newaxis] / (2.0 * s)
-    weights = front * weights * s ** (-0.5 * d)
-    terms = weights * np.exp(-half)
-    values = np.where(constant, 0.0, terms.sum(axis=1))
-    slopes = np.stack([alpha * (terms @ score), np.sum(terms * (d - 2.0 * half), 1)], 1)
-    slopes[constant] = 0.0
-    if constant.any():
-        sums, growth = _all_waves(s, kernel.length_scale / box.period)
-        in_length = weights @ (d * sums + growth)
-        values[constant] = max(1.0 - weights @ sums, 0.0)
-        slopes[constant] = -alpha * (weights @ (score * sums)), -in_length
-    fixed = kernel.hyperparameter_alpha.fixed, kernel.hyperparameter_length_scale.fixed
-    slopes = slopes[:, ~np.array(fixed)]
+def _rational_quadratic(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
+    values, slopes = rational_quadratic(kernel, omega, box)
     return KernelSpectrum(values, slopes, 1.0, np.zeros(slopes.shape[1]))
-
-
-def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
-    """``Σ_{k≠0} exp(-|2π k r|²/(2s))`` over all waves, and its slope in log r.
-
-    Parameters
-    ----------
-    s : ndarray of shape (q,)
-    ratios : ndarray of shape (d,)
-        Lengthscale over period, ``r``, of each input.
-    """
-    logs, slopes = np.zeros(len(s)), np.zeros(len(s))
-    for r in ratios:
-        most = np.sqrt(80.0 * s.max()) / (2.0 * np.pi * r)
-        k = np.arange(1, 2 + int(min(most, _MOST_WAVES)))
-        half = (2.0 * np.pi * k * r) ** 2 / (2.0 * s[:, np.newaxis])
-        terms = 2.0 * np.exp(-half)
-        delta = terms.sum(axis=1)
-        logs += np.log1p(delta)
-        slopes -= np.sum(2.0 * half * terms, axis=1) / (1.0 + delta)
-    # the product of all 1 + δ, less one, without cancellation
-    return np.expm1(logs), np.exp(logs) * slopes
-
-
-def _gamma_rule(alpha: float) -> tuple[Array, Array]:
-    """Nodes and weights for expectations under Gamma(α, α): trapezoids in log s."""
-    spread = 1.0 / np.sqrt(alpha)
-    low = (
-        max(min(-12.0 * spread, -40.0 / alpha), -40.0) if alpha < 30.0 else -12 * spread
-    )
-    u = np.linspace(low, np.log1p(40.0 * (spread + spread**2)), _NODES)
-    log_density = alpha * (np.log(alpha) + u - np.exp(u)) - gammaln(alpha)
-    weights = np.exp(log_density) * (u[1] - u[0])
-    return np.exp(u), weights
 
 
 _EIGENVALUES.update({ConstantKernel: _constant, RationalQuadratic: _rational_quadratic})

@@ -77,3 +77,32 @@ def test_profile_is_the_same_bound_for_every_scale(case):
         value, gradient = profile.value_and_gradient(noise, scale)
         assert value == pytest.approx(e.value, rel=1e-10)
         assert np.allclose(gradient, [e.noise, e.parameters[0]], rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8, 1e16])
+@pytest.mark.parametrize("noise", [1e-10, 1e-3, 10.0])
+def test_profile_is_sound_far_from_any_data(scale, noise):
+    # more functions than distinct rows, eigenvalues over many orders of magnitude
+    rng = np.random.default_rng(1)
+    X = rng.random((30, 1))
+    y = np.sin(7 * X[:, 0]) + 0.2 * rng.standard_normal(30)
+    box, index = Box(np.zeros(1), np.ones(1)), by_length(1, 101)
+    s = direct_statistics(X, y, np.ones(30), box, 0.0, index.reach())
+    j = np.arange(1.0, 102.0)
+    lam = j**-4.0
+    prior = Spectrum(lam, np.ones((101, 1)), 1e-6, np.array([1e-6]))
+    profile = ScaleProfile.of(s.normal_equations(index), prior)
+    value, gradient = profile.value_and_gradient(noise, scale)
+    F = functions(index, X) * np.sqrt(lam)
+    # (σ² + scale F Fᵀ) through its eigenvalues: no digits are lost for few rows
+    left, singular, _ = np.linalg.svd(F)
+    variances = noise + scale * singular**2
+    misfit = np.sum((left.T @ y) ** 2 / variances)
+    volume = np.sum(np.log(2 * np.pi * variances))
+    bound = -0.5 * (volume + misfit + 30 * scale * 1e-6 / noise)
+    slack = 1e-8 + 1e-13 * scale / noise * 101
+    assert np.isfinite(gradient).all()
+    if scale / noise < 1e12:
+        assert abs(value - bound) < slack * abs(bound)
+    # never better than the truth by more than rounding
+    assert value < bound + slack * abs(bound)
