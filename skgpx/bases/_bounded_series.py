@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FunctionDraws, LinearTerm
 from skgpx.bases._fourier_series import FourierSeries
 
 Array = NDArray[np.float64]
@@ -85,7 +85,8 @@ class BoundedSeries(FourierSeries):
         if self.domain is None:
             return draws
         terms = tuple(
-            replace(term, features=BoundedFeatures(term.features, self.domain))
+            LinearTerm(BoundedFeatures(term.features, self.domain), term.weights)
             for term in draws.terms
+            if isinstance(term, LinearTerm)
         )
         return FunctionDraws(terms, draws.n_outputs, draws.n_draws, draws.process)
