@@ -50,6 +50,8 @@ _MOST_SEARCHED = 501
 _MARGIN = 0.25
 # Lengthscales between the ends of the domain across the joint of the box.
 _PADDING = 4.0
+# The same in widths of the domain, at most.
+_MOST_PADDING = {1: 50.0, 2: 1.0, 3: 0.5}
 _ROUNDS = 5
 
 
@@ -130,7 +132,7 @@ def fit_series(
     state = start_series(rows, domain, settings, n_jobs)
     fit = state.solve()
     for _ in range(3):
-        box = box_of(state.domain, fit.prior)
+        box = box_of(state.domain, fit.prior, learns)
         ratio = box.period / state.statistics.box.period
         if not learns or np.all(np.abs(np.log(ratio)) < 0.3):
             break
@@ -148,7 +150,7 @@ def start_series(
     """Box for the rule as it is, and the sums over some rows."""
     if domain is None:
         domain = data_domain(rows.X)
-    box = box_of(domain, settings.rule)
+    box = box_of(domain, settings.rule, settings.learns())
     size = settings.largest if settings.n_basis == "auto" else _count(settings, rows)
     if settings.ordering != "prior":
         size = max(size, settings.largest)
@@ -175,17 +177,20 @@ def data_domain(X: Array) -> Array:
     return np.stack((low - _MARGIN * width, high + _MARGIN * width), axis=1)
 
 
-def box_of(domain: Array, rule: Any) -> Box:
+def box_of(domain: Array, rule: Any, learns: bool) -> Box:
     """Box whose joint does not connect the ends of the domain under a kernel.
 
-    A series prior is periodic on purpose: its box is the domain.
+    A series prior is periodic on purpose: its box is the domain. If the kernel is
+    learned, for the periodic process, its box is not much wider than the domain in
+    several dimensions, where width is expensive.
     """
     width = domain[:, 1] - domain[:, 0]
     kernel = _kernel(rule)
     if kernel is None:
         return Box(domain[:, 0].copy(), width)
-    scales = np.minimum(_longest_scales(kernel, len(width)), 20.0 * width)
-    return Box(domain[:, 0].copy(), width + _PADDING * scales)
+    padding = _PADDING * _longest_scales(kernel, len(width))
+    most = _MOST_PADDING[len(width)] if learns else _MOST_PADDING[1]
+    return Box(domain[:, 0].copy(), width + np.minimum(padding, most * width))
 
 
 def _kernel(rule: Any) -> Any:
@@ -323,15 +328,15 @@ def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
     if auto and noise is not None:
         wanted = elbow(rule, box, weight, noise, settings.largest)
         size = min(settings.largest, max(size, wanted))
-    if noise is not None and size > _MOST_SEARCHED and _kernel(rule) is not None:
-        # the lengthscales of the pilot stay; only the noise is searched for
-        settings = settings._replace(optimizer=None)
     if not auto and fixed is not None and not settings.learns():
         return rule, fixed, size
     for _ in range(_ROUNDS):
         functions = _functions(state, sums, rule, size)
         size = min(size, _summable(state, functions))
         chosen = functions.part(slice(size))
+        if noise is not None and size > _MOST_SEARCHED and _kernel(rule) is not None:
+            # the lengthscales found so far stay; only the noise is searched for
+            settings = settings._replace(optimizer=None)
         earlier, equations = rule, sums.equations(chosen)
         rule, noise = maximise_series_evidence(
             equations, chosen, box, rule, noise, settings, fixed

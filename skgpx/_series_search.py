@@ -24,6 +24,8 @@ _SHAPE_BOUNDS = (-3.0, 3.0)
 # Shares of the variance of y that are noise, in the first guesses.
 _SHARES = (0.01, 0.1, 0.5, 0.9)
 _MAX_ITER = 100
+# Share of the variance that is noise at which another start is tried.
+_ALL_NOISE = 0.9
 
 
 class SeriesSettings(NamedTuple):
@@ -124,11 +126,11 @@ def _variance(equations: NormalEquations) -> float:
 def _starts(
     rule: Any, is_kernel: bool, free: Array, variance: float
 ) -> list[tuple[Any, float]]:
-    """Guesses: a kernel with shorter lengthscales, a series with other scales."""
+    """Guesses: a kernel with other lengthscales, a series with other scales."""
     if is_kernel:
         kernels = [rule.kernel]
         if np.any(free):
-            kernels += [stretched(rule.kernel, -np.log(f)) for f in (5.0, 25.0)]
+            kernels += [stretched(rule.kernel, np.log(f)) for f in (0.2, 0.04, 4.0)]
         return [(KernelEigenvalues(k), 0.1 * variance) for k in kernels]
     return [(rule, share * variance) for share in _SHARES]
 
@@ -200,14 +202,26 @@ def _full_search(
         e = series_evidence(equations, spectrum, float(np.exp(point[0])))
         return -e.value, -np.r_[e.noise, e.parameters][mask]
 
-    guesses = [np.r_[np.log(noise), start.theta] for start, noise in starts]
-    whole = min(guesses, key=lambda g: negative(g[mask], g)[0]).copy()
-    if np.any(mask):
+    def climb(whole: Array) -> tuple[float, Array]:
         found = optimize.minimize(
             negative, np.clip(whole, *bounds.T)[mask], args=(whole,), jac=True,
             method="L-BFGS-B", bounds=bounds[mask], options={"maxiter": _MAX_ITER},
         )  # fmt: skip
+        whole = whole.copy()
         whole[mask] = found.x
+        return float(found.fun), whole
+
+    guesses = [np.r_[np.log(noise), start.theta] for start, noise in starts]
+    if not np.any(mask):
+        return rule, float(np.exp(guesses[0][0]))
+    guesses.sort(key=lambda g: negative(g[mask], g)[0])
+    tried = []
+    for guess in guesses:
+        tried.append(climb(guess))
+        # a search that ends with nothing but noise went astray
+        if np.exp(tried[-1][1][0]) < _ALL_NOISE * variance:
+            break
+    _, whole = min(tried, key=lambda one: one[0])
     return rule.with_theta(whole[1:]), float(np.exp(whole[0]))
 
 

@@ -448,3 +448,19 @@ def test_regularity_from_the_bound():
     plain = SpectralVGPRegressor().fit(X, Y)
     assert model.prior_.regularity > 0.5
     assert model.elbo_ > plain.elbo_
+
+
+def test_same_bits_on_a_dask_cluster(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(_series_fit, "_CHUNK", 128)
+    model, X, y = additive("polynomial")
+    one = clone(model).fit(X, y)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        two = clone(model).fit(X, y)
+    assert_array_equal(one.predict(X), two.predict(X))

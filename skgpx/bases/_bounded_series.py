@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ class BoundedSeries(FourierSeries):
         if self.domain is None:
             return draws
         terms = tuple(
-            replace(term, features=BoundedFeatures(term.features, self.domain))
+            LinearTerm(BoundedFeatures(term.features, self.domain), term.weights)
             for term in draws.terms
             if isinstance(term, LinearTerm)
         )
