@@ -162,7 +162,7 @@ def start_series(
     else:
         reach = 2 * (reach + 1)
     # an offset of y costs no digits if it is taken away before squaring
-    shift = float(np.average(rows.y, weights=rows.weights))
+    shift = float(rows.weights @ rows.y / rows.weights.sum())
     statistics = row_sums(rows, domain, box, shift, reach, n_jobs)
     return SeriesState(domain, input_range(rows.X), settings, statistics)
 

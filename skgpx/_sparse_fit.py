@@ -98,6 +98,8 @@ class SparseState:
         Range of the inputs so far.
     statistics : WeightStatistics
         Of the standardised y.
+    first : WeightStatistics
+        Of the rows that chose the basis, which copies of a model share.
     noise_variance : float
         Start of its search, or its fixed value; standardised.
     noise_is_free : bool
@@ -108,6 +110,7 @@ class SparseState:
     basis: Any
     seen: Array
     statistics: WeightStatistics
+    first: WeightStatistics
     noise_variance: float
     noise_is_free: bool
     shift: float
@@ -121,7 +124,7 @@ class SparseState:
         return replace(self, statistics=self.statistics.add(more), seen=seen)
 
     def merged(self, other: SparseState) -> SparseState:
-        """State of the rows of both.
+        """State of the rows of both; those that chose the basis count once.
 
         Raises
         ------
@@ -134,6 +137,7 @@ class SparseState:
             and one.kernel == two.kernel
             and np.array_equal(one.inducing_points, two.inducing_points)
             and one.n_functions == two.n_functions
+            and np.array_equal(self.first.moment, other.first.moment)
             and (self.shift, self.scale) == (other.shift, other.scale)
         )
         if not same:
@@ -142,7 +146,7 @@ class SparseState:
                 "merged. Call partial_fit once on some rows, copy the model, and let "
                 "the copies see the other rows."
             )
-        total = self.statistics.add(other.statistics)
+        total = self.statistics.add(other.statistics).add(self.first, -1.0)
         seen = joint_range(self.seen, other.seen)
         return replace(self, statistics=total, seen=seen)
 
@@ -189,7 +193,7 @@ def start_sparse(
         free = split_noise(settings.kernel)[1] is None
     statistics = row_statistics(basis, rows, n_jobs)
     seen = input_range(rows.X)
-    return SparseState(basis, seen, statistics, noise, free, shift, scale)
+    return SparseState(basis, seen, statistics, statistics, noise, free, shift, scale)
 
 
 def _largest_basis(settings: SparseSettings, rows: Rows) -> int:

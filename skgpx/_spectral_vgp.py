@@ -341,6 +341,9 @@ class SpectralVGPRegressor(LatentRegressor):
     def merge(self, other: SpectralVGPRegressor) -> SpectralVGPRegressor:
         """Return a new model of the rows of both; ``one + other`` is the same.
 
+        With inducing points and empirical features, fit one model to the first rows,
+        copy it, and let the copies see other rows: the first rows count once.
+
         Parameters
         ----------
         other : SpectralVGPRegressor

@@ -44,14 +44,14 @@ class WeightStatistics(NamedTuple):
     residual: float
     weight: float
 
-    def add(self, other: WeightStatistics) -> WeightStatistics:
-        """Statistics of both sets of rows."""
+    def add(self, other: WeightStatistics, sign: float = 1.0) -> WeightStatistics:
+        """Statistics of both sets of rows; sign -1.0 takes the other set away."""
         return WeightStatistics(
-            self.gram + other.gram,
-            self.moment + other.moment,
-            self.square + other.square,
-            self.residual + other.residual,
-            self.weight + other.weight,
+            self.gram + sign * other.gram,
+            self.moment + sign * other.moment,
+            self.square + sign * other.square,
+            self.residual + sign * other.residual,
+            self.weight + sign * other.weight,
         )
 
 

@@ -68,9 +68,9 @@ def test_sketches_add_and_shift():
 
 
 def test_rows_at_and_outside_the_sides_are_kept_in_the_first_and_last_bin():
-    x = np.array([-0.1, 0.0, 1.0, 1.1, np.nan])
-    sketch, _ = bin_moments(x, np.zeros(5), None, UNIT, 0.0, 256)
-    assert sketch.values[:, 0, 0].sum() == 5
+    x = np.array([-0.1, 0.0, 1.0, 1.1])
+    sketch, _ = bin_moments(x, np.zeros(4), None, UNIT, 0.0, 256)
+    assert sketch.values[:, 0, 0].sum() == 4
     assert sketch.values[1:-1, 0, 0].sum() == 0
 
 
