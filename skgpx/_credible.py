@@ -63,7 +63,7 @@ def covers_its_box(model: LatentModel, domain: Array) -> bool:
     if not isinstance(box, Box):
         return False
     width = domain[:, 1] - domain[:, 0]
-    return bool(np.allclose(width, box.period, rtol=1e-12))
+    return bool(np.allclose(width, box.period, rtol=1e-12, atol=0.0))
 
 
 def pointwise_factor(level: float) -> float:

@@ -95,11 +95,12 @@ class SeriesState(NamedTuple):
             and np.array_equal(self.domain, other.domain)
             and np.array_equal(self.statistics.box, other.statistics.box)
             and np.array_equal(self.statistics.reach(), other.statistics.reach())
+            and self.settings.given == other.settings.given
         )
         if not same:
             raise ValueError(
                 "Only models on one box, with one number of waves, can be merged. Give "
-                "all of them the same `domain`, `n_basis` and `kernel`, and with a "
+                "all of them the same parameters and a `domain`, and with a "
                 "kernel call partial_fit instead of fit."
             )
         return self._replace(
@@ -134,7 +135,8 @@ def fit_series(
     for _ in range(3):
         box = box_of(state.domain, fit.prior, learns)
         ratio = box.period / state.statistics.box.period
-        if not learns or np.all(np.abs(np.log(ratio)) < 0.3):
+        moved = np.any(np.abs(np.log(ratio)) >= 0.3)
+        if not learns or not (moved or _is_clipped(state, fit)):
             break
         settings = settings._replace(
             rule=fit.prior, start_noise=fit.noise_variance / fit.scale**2
@@ -144,6 +146,15 @@ def fit_series(
     return state, fit
 
 
+def _is_clipped(state: SeriesState, fit: SpectralFit) -> bool:
+    """Whether the function after the last of the basis was not summed."""
+    if state.settings.ordering != "prior":
+        return False
+    size = fit.posterior.basis.n_functions + 1
+    reach = fit.prior.index(state.statistics.box, size).reach()
+    return bool(np.any(reach > state.statistics.reach()))
+
+
 def start_series(
     rows: Rows, domain: Array | None, settings: SeriesSettings, n_jobs: int | None
 ) -> SeriesState:
@@ -151,7 +162,8 @@ def start_series(
     if domain is None:
         domain = data_domain(rows.X)
     box = box_of(domain, settings.rule, settings.learns())
-    size = settings.largest if settings.n_basis == "auto" else _count(settings, rows)
+    by_rows = isinstance(settings.n_basis, str)
+    size = settings.largest if by_rows else int(settings.n_basis)
     if settings.ordering != "prior":
         size = max(size, settings.largest)
     functions = settings.rule.index(box, size)
@@ -298,6 +310,8 @@ def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
     rule, noise, size = _search(state, sums)
     box, weight = state.statistics.box, state.statistics.weight
     functions = _functions(state, sums, rule, size)
+    # the last rule may put other functions first than those that were summed
+    size = min(size, _summable(state, functions))
     series = BoundedSeries.from_rule(rule, box, size, functions)
     basis = replace(series, domain=state.domain)
     equations = sums.equations(basis.index)
@@ -320,8 +334,9 @@ def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
     """Rule, noise variance and number of functions, in turns until they agree."""
     settings, box = state.settings, state.statistics.box
     weight, auto = state.statistics.weight, settings.n_basis == "auto"
-    fixed = settings.noise_variance
-    fixed = None if fixed is None else fixed / sums.scale**2
+    fixed = settings.noise_level
+    if settings.noise_variance is not None:
+        fixed = settings.noise_variance / sums.scale**2
     rule = _at_sample_size(settings, weight, len(box.period))
     noise = settings.start_noise
     size = wanted = _pilot_size(settings, weight, len(box.period))
@@ -392,17 +407,11 @@ def _summable(state: SeriesState, functions: FourierIndex) -> int:
     return int(np.argmax(beyond)) if beyond.any() else len(functions)
 
 
-def _count(settings: SeriesSettings, rows: Rows) -> int:
-    if settings.n_basis == "rate":
-        return rate(float(rows.weights.sum()), rows.X.shape[1], settings.regularity)
-    return int(settings.n_basis)
-
-
 def _pilot_size(settings: SeriesSettings, weight: float, d: int) -> int:
     if settings.n_basis == "auto":
         return min(settings.largest, _PILOT_FUNCTIONS[d])
     if settings.n_basis == "rate":
-        return rate(weight, d, settings.regularity)
+        return min(settings.largest, rate(weight, d, settings.regularity))
     return int(settings.n_basis)
 
 

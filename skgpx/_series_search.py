@@ -61,6 +61,8 @@ class SeriesSettings(NamedTuple):
     ordering: str
     largest: int
     normalize_y: bool
+    noise_level: float | None = None
+    given: str = ""
     quiet: bool = False
     start_noise: float | None = None
 
@@ -111,6 +113,8 @@ def maximise_series_evidence(
         if noise is not None
         else _starts(rule, is_kernel, free, variance)
     )
+    if fixed_noise is not None:
+        starts = [(start, fixed_noise) for start, _ in starts]
     if not is_kernel and not np.any(free[1:]):
         found = _scale_search(equations, functions, box, starts, free, fixed_noise)
     else:

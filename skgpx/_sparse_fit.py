@@ -131,7 +131,7 @@ class SparseState:
         ValueError
             If they do not have the same basis and standardisation.
         """
-        one, two = self.basis, other.basis
+        one, two = self.basis, getattr(other, "basis", None)
         same = (
             isinstance(other, SparseState)
             and one.kernel == two.kernel
@@ -189,8 +189,10 @@ def start_sparse(
         )
         basis = Nystroem.from_kernel(kernel, Z)
     free = settings.noise_variance is None
-    if free and settings.optimizer is None and settings.kernel is not None:
-        free = split_noise(settings.kernel)[1] is None
+    if free and settings.kernel is not None:
+        _, level, bounds = split_noise(settings.kernel)
+        kept = settings.optimizer is None or isinstance(bounds, str)
+        free = level is None or not kept
     statistics = row_statistics(basis, rows, n_jobs)
     seen = input_range(rows.X)
     return SparseState(basis, seen, statistics, statistics, noise, free, shift, scale)

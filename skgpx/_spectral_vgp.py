@@ -77,8 +77,8 @@ class SpectralVGPRegressor(LatentRegressor):
         / (d + 2 alpha))``, enough for the best rate of contraction, but without regard
         to the noise.
     max_basis : int, default=2000
-        Most functions for "auto", and the first functions of the prior among which
-        `ordering` chooses. A warning says what standard deviation remains when "auto"
+        Most functions for "auto" and "rate", and the first functions of the prior
+        among which `ordering` chooses. A warning says what standard deviation remains when "auto"
         would want more.
     eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
         Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
@@ -366,6 +366,8 @@ class SpectralVGPRegressor(LatentRegressor):
         return merged
 
     def __add__(self, other: Any) -> SpectralVGPRegressor:
+        if not isinstance(other, SpectralVGPRegressor):
+            return NotImplemented
         return self.merge(other)
 
     def credible_ball(self, level: float = 0.95, X: ArrayLike | None = None) -> float:
@@ -457,6 +459,15 @@ class SpectralVGPRegressor(LatentRegressor):
         )
 
     def _resolved_features(self) -> str:
+        features = self._possible_features()
+        if self.n_basis == "rate" and features != "fourier":
+            raise ValueError(
+                'n_basis="rate" is for Fourier functions, of up to three inputs; got '
+                f"features={features!r}. Give a number or 'auto'."
+            )
+        return features
+
+    def _possible_features(self) -> str:
         kernel = None if self.kernel is None else split_noise(self.kernel)[0]
         few = self.n_features_in_ <= _MAX_FOURIER_INPUTS
         known = kernel is None or has_spectrum(kernel)
@@ -471,11 +482,6 @@ class SpectralVGPRegressor(LatentRegressor):
             raise ValueError(
                 f"{kernel!r} has no known spectral density: it is not stationary, or "
                 'not of a known kind. Use features="inducing" or "empirical".'
-            )
-        if self.features != "fourier" and self.n_basis == "rate" and kernel is None:
-            raise ValueError(
-                'n_basis="rate" is for the series prior of features="fourier"; got '
-                f"features={self.features!r}. Give a number or 'auto'."
             )
         return self.features
 
@@ -501,11 +507,14 @@ class SpectralVGPRegressor(LatentRegressor):
             self.tau is None,
             self.n_basis,
             alpha,
-            self.noise_variance if self.noise_variance is not None else noise,
+            self.noise_variance,
             self.optimizer,
             self.ordering,
             int(self.max_basis),
             self.normalize_y,
+            noise,
+            # what models must share to be merged
+            repr(self.get_params(deep=False) | {"domain": None, "n_jobs": None}),
         )
 
     def _rule(self) -> tuple[Any, float | None]:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -464,3 +465,100 @@ def test_same_bits_on_a_dask_cluster(monkeypatch):
     ):
         two = clone(model).fit(X, y)
     assert_array_equal(one.predict(X), two.predict(X))
+
+
+def sine(n=300, d=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 3.0, (n, d))
+    return X, np.sin(4.0 * X[:, 0]) + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.3])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tau": 1.0},
+        {"alpha": "elbo"},
+        {"n_basis": 31},
+        {"n_basis": "rate"},
+        {"kernel": 1.0 * RBF(0.5)},
+        {"kernel": 1.0 * RBF(0.5), "n_basis": 31},
+        {"kernel": 1.0 * RBF(0.5), "optimizer": None},
+        {"kernel": 1.0 * RBF(0.5), "features": "inducing", "n_basis": 20},
+        {"kernel": 1.0 * RBF(0.5), "features": "empirical", "n_basis": 20},
+    ],
+    ids=str,
+)
+def test_a_given_noise_variance_is_kept(noise, settings):
+    X, y = sine()
+    model = SpectralVGPRegressor(noise_variance=noise, **settings).fit(X, y)
+    assert_allclose(model.noise_variance_, noise, rtol=1e-9)
+
+
+@pytest.mark.parametrize("features", ["fourier", "inducing", "empirical"])
+@pytest.mark.parametrize("optimizer", ["elbo", None])
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_a_fixed_white_kernel_is_kept(features, optimizer, scale):
+    X, y = sine()
+    kernel = 1.0 * RBF(0.5) + WhiteKernel(0.1, "fixed")
+    model = SpectralVGPRegressor(
+        kernel, features=features, optimizer=optimizer, n_basis=20
+    ).fit(X, scale * y)
+    # in units of the standardised y
+    assert_allclose(model.noise_variance_, 0.1 * np.var(scale * y), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel", [1.0 * RBF([1.0, 1.0]), 1.0 * Matern([1, 1], nu=1.5)]
+)
+def test_anisotropic_kernels_that_move_other_functions_first(kernel):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 3.0, (1200, 2))
+    y = np.sin(12.0 * X[:, 0]) + 0.1 * rng.standard_normal(1200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = SpectralVGPRegressor(kernel, max_basis=400).fit(X, y)
+    error = model.predict(X) - np.sin(12.0 * X[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"tau": 1.0, "noise_variance": 0.01}], ids=str
+)
+def test_rate_grows_with_the_chunks(settings):
+    X, y = sine(4000)
+    model = SpectralVGPRegressor(n_basis="rate", domain=(0.0, 3.0), **settings)
+    one = clone(model).fit(X, y)
+    model.partial_fit(X[:10], y[:10]).partial_fit(X[10:], y[10:])
+    assert model.n_basis_ == one.n_basis_
+    assert_allclose(model.predict(X), one.predict(X), atol=1e-5)
+
+
+def test_the_ball_does_not_depend_on_the_unit_of_the_inputs():
+    X, y = sine()
+    one, other = (SpectralVGPRegressor().fit(X * f, y) for f in (1.0, 1e-9))
+    assert_allclose(one.credible_ball(), other.credible_ball(), rtol=1e-5)
+
+
+def test_only_like_models_are_merged():
+    X, y = sine()
+    models = [
+        SpectralVGPRegressor(domain=(0.0, 3.0), **settings).fit(X, y)
+        for settings in ({}, {"alpha": 2.0}, {"normalize_y": False})
+    ]
+    inducing = SpectralVGPRegressor(features="inducing", n_basis=9).fit(X, y)
+    for other in (*models[1:], inducing):
+        with pytest.raises(ValueError, match="merged"):
+            models[0].merge(other)
+        with pytest.raises(ValueError, match="merged"):
+            other.merge(models[0])
+    with pytest.raises(TypeError):
+        models[0] + 3
+
+
+def test_rate_without_fourier_functions_is_refused():
+    X, y = sine(50, 4)
+    for settings in ({}, {"kernel": RBF(), "features": "inducing"}):
+        with pytest.raises(ValueError, match="rate"):
+            SpectralVGPRegressor(n_basis="rate", **settings).fit(X, y)
