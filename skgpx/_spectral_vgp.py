@@ -78,8 +78,8 @@ class SpectralVGPRegressor(LatentRegressor):
         to the noise.
     max_basis : int, default=2000
         Most functions for "auto" and "rate", and the first functions of the prior
-        among which `ordering` chooses. A warning says what standard deviation remains when "auto"
-        would want more.
+        among which `ordering` chooses. A warning says what standard deviation
+        remains when "auto" would want more.
     eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
         Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
         alpha/d)``; ``tau exp(-c j^(1/d))`` with ``c = n^(-1/(d + 2 alpha)) log n``; or
