@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,34 +11,33 @@ from numpy.typing import NDArray
 
 from skgpx._latent import SeriesModel
 from skgpx._numerics.fourier_index import FourierIndex, by_power
-from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.regression import (
     log_evidence_from,
     posterior_from,
     precision_root,
 )
 from skgpx._numerics.series_statistics import (
-    NormalEquations,
     SeriesStatistics,
-    direct_statistics,
-    sketched_statistics,
 )
-from skgpx._parallel import parallel_map
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._series_search import SeriesSettings, maximise_series_evidence
+from skgpx._series_sums import (
+    StandardSums,
+    box_of,
+    data_domain,
+    kernel_of,
+    row_sums,
+)
 from skgpx._sparse_fit import SpectralFit, input_range, joint_range
 from skgpx._validation import Rows
 from skgpx.bases import (
     BoundedSeries,
     Box,
     ExponentialEigenvalues,
-    KernelEigenvalues,
 )
-from skgpx.kernels import length_scales
 
 Array = NDArray[np.float64]
 
-# Rows in one sum: fixed, so that sums do not depend on the number of workers.
-_CHUNK = 1 << 18
 # Functions at which hyperparameters are first searched for, by the number of inputs,
 # and rows that decide about box, reach and lengthscales when there are more. With many
 # rows and few functions the bound would rather explain nothing than leave a tail.
@@ -46,12 +45,6 @@ _PILOT_FUNCTIONS = {1: 201, 2: 301, 3: 501}
 _PILOT_ROWS = {1: 20_000, 2: 3000, 3: 2000}
 # Functions up to which lengthscales are searched for again on all rows.
 _MOST_SEARCHED = 501
-# Part of the range added on either side of the data where no domain is given.
-_MARGIN = 0.25
-# Lengthscales between the ends of the domain across the joint of the box.
-_PADDING = 4.0
-# The same in widths of the domain, at most.
-_MOST_PADDING = {1: 50.0, 2: 1.0, 3: 0.5}
 _ROUNDS = 5
 
 
@@ -121,7 +114,7 @@ def fit_series(
     A pass over at most 20 000 rows decides about the box; then one over all.
     """
     n, few = len(rows.y), _PILOT_ROWS[rows.X.shape[1]]
-    learns = _kernel(settings.rule) is not None and settings.learns()
+    learns = kernel_of(settings.rule) is not None and settings.learns()
     adaptive = settings.n_basis == "auto" or learns
     if adaptive and n > 1.5 * few:
         some = Rows(*(values[:: n // few] for values in rows))
@@ -179,122 +172,6 @@ def start_series(
     return SeriesState(domain, input_range(rows.X), settings, statistics)
 
 
-def data_domain(X: Array) -> Array:
-    """Range of the data and a quarter of it on either side, (d, 2)."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    width = high - low
-    # a constant column needs some room, too
-    rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    width = np.where(width > rounding, width, np.maximum(1.0, 1e3 * rounding))
-    return np.stack((low - _MARGIN * width, high + _MARGIN * width), axis=1)
-
-
-def box_of(domain: Array, rule: Any, learns: bool) -> Box:
-    """Box whose joint does not connect the ends of the domain under a kernel.
-
-    A series prior is periodic on purpose: its box is the domain. If the kernel is
-    learned, for the periodic process, its box is not much wider than the domain in
-    several dimensions, where width is expensive.
-    """
-    width = domain[:, 1] - domain[:, 0]
-    kernel = _kernel(rule)
-    if kernel is None:
-        return Box(domain[:, 0].copy(), width)
-    padding = _PADDING * _longest_scales(kernel, len(width))
-    most = _MOST_PADDING[len(width)] if learns else _MOST_PADDING[1]
-    return Box(domain[:, 0].copy(), width + np.minimum(padding, most * width))
-
-
-def _kernel(rule: Any) -> Any:
-    return rule.kernel if isinstance(rule, KernelEigenvalues) else None
-
-
-def _longest_scales(kernel: Any, d: int) -> Array:
-    """Largest lengthscale of each input over the parts of a kernel."""
-    parts = [kernel]
-    longest = np.zeros(d)
-    while parts:
-        part = parts.pop()
-        if hasattr(part, "k1"):
-            parts += [part.k1, part.k2]
-        elif hasattr(part, "length_scale"):
-            longest = np.maximum(longest, length_scales(part, d))
-    return longest
-
-
-def row_sums(
-    rows: Rows,
-    domain: Array,
-    box: Box,
-    shift: float,
-    reach: NDArray[np.int64],
-    n_jobs: int | None,
-) -> SeriesStatistics:
-    """Sums over rows, in chunks that do not depend on the number of workers.
-
-    Raises
-    ------
-    ValueError
-        If a row is outside the domain.
-    """
-    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
-    items = ((*(v[c] for v in rows), domain, box, shift, reach) for c in chunks)
-    if len(chunks) == 1:
-        return _chunk_sums(*next(items))
-    parts = parallel_map(_chunk_sums, items, n_jobs)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _chunk_sums(
-    X: Array,
-    y: Array,
-    weights: Array,
-    domain: Array,
-    box: Box,
-    shift: float,
-    reach: NDArray[np.int64],
-) -> SeriesStatistics:
-    low, high = X.min(axis=0), X.max(axis=0)
-    if np.any(low < domain[:, 0]) or np.any(high > domain[:, 1]):
-        j = int(np.argmax((low < domain[:, 0]) | (high > domain[:, 1])))
-        raise ValueError(
-            f"Inputs must lie within the domain {domain.tolist()}; got column {j} "
-            f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
-            "rows before the first ones are seen."
-        )
-    if len(reach) == 1:
-        return sketched_statistics(X, y, weights, box, shift, n_bins(int(reach[0])))
-    return direct_statistics(X, y, weights, box, shift, reach)
-
-
-@dataclass(frozen=True)
-class StandardSums:
-    """Sums over rows of the standardised y.
-
-    Attributes
-    ----------
-    statistics : SeriesStatistics
-        Of ``y - shift``.
-    scale : float
-        Standard deviation of y, or 1.
-    """
-
-    statistics: SeriesStatistics
-    scale: float
-
-    def equations(self, functions: FourierIndex) -> NormalEquations:
-        """Sums for these functions, of ``(y - shift) / scale``."""
-        raw = self.statistics.normal_equations(functions)
-        return raw._replace(
-            moment=raw.moment / self.scale,
-            total=raw.total / self.scale,
-            square=raw.square / self.scale**2,
-        )
-
-
 def _standardised(state: SeriesState) -> tuple[StandardSums, float]:
     """Sums of the standardised y, and what was subtracted."""
     s = state.statistics
@@ -313,14 +190,19 @@ def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
     # the last rule may put other functions first than those that were summed
     size = min(size, _summable(state, functions))
     series = BoundedSeries.from_rule(rule, box, size, functions)
-    basis = replace(series, domain=state.domain)
+    series = replace(series, domain=state.domain)
+    learned = state.settings.normalize_y and _scale_is_learned(state.settings)
+    spectrum = _free_level(series) if learned else series.spectrum
+    basis = replace(series, spectrum=spectrum)
     equations = sums.equations(basis.index)
     residual = basis.residual_total(sums.statistics)
     statistics = equations.whitened(basis.eigenvalues, residual)
     root = precision_root(statistics.gram, noise)
+    law = posterior_from(statistics, noise, root)
     evidence = log_evidence_from(statistics, noise, root)
+    evidence -= _level_evidence(law, series.eigenvalues, basis.eigenvalues)
     return SpectralFit(
-        SeriesModel(basis, posterior_from(statistics, noise, root)),
+        SeriesModel(basis, law),
         noise * sums.scale**2,
         float(evidence - weight * np.log(sums.scale)),
         shift,
@@ -328,6 +210,40 @@ def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
         rule,
         basis.spectrum * sums.scale**2,
     )
+
+
+def _scale_is_learned(settings: SeriesSettings) -> bool:
+    return kernel_of(settings.rule) is None and bool(settings.free()[:1].any())
+
+
+def _free_level(basis: BoundedSeries) -> Array:
+    """Spectrum in which the level of the (standardised) function is free to vary.
+
+    The mean of y was taken away as if it were known. With a scale that is learned, a
+    function that is nearly constant would be known exactly; a prior variance of at
+    least one for the constant function gives the level its ``σ² / n``.
+    """
+    spectrum = basis.spectrum.copy()
+    constant = ~np.any(basis.index.waves, axis=1)
+    leading = spectrum[: basis.n_functions]
+    leading[constant] = np.maximum(leading[constant], 1.0)
+    return spectrum
+
+
+def _level_evidence(law: GaussianWeights, given: Array, raised: Array) -> float:
+    """What the free level adds to the bound, which is that of the prior searched for.
+
+    With ρ = 1 - λ / λ' of the one eigenvalue that was raised to λ', and its weight's
+    posterior N(μ, s): ``½ log(1 - ρ (1 - s)) + ½ ρ μ² / (1 - ρ (1 - s))``, the change
+    of the log density of y when ``(λ' - λ) φφᵀ`` is added to its covariance.
+    """
+    changed = np.flatnonzero(given < raised)
+    if not len(changed):
+        return 0.0
+    i = changed[0]
+    rho, mean = 1.0 - given[i] / raised[i], law.mean[i, 0]
+    kept = 1.0 - rho * (1.0 - np.sum(law.root[0, i] ** 2))
+    return 0.5 * float(np.log(kept) + rho * mean**2 / kept)
 
 
 def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
@@ -349,7 +265,7 @@ def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
         functions = _functions(state, sums, rule, size)
         size = min(size, _summable(state, functions))
         chosen = functions.part(slice(size))
-        if noise is not None and size > _MOST_SEARCHED and _kernel(rule) is not None:
+        if noise is not None and size > _MOST_SEARCHED and kernel_of(rule) is not None:
             # the lengthscales found so far stay; only the noise is searched for
             settings = settings._replace(optimizer=None)
         earlier, equations = rule, sums.equations(chosen)
@@ -430,7 +346,7 @@ def elbow(rule: Any, box: Box, weight: float, noise: float, most: int) -> int:
 
 def _index_changed(rule: Any, earlier: Any, box: Box, size: int) -> bool:
     """Whether a kernel now puts other functions first."""
-    if _kernel(rule) is None:
+    if kernel_of(rule) is None:
         return False
     one, two = (r.index(box, size).waves for r in (rule, earlier))
     return not np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0))

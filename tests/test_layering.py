@@ -46,8 +46,9 @@ LAYERS = {
     "_credible": FLOOR | CONCEPTS | {"_latent"},
     "_sparse_fit": BELOW_SHELL | {"_parallel", "_prior", "_validation"},
     "_series_search": BELOW_SHELL | {"_prior"},
+    "_series_sums": BELOW_SHELL | {"_parallel", "_validation"},
     "_series_fit": BELOW_SHELL
-    | {"_parallel", "_series_search", "_sparse_fit", "_validation"},
+    | {"_series_search", "_series_sums", "_sparse_fit", "_validation"},
     # L4: estimators, which never import one another
     "_pls": BELOW_SHELL | SHELL,
     "_decoupled": BELOW_SHELL

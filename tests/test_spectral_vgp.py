@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx import SpectralVGPRegressor, _series_fit
+from skgpx import SpectralVGPRegressor, _series_sums
 from skgpx._credible import domain_grid
 from skgpx._series_fit import rate
 
@@ -247,7 +247,7 @@ def test_weights_are_repetitions(name):
 
 @pytest.mark.parametrize("name", ["polynomial", "plane", "inducing"])
 def test_same_bits_for_every_number_of_workers(name, monkeypatch):
-    monkeypatch.setattr(_series_fit, "_CHUNK", 128)
+    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
     model, X, y = additive(name)
     one = clone(model).fit(X, y)
     two = clone(model).set_params(n_jobs=2).fit(X, y)
@@ -453,7 +453,7 @@ def test_regularity_from_the_bound():
 
 def test_same_bits_on_a_dask_cluster(monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(_series_fit, "_CHUNK", 128)
+    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
     model, X, y = additive("polynomial")
     one = clone(model).fit(X, y)
     with (
@@ -562,3 +562,27 @@ def test_rate_without_fourier_functions_is_refused():
     for settings in ({}, {"kernel": RBF(), "features": "inducing"}):
         with pytest.raises(ValueError, match="rate"):
             SpectralVGPRegressor(n_basis="rate", **settings).fit(X, y)
+
+
+def test_the_level_is_not_taken_as_known():
+    """Constant functions: the bands are those of the mean of y."""
+    covered, grid = [], np.linspace(0.01, 0.99, 20)[:, np.newaxis]
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(size=(100, 1)), 5.0 + rng.standard_normal(100)
+        model = SpectralVGPRegressor(domain=(0.0, 1.0)).fit(X, y)
+        low, high = model.credible_band(grid).T
+        covered.append(np.mean((low <= 5.0) & (high >= 5.0)))
+    # 95 % of 60 data sets, less 4.5 standard errors
+    assert np.mean(covered) > 0.95 - 4.5 * np.sqrt(0.95 * 0.05 / 60)
+
+
+def test_the_bound_is_that_of_the_prior_that_was_found():
+    X, y = sine()
+    model = SpectralVGPRegressor(n_basis=31, domain=(0.0, 3.0)).fit(X, y)
+    tau = np.exp(model.prior_.theta[0]) * np.var(y)
+    given = SpectralVGPRegressor(
+        n_basis=31, domain=(0.0, 3.0), tau=tau / np.var(y),
+        noise_variance=model.noise_variance_,
+    ).fit(X, y)  # fmt: skip
+    assert_allclose(model.elbo_, given.elbo_, rtol=1e-9)
