@@ -182,6 +182,7 @@ class _Field:
 
     @classmethod
     def check(cls, drift: Any, controls: Controls | None) -> _Field:
+        """Field of one set of draws or of several, with a ValueError if it is none."""
         parts = (drift,) if isinstance(drift, FunctionDraws) else tuple(drift)
         if not parts or not all(isinstance(part, FunctionDraws) for part in parts):
             raise ValueError(
@@ -236,6 +237,7 @@ class _Diffusion:
 
     @classmethod
     def check(cls, diffusion: Any, shape: tuple[int, ...]) -> _Diffusion:
+        """Diffusion of states of this shape, with a ValueError if it is none."""
         if callable(diffusion):
             return cls(diffusion)
         G, d = np.asarray(diffusion, dtype=np.float64), shape[1]
