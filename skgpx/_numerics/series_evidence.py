@@ -66,7 +66,6 @@ def series_evidence(
     equations: NormalEquations,
     spectrum: Spectrum,
     noise_variance: float,
-    tail_factor: float = 1.0,
 ) -> SeriesEvidence:
     """Bound of the log evidence and its analytic gradient.
 
@@ -77,9 +76,6 @@ def series_evidence(
     spectrum : Spectrum
     noise_variance : float
         ``σ²``, positive.
-    tail_factor : float, default=1.0
-        ``Σ w var g / (Σ w tail)``: one unless sines and cosines of the tail have
-        unequal eigenvalues.
 
     Notes
     -----
@@ -92,7 +88,7 @@ def series_evidence(
     .. [1] Nieman, Szabó, van Zanten, "Uncertainty quantification for sparse spectral
        variational approximations in Gaussian process regression", 2023.
     """
-    residual = equations.weight * tail_factor * spectrum.tail
+    residual = equations.weight * spectrum.tail
     statistics = equations.whitened(spectrum.eigenvalues, residual)
     L = precision_root(statistics.gram, noise_variance)
     inverse = invert_lower(L)
@@ -105,7 +101,7 @@ def series_evidence(
     scatter += mean @ statistics.gram @ mean + residual
     fitted = len(spread) - float(np.sum(spread))
     noise = -0.5 * (equations.weight - fitted - scatter / noise_variance)
-    beyond = -0.5 * equations.weight * tail_factor / noise_variance
+    beyond = -0.5 * equations.weight / noise_variance
     return SeriesEvidence(
         log_evidence_from(statistics, noise_variance, L),
         float(noise),
@@ -137,11 +133,9 @@ class ScaleProfile(NamedTuple):
     weight: float
 
     @classmethod
-    def of(
-        cls, equations: NormalEquations, spectrum: Spectrum, tail_factor: float = 1.0
-    ) -> ScaleProfile:
+    def of(cls, equations: NormalEquations, spectrum: Spectrum) -> ScaleProfile:
         """Change the weights once; O(m^3), half of an eigendecomposition."""
-        residual = equations.weight * tail_factor * spectrum.tail
+        residual = equations.weight * spectrum.tail
         s = equations.whitened(spectrum.eigenvalues, residual)
         diagonal, below = tridiagonal_from(s.gram, s.moment)
         moment = float(s.moment @ s.moment)

@@ -44,18 +44,15 @@ def test_value_is_the_dense_bound(case):
     assert series_evidence(equations, s, NOISE).value == pytest.approx(bound, rel=1e-10)
 
 
-@pytest.mark.parametrize("tail_factor", [1.0, 1.3])
-def test_gradient_by_differences(case, tail_factor):
+def test_gradient_by_differences(case):
     equations = case[0]
 
     def value(point):
-        e = series_evidence(
-            equations, spectrum(point[1:]), np.exp(point[0]), tail_factor
-        )
+        e = series_evidence(equations, spectrum(point[1:]), np.exp(point[0]))
         return e.value
 
     point = np.array([np.log(NOISE), 0.3, 0.5])
-    e = series_evidence(equations, spectrum(point[1:]), NOISE, tail_factor)
+    e = series_evidence(equations, spectrum(point[1:]), NOISE)
     steps = 1e-5 * np.eye(3)
     slopes = [(value(point + h) - value(point - h)) / 2e-5 for h in steps]
     assert np.allclose([e.noise, *e.parameters], slopes, rtol=1e-6, atol=1e-6)
