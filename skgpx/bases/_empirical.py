@@ -140,9 +140,3 @@ class EmpiricalSpectral(KernelBasis):
             values.reshape(-1, c, s),
             lambda discrepancy: A @ (A.T @ discrepancy),
         )
-
-    def draw_residual(
-        self, n_outputs: int, size: int, rng: np.random.Generator
-    ) -> FunctionDraws:
-        """Draws of the residual alone."""
-        return self.draw(np.zeros((self.n_functions, n_outputs, size)), rng)

@@ -173,12 +173,6 @@ class FourierSeries:
         rest = rng.standard_normal((J - self.n_functions, c, s))
         return self.linear(np.concatenate((weights, rest)))
 
-    def draw_residual(
-        self, n_outputs: int, size: int, rng: np.random.Generator
-    ) -> FunctionDraws:
-        """Draws of the residual alone."""
-        return self.draw(np.zeros((self.n_functions, n_outputs, size)), rng)
-
     def linear(self, weights: Array) -> FunctionDraws:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
         index = self.functions.part(slice(len(weights)))

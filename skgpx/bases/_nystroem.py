@@ -159,13 +159,6 @@ class Nystroem(KernelBasis):
         values -= np.sqrt(self.jitter) * rng.standard_normal(values.shape)
         return condition(draws, self.kernel, self.inducing_points, values, self._solve)
 
-    def draw_residual(
-        self, n_outputs: int, size: int, rng: np.random.Generator
-    ) -> FunctionDraws:
-        """Draws of the residual alone; it vanishes at Z."""
-        nothing = np.zeros((self.n_functions, n_outputs, size))
-        return self.draw(nothing, rng)
-
     def _solve(self, values: Array) -> Array:
         """Apply the inverse of ``L Lᵀ`` to (m, k)."""
         return solve_lower_transpose(self.root, solve_lower(self.root, values))

@@ -21,6 +21,11 @@ PLANE = Box(np.zeros(2), np.array([2.0, 3.0]))
 NOISE = 0.05
 
 
+def residual_draws(basis, n_outputs, size, rng):
+    """Functions whose weights in the basis are zero."""
+    return basis.draw(np.zeros((basis.n_functions, n_outputs, size)), rng)
+
+
 def prior_covariance(basis, X):
     features = basis(X)
     return features @ features.T + basis.residual_covariance(X, features)
@@ -211,5 +216,5 @@ def test_a_finite_basis_has_no_residual():
     X = np.array([[0.3]])
     assert basis.tail == 0.0
     assert basis.residual_variance(X, basis(X))[0] < 1e-14
-    draws = basis.draw_residual(1, 2, np.random.default_rng(0))
+    draws = residual_draws(basis, 1, 2, np.random.default_rng(0))
     assert np.abs(draws(X)).max() < 1e-6
