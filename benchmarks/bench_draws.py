@@ -42,7 +42,7 @@ N_MESH, N_STARTS = 10_000, 32
 
 
 def posterior(n: int, d: int, seed: int = 0) -> GaussianProcessRegressor:
-    """Process with the hyperparameters that the data were drawn with."""
+    """KernelProcess with the hyperparameters that the data were drawn with."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, d))
     kernel = Matern(length_scale(d), nu=2.5)
@@ -58,10 +58,10 @@ def length_scale(d: int) -> float:
     return float(np.sqrt(d / 100.0))
 
 
-def sampler(gp: GaussianProcessRegressor, n_fourier: int) -> DecoupledSampler:
+def sampler(gp: GaussianProcessRegressor, n_basis: int) -> DecoupledSampler:
     """Return ours, with one plain set of frequencies like the peer's."""
     ours = DecoupledSampler(
-        FrozenEstimator(gp), n_fourier=n_fourier, features="qmc", n_groups=1
+        FrozenEstimator(gp), n_basis=n_basis, frequencies="qmc", n_groups=1
     )
     return ours.fit(gp.X_train_, gp.y_train_)
 

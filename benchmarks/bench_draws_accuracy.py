@@ -39,9 +39,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import progress, report
 from skgpx._draws import FourierFeatures
+from skgpx._draws._frequency_choice import choose_setting
+from skgpx._draws._prior_parts import Setting, decompose
 from skgpx.bases import Conditioning, select_inducing
-from skgpx.bases._parts import Setting, decompose
-from skgpx.bases._tail_choice import choose_setting
 
 Array = NDArray[np.float64]
 Features = Callable[[Array], Array]

@@ -60,7 +60,7 @@ NOISE_VARIANCE = 1e-3
 # inputs and evaluations
 PROBLEMS = ((2, 64), (4, 192), (8, 512))
 N_MESH, N_STARTS = 10_000, 32
-N_FOURIER = 256
+N_BASIS = 256
 
 
 def samplers(models: Sequence[neuron.SparseDrift]) -> list[DecoupledSampler]:
@@ -171,7 +171,7 @@ def draw_objective(d: int, seed: int) -> FunctionDraws:
     """One function of the prior, with far more features than the contenders."""
     rng = np.random.default_rng([seed, d])
     kernel = Matern(length_scale(d), nu=2.5)
-    return draw_prior(kernel, d, 1, 1, rng, n_fourier=2**14, features="mc")
+    return draw_prior(kernel, d, 1, 1, rng, n_basis=2**14, frequencies="mc")
 
 
 def optimise(ask: Ask, f: FunctionDraws, X: Array, n_total: int, seed: int) -> Array:
@@ -197,7 +197,7 @@ def contenders(d: int, seed: int) -> tuple[Array, dict[str, Ask]]:
     )
     ours = ThompsonSampler(
         np.repeat([[0.0, 1.0]], d, axis=0),
-        DecoupledSampler(model, n_fourier=N_FOURIER),
+        DecoupledSampler(model, n_basis=N_BASIS),
         refit_every=None, n_mesh=N_MESH, n_starts=N_STARTS, random_state=seed,
     )  # fmt: skip
     rng = np.random.default_rng([seed, 2])
@@ -208,7 +208,7 @@ def contenders(d: int, seed: int) -> tuple[Array, dict[str, Ask]]:
         return ours.tell(X[told:], y[told:]).ask(d)
 
     def rff(X: Array, y: Array) -> Array:
-        size = N_FOURIER + len(y)
+        size = N_BASIS + len(y)
         draws = sample_weight_space(X, y, size, d, length_scale(d), NOISE_VARIANCE, rng)
         return draws.minimize(box, N_STARTS, N_MESH, random_state=rng).x
 
@@ -282,7 +282,7 @@ def main() -> None:
                     progress(rows[-1])
                 name = "loops_thompson"
                 report(f"{name}_seeds", rows, {"mesh": N_MESH, "threads": 1})
-                report(name, summary(rows), {"n_fourier": N_FOURIER})
+                report(name, summary(rows), {"n_basis": N_BASIS})
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def bench_peers(n: int = 100_000) -> None:
     fixed = {"optimizer": None, "noise_variance": noise, "normalize_y": False}
     ours = SpectralVGPRegressor(RBF(scale), n_basis=101, domain=PI, **fixed)
     nystroem = SpectralVGPRegressor(
-        RBF(scale), features="inducing", inducing=Z, n_basis=100, **fixed
+        RBF(scale), basis="inducing", inducing=Z, n_basis=100, **fixed
     )
     ridge = make_pipeline(
         Nystroem(gamma=0.5 / scale**2, n_components=100, random_state=0),
@@ -153,9 +153,9 @@ def bench_peers(n: int = 100_000) -> None:
                 step()
             count = 20 if name == "ours" else 1
             seconds[name].append((time.perf_counter() - start) / count)
-    bounds["ours"] = ours.elbo_
+    bounds["ours"] = ours.log_evidence_
     # the collapsed bound of 100 kernel functions at any weights
-    bounds["Nystroem + BayesianRidge"] = nystroem.fit(X, y).elbo_
+    bounds["Nystroem + BayesianRidge"] = nystroem.fit(X, y).log_evidence_
     base = np.median(seconds["ours"])
     rows = [
         {"method": k, "ms": 1e3 * np.median(v), "ratio": np.median(v) / base,
@@ -284,18 +284,16 @@ def _kinds(values: Array, costly: int) -> Iterator[tuple[str, SpectralVGPRegress
         Z = np.linspace(-np.pi, np.pi, m)[:, np.newaxis]
         yield (
             "equispaced",
-            SpectralVGPRegressor(kernel, features="inducing", inducing=Z, **common),
+            SpectralVGPRegressor(kernel, basis="inducing", inducing=Z, **common),
         )
         if costly:
             yield (
                 "empirical",
-                SpectralVGPRegressor(kernel, features="empirical", **common),
+                SpectralVGPRegressor(kernel, basis="empirical", **common),
             )
             yield (
                 "m-DPP",
-                SpectralVGPRegressor(
-                    kernel, features="inducing", inducing=_dpp, **common
-                ),
+                SpectralVGPRegressor(kernel, basis="inducing", inducing=_dpp, **common),
             )
 
 
@@ -326,7 +324,7 @@ def bench_regularity(count: int = 50) -> None:
     for n in (1000, 10_000):
         for beta in (0.75, 1.0):
             f = truth(GRID[:, 0], beta)
-            for alpha in ("elbo", 0.5, 1.0):
+            for alpha in ("evidence", 0.5, 1.0):
                 model = SpectralVGPRegressor(alpha=alpha, domain=PI)
                 results = [
                     judge(model.fit(X, y), f) for X, y in data_sets(n, beta, count)
@@ -362,7 +360,7 @@ def bench_air() -> None:
             )  # fmt: skip
             start = time.perf_counter()
             model.fit(t, y)
-            rows.append({"ordering": ordering, "m": m, "elbo": model.elbo_,
+            rows.append({"ordering": ordering, "m": m, "evidence": model.log_evidence_,
                          "sigma": np.sqrt(model.noise_variance_),
                          "seconds": time.perf_counter() - start})  # fmt: skip
             progress(rows[-1])

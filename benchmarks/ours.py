@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.problems import NOISE_VARIANCE, SHIFT, STUDENT_T, Problem
-from skgpx import _sampling
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
+from skgpx._pls import _chains
 from skgpx._validation import Rows
 from skgpx.likelihoods import (
     Bernoulli,
@@ -23,7 +23,7 @@ from skgpx.likelihoods import (
 )
 
 # Steps of one call: the estimators' first look at their chains, later ones are longer.
-ROUND = _sampling.ROUND
+ROUND = _chains.ROUND
 
 
 def likelihood_of(problem: Problem) -> Likelihood:
@@ -96,8 +96,7 @@ def _runner(
 ) -> Callable[[], object]:
     """Run rounds over the estimators' blocks of chains and keep their state."""
     states = [
-        langevin.start(target, z[:, :, block])
-        for block in _sampling._blocks(z.shape[2])
+        langevin.start(target, z[:, :, block]) for block in _chains._blocks(z.shape[2])
     ]
     rng = np.random.default_rng(1)
 

@@ -61,7 +61,7 @@ def main():
         seconds = time.perf_counter() - start
         sigma = np.sqrt(model.noise_variance_)
         print(
-            f"{ordering:12s} sigma {sigma:6.1f}   ELBO {model.elbo_:9.0f}   "
+            f"{ordering:12s} sigma {sigma:6.1f}   ELBO {model.log_evidence_:9.0f}   "
             f"{seconds:.2f} s"
         )
     week = t[4000:4168]

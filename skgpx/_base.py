@@ -37,7 +37,7 @@ class LatentEstimator(BaseEstimator):
     def _blocks(self, n_rows: int) -> list[slice]:
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""
         basis, law = self.posterior_
-        m = basis.n_functions
+        m = basis.n_basis
         kernel = getattr(basis, "kernel", None)
         support = len(getattr(kernel, "support", ()))
         support += len(getattr(basis, "coefficients", ()))

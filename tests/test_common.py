@@ -36,11 +36,11 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
     [
         PLSRegressor(**FAST),
         PLSClassifier(**FAST),
-        DecoupledSampler(n_fourier=64, random_state=0),
+        DecoupledSampler(n_basis=64, random_state=0),
         DecoupledSampler(PLSRegressor(**FAST)),
         SpectralVGPRegressor(),
-        SpectralVGPRegressor(features="inducing", n_basis=10, random_state=0),
-        SpectralVGPRegressor(features="empirical", n_basis=10, random_state=0),
+        SpectralVGPRegressor(basis="inducing", n_basis=10, random_state=0),
+        SpectralVGPRegressor(basis="empirical", n_basis=10, random_state=0),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

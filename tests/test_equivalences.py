@@ -15,9 +15,9 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._hyperparameters import row_target
-from skgpx._inference import nystroem_root
 from skgpx._numerics import langevin
 from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._pls._inference import nystroem_root
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import (

@@ -16,9 +16,8 @@ PACKAGE = ROOT / "skgpx"
 # Each module of the package (a folder counts as one) and what it may import of it.
 FLOOR = {"_numerics"}
 CONCEPTS = {"likelihoods", "bases", "_draws", "kernels"}
-SHELL = {"_base", "_validation", "_callbacks", "_hyperparameters", "_prior"}
-SHELL |= {"_sampling", "_inference"}
 BELOW_SHELL = FLOOR | CONCEPTS | {"_latent"}
+DOOR = {"_validation", "_parallel", "_callbacks"}
 LAYERS = {
     # L0: arrays in, arrays out
     "_numerics": set(),
@@ -27,38 +26,22 @@ LAYERS = {
     "kernels": FLOOR,
     "_draws": FLOOR | {"kernels"},
     "bases": FLOOR | {"_draws", "kernels"},
-    # L2: a weighted set of (basis, law of the weights)
+    # L2: mean, basis and law of the weights, and mixtures of these
     "_latent": FLOOR | CONCEPTS,
-    # L3: the shell around every estimator
+    # L3: the shell around every estimator, and what several estimators share
     "_parallel": set(),
     "_callbacks": set(),
     "_validation": BELOW_SHELL,
     "_base": BELOW_SHELL | {"_validation"},
-    "_hyperparameters": BELOW_SHELL | {"_validation"},
-    "_neighbourhoods": BELOW_SHELL | {"_validation"},
-    "_prior": BELOW_SHELL | {"_hyperparameters", "_neighbourhoods", "_validation"},
-    "_sampling": BELOW_SHELL | {"_parallel"},
-    "_matheron": FLOOR | CONCEPTS | {"_parallel"},
-    "_posterior": BELOW_SHELL | {"_matheron"},
-    "_inducing": BELOW_SHELL | {"_posterior", "_validation"},
-    "_inference": BELOW_SHELL
-    | {"_sampling", "_hyperparameters", "_validation", "_parallel"},
-    "_credible": FLOOR | CONCEPTS | {"_latent"},
-    "_sparse_fit": BELOW_SHELL | {"_parallel", "_prior", "_validation"},
-    "_series_search": BELOW_SHELL | {"_prior"},
-    "_series_sums": BELOW_SHELL | {"_parallel", "_validation"},
-    "_series_fit": BELOW_SHELL
-    | {"_series_search", "_series_sums", "_sparse_fit", "_validation"},
-    # L4: estimators, which never import one another
-    "_pls": BELOW_SHELL | SHELL,
-    "_decoupled": BELOW_SHELL
-    | {"_validation", "_parallel", "_matheron", "_posterior", "_inducing"},
-    "_spectral_vgp": BELOW_SHELL
-    | {"_base", "_credible", "_series_fit", "_series_search", "_sparse_fit"}
-    | {"_validation"},
+    "_hyperparameters": BELOW_SHELL | DOOR,
+    # L4: one room an estimator; they never import one another
+    "_pls": BELOW_SHELL | DOOR | {"_base", "_hyperparameters"},
+    "_decoupled": BELOW_SHELL | DOOR,
+    "_spectral_vgp": BELOW_SHELL | DOOR | {"_base", "_hyperparameters"},
+    # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "thompson": {"_decoupled", "_draws", "_validation"},
-    # the front door; callbacks know the estimators by what they say only
+    # callbacks know the estimators by what they say only
     "callbacks": set(),
     "__init__": {"_pls", "_decoupled", "_draws", "_spectral_vgp"},
 }

@@ -22,7 +22,7 @@ FIXED = DecoupledSampler(
     GaussianProcessRegressor(
         RBF(0.5) + WhiteKernel(1e-4), optimizer=None, normalize_y=True
     ),
-    n_fourier=256,
+    n_basis=256,
 )
 
 
@@ -116,7 +116,7 @@ def test_seed_and_pickle_reproduce_the_run():
 def test_hyperparameters_are_fitted_when_due(refit_every):
     kernel = RBF(0.5) + WhiteKernel(1e-3)
     sampler = DecoupledSampler(
-        GaussianProcessRegressor(kernel, normalize_y=True), n_fourier=64
+        GaussianProcessRegressor(kernel, normalize_y=True), n_basis=64
     )
     optimizer = ThompsonSampler(
         BOUNDS, sampler, n_initial=4, refit_every=refit_every, random_state=0, **QUICK

@@ -40,10 +40,10 @@ def model(X: Array, y: Array, length_scale: float, noise_variance: float) -> Any
     return gp.eval()
 
 
-def draw(gp: Any, n_fourier: int, n_draws: int, seed: int) -> MatheronPath:
+def draw(gp: Any, n_basis: int, n_draws: int, seed: int) -> MatheronPath:
     """Paths with this many Fourier features each."""
     torch.manual_seed(seed)
-    sampler = partial(draw_kernel_feature_paths, num_features=n_fourier)
+    sampler = partial(draw_kernel_feature_paths, num_features=n_basis)
     with torch.no_grad():
         return draw_matheron_paths(
             gp, sample_shape=torch.Size([n_draws]), prior_sampler=sampler

@@ -70,7 +70,7 @@ def update_weights(
     return solve(discrepancy.reshape(m, c * s)).reshape(m, c, s)
 
 
-class Process(NamedTuple):
+class KernelProcess(NamedTuple):
     """Covariance of the process that draws come from, in factors.
 
     ::
@@ -103,12 +103,12 @@ class Process(NamedTuple):
     scale: Array
 
     @classmethod
-    def prior(cls, kernel: Any, n_features: int, n_outputs: int) -> Process:
-        """Process about which nothing has been observed."""
+    def prior(cls, kernel: Any, n_features: int, n_outputs: int) -> KernelProcess:
+        """KernelProcess about which nothing has been observed."""
         nothing, ones = np.empty((0, n_features)), np.ones(n_outputs)
         return cls(kernel, nothing, np.empty((0, 0)), np.empty((1, 0, 0)), ones)
 
-    def scaled(self, factor: Array) -> Process:
+    def scaled(self, factor: Array) -> KernelProcess:
         """Covariance of the functions times a factor for each output."""
         return self._replace(scale=self.scale * np.abs(factor))
 
@@ -129,7 +129,7 @@ class Process(NamedTuple):
 
     def update(
         self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[LinearTerm, ...], Process]:
+    ) -> tuple[tuple[LinearTerm, ...], KernelProcess]:
         """What observing values at X adds to draws, and the process it leaves.
 
         Parameters

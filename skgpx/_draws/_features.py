@@ -63,7 +63,7 @@ def contract_blocks(
 
 
 @dataclass(frozen=True)
-class Waves:
+class CosineSums:
     """Functions ``Σ_r a_r cos(2π (ω_r·x - φ_r))``, several for each set of ω.
 
     Parameters
@@ -91,11 +91,11 @@ class Waves:
         return values
 
     @staticmethod
-    def joined(parts: Sequence[Waves]) -> Waves:
+    def joined(parts: Sequence[CosineSums]) -> CosineSums:
         """Functions of all parts, which have as many frequencies each."""
         sets = np.cumsum([0] + [len(part.turns) for part in parts[:-1]])
         owners = [part.owners + g for part, g in zip(parts, sets, strict=True)]
-        return Waves(
+        return CosineSums(
             np.concatenate([part.turns for part in parts]),
             np.concatenate(owners),
             np.concatenate([part.amplitudes for part in parts]),
@@ -152,11 +152,11 @@ class FourierFeatures:
             return
         # a cos + b sin = A cos(· - φ) takes half the work
         waves = self.prepare(weights.T)
-        trigonometry.wave_sum(
+        trigonometry.cosine_sum(
             X, self._turns, waves.amplitudes[0], waves.phases[0], out[:, 0]
         )
 
-    def prepare(self, weights: Array) -> Waves:
+    def prepare(self, weights: Array) -> CosineSums:
         """Functions with the coefficients ``weights`` (f, 2 R) as waves."""
         cosine, sine = np.split(weights, 2, axis=1)
         cosine, sine = cosine * self.amplitudes, sine * self.amplitudes
@@ -165,9 +165,9 @@ class FourierFeatures:
         turns[0, :d] = self._turns.T
         phases = np.arctan2(sine, cosine) / (2.0 * np.pi)
         owners = np.zeros(len(weights), np.intp)
-        return Waves(turns, owners, np.hypot(cosine, sine), phases)
+        return CosineSums(turns, owners, np.hypot(cosine, sine), phases)
 
-    def pair_values(self, X: Array, waves: Waves, index: Index) -> Array:
+    def pair_values(self, X: Array, waves: CosineSums, index: Index) -> Array:
         """Values (p,) of function ``index[i]`` at row i of X; waves by `prepare`."""
         return waves(X, index)
 

@@ -18,15 +18,15 @@ _ROWS = 2048
 _PAIRS = 4096
 
 
-class Law(Protocol):
+class Process(Protocol):
     """What is known of the Gaussian process that draws come from."""
 
-    def scaled(self, factor: Array) -> Law:
-        """Law of the functions times a factor for each output, shape (c,)."""
+    def scaled(self, factor: Array) -> Process:
+        """Process of the functions times a factor for each output, shape (c,)."""
 
     def update(
         self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], Law]:
+    ) -> tuple[tuple[Term, ...], Process]:
         """What observing values at X adds to draws, and the law it leaves."""
 
 
@@ -46,7 +46,7 @@ class FunctionDraws:
         Number of latent outputs ``c``.
     n_draws : int
         Number of draws ``s``.
-    process : Law, default=None
+    process : Process, default=None
         Covariance of the law of the draws, where it is Gaussian and known; what
         :meth:`condition` needs.
 
@@ -82,7 +82,7 @@ class FunctionDraws:
         terms: tuple[Term, ...],
         n_outputs: int,
         n_draws: int,
-        process: Law | None = None,
+        process: Process | None = None,
     ):
         self.terms = tuple(terms)
         self.n_outputs = n_outputs
@@ -346,14 +346,14 @@ class FunctionDraws:
         error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         discrepancy = observed - self.values(X) - error
         terms, process = self.process.update(X, discrepancy, noise)
-        return self.plus(terms).of(process)
+        return self.plus(terms).with_process(process)
 
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
         """Add terms to the functions; the law is then no longer known."""
         everything = merged(self.terms + tuple(terms))
         return FunctionDraws(everything, self.n_outputs, self.n_draws)
 
-    def of(self, process: Law | None) -> FunctionDraws:
+    def with_process(self, process: Process | None) -> FunctionDraws:
         """Return the same functions, said to come from this process."""
         return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
 

@@ -57,8 +57,8 @@ class BinMoments(NamedTuple):
 
     def tables(self, reach: int) -> tuple[WaveTable, WaveTable]:
         """Sums of waves up to ``reach`` with the weights, half as far with y too."""
-        sums = _wave_sums(self.values[:, 0], reach)
-        moments = _wave_sums(self.values[:, 1], reach // 2)
+        sums = _sums_from_moments(self.values[:, 0], reach)
+        moments = _sums_from_moments(self.values[:, 1], reach // 2)
         return _two_sided(sums), _two_sided(moments)
 
 
@@ -146,7 +146,7 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
     values[k + 11] += w8 * u3
 
 
-def _wave_sums(moments: Array, reach: int) -> Complex:
+def _sums_from_moments(moments: Array, reach: int) -> Complex:
     """``Σ w exp(2πi k t)`` for k = 0..reach from moments (B, p)."""
     B, k = len(moments), np.arange(reach + 1)
     # Σ_b exp(2πi k b/B) M_bq

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from skgpx._numerics.fourier_gram import gram, moment
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
 from skgpx._numerics.fourier_sketch import BinMoments, bin_moments
+from skgpx._numerics.fourier_sums import FourierSums, fourier_sums
 from skgpx._numerics.regression import WeightStatistics
-from skgpx._numerics.wave_sums import WaveSums, wave_sums
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ class SeriesStatistics:
         Where the functions live; the same for all summands.
     shift : float
         Subtracted from y, best near its mean; a sum takes that of its first summand.
-    sums : BinMoments or WaveSums
+    sums : BinMoments or FourierSums
         In one dimension bin moments, of which every wave up to a fifth of the number
         of bins can be had; in more, sums of fixed waves.
     weight, total, square : float
@@ -93,7 +93,7 @@ class SeriesStatistics:
 
     box: Box
     shift: float
-    sums: BinMoments | WaveSums
+    sums: BinMoments | FourierSums
     weight: float
     total: float
     square: float
@@ -220,7 +220,7 @@ def direct_statistics(
     """
     centred = y - shift
     w = np.ones(len(y)) if weights is None else weights
-    sums = wave_sums(box.turns(X), centred, w, np.asarray(reach, np.int64))
+    sums = fourier_sums(box.turns(X), centred, w, np.asarray(reach, np.int64))
     weighted = w * centred
     return SeriesStatistics(
         box,

@@ -87,7 +87,7 @@ def fourier_rows(
 
 
 @kernel
-def wave_sum(
+def cosine_sum(
     X: Array, frequencies: Array, amplitudes: Array, phases: Array, out: Array
 ) -> None:
     """Add ``Σ_r a_r cos(2π (ω_r·x - φ_r))`` at the rows of X (n, d) to out (n,).

@@ -1,8 +1,8 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
+from skgpx._draws import Conditioning, draw_prior, side_by_side
 from skgpx._numerics.fourier_index import Box
 from skgpx.bases._bounded_series import BoundedSeries
-from skgpx.bases._calibration import Conditioning
 from skgpx.bases._eigenvalues import (
     ExponentialEigenvalues,
     GivenEigenvalues,
@@ -10,19 +10,17 @@ from skgpx.bases._eigenvalues import (
 )
 from skgpx.bases._empirical import EmpiricalSpectral
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
-from skgpx.bases._frequencies import (
-    SpectralSample,
-    register_spectral_sampler,
-    sample_frequencies,
-)
-from skgpx.bases._groups import side_by_side
 from skgpx.bases._nystroem import Nystroem
-from skgpx.bases._priors import draw_prior
 from skgpx.bases._selectors import select_inducing
 from skgpx.bases._spectral_densities import (
     KernelEigenvalues,
     has_spectrum,
     register_spectral_density,
+)
+from skgpx.kernels import (
+    SpectralSample,
+    register_spectral_sampler,
+    sample_frequencies,
 )
 
 __all__ = [

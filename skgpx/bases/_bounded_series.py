@@ -27,7 +27,7 @@ def check_domain(X: Array, domain: Array) -> None:
             f"Column {j} must lie in the domain [{domain[j, 0]:.8g}, "
             f"{domain[j, 1]:.8g}] of the Fourier functions, which only repeat beyond "
             f"it; got values between {low[j]:.8g} and {high[j]:.8g}. Fit with a wider "
-            '`domain`, or with features="inducing".'
+            '`domain`, or with basis="inducing".'
         )
 
 

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from skgpx._draws import FunctionDraws, condition
-from skgpx.bases._calibration import Conditioning
+from skgpx._draws import Conditioning, FunctionDraws, condition, draw_prior
 from skgpx.bases._nystroem import KernelBasis
-from skgpx.bases._priors import draw_prior
 
 Array = NDArray[np.float64]
 
@@ -67,7 +65,7 @@ class EmpiricalSpectral(KernelBasis):
 
     @classmethod
     def from_rows(
-        cls, kernel: Any, X: Array, n_functions: int, weights: Array | None = None
+        cls, kernel: Any, X: Array, n_basis: int, weights: Array | None = None
     ) -> EmpiricalSpectral:
         """Build the basis on distinct rows; O(n^3) time, O(n^2) memory.
 
@@ -75,7 +73,7 @@ class EmpiricalSpectral(KernelBasis):
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
         X : ndarray of shape (n, d)
-        n_functions : int
+        n_basis : int
             Number of features m; fewer if the matrix has no more positive eigenvalues.
         weights : ndarray of shape (n,), optional
             Frequencies of the rows: as if they were repeated.
@@ -84,12 +82,12 @@ class EmpiricalSpectral(KernelBasis):
         # repeated rows: the eigenvectors of W^½ k(X, X) W^½
         values, vectors = linalg.eigh(half[:, np.newaxis] * kernel(X) * half)
         values, vectors = values[::-1], vectors[:, ::-1]
-        m = min(n_functions, int(np.sum(values > _RANK_TOLERANCE * values[0])))
+        m = min(n_basis, int(np.sum(values > _RANK_TOLERANCE * values[0])))
         whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
         return cls(kernel, X, whitening, np.maximum(values, 0.0))
 
     @property
-    def n_functions(self) -> int:
+    def n_basis(self) -> int:
         """Number of basis functions ``m``."""
         return self.coefficients.shape[1]
 
@@ -98,9 +96,9 @@ class EmpiricalSpectral(KernelBasis):
         """``A``, so that ``φ = Aᵀ k(X, ·)``; shape (n, m)."""
         return self.coefficients
 
-    def leading(self, n_functions: int) -> EmpiricalSpectral:
+    def leading(self, n_basis: int) -> EmpiricalSpectral:
         """Return the basis of the first few of its functions."""
-        kept = np.ascontiguousarray(self.coefficients[:, :n_functions])
+        kept = np.ascontiguousarray(self.coefficients[:, :n_basis])
         return EmpiricalSpectral(
             self.kernel, self.inducing_points, kept, self.eigenvalues
         )

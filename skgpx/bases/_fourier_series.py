@@ -46,7 +46,7 @@ class FourierSeries:
         Their eigenvalues ``λ``. Where the process has infinitely many functions, the
         last half of those of the residual carry the variance of all later ones: the
         variance is exact, the covariance up to waves that are too short to matter.
-    n_functions : int
+    n_basis : int
         Size ``m`` of the basis.
     remainder : float, default=0.0
         Variance that no function carries (white).
@@ -67,7 +67,7 @@ class FourierSeries:
     box: Box
     functions: FourierIndex
     spectrum: Array
-    n_functions: int
+    n_basis: int
     remainder: float = 0.0
 
     @classmethod
@@ -75,7 +75,7 @@ class FourierSeries:
         cls,
         rule: EigenvalueRule,
         box: Box,
-        n_functions: int,
+        n_basis: int,
         functions: FourierIndex | None = None,
         n_residual: int = _MOST_RESIDUAL,
     ) -> FourierSeries:
@@ -85,7 +85,7 @@ class FourierSeries:
         ----------
         rule : EigenvalueRule
         box : Box
-        n_functions : int
+        n_basis : int
             Size ``m`` of the basis.
         functions : FourierIndex, default=None
             All functions considered, in order; by default those of the rule.
@@ -94,9 +94,9 @@ class FourierSeries:
             they would add is nothing.
         """
         if functions is None:
-            functions = rule.index(box, n_functions + n_residual)
+            functions = rule.index(box, n_basis + n_residual)
         s = rule.spectrum(functions, box)
-        m = min(n_functions, len(functions))
+        m = min(n_basis, len(functions))
         total = float(np.sum(s.eigenvalues)) + s.tail
         # functions after which nothing remains
         remains = total - np.cumsum(s.eigenvalues)
@@ -113,12 +113,12 @@ class FourierSeries:
     @cached_property
     def index(self) -> FourierIndex:
         """The functions of the basis."""
-        return self.functions.part(slice(self.n_functions))
+        return self.functions.part(slice(self.n_basis))
 
     @property
     def eigenvalues(self) -> Array:
         """Eigenvalues of the basis, shape (m,)."""
-        return self.spectrum[: self.n_functions]
+        return self.spectrum[: self.n_basis]
 
     @property
     def variance(self) -> float:
@@ -128,7 +128,7 @@ class FourierSeries:
     @property
     def tail(self) -> float:
         """Residual variance averaged over the box."""
-        return float(np.sum(self.spectrum[self.n_functions :])) + self.remainder
+        return float(np.sum(self.spectrum[self.n_basis :])) + self.remainder
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m); their prior weights are N(0, I)."""
@@ -149,7 +149,7 @@ class FourierSeries:
 
         O(n^2 J).
         """
-        m, turns = self.n_functions, self.box.turns(X)
+        m, turns = self.n_basis, self.box.turns(X)
         rest = _features(self.functions.part(slice(m, None)), self.spectrum[m:], turns)
         covariance = rest @ rest.T
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
@@ -170,7 +170,7 @@ class FourierSeries:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual."""
         _, c, s = weights.shape
         J = len(self.spectrum)
-        rest = rng.standard_normal((J - self.n_functions, c, s))
+        rest = rng.standard_normal((J - self.n_basis, c, s))
         return self.linear(np.concatenate((weights, rest)))
 
     def linear(self, weights: Array) -> FunctionDraws:
@@ -190,9 +190,9 @@ class FourierSeries:
     @cached_property
     def _excess(self) -> tuple[Integers, Array]:
         """Doubled waves and cosines of the residual variance that do not cancel."""
-        tail = self.functions.part(slice(self.n_functions, None))
+        tail = self.functions.part(slice(self.n_basis, None))
         # λ_c 2 cos² + λ_s 2 sin² = (λ_c + λ_s) + (λ_c - λ_s) cos 2
-        signed = self.spectrum[self.n_functions :] * np.where(tail.sine, -1.0, 1.0)
+        signed = self.spectrum[self.n_basis :] * np.where(tail.sine, -1.0, 1.0)
         waves, place = tail.distinct()
         excess = np.zeros(len(waves))
         np.add.at(excess, place, signed)

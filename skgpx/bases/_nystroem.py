@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, Process, condition
+from skgpx._draws import (
+    Conditioning,
+    FunctionDraws,
+    KernelProcess,
+    condition,
+    draw_prior,
+)
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights
-from skgpx.bases._calibration import Conditioning
-from skgpx.bases._priors import draw_prior
 
 Array = NDArray[np.float64]
 
@@ -27,7 +31,7 @@ class KernelBasis:
     kernel: Any
     inducing_points: Array
 
-    def process(self, law: GaussianWeights) -> Process | None:
+    def process(self, law: GaussianWeights) -> KernelProcess | None:
         """Law of ``φᵀw + g`` as a process to condition; None if not known."""
         del law
         return None
@@ -117,15 +121,15 @@ class Nystroem(KernelBasis):
         return cls(kernel, inducing_points, root, jitter)
 
     @property
-    def n_functions(self) -> int:
+    def n_basis(self) -> int:
         """Number of basis functions ``m``."""
         return self.root.shape[0]
 
-    def process(self, law: GaussianWeights) -> Process:
+    def process(self, law: GaussianWeights) -> KernelProcess:
         """Law of ``φᵀw + g`` as a process that can be conditioned."""
         mean, spread = law.moments()
         ones = np.ones(mean.shape[1])
-        return Process(self.kernel, self.inducing_points, self.root, spread, ones)
+        return KernelProcess(self.kernel, self.inducing_points, self.root, spread, ones)
 
     def __call__(self, X: Array) -> Array:
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""

@@ -31,7 +31,7 @@ from skgpx._numerics.fourier_index import (
     half_space,
 )
 from skgpx._numerics.series_evidence import Spectrum
-from skgpx.bases._rational_quadratic import rational_quadratic
+from skgpx.kernels import rational_quadratic
 
 Array = NDArray[np.float64]
 
@@ -204,7 +204,7 @@ def _no_density(kernel: Any) -> ValueError:
     return ValueError(
         f"{kernel!r} has no known eigenvalues on a box. Fourier functions serve RBF, "
         "Matern, RationalQuadratic, constants, their sums, and products with "
-        'constants; use features="inducing" or "empirical" for other kernels.'
+        'constants; use basis="inducing" or "empirical" for other kernels.'
     )
 
 

@@ -14,7 +14,7 @@ OUTSIDE = np.array([[0.0], [1.5]])
 
 def residual_draws(basis, n_outputs, size, rng):
     """Functions whose weights in the basis are zero."""
-    return basis.draw(np.zeros((basis.n_functions, n_outputs, size)), rng)
+    return basis.draw(np.zeros((basis.n_basis, n_outputs, size)), rng)
 
 
 def bases():

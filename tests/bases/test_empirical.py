@@ -92,5 +92,5 @@ def test_draws_have_the_covariance_of_the_model(data, rng):
 def test_fewer_functions_than_asked_for():
     X = np.linspace(0.0, 1.0, 30)[:, np.newaxis]
     basis = EmpiricalSpectral.from_rows(RBF(2.0), X, 30)
-    assert basis.n_functions < 15
+    assert basis.n_basis < 15
     assert basis.leading(3)(X).shape == (30, 3)

@@ -23,7 +23,7 @@ NOISE = 0.05
 
 def residual_draws(basis, n_outputs, size, rng):
     """Functions whose weights in the basis are zero."""
-    return basis.draw(np.zeros((basis.n_functions, n_outputs, size)), rng)
+    return basis.draw(np.zeros((basis.n_basis, n_outputs, size)), rng)
 
 
 def prior_covariance(basis, X):

@@ -20,7 +20,7 @@ ALL = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 def residual_draws(basis, n_outputs, size, rng):
     """Functions whose weights in the basis are zero."""
-    return basis.draw(np.zeros((basis.n_functions, n_outputs, size)), rng)
+    return basis.draw(np.zeros((basis.n_basis, n_outputs, size)), rng)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def X():
 def test_features_and_residual_add_up_to_the_prior(kernel, X, Z):
     basis = Nystroem.from_kernel(kernel, Z)
     features = basis(X)
-    assert features.shape == (25, basis.n_functions)
-    assert basis.n_functions == 12
+    assert features.shape == (25, basis.n_basis)
+    assert basis.n_basis == 12
     np.testing.assert_allclose(basis.root @ basis.root.T, kernel(Z), atol=1e-9)
     np.testing.assert_allclose(features @ basis.root.T, kernel(X, Z), atol=1e-12)
     total = features @ features.T + basis.residual_covariance(X, features)

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._draws import (
     FourierFeatures,
-    Process,
+    KernelProcess,
     condition,
     linear_draws,
     section_terms,
@@ -165,7 +165,7 @@ class TestConditioning:
     def prior(self, n_draws=4, n_outputs=1, seed=0):
         rng = np.random.default_rng(seed)
         draws = draw_prior(self.kernel, 2, n_outputs, n_draws, rng)
-        return draws.of(Process.prior(self.kernel, 2, n_outputs))
+        return draws.with_process(KernelProcess.prior(self.kernel, 2, n_outputs))
 
     def test_on_its_own_values_changes_nothing(self, X):
         draws = self.prior()
@@ -260,7 +260,9 @@ class TestInputColumns:
 
     @pytest.mark.parametrize("d", [1, 3])
     def test_everywhere(self, d):
-        draws = posterior(Matern(0.9, nu=2.5)).of(Process.prior(RBF(), 2, 1))
+        draws = posterior(Matern(0.9, nu=2.5)).with_process(
+            KernelProcess.prior(RBF(), 2, 1)
+        )
         X = np.zeros((3, d))
         for call in (draws, draws.at, draws.value_and_grad):
             with pytest.raises(ValueError, match=f"take 2 input columns; got {d}"):

@@ -83,9 +83,7 @@ def test_pickles(kernel, X):
 @each(KERNELS)
 def test_covariance_is_the_kernel(kernel, X):
     X, rng, n_calls = X[:5], np.random.default_rng(2), 300
-    samples = [
-        draw_prior(kernel, 2, 1, 8, rng, n_fourier=64)(X) for _ in range(n_calls)
-    ]
+    samples = [draw_prior(kernel, 2, 1, 8, rng, n_basis=64)(X) for _ in range(n_calls)]
     # draws of one call share their frequencies: the calls are the sample
     calls = np.array([v @ v.T / 8 for v in samples])
     error = calls.std(axis=0, ddof=1) / np.sqrt(n_calls)

@@ -10,7 +10,7 @@ from skgpx._numerics.fourier_gram import (
     moment,
 )
 from skgpx._numerics.fourier_index import by_length
-from skgpx._numerics.wave_sums import wave_sums
+from skgpx._numerics.fourier_sums import fourier_sums
 
 
 def functions(index, turns):
@@ -33,7 +33,7 @@ def case(request):
 
 def test_gram_and_moment_from_sums_of_waves(case):
     _, index, turns, y, w, phi = case
-    sums = wave_sums(turns, y, w, index.reach())
+    sums = fourier_sums(turns, y, w, index.reach())
     # multiples of angles, and phases of the definition, err in proportion
     bound = 1e-15 * (1 + 2 * index.reach().sum()) * w.sum()
     expected = (phi * w[:, np.newaxis]).T @ phi

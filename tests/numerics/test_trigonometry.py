@@ -43,10 +43,10 @@ class TestSums:
         expected = np.vstack((a[:, None] * np.cos(angle), a[:, None] * np.sin(angle)))
         np.testing.assert_allclose(out, expected, atol=1e-13)
 
-    def test_wave_sum_adds_the_phase_amplitude_form(self, d):
+    def test_cosine_sum_adds_the_phase_amplitude_form(self, d):
         X, W, a, rng = self.problem(d)
         phases, out = rng.uniform(size=len(a)), np.ones(len(X))
-        trigonometry.wave_sum(X, W, a, phases, out)
+        trigonometry.cosine_sum(X, W, a, phases, out)
         expected = 1.0 + np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
         np.testing.assert_allclose(out, expected, atol=1e-12)
 

@@ -1,0 +1,231 @@
+"""From the user's kernel to the prior kernel κ with its hyperparameters."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
+from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
+from skgpx._validation import Rows
+from skgpx.kernels import GREKernel, default_kernel, split_noise
+from skgpx.likelihoods import Gaussian, Likelihood
+
+Array = NDArray[np.float64]
+
+# Points that stand for the law of the inputs in the GRE kernel.
+_SUPPORT = 200
+
+
+# Largest prior standard deviation of log odds or log rates under the default kernel:
+# on separable classes the evidence would grow with it for ever.
+_LARGEST_STD = 6.0
+
+
+class PriorSettings(NamedTuple):
+    """Parameters of an estimator that decide about the prior; see `PLSRegressor`.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel or None
+    prior : {"gre", "gp"}
+    optimizer : {"evidence", "neighbourhoods"} or None
+    n_restarts : int
+    inducing : str, array or callable
+    n_inducing : int
+    """
+
+    kernel: Any
+    prior: str
+    optimizer: str | None
+    n_restarts: int
+    inducing: Any
+    n_inducing: int
+
+
+def fit_prior(
+    rows: Rows,
+    likelihood: Likelihood,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+    previous: Any = None,
+) -> Hyperparameters:
+    """Prior kernel κ and likelihood, with every free hyperparameter estimated.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+        Prepared on the targets of the rows.
+    settings : PriorSettings
+    rng : numpy.random.Generator
+    previous : sklearn.gaussian_process.kernels.Kernel, optional
+        Prior kernel of an earlier fit: the only start, for a warm start.
+
+    Returns
+    -------
+    best : Hyperparameters
+
+    Raises
+    ------
+    ValueError
+        If the kernel has white noise and the likelihood has no place for it.
+    """
+    kernel, likelihood = _with_noise(settings, rows, likelihood)
+    search = settings.inducing, settings.n_inducing, rng
+    if settings.optimizer == "neighbourhoods":
+        kernel, likelihood = average_over_neighbourhoods(rows, kernel, likelihood, rng)
+    if settings.optimizer != "evidence":
+        prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+        return Hyperparameters(prior, likelihood, np.nan)
+    if previous is not None:
+        if isinstance(previous, GREKernel):
+            fresh = _gre(previous.kernel, rows, rng)
+            previous = fresh.set_params(background=previous.background)
+        best = maximise_evidence(rows, [(previous, likelihood)], *search)
+    else:
+        starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
+        gre = settings.prior == "gre"
+        best = maximise_evidence(rows, starts, *search, polish=not gre)
+        if gre:
+            # one start from the kernel as it is, one near the process just fitted
+            near = _gre(_narrowed(best.kernel), rows, rng)
+            if settings.kernel is None and not likelihood.location_scale:
+                near.set_params(background_bounds=(1e-5, _LARGEST_STD))
+            balanced = clone(near).set_params(kernel=kernel)
+            starts = [(balanced, likelihood), (near, best.likelihood)]
+            best = maximise_evidence(rows, starts, *search)
+    if settings.kernel is not None:
+        warn_at_bounds(best.kernel)
+    return best
+
+
+def _with_noise(
+    settings: PriorSettings, rows: Rows, likelihood: Likelihood
+) -> tuple[Any, Likelihood]:
+    """The latent function's kernel, and the likelihood with the kernel's noise."""
+    if settings.kernel is None:
+        kernel = default_kernel(rows.X, rows.weights)
+        if not likelihood.location_scale:
+            # The variance of the GRE kernel is up to the square of k's.
+            largest = _LARGEST_STD ** (1 if settings.prior == "gre" else 2)
+            kernel.set_params(k1__constant_value_bounds=(1e-3, largest))
+        return kernel, likelihood
+    kernel, noise, bounds = split_noise(clone(settings.kernel))
+    if noise is None:
+        return kernel, likelihood
+    if not isinstance(likelihood, Gaussian) or not likelihood.free_:
+        raise ValueError(
+            "A WhiteKernel is the noise of a Gaussian likelihood whose noise_variance "
+            f"is None; got one together with {likelihood!r}. Remove the WhiteKernel "
+            "from `kernel`."
+        )
+    if isinstance(bounds, str):
+        return kernel, Gaussian(noise).prepare(rows.y, rows.weights)
+    low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
+    return kernel, likelihood.with_start(noise_variance=(noise, low, high))
+
+
+def _gre(kernel: Any, rows: Rows, rng: np.random.Generator) -> GREKernel:
+    """GRE kernel whose measure is that of the inputs, at most 200 of them."""
+    X, mass, n = rows.X, rows.weights, len(rows.y)
+    if n > _SUPPORT:
+        chosen = np.sort(rng.choice(n, _SUPPORT, replace=False, p=mass / mass.sum()))
+        X, mass = X[chosen], np.ones(_SUPPORT)
+    return GREKernel(kernel, X, mass)
+
+
+def _starts(
+    kernel: Any, rows: Rows, settings: PriorSettings, rng: np.random.Generator
+) -> list[Any]:
+    """The kernel as it is, one with long lengthscales, and random ones."""
+    starts = [kernel]
+    if settings.kernel is not None:
+        starts.append(_with_long_lengthscales(kernel, rows))
+    else:
+        starts.append(stretched(kernel, -np.log(4.0)))
+    for _ in range(settings.n_restarts - 1):
+        low, high = kernel.bounds.reshape(-1, 2).T
+        starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
+    return starts[: settings.n_restarts + 1]
+
+
+def _lengthscale_positions(kernel: Any) -> Array:
+    """Which entries of theta are lengthscales, boolean (n_theta,)."""
+    flags = [
+        h.name.endswith("length_scale")
+        for h in kernel.hyperparameters
+        if not h.fixed
+        for _ in range(h.n_elements)
+    ]
+    return np.array(flags, dtype=bool)
+
+
+def stretched(kernel: Any, log_factor: float) -> Any:
+    """The same kernel with its free lengthscales multiplied, within their bounds."""
+    theta = kernel.theta
+    if not len(theta):
+        return kernel
+    theta = theta + log_factor * _lengthscale_positions(kernel)
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def _narrowed(kernel: Any) -> Any:
+    """Lengthscales divided by √2: the background of its GRE kernel is the original."""
+    return stretched(kernel, -0.5 * np.log(2.0))
+
+
+def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
+    """The same kernel with free lengthscales of 2√d standard deviations."""
+    scale = default_kernel(rows.X, rows.weights).get_params()["k2__length_scale"]
+    scale = np.atleast_1d(scale)
+    theta, position = kernel.theta, 0
+    for h in kernel.hyperparameters:
+        if h.fixed:
+            continue
+        stop = position + h.n_elements
+        if h.name.endswith("length_scale"):
+            theta[position:stop] = np.log(scale if h.n_elements > 1 else scale.mean())
+        position = stop
+    if not len(theta):
+        return kernel
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def warn_at_bounds(kernel: Any) -> None:
+    """Say in one warning which hyperparameters ended at a bound, and what to do."""
+    at_bounds, position = [], 0
+    for h in kernel.hyperparameters:
+        if h.fixed:
+            continue
+        stop = position + h.n_elements
+        values, bounds = kernel.theta[position:stop], kernel.bounds[position:stop]
+        position = stop
+        if _trouble(h.name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
+            at_bounds.append(f"{h.name} = {np.exp(values).round(6).tolist()}")
+    if at_bounds:
+        warnings.warn(
+            f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "
+            "the bounds of these parameters in `kernel`, or fix them on purpose with "
+            'bounds="fixed".',
+            ConvergenceWarning,
+            stacklevel=7,
+        )
+
+
+def _trouble(name: str, low: Array, high: Array) -> bool:
+    """Whether values at their lower or upper bounds deserve a warning.
+
+    A column without effect has the longest lengthscale, and no background is wanted
+    where the data say enough: neither is a sign of trouble.
+    """
+    if name == "background":
+        return False
+    if name.endswith("length_scale"):
+        return bool(np.any(low))
+    return bool(np.any(low) or np.any(high))

@@ -1,0 +1,197 @@
+"""What regression and classification by projected Langevin sampling share."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._base import LatentEstimator
+from skgpx._callbacks import CallbackSupportMixin, RoundReporter
+from skgpx._hyperparameters import Hyperparameters, PriorSettings, fit_prior
+from skgpx._latent import LatentModel
+from skgpx._pls._chains import Sample
+from skgpx._pls._inference import Inference, InferenceSettings, infer
+from skgpx._validation import (
+    Interval,
+    Rows,
+    StrOptions,
+    check_kernel,
+    generator,
+)
+from skgpx.bases import Nystroem, select_inducing
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+
+class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
+    """What regression and classification share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": [Kernel, None],
+        "likelihood": [Likelihood, None],
+        "prior": [StrOptions({"gre", "gp"})],
+        "n_inducing": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "inducing": [
+            StrOptions({"greedy", "k-means++", "random"}),
+            "array-like",
+            callable,
+        ],
+        "optimizer": [StrOptions({"evidence", "neighbourhoods"}), None],
+        "n_restarts_optimizer": [Interval(Integral, 1, None, closed="left")],
+        "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
+        "potential": [StrOptions({"projected", "optimal"})],
+        "n_particles": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [Interval(Real, 0.0, None, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: Likelihood | None = None,
+        prior: str = "gre",
+        n_inducing: int | str = "auto",
+        inducing: Any = "greedy",
+        optimizer: str | None = "evidence",
+        n_restarts_optimizer: int = 1,
+        method: str = "auto",
+        potential: str = "projected",
+        n_particles: int = 100,
+        step_size: float | None = None,
+        max_iter: int | None = None,
+        tol: float = 1.1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.prior = prior
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.method = method
+        self.potential = potential
+        self.n_particles = n_particles
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit_rows(
+        self, rows: Rows, likelihood: Likelihood, reporter: RoundReporter
+    ) -> None:
+        """Fit in four steps; see docs/pls.md."""
+        check_kernel(self.kernel, rows.X)
+        search, select, sample = generator(self.random_state).spawn(3)
+        likelihood = likelihood.prepare(rows.y, rows.weights)
+        m = self._count_inducing(rows)
+        earlier = self._earlier_fit()
+        # 1 the prior kernel and the likelihood, hyperparameters from the data
+        found = fit_prior(rows, likelihood, self._prior_settings(m), search, *earlier)
+        # 2 inducing inputs under the fitted lengthscales, and the basis they span
+        Z = select_inducing(
+            self.inducing, rows.X, found.kernel, m, select, rows.weights
+        )
+        basis = Nystroem.from_kernel(found.kernel, Z)
+        # p(y) = p(y / scale) / scale for each row
+        evidence = found.log_evidence - rows.weights.sum() * np.log(self._scale)
+        found = found._replace(log_evidence=float(evidence))
+
+        def report(sample: Sample, model: LatentModel) -> bool:
+            now = Inference(model, model.law[0], sample)
+            return reporter.round(lambda: self._fitted_attributes(found, now))
+
+        # 3 mode, Hessian, chains; 4 the law of the weights
+        previous = self._earlier_particles(len(Z), found.likelihood)
+        result = infer(
+            basis, rows, found.likelihood, self._inference_settings(), sample,
+            previous, report,
+        )  # fmt: skip
+        for name, value in self._fitted_attributes(found, result).items():
+            setattr(self, name, value)
+        reporter.finish()
+
+    def _count_inducing(self, rows: Rows) -> int:
+        n = len(rows.y)
+        if self.n_inducing == "auto":
+            return min(n, max(int(np.ceil(np.sqrt(n))), 100))
+        return min(n, int(self.n_inducing))
+
+    def _prior_settings(self, n_inducing: int) -> PriorSettings:
+        return PriorSettings(
+            self.kernel,
+            self.prior,
+            self.optimizer,
+            self.n_restarts_optimizer,
+            self.inducing,
+            n_inducing,
+        )
+
+    def _inference_settings(self) -> InferenceSettings:
+        return InferenceSettings(
+            self.method,
+            self.potential,
+            self.n_particles,
+            self.step_size,
+            self.max_iter,
+            self.tol,
+            self.n_jobs,
+        )
+
+    def _continues(self) -> bool:
+        """Whether this fit is a warm start from one of the same prior and columns."""
+        return (
+            self.warm_start
+            and hasattr(self, "posterior_")
+            and self._request == (self.kernel, self.prior)
+            and self.inducing_points_.shape[1] == self.n_features_in_
+        )
+
+    def _earlier_fit(self) -> tuple[Any, ...]:
+        """Prior kernel of an earlier fit, for a warm start."""
+        return (self.kernel_,) if self._continues() else ()
+
+    def _earlier_particles(self, m: int, likelihood: Likelihood) -> Array | None:
+        """Particles of an earlier fit of the same shape, for a warm start."""
+        shape = (m, likelihood.n_outputs_, self.n_particles)
+        same = self._continues() and self.particles_.shape == shape
+        return self.particles_ if same else None
+
+    def _fitted_attributes(
+        self, found: Hyperparameters, result: Inference
+    ) -> dict[str, Any]:
+        model: LatentModel = result.posterior
+        sample: Sample = result.sample
+        return {
+            "kernel_": found.kernel,
+            "likelihood_": found.likelihood.scaled(self._scale),
+            "log_evidence_": found.log_evidence,
+            "inducing_points_": model.basis.inducing_points,
+            "posterior_": model,
+            "particles_": result.particles,
+            "acceptance_": sample.acceptance,
+            "rhat_": sample.r_hat,
+            "ess_": sample.ess,
+            "energy_curve_": sample.energy_curve,
+            # an exact draw is one step of a chain that forgets at once
+            "n_iter_": max(sample.n_iter, 1),
+            "_request": (copy.deepcopy(self.kernel), self.prior),
+        }

@@ -1,0 +1,377 @@
+"""From a basis and a likelihood to the law of the weights, by each of the methods."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from skgpx._hyperparameters import row_target
+from skgpx._latent import LatentModel
+from skgpx._numerics import langevin, laplace
+from skgpx._numerics.langevin import Scheme, Target
+from skgpx._numerics.linalg import solve_lower
+from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._numerics.regression import WeightStatistics, posterior, weight_statistics
+from skgpx._numerics.weights import GaussianWeights, WeightParticles
+from skgpx._parallel import parallel_map
+from skgpx._pls import _chains
+from skgpx._pls._chains import Sample
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem
+from skgpx.kernels import GREKernel
+from skgpx.likelihoods import Gaussian, Likelihood
+
+Array = NDArray[np.float64]
+
+# Rows of features computed at a time; fixed, so that sums do not depend on workers.
+_ROWS = 4096
+# Fraction of the largest stable-by-curvature step that the unadjusted scheme takes.
+_ULA_STEP = 0.2
+_MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
+_TIERS = {"ou_mala": _chains.CORRELATED, "mala": _chains.ADJUSTED}
+# Eigenvalues of k(Z, Z) below this fraction of the largest are rounding.
+_SMALLEST_EIGENVALUE = 1e-10
+
+
+class InferenceSettings(NamedTuple):
+    """Parameters of an estimator that decide about the sampler; see `PLSRegressor`.
+
+    Attributes
+    ----------
+    method, potential : str
+    n_particles : int
+    step_size : float or None
+    max_iter : int or None
+    tol : float
+    n_jobs : int or None
+    """
+
+    method: str
+    potential: str
+    n_particles: int
+    step_size: float | None
+    max_iter: int | None
+    tol: float
+    n_jobs: int | None
+
+
+class Inference(NamedTuple):
+    """Law of the weights and how it was found.
+
+    Attributes
+    ----------
+    posterior : LatentModel
+    particles : ndarray of shape (m, c, s)
+    sample : Sample
+        Diagnostics of the chains.
+    """
+
+    posterior: LatentModel
+    particles: Array
+    sample: Sample
+
+
+def infer(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    settings: InferenceSettings,
+    rng: np.random.Generator,
+    previous: Array | None = None,
+    report: Callable[[Sample, LatentModel], bool] | None = None,
+) -> Inference:
+    """Sample the law of the weights.
+
+    Parameters
+    ----------
+    basis : Nystroem
+    rows : Rows
+    likelihood : Likelihood
+        Prepared.
+    settings : InferenceSettings
+    rng : numpy.random.Generator
+    previous : ndarray of shape (m, c, s), optional
+        Particles of an earlier fit, where the chains start instead.
+    report : callable, optional
+        Told of each round of steps; True stops the chains.
+
+    Raises
+    ------
+    ValueError
+        If ``method="exact"`` meets another likelihood than the Gaussian, or if the
+        unadjusted scheme diverges.
+    """
+    method = _resolve(settings.method, likelihood)
+    if method == "exact":
+        law = posterior(
+            _statistics(basis, rows, settings.n_jobs), float(likelihood.variance(0.0))
+        )
+        return _exact(basis, law, settings.n_particles, rng)
+
+    def told(target: Target, sample: Sample) -> bool:
+        weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
+        model = LatentModel(basis, WeightParticles(weights))
+        return report is not None and report(sample, model)
+
+    run = _temper if method == "smc" else _run_chains
+    target, sample = run(basis, rows, likelihood, settings, method, rng, previous, told)
+    _check(sample, method, settings)
+    particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
+    if likelihood.symmetric:
+        # nll(y, f) = nll(y, -f) and the prior is symmetric: so is the posterior
+        particles *= rng.choice([-1.0, 1.0], size=particles.shape[2])
+    return Inference(LatentModel(basis, WeightParticles(particles)), particles, sample)
+
+
+def _temper(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    settings: InferenceSettings,
+    method: str,  # noqa: ARG001
+    rng: np.random.Generator,
+    previous: Array | None,  # noqa: ARG001
+    told: Callable[[Target, Sample], bool],
+) -> tuple[Target, Sample]:
+    """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
+    target = _row_target(basis, rows, likelihood, settings)
+    run = _chains.run_smc(
+        target,
+        settings.n_particles,
+        rng,
+        n_jobs=settings.n_jobs,
+        report=partial(told, target),
+    )
+    return target, run.sample
+
+
+def _run_chains(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    settings: InferenceSettings,
+    method: str,
+    rng: np.random.Generator,
+    previous: Array | None,
+    told: Callable[[Target, Sample], bool],
+) -> tuple[Target, Sample]:
+    """Langevin chains from the Laplace law, and the coordinates they ended in."""
+    plain, mode = _target_and_mode(basis, rows, likelihood, settings)
+    target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
+    z = _start(target, mode, settings.n_particles, previous, rng)
+    tuned = method != "ula" and settings.step_size is None
+    scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
+    gaussian = plain.code == langevin.QUADRATIC
+    if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
+        # the Laplace law is a poor guide: look where the bulk of the posterior is
+        mode = laplace.refine(plain, mode)
+        target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
+        z = _start(target, mode, settings.n_particles, previous, rng)
+        target, z, scheme = _chains.settle(
+            plain, target, z, _TIERS[method], rng, settings.n_jobs
+        )
+    sample = _chains.run_chains(
+        target,
+        z,
+        scheme,
+        rng,
+        max_iter=settings.max_iter or _MAX_ITER[method],
+        tol=settings.tol,
+        n_jobs=settings.n_jobs,
+        adaptive=tuned,
+        report=partial(told, target),
+    )
+    return target, sample
+
+
+def _resolve(method: str, likelihood: Likelihood) -> str:
+    gaussian = isinstance(likelihood, Gaussian)
+    if method == "exact" and not gaussian:
+        raise ValueError(
+            'method="exact" needs a Gaussian likelihood, whose posterior has a closed '
+            f'form; got {likelihood!r}. Use method="auto".'
+        )
+    if method == "auto":
+        return "exact" if gaussian else "ou_mala"
+    return method
+
+
+def _exact(
+    basis: Nystroem, law: GaussianWeights, n_particles: int, rng: np.random.Generator
+) -> Inference:
+    """Independent draws; predictions read the law itself, not the draws."""
+    particles = law.draw(n_particles, rng)
+    p = law.mean.size
+    sample = Sample(
+        particles.transpose(1, 0, 2).reshape(1, p, -1),
+        1.0,
+        np.ones(p),
+        np.full(p, float(n_particles)),
+        np.array([]),
+        0,
+    )
+    return Inference(LatentModel(basis, law), particles, sample)
+
+
+def _statistics(basis: Nystroem, rows: Rows, n_jobs: int | None) -> WeightStatistics:
+    """Sums over the rows, block by block: memory O(m^2), time O(n m^2)."""
+    blocks = [slice(i, i + _ROWS) for i in range(0, len(rows.y), _ROWS)]
+    items = [(basis, Rows(*(a[block] for a in rows))) for block in blocks]
+    parts = parallel_map(_block_statistics, items, n_jobs)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.add(part)
+    return total
+
+
+def _block_statistics(basis: Nystroem, rows: Rows) -> WeightStatistics:
+    features = basis(rows.X)
+    residual = basis.residual_variance(rows.X, features)
+    return weight_statistics(features, rows.y, rows.weights, residual)
+
+
+def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:
+    features = basis(X)
+    return np.ascontiguousarray(features), basis.residual_variance(X, features)
+
+
+def _row_target(
+    basis: Nystroem, rows: Rows, likelihood: Likelihood, settings: InferenceSettings
+) -> Target:
+    """Target with the features of all rows, O(n m) memory."""
+    X = rows.X
+    items = [(basis, X[i : i + _ROWS]) for i in range(0, len(X), _ROWS)]
+    parts = parallel_map(_block_features, items, settings.n_jobs)
+    features = np.concatenate([part[0] for part in parts])
+    if settings.potential == "projected":
+        return row_target(features, rows, likelihood)
+    std = np.sqrt(np.concatenate([part[1] for part in parts]))
+    c = likelihood.n_outputs_
+    std = np.repeat(std[:, np.newaxis], c, axis=1)
+    return row_target(features, rows, likelihood, std, expectation_nodes(c))
+
+
+def _target_and_mode(
+    basis: Nystroem, rows: Rows, likelihood: Likelihood, settings: InferenceSettings
+) -> tuple[Target, laplace.Mode]:
+    """Target in the coordinates of the weights, and its Laplace approximation."""
+    if isinstance(likelihood, Gaussian):
+        noise_variance = float(likelihood.variance(0.0))
+        statistics = _statistics(basis, rows, settings.n_jobs)
+        law = posterior(statistics, noise_variance)
+        gram, moment = statistics.gram, statistics.moment
+        target = langevin.quadratic_target(
+            gram / noise_variance, moment / noise_variance
+        )
+        return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
+    target = _row_target(basis, rows, likelihood, settings)
+    rough = np.asarray(likelihood.initial_latent(rows.y)).reshape(len(rows.y), -1)
+    start = laplace.projection_start(target.features, rough, rows.weights)
+    return target, laplace.find_mode(target, start)
+
+
+def nystroem_root(basis: Nystroem) -> Array:
+    """Root of the paper's coordinates u, in which its scheme (236) is Euler-Maruyama.
+
+    With ``k(Z, Z) / M = V Λ Vᵀ`` for the kernel k inside the GRE kernel,
+    ``u_m = <f, e_m> = (M λ_m)^(-1/2) v_mᵀ f(Z)``, and ``f(Z) = L w``: hence
+    ``w = L⁻¹ V (M Λ)^(1/2) u``. Shape (m, m).
+    """
+    kernel, Z = basis.kernel, basis.inducing_points
+    k = kernel.kernel if isinstance(kernel, GREKernel) else kernel
+    eigenvalues, V = np.linalg.eigh(k(Z))
+    eigenvalues = np.maximum(eigenvalues, _SMALLEST_EIGENVALUE * eigenvalues[-1])
+    return solve_lower(basis.root, V * np.sqrt(eigenvalues))
+
+
+def _coordinates(
+    method: str, mode: laplace.Mode, basis: Nystroem
+) -> tuple[Array, Array]:
+    """Centre (g, p) and root (g, p, p) of the coordinates in which chains move."""
+    groups, width = mode.root.shape[:2]
+    if method != "ula":
+        return mode.weights.T.reshape(groups, width), mode.root
+    c = mode.weights.shape[1]
+    one = nystroem_root(basis)
+    coupled = groups == 1
+    root = np.kron(np.eye(c), one)[np.newaxis] if coupled else np.stack([one] * c)
+    return np.zeros((groups, width)), np.asarray(root, dtype=np.float64)
+
+
+def _start(
+    target: Target,
+    mode: laplace.Mode,
+    n_particles: int,
+    previous: Array | None,
+    rng: np.random.Generator,
+) -> Array:
+    """Coordinates (g, p, s) of draws from the Laplace law, or of earlier particles."""
+    groups, width = target.centre.shape
+    noise = rng.standard_normal((groups, width, n_particles))
+    if previous is not None:
+        w = previous.transpose(1, 0, 2).reshape(groups, width, -1)
+    elif target.root is mode.root:
+        return noise
+    else:
+        w = mode.weights.T.reshape(groups, width, 1) + mode.root @ noise
+    shifted = w - target.centre[:, :, np.newaxis]
+    return np.asarray(np.linalg.solve(target.root, shifted), dtype=np.float64)
+
+
+def _scheme(
+    target: Target,
+    z: Array,
+    mode: laplace.Mode,
+    method: str,
+    step_size: float | None,
+    rng: np.random.Generator,
+) -> tuple[Scheme, float]:
+    """Step of the method and the score of its trial.
+
+    The size comes from a trial, or from the Hessian for ULA (whose score is 1).
+    """
+    if step_size is not None:
+        if method == "ou_mala":
+            return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
+        return langevin.euler_maruyama(step_size, metropolis=method == "mala"), 1.0
+    if method != "ula":
+        return _chains.adapt(target, z, _TIERS[method], rng)
+    # H = (mode.root mode.rootᵀ)⁻¹: λ_max(rootᵀ H root) = σ_max(mode.root⁻¹ root)²
+    largest = np.linalg.norm(np.linalg.solve(mode.root, target.root), 2, axis=(1, 2))
+    eta = _ULA_STEP / float(largest.max()) ** 2
+    return langevin.euler_maruyama(eta, metropolis=False), 1.0
+
+
+def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
+    """Raise on divergence; one warning where the chains cannot be trusted yet."""
+    if not np.all(np.isfinite(sample.z)):
+        raise ValueError(
+            f'method="{method}" diverged with step_size={settings.step_size!r}. Lower '
+            "it, or leave it None to take it from the largest eigenvalue of the "
+            "Hessian."
+        )
+    worst = float(np.max(sample.r_hat))
+    if method == "smc":
+        if sample.acceptance < 0.02:
+            warnings.warn(
+                f"Only {sample.acceptance:.1%} of the moves were accepted at the end "
+                "of the tempering. Increase n_particles, or n_inducing if the "
+                "posterior is needlessly stiff.",
+                ConvergenceWarning,
+                stacklevel=7,
+            )
+    elif worst > max(settings.tol, 1.0 + 1e-9) and not sample.stopped:
+        warnings.warn(
+            f"The chains have not converged: split R-hat is {worst:.3g} after "
+            f"{sample.n_iter} steps (tol={settings.tol:g}) with an acceptance of "
+            f'{sample.acceptance:.2g}. Increase max_iter, or use method="smc" if the '
+            "posterior may have several modes.",
+            ConvergenceWarning,
+            stacklevel=7,
+        )

@@ -1,0 +1,266 @@
+"""Regression on a fixed basis of kernel functions, from sums that add over rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._latent import LatentModel
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence,
+    posterior,
+    weight_statistics,
+)
+from skgpx._parallel import parallel_map
+from skgpx._spectral_vgp._domain import input_range, joint_range
+from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._validation import Rows, standardisation
+from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
+from skgpx.kernels import default_kernel, split_noise
+from skgpx.likelihoods import Gaussian
+
+Array = NDArray[np.float64]
+
+# Rows whose features are in memory at a time: fixed, so that sums do not depend on
+# the number of workers.
+_CHUNK = 4096
+# Rows whose kernel matrix is decomposed for empirical spectral features.
+MAX_EMPIRICAL_ROWS = 4000
+# Search interval of the noise variance, in units of the variance of y.
+_NOISE_BOUNDS = (1e-8, 10.0)
+
+
+class SparseSettings(NamedTuple):
+    """Parameters that decide about the basis; see `SpectralVGPRegressor`."""
+
+    kernel: Any
+    basis: str
+    n_basis: int | str
+    inducing: Any
+    noise_variance: float | None
+    optimizer: str | None
+    n_restarts: int
+    normalize_y: bool
+    largest: int
+
+
+@dataclass(frozen=True)
+class SparseState:
+    """Basis and the sums over all rows seen.
+
+    Attributes
+    ----------
+    basis : Nystroem or EmpiricalSpectral
+    seen : ndarray of shape (d, 2)
+        Range of the inputs so far.
+    statistics : WeightStatistics
+        Of the standardised y.
+    first : WeightStatistics
+        Of the rows that chose the basis, which copies of a model share.
+    noise_variance : float
+        Start of its search, or its fixed value; standardised.
+    noise_is_free : bool
+    shift, scale : float
+        Standardisation of y, of the rows that chose the basis.
+    """
+
+    basis: Any
+    seen: Array
+    statistics: WeightStatistics
+    first: WeightStatistics
+    noise_variance: float
+    noise_is_free: bool
+    shift: float
+    scale: float
+
+    def with_rows(self, rows: Rows, n_jobs: int | None) -> SparseState:
+        """State after more rows."""
+        y = (rows.y - self.shift) / self.scale
+        more = row_statistics(self.basis, rows._replace(y=y), n_jobs)
+        seen = joint_range(self.seen, input_range(rows.X))
+        return replace(self, statistics=self.statistics.add(more), seen=seen)
+
+    def merged(self, other: SparseState) -> SparseState:
+        """State of the rows of both; those that chose the basis count once.
+
+        Raises
+        ------
+        ValueError
+            If they do not have the same basis and standardisation.
+        """
+        one, two = self.basis, getattr(other, "basis", None)
+        same = (
+            isinstance(other, SparseState)
+            and one.kernel == two.kernel
+            and np.array_equal(one.inducing_points, two.inducing_points)
+            and one.n_basis == two.n_basis
+            and np.array_equal(self.first.moment, other.first.moment)
+            and (self.shift, self.scale) == (other.shift, other.scale)
+        )
+        if not same:
+            raise ValueError(
+                "Only models with one basis and one standardisation of y can be "
+                "merged. Call partial_fit once on some rows, copy the model, and let "
+                "the copies see the other rows."
+            )
+        total = self.statistics.add(other.statistics).add(self.first, -1.0)
+        seen = joint_range(self.seen, other.seen)
+        return replace(self, statistics=total, seen=seen)
+
+    def solve(self) -> SpectralFit:
+        """Noise variance, posterior and bound; O(m^3)."""
+        noise = self.noise_variance
+        if self.noise_is_free:
+            noise = best_noise_variance(self.statistics)
+        law = posterior(self.statistics, noise)
+        weight = self.statistics.weight
+        evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)
+        spectrum = getattr(self.basis, "eigenvalues", np.ones(self.basis.n_basis))
+        return SpectralFit(
+            LatentModel(self.basis, law),
+            noise * self.scale**2,
+            float(evidence),
+            self.shift,
+            self.scale,
+            self.basis.kernel,
+            spectrum * self.scale**2 / weight,
+        )
+
+
+def start_sparse(
+    rows: Rows, settings: SparseSettings, rng: np.random.Generator, n_jobs: int | None
+) -> SparseState:
+    """Choose prior, basis and standardisation on some rows, and sum over them."""
+    shift, scale = 0.0, 1.0
+    if settings.normalize_y:
+        shift, scale = standardisation(rows.y, rows.weights)
+    rows = rows._replace(y=(rows.y - shift) / scale)
+    search, select = rng.spawn(2)
+    size = _largest_basis(settings, rows)
+    kernel, noise = _fit_kernel(rows, settings, size, scale, search)
+    if settings.basis == "empirical":
+        basis = _empirical_basis(kernel, rows, settings, size, noise, select)
+    else:
+        Z = select_inducing(
+            settings.inducing, rows.X, kernel, size, select, rows.weights
+        )
+        basis = Nystroem.from_kernel(kernel, Z)
+    free = settings.noise_variance is None
+    if free and settings.kernel is not None:
+        _, level, bounds = split_noise(settings.kernel)
+        kept = settings.optimizer is None or isinstance(bounds, str)
+        free = level is None or not kept
+    statistics = row_statistics(basis, rows, n_jobs)
+    seen = input_range(rows.X)
+    return SparseState(basis, seen, statistics, statistics, noise, free, shift, scale)
+
+
+def _largest_basis(settings: SparseSettings, rows: Rows) -> int:
+    n = len(rows.y)
+    if settings.n_basis == "auto":
+        wanted = settings.largest
+        if settings.basis == "inducing":
+            wanted = max(100, int(np.ceil(np.sqrt(n))))
+        return min(n, wanted, settings.largest)
+    return min(n, int(settings.n_basis))
+
+
+def _fit_kernel(
+    rows: Rows,
+    settings: SparseSettings,
+    size: int,
+    scale: float,
+    rng: np.random.Generator,
+) -> tuple[Any, float]:
+    """Kernel with its hyperparameters, and the noise variance they came with."""
+    noise = settings.noise_variance
+    fixed = None if noise is None else noise / scale**2
+    likelihood = Gaussian(fixed).prepare(rows.y, rows.weights)
+    kernel = settings.kernel
+    if kernel is None:
+        kernel = default_kernel(rows.X, rows.weights)
+    optimizer = "evidence" if settings.optimizer == "evidence" else None
+    # the search wants points of the data, chosen anew for each kernel
+    inducing = settings.inducing if settings.basis == "inducing" else "greedy"
+    found = fit_prior(
+        rows,
+        likelihood,
+        PriorSettings(
+            kernel, "gp", optimizer, settings.n_restarts, inducing, min(size, 200)
+        ),
+        rng,
+    )
+    return found.kernel, float(found.likelihood.variance(0.0))
+
+
+def _empirical_basis(
+    kernel: Any,
+    rows: Rows,
+    settings: SparseSettings,
+    size: int,
+    noise_variance: float,
+    rng: np.random.Generator,
+) -> EmpiricalSpectral:
+    """Leading eigenvectors at the rows, or at as many as can be decomposed."""
+    X, weights = rows.X, rows.weights
+    if len(X) > MAX_EMPIRICAL_ROWS:
+        share = weights / weights.sum()
+        chosen = rng.choice(len(X), MAX_EMPIRICAL_ROWS, replace=False, p=share)
+        X, weights = X[np.sort(chosen)], np.ones(MAX_EMPIRICAL_ROWS)
+    basis = EmpiricalSpectral.from_rows(kernel, X, size, weights)
+    if settings.n_basis == "auto":
+        # n λ_j >= σ², where e_j estimates n λ_j
+        known = basis.eigenvalues * rows.weights.sum() / weights.sum()
+        size = max(1, int(np.sum(known >= noise_variance)))
+    return basis.leading(size)
+
+
+def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatistics:
+    """Sums over rows, in chunks that do not depend on the number of workers."""
+    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
+    parts = parallel_map(
+        _chunk_statistics,
+        ((basis, *(values[chunk] for values in rows)) for chunk in chunks),
+        n_jobs,
+    )
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.add(part)
+    return total
+
+
+def _chunk_statistics(basis: Any, X: Array, y: Array, weights: Array) -> Any:
+    features = np.ascontiguousarray(basis(X))
+    return weight_statistics(features, y, weights, basis.residual_variance(X, features))
+
+
+def best_noise_variance(statistics: WeightStatistics) -> float:
+    """Noise variance that maximises the bound, all else fixed; O(m^3) once.
+
+    With ``ΦᵀΦ = Q diag(g) Qᵀ`` and ``c = QᵀΦᵀy`` the bound is
+    ``-½ [Σ log(1 + g/σ²) + n log 2πσ² + (yᵀy + t)/σ² - Σ c²/(σ²(σ² + g))]``.
+    """
+    values, vectors = np.linalg.eigh(statistics.gram)
+    g = np.maximum(values, 0.0)
+    square = (vectors.T @ statistics.moment) ** 2
+    total = statistics.square + statistics.residual
+
+    def negative(log_noise: float) -> float:
+        v = np.exp(log_noise)
+        volume = np.sum(np.log1p(g / v)) + statistics.weight * log_noise
+        return float(volume + (total - np.sum(square / (v + g))) / v)
+
+    # 1 where y has no variance, so that logarithms exist
+    variance = statistics.square / statistics.weight or 1.0
+    low, high = np.log(variance) + np.log(_NOISE_BOUNDS)
+    grid = np.linspace(low, high, 41)
+    best = int(np.argmin([negative(point) for point in grid]))
+    around = grid[max(best - 1, 0)], grid[min(best + 1, 40)]
+    found = optimize.minimize_scalar(negative, bounds=around, method="bounded")
+    return float(np.exp(found.x))

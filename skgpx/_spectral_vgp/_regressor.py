@@ -1,0 +1,587 @@
+"""Sparse variational Gaussian-process regression with spectral features."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._base import LatentRegressor
+from skgpx._spectral_vgp._credible import (
+    ball_radius,
+    covers_its_box,
+    domain_grid,
+    periodic_ball_radius,
+    pointwise_factor,
+    simultaneous_factor,
+)
+from skgpx._spectral_vgp._kernel_fit import (
+    SparseSettings,
+    SparseState,
+    start_sparse,
+)
+from skgpx._spectral_vgp._series_fit import fit_series, start_series
+from skgpx._spectral_vgp._series_search import SeriesSettings
+from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._validation import (
+    Interval,
+    Rows,
+    StrOptions,
+    canonical_rows,
+    check_is_fitted,
+    check_kernel,
+    check_points,
+    check_rows,
+    check_X,
+    fit_context,
+    generator,
+)
+from skgpx.bases import (
+    ExponentialEigenvalues,
+    GivenEigenvalues,
+    KernelEigenvalues,
+    PolynomialEigenvalues,
+    has_spectrum,
+)
+from skgpx.kernels import split_noise
+from skgpx.likelihoods import Gaussian
+
+Array = NDArray[np.float64]
+
+# Inputs up to which Fourier functions are used.
+_MAX_FOURIER_INPUTS = 3
+
+
+class SpectralVGPRegressor(LatentRegressor):
+    """Gaussian-process regression on few spectral features, with credible sets.
+
+    For time series, maps and surfaces with up to hundreds of millions of rows: one
+    pass over the data leaves sums from which the number of Fourier functions, the
+    hyperparameters and the posterior all follow. With more than three inputs, or a
+    kernel without a spectral density, a sparse process on inducing points.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
+        Prior covariance, with the bounds of its hyperparameters; a WhiteKernel added
+        to it is the noise. None is the series prior of `eigenvalues` and `alpha` (and
+        a constant times an RBF where inducing variables are used).
+    basis : {"auto", "fourier", "empirical", "inducing"}, default="auto"
+        Inducing variables: integrals of f against Fourier functions on a box (the
+        population spectral features, for up to three inputs and RBF, Matern and
+        RationalQuadratic kernels, constants and sums of these); projections on
+        eigenvectors of the kernel matrix; values at inducing points. "auto" is
+        Fourier if possible, otherwise inducing points.
+    n_basis : int, "auto" or "rate", default="auto"
+        Number m of inducing variables. "auto" is the elbow ``#{j : n lambda_j >=
+        noise_variance}`` (for inducing points ``max(100, sqrt(n))``); "rate" is ``n^(d
+        / (d + 2 alpha))``, enough for the best rate of contraction, but without regard
+        to the noise.
+    max_basis : int, default=2000
+        Most functions for "auto" and "rate", and the first functions of the prior
+        among which `ordering` chooses. A warning says what standard deviation
+        remains when "auto" would want more.
+    eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
+        Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
+        alpha/d)``; ``tau exp(-c j^(1/d))`` with ``c = n^(-1/(d + 2 alpha)) log n``; or
+        tau times these numbers, those of sine and cosine of each wave in turn.
+    alpha : float or "evidence", default=0.5
+        Regularity of the series prior; keep it at or below that of the function, or
+        credible sets are too small. "evidence" fits it, which oversmooths: balls of
+        95 % were measured to hold the truth in 72 to 96 % of data sets.
+    tau : float or None, default=None
+        Scale of the series prior, in squared units of the standardised y; None fits
+        it.
+    ordering : {"prior", "power", "coefficients"}, default="prior"
+        Which functions come first: the long waves, the waves of largest power in the
+        data (sine and cosine together), or as published the functions with the
+        largest coefficients, one by one. The last two use y twice.
+    domain : array-like of shape (n_features, 2) or None, default=None
+        Where the inputs may lie. Without a kernel it is the period of the prior as
+        well. None is the range of the data of `fit` (or the first `partial_fit`) and
+        a quarter of it on either side.
+    inducing : str, array or callable, default="greedy"
+        "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
+        determinantal point process of the kernel) or "equispaced"; the points
+        themselves; or ``inducing(X, kernel, n_basis, rng)``.
+    noise_variance : float or None, default=None
+        In squared units of y; None fits it.
+    optimizer : "evidence" or None, default="evidence"
+        Whether kernel parameters and tau are fitted, by the evidence lower bound.
+    n_restarts_optimizer : int, default=1
+        Starts of the search besides the kernel as given, for inducing variables other
+        than Fourier functions.
+    inflation : float, default=1.0
+        Factor of the radius of credible balls and the width of bands.
+    normalize_y : bool, default=True
+        Centre and scale y before fitting; kernel and tau refer to the standardised y.
+    n_jobs : int or None, default=None
+        Threads (or the workers of ``joblib.parallel_config``) over blocks of rows. The
+        result is the same to the last bit for every value.
+    random_state : int, RandomState or None, default=None
+        Seed of the choice of inducing points, and of subsets of rows.
+
+    Attributes
+    ----------
+    log_evidence_ : float
+        Lower bound of the log evidence, in nats and in the units of y.
+    n_basis_ : int
+        Number of inducing variables.
+    noise_variance_ : float
+        In squared units of y.
+    spectrum_ : ndarray
+        Prior variances of the functions considered, the basis first, in squared units
+        of y (eigenvalues of the kernel matrix divided by n for empirical features).
+    prior_ : object
+        Eigenvalue rule (with its kernel, if there is one) or kernel, with its
+        hyperparameters, for the standardised y.
+    basis_ : str
+        Kind of inducing variables used.
+    domain_ : ndarray of shape (n_features, 2)
+        Over which credible balls and bands are: `domain`, or the range of the data.
+    posterior_ : LatentModel
+        Basis and law of the weights: what every prediction reads.
+    likelihood_ : Likelihood
+        Normal noise.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if they are all strings.
+
+    See Also
+    --------
+    PLSRegressor : Other likelihoods.
+    DecoupledSampler : Draws of functions from any Gaussian-process posterior.
+
+    Notes
+    -----
+    With functions ``phi_j`` of prior variances ``lambda_j``, ``G = Phi^T Phi`` and ``b
+    = Phi^T y`` the posterior is (2.11)-(2.12) of [1]_::
+
+        V = (Lambda^-1 + G / noise_variance)^-1
+        mean(x) = phi(x)^T V b / noise_variance
+        cov(x, z) = phi(x)^T V phi(z) + sum_{j>m} lambda_j phi_j(x) phi_j(z)
+
+    In one dimension G and b come from moments in bins, O(n) for any m; in two and
+    three from sums of products of cosines. Hyperparameters cost O(m^3), free of n.
+    Predictions cost O(m) a row in one dimension. A kernel is made periodic on a box
+    four lengthscales wider than the domain.
+
+    References
+    ----------
+    .. [1] Nieman, Szabo and van Zanten, "Uncertainty quantification for sparse
+       spectral variational approximations in Gaussian process regression".
+    .. [2] Titsias, "Variational learning of inducing variables in sparse Gaussian
+       processes", AISTATS 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import SpectralVGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0.0, 6.0, size=(2000, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(2000)
+    >>> model = SpectralVGPRegressor().fit(X, y)
+    >>> mean, std = model.predict([[1.5]], return_std=True, include_noise=False)
+    >>> bool(abs(mean[0] - np.sin(1.5)) < 3.0 * std[0])
+    True
+    >>> bool(0.095 < np.sqrt(model.noise_variance_) < 0.105)
+    True
+    >>> one = SpectralVGPRegressor(domain=(0, 6)).fit(X[:500], y[:500])
+    >>> two = SpectralVGPRegressor(domain=(0, 6)).fit(X[500:], y[500:])
+    >>> whole = SpectralVGPRegressor(domain=(0, 6)).fit(X, y)
+    >>> bool(np.isclose((one + two).log_evidence_, whole.log_evidence_))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": [Kernel, None],
+        "basis": [StrOptions({"auto", "fourier", "empirical", "inducing"})],
+        "n_basis": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto", "rate"}),
+        ],
+        "max_basis": [Interval(Integral, 1, None, closed="left")],
+        "eigenvalues": [StrOptions({"polynomial", "exponential"}), "array-like"],
+        "alpha": [
+            Interval(Real, 0.0, None, closed="neither"),
+            StrOptions({"evidence"}),
+        ],
+        "tau": [Interval(Real, 0.0, None, closed="neither"), None],
+        "ordering": [StrOptions({"prior", "power", "coefficients"})],
+        "domain": ["array-like", None],
+        "inducing": [
+            StrOptions(
+                {"greedy", "k-means++", "k-means", "random", "dpp", "equispaced"}
+            ),
+            "array-like",
+            callable,
+        ],
+        "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
+        "optimizer": [StrOptions({"evidence"}), None],
+        "n_restarts_optimizer": [Interval(Integral, 1, None, closed="left")],
+        "inflation": [Interval(Real, 0.0, None, closed="neither")],
+        "normalize_y": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        basis: str = "auto",
+        n_basis: int | str = "auto",
+        max_basis: int = 2000,
+        eigenvalues: Any = "polynomial",
+        alpha: float | str = 0.5,
+        tau: float | None = None,
+        ordering: str = "prior",
+        domain: ArrayLike | None = None,
+        inducing: Any = "greedy",
+        noise_variance: float | None = None,
+        optimizer: str | None = "evidence",
+        n_restarts_optimizer: int = 1,
+        inflation: float = 1.0,
+        normalize_y: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.basis = basis
+        self.n_basis = n_basis
+        self.max_basis = max_basis
+        self.eigenvalues = eigenvalues
+        self.alpha = alpha
+        self.tau = tau
+        self.ordering = ordering
+        self.domain = domain
+        self.inducing = inducing
+        self.noise_variance = noise_variance
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.inflation = inflation
+        self.normalize_y = normalize_y
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> SpectralVGPRegressor:
+        """Fit prior and posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights: an integer weight equals that many repetitions of the
+            row, zero leaves it out.
+
+        Returns
+        -------
+        self : SpectralVGPRegressor
+
+        Raises
+        ------
+        ValueError
+            For input that is not finite and two-dimensional, rows outside `domain`,
+            or parameters that do not fit together.
+        """
+        rows = self._rows(X, y, sample_weight)
+        self.basis_ = self._resolved_basis()
+        if self.basis_ == "fourier":
+            settings, domain = self._series_settings(), self._domain()
+            state, found = fit_series(rows, domain, settings, self.n_jobs)
+        else:
+            state = self._start_sparse(canonical_rows(*rows))
+            found = state.solve()
+        return self._keep(state, found)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> SpectralVGPRegressor:
+        """Add rows to those seen so far, and solve again.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights.
+
+        Returns
+        -------
+        self : SpectralVGPRegressor
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`.
+
+        Notes
+        -----
+        The rows are not kept, only sums over them. The first call decides about the
+        box (unless `domain` is given), for a kernel about the lengthscales it has room
+        for, and for inducing points and empirical features about points, kernel and
+        the standardisation of y. All else follows from the sums of all rows, so chunks
+        of Fourier features with a given `domain` and no kernel are one fit.
+        """
+        reset = not hasattr(self, "_state")
+        rows = self._rows(X, y, sample_weight, reset=reset)
+        if reset:
+            self.basis_ = self._resolved_basis()
+            if self.basis_ == "fourier":
+                settings, domain = self._series_settings(), self._domain()
+                state: Any = start_series(rows, domain, settings, self.n_jobs)
+            else:
+                state = self._start_sparse(canonical_rows(*rows))
+        else:
+            state = self._state.with_rows(rows, self.n_jobs)
+        return self._keep(state, state.solve())
+
+    def merge(self, other: SpectralVGPRegressor) -> SpectralVGPRegressor:
+        """Return a new model of the rows of both; ``one + other`` is the same.
+
+        With inducing points and empirical features, fit one model to the first rows,
+        copy it, and let the copies see other rows: the first rows count once.
+
+        Parameters
+        ----------
+        other : SpectralVGPRegressor
+            Fitted with the same parameters on other rows.
+
+        Returns
+        -------
+        merged : SpectralVGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If the sums of the two are not about the same functions.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        merged = copy.copy(self)
+        state = self._state.merged(other._state)
+        merged._keep(state, state.solve())
+        return merged
+
+    def __add__(self, other: Any) -> SpectralVGPRegressor:
+        if not isinstance(other, SpectralVGPRegressor):
+            return NotImplemented
+        return self.merge(other)
+
+    def credible_ball(
+        self, coverage: float = 0.95, X: ArrayLike | None = None
+    ) -> float:
+        """Radius of the L2 ball around the posterior mean that holds f.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Posterior probability of the ball, in (0, 1).
+        X : array-like of shape (n_rows, n_features), default=None
+            Rows over which squared differences are averaged; None averages over
+            `domain_`.
+
+        Returns
+        -------
+        radius : float
+            Root mean square distance in the units of y, times `inflation`.
+
+        Notes
+        -----
+        The squared distance is a sum of weighted chi-squares, whose law is inverted to
+        a relative accuracy of 1e-9. The weights are exact where the domain is the box
+        of the Fourier functions, and otherwise those of the covariance at 1024 evenly
+        spread points (or at X).
+        """
+        check_is_fitted(self)
+        _check_coverage(coverage)
+        model = self.posterior_
+        if X is not None:
+            radius = ball_radius(model, coverage, check_X(self, X))
+        elif covers_its_box(model, self.domain_):
+            radius = periodic_ball_radius(model, coverage)
+        else:
+            radius = ball_radius(model, coverage, domain_grid(self.domain_))
+        return self.inflation * self._scale * radius
+
+    def credible_band(
+        self,
+        X: ArrayLike,
+        coverage: float = 0.95,
+        simultaneous: bool = False,
+        random_state: Any = 0,
+    ) -> Array:
+        """Band around the posterior mean of the function f (noise-free).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        coverage : float, default=0.95
+            Posterior probability: of each point, or of the whole function.
+        simultaneous : bool, default=False
+            Whether the band holds f everywhere at once, on 1024 points spread over
+            `domain_`.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws that a simultaneous band needs.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n_rows, 2)
+            Lower and upper end in the units of y; its half width is multiplied by
+            `inflation`.
+
+        Notes
+        -----
+        The simultaneous band is ``mean ± q std(x)``, q the quantile of the largest
+        standardised deviation among 20 000 joint draws at the points, residual
+        included: a standard error of half a percent. Between the points of the grid a
+        rough function may still leave it.
+        """
+        X = check_X(self, X)
+        _check_coverage(coverage)
+        factor = pointwise_factor(coverage)
+        if simultaneous:
+            points = domain_grid(self.domain_)
+            rng = generator(random_state)
+            factor = simultaneous_factor(self.posterior_, coverage, points, rng)
+        mean, std = self.predict(X, return_std=True, include_noise=False)
+        half = self.inflation * factor * std
+        return np.stack((mean - half, mean + half), axis=1)
+
+    # ---- From parameters to a fit ------------------------------------------------
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
+        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
+        check_kernel(self.kernel, X)
+        kept = weights > 0.0
+        return (
+            Rows(X, y, weights) if kept.all() else Rows(X[kept], y[kept], weights[kept])
+        )
+
+    def _resolved_basis(self) -> str:
+        basis = self._possible_basis()
+        if self.n_basis == "rate" and basis != "fourier":
+            raise ValueError(
+                'n_basis="rate" is for Fourier functions, of up to three inputs; got '
+                f"basis={basis!r}. Give a number or 'auto'."
+            )
+        return basis
+
+    def _possible_basis(self) -> str:
+        kernel = None if self.kernel is None else split_noise(self.kernel)[0]
+        few = self.n_features_in_ <= _MAX_FOURIER_INPUTS
+        known = kernel is None or has_spectrum(kernel)
+        if self.basis == "auto":
+            return "fourier" if few and known else "inducing"
+        if self.basis == "fourier" and not few:
+            raise ValueError(
+                f'basis="fourier" is for up to {_MAX_FOURIER_INPUTS} columns; got '
+                f'{self.n_features_in_}. Use basis="inducing" or "empirical".'
+            )
+        if self.basis == "fourier" and not known:
+            raise ValueError(
+                f"{kernel!r} has no known spectral density: it is not stationary, or "
+                'not of a known kind. Use basis="inducing" or "empirical".'
+            )
+        return self.basis
+
+    def _domain(self) -> Array | None:
+        if self.domain is None:
+            return None
+        d = self.n_features_in_
+        domain = np.asarray(self.domain, dtype=np.float64)
+        if d == 1 and domain.shape == (2,):
+            domain = domain[np.newaxis]
+        domain = check_points("domain", domain, (d, 2))
+        if not np.all(domain[:, 0] < domain[:, 1]):
+            raise ValueError(
+                f"Each row of domain must be (lower, upper); got {domain.tolist()}."
+            )
+        return domain
+
+    def _series_settings(self) -> SeriesSettings:
+        rule, noise = self._rule()
+        alpha = 0.5 if self.alpha == "evidence" else float(self.alpha)
+        return SeriesSettings(
+            rule,
+            self.tau is None,
+            self.n_basis,
+            alpha,
+            self.noise_variance,
+            self.optimizer,
+            self.ordering,
+            int(self.max_basis),
+            self.normalize_y,
+            noise,
+            # what models must share to be merged
+            repr(self.get_params(deep=False) | {"domain": None, "n_jobs": None}),
+        )
+
+    def _rule(self) -> tuple[Any, float | None]:
+        """Eigenvalue rule with its parameters as given, and a fixed noise variance."""
+        if self.kernel is not None:
+            kernel, noise, bounds = split_noise(self.kernel)
+            fixed = noise is not None and (
+                self.optimizer is None or isinstance(bounds, str)
+            )
+            return KernelEigenvalues(kernel), noise if fixed else None
+        scale = 1.0 if self.tau is None else float(self.tau)
+        free = self.alpha == "evidence"
+        alpha = 0.5 if free else float(self.alpha)
+        paired = self.ordering != "coefficients"
+        if not isinstance(self.eigenvalues, str):
+            values = check_points("eigenvalues", self.eigenvalues, (None,))
+            if np.any(values < 0.0) or not np.any(values > 0.0):
+                raise ValueError(
+                    "eigenvalues must not be negative, and not all zero; got values "
+                    f"between {values.min():g} and {values.max():g}."
+                )
+            return GivenEigenvalues(tuple(values.tolist()), scale), None
+        if self.eigenvalues == "exponential":
+            return ExponentialEigenvalues(scale, alpha, paired, free), None
+        return PolynomialEigenvalues(scale, alpha, paired, free), None
+
+    def _start_sparse(self, rows: Rows) -> SparseState:
+        settings = SparseSettings(
+            self.kernel,
+            self.basis_,
+            self.n_basis,
+            self.inducing,
+            self.noise_variance,
+            self.optimizer,
+            self.n_restarts_optimizer,
+            self.normalize_y,
+            int(self.max_basis),
+        )
+        return start_sparse(rows, settings, generator(self.random_state), self.n_jobs)
+
+    def _keep(self, state: Any, found: SpectralFit) -> Self:
+        self._state = state
+        self._shift, self._scale = found.shift, found.scale
+        self.posterior_ = found.posterior
+        self.noise_variance_ = found.noise_variance
+        self.likelihood_ = Gaussian(found.noise_variance).prepare([0.0])
+        self.log_evidence_ = found.log_evidence
+        self.prior_ = found.prior
+        self.spectrum_ = found.spectrum
+        self.n_basis_ = found.posterior.basis.n_basis
+        given = self._domain()
+        self.domain_ = state.seen if given is None else given
+        return self
+
+
+def _check_coverage(coverage: float) -> None:
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(
+            f"coverage must lie strictly between 0 and 1; got {coverage!r}."
+        )

@@ -1,0 +1,100 @@
+"""Domain, box and sums over rows of regression on Fourier functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.fourier_index import FourierIndex
+from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.series_statistics import (
+    NormalEquations,
+    SeriesStatistics,
+    direct_statistics,
+    sketched_statistics,
+)
+from skgpx._parallel import parallel_map
+from skgpx._validation import Rows
+from skgpx.bases import (
+    Box,
+)
+
+Array = NDArray[np.float64]
+
+# Rows in one sum: fixed, so that sums do not depend on the number of workers.
+_CHUNK = 1 << 18
+
+
+def row_sums(
+    rows: Rows,
+    domain: Array,
+    box: Box,
+    shift: float,
+    reach: NDArray[np.int64],
+    n_jobs: int | None,
+) -> SeriesStatistics:
+    """Sums over rows, in chunks that do not depend on the number of workers.
+
+    Raises
+    ------
+    ValueError
+        If a row is outside the domain.
+    """
+    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
+    items = ((*(v[c] for v in rows), domain, box, shift, reach) for c in chunks)
+    if len(chunks) == 1:
+        return _chunk_sums(*next(items))
+    parts = parallel_map(_chunk_sums, items, n_jobs)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _chunk_sums(
+    X: Array,
+    y: Array,
+    weights: Array,
+    domain: Array,
+    box: Box,
+    shift: float,
+    reach: NDArray[np.int64],
+) -> SeriesStatistics:
+    low, high = X.min(axis=0), X.max(axis=0)
+    if np.any(low < domain[:, 0]) or np.any(high > domain[:, 1]):
+        j = int(np.argmax((low < domain[:, 0]) | (high > domain[:, 1])))
+        raise ValueError(
+            f"Inputs must lie within the domain {domain.tolist()}; got column {j} "
+            f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
+            "rows before the first ones are seen."
+        )
+    if len(reach) == 1:
+        return sketched_statistics(X, y, weights, box, shift, n_bins(int(reach[0])))
+    return direct_statistics(X, y, weights, box, shift, reach)
+
+
+@dataclass(frozen=True)
+class StandardSums:
+    """Sums over rows of the standardised y.
+
+    Attributes
+    ----------
+    statistics : SeriesStatistics
+        Of ``y - shift``.
+    scale : float
+        Standard deviation of y, or 1.
+    """
+
+    statistics: SeriesStatistics
+    scale: float
+
+    def equations(self, functions: FourierIndex) -> NormalEquations:
+        """Sums for these functions, of ``(y - shift) / scale``."""
+        raw = self.statistics.normal_equations(functions)
+        return raw._replace(
+            moment=raw.moment / self.scale,
+            total=raw.total / self.scale,
+            square=raw.square / self.scale**2,
+        )

@@ -1,0 +1,40 @@
+"""What every fit of a spectral model ends with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._latent import LatentModel
+
+Array = NDArray[np.float64]
+
+
+class SpectralFit(NamedTuple):
+    """Solved model in the units of y.
+
+    Attributes
+    ----------
+    posterior : LatentModel
+        Of the standardised function.
+    noise_variance : float
+        In squared units of y.
+    log_evidence : float
+        The bound, in nats and in the units of y.
+    shift, scale : float
+        ``f in units of y = shift + scale * f``.
+    prior : Any
+        Kernel or eigenvalue rule, for the standardised y.
+    spectrum : ndarray of shape (J,)
+        Prior variances of the basis functions considered, in squared units of y.
+    """
+
+    posterior: LatentModel
+    noise_variance: float
+    log_evidence: float
+    shift: float
+    scale: float
+    prior: Any
+    spectrum: Array

@@ -1,0 +1,484 @@
+"""DecoupledSampler against GaussianProcessRegressor and against its own formula."""
+
+import inspect
+import pickle
+import tracemalloc
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+)
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    WhiteKernel,
+)
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
+from skgpx._decoupled._matheron import PriorFeatures, draw_from_prior
+from skgpx.kernels import latent_kernel, noise_variance
+
+SEED = np.random.default_rng(0)
+X = SEED.uniform(-2.0, 2.0, size=(25, 2))
+Y = 3.0 + 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * SEED.normal(size=25)
+TWO = np.column_stack((Y, 10.0 * np.cos(X[:, 1])))
+T = SEED.uniform(-3.0, 3.0, size=(7, 2))
+ALPHA = SEED.uniform(0.01, 0.3, size=25)
+QMC = {"frequencies": "qmc", "n_basis": 64}
+
+
+def gp(kernel, **options):
+    return GaussianProcessRegressor(kernel, optimizer=None, **options)
+
+
+# name -> (regressor, y): every way to noise, scale and outputs
+CASES = {
+    "alpha": (gp(2.0 * RBF([0.9, 1.4]), alpha=0.05), Y),
+    "alphas": (gp(Matern(1.1, nu=2.5), alpha=ALPHA), Y),
+    "white": (gp(RBF(1.0) + WhiteKernel(0.2)), Y),
+    "white-inside": (gp(2.0 * (RBF(1.0) + WhiteKernel(0.1)) + DotProduct()), Y),
+    "both": (gp(WhiteKernel(0.1) + RBF(1.0), alpha=ALPHA, normalize_y=True), Y),
+    "outputs": (gp(RBF(1.0) + WhiteKernel(0.1), normalize_y=True), TWO),
+    "column": (gp(RBF(1.0) + WhiteKernel(0.1)), Y[:, np.newaxis]),
+    "default": (gp(None, alpha=0.1), Y),
+}
+# exact features: moments of the draws are those of the regressor, without a bias
+LINEAR = DotProduct(0.8) + ConstantKernel(0.5)
+cases = pytest.mark.parametrize("case", CASES)
+
+
+def fitted(case, **options):
+    regressor, y = CASES[case]
+    return DecoupledSampler(regressor, **QMC, **options).fit(X, y)
+
+
+def outputs(y):
+    return y.reshape(len(y), -1).shape[1]
+
+
+class TestMatheron:
+    @cases
+    def test_draws_are_the_formula(self, case):
+        """Mean of the regressor + (f - k (K + Σ)⁻¹ (f(X) + ε)), draw by draw."""
+        sampler, size = fitted(case), 70
+        model = sampler.estimator_
+        kernel, c = latent_kernel(model.kernel_), outputs(CASES[case][1])
+        prior_rng, noise_rng = np.random.default_rng(3).spawn(2)
+        noise = noise_variance(model.kernel_, X) + model.alpha
+        f = draw_from_prior(
+            kernel, (c, size), prior_rng, PriorFeatures(64, "qmc"), X, noise
+        )
+        error = noise_rng.standard_normal((25, c, size))
+        error *= np.sqrt(noise)[:, np.newaxis, np.newaxis]
+        K = model.kernel_(X) + np.diag(np.broadcast_to(model.alpha, 25))
+        gain = np.linalg.solve(K, kernel(X, T)).T
+        deviation = f.values(T) - np.tensordot(gain, f.values(X) + error, axes=1)
+        scale = np.reshape(model._y_train_std, (-1, 1))
+        mean = model.predict(T).reshape(7, c, 1)
+        expected = (mean + scale * deviation).reshape(7, c, size)
+        draws = sampler.sample_functions(size, np.random.default_rng(3))
+        assert_allclose(draws(T).reshape(7, c, size), expected, rtol=1e-8, atol=1e-8)
+
+    @pytest.mark.parametrize("normalize_y", [False, True])
+    @pytest.mark.parametrize("y", [Y, TWO], ids=["one", "two"])
+    def test_moments_are_those_of_the_regressor(self, y, normalize_y):
+        size, regressor = 4000, gp(LINEAR, alpha=0.3, normalize_y=normalize_y)
+        sampler = DecoupledSampler(regressor).fit(X, y)
+        draws = sampler.sample_functions(size, random_state=0)(T)
+        draws = draws.reshape(7, -1, size)
+        mean, cov = regressor.fit(X, y).predict(T, return_cov=True)
+        mean, cov = mean.reshape(7, -1), cov.reshape(7, 7, -1)
+        for j in range(mean.shape[1]):
+            assert_moments(draws[:, j], mean[:, j], cov[:, :, j])
+
+    def test_prior_of_an_unfitted_regressor(self):
+        size, regressor = 4000, gp(LINEAR + WhiteKernel(0.5), n_targets=2)
+        sampler = DecoupledSampler(FrozenEstimator(regressor)).fit(T)
+        draws = sampler.sample_functions(size, random_state=0)(T)
+        for j in range(2):
+            assert_moments(draws[:, j], np.zeros(7), LINEAR(T))
+        observed = sampler.sample_y(T, size)
+        assert_moments(observed[:, 1], np.zeros(7), LINEAR(T) + 0.5 * np.eye(7))
+        assert sampler.predict(T, return_std=True)[1].shape == (7, 2)
+
+    def test_exact_prior(self):
+        size, regressor = 4000, gp(RBF(1.0), alpha=0.1)
+        sampler = DecoupledSampler(regressor, prior="exact", n_jobs=2).fit(X, Y)
+        mean, cov = regressor.fit(X, Y).predict(T, return_cov=True)
+        assert_moments(sampler.sample_y(T, size), mean, cov)
+        draws = sampler.sample_functions(3, random_state=0)
+        assert_array_equal(draws(T), draws(T[::-1])[::-1])
+
+    @pytest.mark.parametrize("normalize_y", [False, True])
+    def test_draws_can_be_conditioned_further(self, normalize_y):
+        """On half of the rows, then on the rest: the law given all of them."""
+        size, first, rest = 4000, slice(0, 12), slice(12, 25)
+        regressor = gp(LINEAR, alpha=0.3, normalize_y=normalize_y)
+        sampler = DecoupledSampler(regressor).fit(X[first], TWO[first])
+        scale = sampler.posterior_.scale
+        draws = sampler.sample_functions(size, random_state=0)
+        moved = draws.condition(X[rest], TWO[rest], 0.3, random_state=1)(T)
+        for j in range(2):
+            shift = sampler.posterior_.shift[j]
+            alpha = np.r_[np.full(12, 0.3), np.full(13, 0.3 / scale[j] ** 2)]
+            everything = gp(LINEAR, alpha=alpha)
+            everything.fit(X, (TWO[:, j] - shift) / scale[j])
+            mean, cov = everything.predict(T, return_cov=True)
+            assert_moments(moved[:, j], shift + scale[j] * mean, scale[j] ** 2 * cov)
+
+    def test_process_gives_the_covariance(self):
+        model = fitted("both")
+        process = model.posterior_.process().scaled(model.posterior_.scale)
+        latent = process.covariance(T)
+        cov = model.predict(T, return_cov=True)[1]
+        noise = np.diag(model.posterior_.noise_variance(T)[:, 0])
+        assert_allclose(latent + noise, cov, rtol=1e-9, atol=1e-10)
+
+
+def assert_moments(draws, mean, cov):
+    """Mean and covariance of draws (n, s) by z-scores."""
+    size = draws.shape[1]
+    assert_within(draws.mean(axis=1), mean, np.sqrt(np.diag(cov) / size))
+    centred = draws - mean[:, np.newaxis]
+    error = np.sqrt((np.outer(np.diag(cov), np.diag(cov)) + cov**2) / size)
+    assert_within(centred @ centred.T / size, cov, error)
+
+
+def assert_within(estimate, truth, error):
+    assert np.all(np.abs(estimate - truth) < 4.5 * error)
+
+
+class TestSpread:
+    """The features are chosen for the data, so that the spread is right, too."""
+
+    @pytest.mark.parametrize("alpha", [1e-6, 1e-2])
+    @pytest.mark.parametrize(
+        "kernel",
+        [RBF(0.2), Matern(1.0, nu=2.5), Matern(1.0, nu=0.5), RBF(1.0) * DotProduct()],
+        ids=str,
+    )
+    def test_is_that_of_predict(self, kernel, alpha):
+        size, rng = 2000, np.random.default_rng(0)
+        rows = rng.uniform(-3.0, 3.0, size=(100, 1))
+        regressor = gp(kernel, alpha=alpha)
+        sampler = DecoupledSampler(regressor).fit(rows, np.sin(2.0 * rows[:, 0]))
+        grid = np.linspace(-3.0, 3.0, 61)[:, np.newaxis]
+        mean, std = sampler.predict(grid, return_std=True)
+        draws = sampler.sample_functions(size, random_state=0)(grid)
+        assert_within(draws.mean(axis=1), mean, draws.std(axis=1) / np.sqrt(size))
+        # the chosen features err by a few per cent, plain ones here by up to 80
+        error = np.hypot(1.0 / np.sqrt(2.0 * size), 0.02)
+        assert_within(np.log(draws.std(axis=1)), np.log(std), error)
+
+
+class TestSampleY:
+    @cases
+    def test_shapes_of_scikit_learn(self, case):
+        sampler = fitted(case)
+        theirs = sampler.estimator_.sample_y(T, 3)
+        assert sampler.sample_y(T, 3).shape == theirs.shape
+        one = sampler.sample_y(T[:1])
+        assert one.shape == sampler.estimator_.sample_y(T[:1]).shape
+
+    def test_default_seed_repeats(self):
+        sampler = fitted("white")
+        assert_array_equal(sampler.sample_y(T, 3), sampler.sample_y(T, 3))
+        other = sampler.sample_y(T, 3, random_state=1)
+        assert not np.array_equal(sampler.sample_y(T, 3), other)
+
+    @pytest.mark.parametrize(
+        "regressor",
+        [
+            gp(LINEAR, alpha=0.4, normalize_y=True),
+            gp(LINEAR + WhiteKernel(0.4), normalize_y=True),
+            gp(0.5 * (LINEAR + WhiteKernel(0.8))),
+        ],
+        ids=["alpha", "white", "white-inside"],
+    )
+    def test_law_is_that_of_scikit_learn_also_at_duplicates(self, regressor):
+        size, rows = 4000, np.vstack([T[:3], T[:2]])
+        sampler = DecoupledSampler(regressor).fit(X, Y)
+        mean, cov = regressor.fit(X, Y).predict(rows, return_cov=True)
+        sample = sampler.sample_y(rows, size)
+        assert_moments(sample, mean, cov)
+        theirs = regressor.sample_y(rows, size)
+        for i in range(2):  # correlation 1 with alpha, less with white noise
+            ours, reference = (
+                np.corrcoef(s[[i, i + 3]])[0, 1] for s in (sample, theirs)
+            )
+            fisher = np.arctanh(np.clip([ours, reference], -1 + 1e-9, 1 - 1e-9))
+            assert abs(fisher[0] - fisher[1]) < 4.5 * np.sqrt(2.0 / size)
+        if "White" not in repr(regressor):
+            assert_allclose(sample[:2], sample[3:])
+
+    def test_outputs_have_noise_of_their_own(self):
+        size, regressor = 4000, gp(LINEAR + WhiteKernel(0.4), normalize_y=True)
+        sampler = DecoupledSampler(regressor).fit(X, TWO)
+        _, cov = regressor.fit(X, TWO).predict(T[:2], return_cov=True)
+        mean = regressor.predict(T[:2])
+        sample = sampler.sample_y(T[:2], size)
+        for j in range(2):
+            assert_moments(sample[:, j], mean[:, j], cov[:, :, j])
+        cross = np.corrcoef(sample[0])[0, 1]
+        assert abs(np.arctanh(cross)) < 4.5 / np.sqrt(size)
+
+    def test_many_rows_in_bounded_memory(self):
+        sampler = DecoupledSampler(gp(RBF(1.0) + WhiteKernel(0.1))).fit(X, Y)
+        many = np.random.default_rng(0).normal(size=(100_000, 2))
+        tracemalloc.start()
+        sample = sampler.sample_y(many, 4)
+        mean = sampler.predict(many)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert sample.shape == (100_000, 4)
+        assert mean.shape == (100_000,)
+        # one block of 2 048 features, and copies of what comes in and goes out
+        assert peak < 100e6 + 4 * (sample.nbytes + many.nbytes)
+
+
+class TestShell:
+    @cases
+    def test_predict_is_the_regressor(self, case):
+        sampler = fitted(case)
+        reference = clone(CASES[case][0]).fit(X, CASES[case][1])
+        for options in ({"return_std": True}, {"return_cov": True}):
+            ours = sampler.predict(T, **options)
+            for a, b in zip(ours, reference.predict(T, **options), strict=True):
+                assert_allclose(a, b, rtol=1e-12)
+        assert_allclose(
+            sampler.score(X, CASES[case][1]), reference.score(X, CASES[case][1])
+        )
+
+    def test_frozen_is_not_fitted_again(self):
+        regressor = GaussianProcessRegressor(RBF(1.0), alpha=0.1).fit(X, Y)
+        theta, factor = regressor.kernel_.theta.copy(), regressor.L_
+        sampler = DecoupledSampler(FrozenEstimator(regressor)).fit(X[:4], Y[:4])
+        assert sampler.estimator_ is regressor
+        assert regressor.L_ is factor
+        assert_array_equal(regressor.kernel_.theta, theta)
+        assert_allclose(sampler.predict(T), regressor.predict(T))
+        assert_allclose(clone(sampler).fit(X).predict(T), regressor.predict(T))
+        with pytest.raises(ValueError, match=r"3 features.*fitted with 2"):
+            DecoupledSampler(FrozenEstimator(regressor)).fit(np.ones((2, 3)))
+
+    def test_frozen_must_be_fitted(self):
+        with pytest.raises(NotFittedError):
+            DecoupledSampler(FrozenEstimator(PLSRegressor())).fit(X, Y)
+
+    def test_estimator_is_cloned(self):
+        regressor = gp(RBF(1.0), alpha=0.1)
+        sampler = DecoupledSampler(regressor).fit(X, Y)
+        assert not hasattr(regressor, "X_train_")
+        assert sampler.estimator_ is not regressor
+
+    def test_names_of_columns(self):
+        frame = pd.DataFrame(X, columns=["a", "b"])
+        regressor = gp(RBF(1.0), alpha=0.1)
+        for inner in (regressor, FrozenEstimator(clone(regressor).fit(frame, Y))):
+            sampler = DecoupledSampler(inner).fit(frame, Y)
+            assert_array_equal(sampler.feature_names_in_, ["a", "b"])
+            assert sampler.predict(frame).shape == (25,)
+            assert sampler.sample_y(frame, 2).shape == (25, 2)
+            with pytest.raises(ValueError, match="feature names"):
+                sampler.predict(frame.rename(columns={"a": "c"}))
+
+    def test_pls_draws_by_itself(self):
+        model = PLSRegressor(RBF(1.0), optimizer=None, n_inducing=8, random_state=0)
+        sampler = DecoupledSampler(model).fit(X, Y)
+        model.fit(X, Y)
+        draws = sampler.sample_functions(3, random_state=0)
+        assert_array_equal(draws(T), model.sample_functions(3, random_state=0)(T))
+        assert_array_equal(sampler.sample_y(T, 2), model.sample_y(T, 2))
+        assert_array_equal(sampler.predict(T), model.predict(T))
+        assert sampler.posterior_ is None
+
+    @pytest.mark.parametrize(
+        ("estimator", "advice"),
+        [
+            (Ridge(), "from_inducing"),
+            (GaussianProcessClassifier(), "sample_functions"),
+            (PLSClassifier(), "sample_functions"),
+            (make_pipeline(StandardScaler(), gp(RBF())), "last step"),
+            ("gpr", "expects a GaussianProcessRegressor"),
+            (FrozenEstimator(Ridge().fit(X, Y)), "from_inducing"),
+        ],
+        ids=["ridge", "gpc", "plsc", "pipeline", "string", "frozen"],
+    )
+    def test_other_estimators_are_refused(self, estimator, advice):
+        with pytest.raises(ValueError, match=advice):
+            DecoupledSampler(estimator).fit(X, Y > 0)
+
+    @pytest.mark.parametrize("routing", [False, True])
+    def test_return_std_passes_through_a_pipeline(self, routing):
+        with sklearn.config_context(enable_metadata_routing=routing):
+            pipeline = make_pipeline(
+                StandardScaler(), DecoupledSampler(gp(RBF(), alpha=0.1))
+            ).fit(X, Y)
+            assert pipeline.predict(T, return_std=True)[1].shape == (7,)
+            assert pipeline.predict(T, return_cov=True)[1].shape == (7, 7)
+
+    def test_inside_of_a_pipeline(self):
+        pipeline = make_pipeline(
+            StandardScaler(), DecoupledSampler(gp(RBF(), alpha=0.1))
+        )
+        mean, std = pipeline.fit(X, Y).predict(T, return_std=True)
+        assert mean.shape == std.shape == (7,)
+        grid = {"decoupledsampler__estimator__alpha": [0.1, 1.0]}
+        assert GridSearchCV(pipeline, grid, cv=2).fit(X, Y).predict(T).shape == (7,)
+
+    def test_pickle(self):
+        sampler = fitted("outputs")
+        again = pickle.loads(pickle.dumps(sampler))
+        assert_array_equal(again.sample_y(T, 2), sampler.sample_y(T, 2))
+        assert again.posterior_.root is again.estimator_.L_
+
+    def test_seeds(self):
+        sampler = fitted("white", random_state=4)
+        seeded = sampler.sample_functions(2, random_state=4)
+        assert_array_equal(sampler.sample_functions(2)(T), seeded(T))
+        before = np.random.get_state()[1].copy()  # noqa: NPY002
+        sampler.sample_y(T)
+        assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+    @pytest.mark.parametrize("prior", ["spectral", "exact"])
+    def test_same_bits_for_every_number_of_workers(self, prior):
+        rows = np.random.default_rng(1).normal(
+            size=(2100 if prior == "spectral" else 60, 2)
+        )
+        one = fitted("outputs", prior=prior, n_jobs=1)
+        two = fitted("outputs", prior=prior, n_jobs=2)
+        reference = one.sample_y(rows, 130)
+        assert_array_equal(two.sample_y(rows, 130), reference)
+        with joblib.parallel_config(backend="loky", n_jobs=2):
+            free = clone(one).set_params(n_jobs=None).fit(X, TWO)
+            assert_array_equal(free.sample_y(rows, 130), reference)
+
+    def test_unfitted(self):
+        for method in ("predict", "sample_y"):
+            with pytest.raises(NotFittedError):
+                getattr(DecoupledSampler(), method)(X)
+        with pytest.raises(NotFittedError):
+            DecoupledSampler().sample_functions()
+
+    @pytest.mark.parametrize("n_samples", [0, -1, 1.5, "two"])
+    def test_number_of_samples(self, n_samples):
+        with pytest.raises(ValueError, match="positive integer"):
+            fitted("white").sample_functions(n_samples)
+        with pytest.raises(ValueError, match="positive integer"):
+            fitted("white").sample_y(T, n_samples)
+
+
+def test_every_parameter_and_attribute_is_documented():
+    documented = inspect.getdoc(DecoupledSampler)
+    names = [*DecoupledSampler().get_params(deep=False), *vars(fitted("white"))]
+    for name in names:
+        assert f"\n{name} :" in documented, name
+    parameters = set(DecoupledSampler().get_params(deep=False))
+    assert parameters == set(DecoupledSampler._parameter_constraints)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n_basis": 1}, {"frequencies": "sobol"}, {"n_groups": 0}, {"prior": "qmc"}],
+    ids=str,
+)
+def test_parameters_are_checked(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        DecoupledSampler(gp(RBF()), **wrong).fit(X, Y)
+
+
+class TestHostile:
+    def test_duplicates_with_tiny_noise(self):
+        rows, y = np.vstack([X, X]), np.concatenate([Y, Y])
+        sampler = DecoupledSampler(gp(Matern(0.7, nu=1.5), alpha=1e-10)).fit(rows, y)
+        draws = sampler.sample_functions(5, random_state=0)
+        assert_allclose(draws(X), np.repeat(Y[:, np.newaxis], 5, axis=1), atol=1e-3)
+
+    @pytest.mark.parametrize("length_scale", [1e-5, 1e5])
+    def test_lengthscales_at_their_bounds(self, length_scale):
+        sampler = DecoupledSampler(gp(RBF(length_scale) + WhiteKernel(0.1))).fit(X, Y)
+        assert np.all(np.isfinite(sampler.sample_y(T, 3)))
+
+    def test_one_row(self):
+        sampler = DecoupledSampler(gp(RBF(1.0), alpha=1e-8)).fit(X[:1], Y[:1])
+        draws = sampler.sample_functions(4, random_state=0)
+        assert_allclose(draws(X[:1]), np.full((1, 4), Y[0]), rtol=1e-2)
+
+    def test_nothing_but_noise(self):
+        sampler = DecoupledSampler(gp(WhiteKernel(1.0))).fit(X, Y)
+        assert_array_equal(sampler.sample_functions(2, random_state=0)(T), 0.0)
+        assert np.std(sampler.sample_y(T, 50)) > 0.5
+
+    def test_constant_targets(self):
+        regressor = gp(RBF(1.0) + WhiteKernel(0.1), normalize_y=True)
+        sampler = DecoupledSampler(regressor).fit(X, np.full(25, 7.0))
+        assert np.all(np.isfinite(sampler.sample_y(T, 2)))
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_values_that_are_not_finite(self, bad):
+        sampler, rows = fitted("white"), X.copy()
+        rows[3, 1] = bad
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            clone(sampler).fit(rows, Y)
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            sampler.sample_y(rows)
+
+    def test_wrong_number_of_columns(self):
+        for method in ("predict", "sample_y"):
+            with pytest.raises(ValueError, match="3 features"):
+                getattr(fitted("white"), method)(np.ones((2, 3)))
+        with pytest.raises(ValueError, match="requires y"):
+            DecoupledSampler(gp(RBF())).fit(X)
+
+
+def test_single_precision_changes_little():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) % 7
+    draws = [
+        DecoupledSampler(
+            GaussianProcessRegressor(RBF(0.7), alpha=1e-2, optimizer=None),
+            n_basis=256, dtype=dtype, random_state=0,
+        ).fit(X, y).sample_functions(9)(X)
+        for dtype in ("float64", "float32")
+    ]  # fmt: skip
+    assert 0.0 < np.abs(draws[0] - draws[1]).max() < 1e-4
+
+
+@pytest.mark.parametrize("alpha", [1e-10, 1e-4])
+def test_conditioning_with_little_noise(alpha):
+    """More data make draws surer, and as sure as one fit to all data."""
+    X = np.linspace(-2.0, 2.0, 20)[:, np.newaxis]
+    Z = np.array([[0.31], [1.07]])
+    model = GaussianProcessRegressor(RBF(1.0), alpha=alpha, optimizer=None)
+    sampler = DecoupledSampler(model, n_basis=512).fit(X, np.sin(2.0 * X[:, 0]))
+    draws = sampler.sample_functions(2000, 0)
+    y = np.sin(2.0 * Z[:, 0])
+    moved = draws.condition(Z, y, 1e-4, random_state=1)
+    T = np.linspace(-2.5, 2.5, 21)[:, np.newaxis]
+    together = GaussianProcessRegressor(
+        RBF(1.0), alpha=np.append(np.full(20, alpha), [1e-4] * 2), optimizer=None
+    ).fit(np.vstack((X, Z)), np.sin(2.0 * np.vstack((X, Z))[:, 0]))
+    mean, std = together.predict(T, return_std=True)
+    # rounding errors of the exact formula are of this size
+    std = np.maximum(std, 2e-5)
+    error = np.abs(moved(T).mean(axis=1) - mean)
+    assert np.all(error < 4.5 * std / np.sqrt(2000) + 1e-5)
+    assert np.all(moved(T).std(axis=1) < 1.15 * std)
+    exact = draws.condition(Z, y)
+    np.testing.assert_allclose(
+        exact(Z), np.repeat(y[:, np.newaxis], 2000, 1), atol=1e-3
+    )

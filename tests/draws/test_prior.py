@@ -1,0 +1,252 @@
+"""Prior draws of composite kernels: their law, their groups, their refusals."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgpx._draws import condition
+from skgpx._draws._prior_parts import Setting, decompose, shares
+from skgpx._draws._remembered import NoiseFree
+from skgpx.bases import Conditioning, draw_prior, side_by_side
+from skgpx.kernels import GREKernel
+
+SUPPORT = np.random.default_rng(7).normal(size=(6, 1))
+SPECTRAL = {
+    "sum": 2.0 * RBF(0.7) + 0.5 * Matern(0.4, nu=1.5),
+    "power-of-sum": (RBF(0.7) + ConstantKernel(0.3)) ** 2,
+    "product-of-sums": (RBF(0.7) + DotProduct(0.5)) * (Matern(1.2) + 0.4 * RBF(0.5)),
+    "linear-stationary": DotProduct(0.6) * RBF(0.8),
+    "quadratic-stationary": DotProduct(0.6) ** 2 * RBF(0.8),
+    "rational": RationalQuadratic(0.7, 0.6) + ConstantKernel(0.2),
+    "gre-scaled": 2.0 * GREKernel(RBF(0.9), SUPPORT, background=0.5),
+    "periodic-rbf": ExpSineSquared(0.8, 1.3) * RBF(2.0),
+}
+EXACT = {
+    "quadratic": DotProduct(0.6) ** 2,
+    "two-linear": 0.5 * DotProduct(0.6) * DotProduct(1.2),
+    "polynomial": (DotProduct(0.5) + ConstantKernel(0.3)) ** 2 + ConstantKernel(0.1),
+    "periodic": 2.0 * ExpSineSquared(0.8, 1.3) + DotProduct(0.0),
+    "periodic-trend": DotProduct(0.3) * ExpSineSquared(0.8, 1.3),
+}
+
+
+def each(kernels):
+    return pytest.mark.parametrize("kernel", kernels.values(), ids=kernels.keys())
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(1).normal(size=(6, 1))
+
+
+def draw(kernel, size=4, d=1, seed=0, **options):
+    options = {"prior": "spectral", "n_basis": 64} | options
+    return draw_prior(kernel, d, 1, size, np.random.default_rng(seed), **options)
+
+
+@each(SPECTRAL)
+def test_covariance_is_the_kernel(kernel, X):
+    rng, n_calls = np.random.default_rng(2), 250
+    calls = []
+    for _ in range(n_calls):
+        values = draw_prior(kernel, 1, 1, 8, rng, prior="spectral", n_basis=32)(X)
+        calls.append(values @ values.T / 8)
+    error = np.std(calls, axis=0, ddof=1) / np.sqrt(n_calls)
+    assert np.all(np.abs(np.mean(calls, axis=0) - kernel(X)) < 4.5 * error)
+
+
+@each(EXACT)
+def test_exact_features(kernel, X):
+    total = np.zeros((len(X), len(X)))
+    for part in decompose(kernel, 1):
+        F = part.features(Setting(4), np.random.default_rng(0))(X)
+        total += part.variance * F @ F.T
+        assert part.is_exact or len(part.exact) == 1
+    np.testing.assert_allclose(total, kernel(X), rtol=1e-11, atol=1e-11)
+
+
+def test_tensor_features_of_several_columns():
+    X = np.random.default_rng(1).normal(size=(7, 3))
+    kernel = DotProduct(0.6) ** 2 * ConstantKernel(1.5)
+    (part,) = decompose(kernel, 3)
+    F = part.features(Setting(4), np.random.default_rng(0))(X)
+    assert F.shape == (7, 16)
+    np.testing.assert_allclose(part.variance * F @ F.T, kernel(X), rtol=1e-11)
+    # u(x)ᵀu(y) k(x, y), with the features of k as sampled
+    (part,) = decompose(DotProduct(0.6) * RBF(0.8), 3)
+    F = part.features(Setting(4096), np.random.default_rng(0))(X)
+    exact = (DotProduct(0.6) * RBF(0.8))(X)
+    scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
+    assert np.max(np.abs(F @ F.T - exact) / scale) < 0.02
+
+
+def test_observation_noise_is_left_out(X):
+    kernel = 2.0 * (RBF(0.8) + WhiteKernel(0.3)) + WhiteKernel(5.0)
+    draws, clean = draw(kernel), draw(ConstantKernel(2.0) * RBF(0.8))
+    np.testing.assert_allclose(draws(X), clean(X), rtol=1e-12)
+    exact = draw(kernel, 3, prior="exact")
+    twice = exact(np.vstack((X, X + 1e-9)))
+    np.testing.assert_allclose(twice[:6], twice[6:], atol=1e-3)
+    with pytest.raises(ValueError, match="observation noise only"):
+        draw(WhiteKernel())
+
+
+def test_noise_free_kernels_keep_their_values(X):
+    kernel = 2.0 * (RBF(0.8) + WhiteKernel(0.3))
+    np.testing.assert_allclose(NoiseFree(kernel)(X), 2.0 * RBF(0.8)(X))
+
+
+def test_features_are_divided_by_variance(X):
+    kernel = 9.0 * RBF() + 1.0 * Matern() + 1e-6 * RBF(3.0) + ConstantKernel(100.0)
+    assert shares(decompose(kernel, 1), 1000, X)[:3] == [900, 100, 8]
+    assert shares(decompose(RBF() + ConstantKernel(), 1), 1000, X)[0] == 1000
+
+
+class Odd(Matern):
+    """A subclass without a sampler."""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"),
+    [
+        (RBF() + 2.0 * Odd(length_scale=0.3), r"Odd\(length_scale=0.3"),
+        (RBF() * WhiteKernel(0.2), "WhiteKernel.* inside a product"),
+        (RBF() + RBF() ** 0.5, r"\*\* 0.5"),
+        (PairwiseKernel(metric="laplacian"), "PairwiseKernel"),
+        (CompoundKernel([RBF(), Matern()]), "CompoundKernel"),
+        (RBF() * GREKernel(RBF(), SUPPORT), "GREKernel.* inside a product"),
+        (DotProduct() ** 13, "DotProduct.* in a product of 13"),
+        ((RBF() + Matern() + DotProduct()) ** 11, "expands into"),
+    ],
+    ids=range(8),
+)
+def test_what_has_no_features_is_named(kernel, named):
+    with pytest.raises(ValueError, match=named) as caught:
+        draw(kernel)
+    assert 'prior="exact"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kernel", [Odd(0.5), RBF() + Odd(0.5), RBF() ** 1.5 + RBF(2.0)]
+)
+def test_automatic_draws_fall_back_to_exact_ones(kernel, X):
+    draws = draw(kernel, prior="auto")
+    np.testing.assert_array_equal(draws(X), draws(X))
+    size = 4000
+    values = draw(kernel, size, prior="exact")(X)
+    K = kernel(X)
+    scale = np.sqrt((np.outer(np.diag(K), np.diag(K)) + K**2) / size)
+    assert np.all(np.abs(values @ values.T / size - K) < 4.5 * scale)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prior": "fourier"}, "prior must be one of"),
+        ({"frequencies": "sobol"}, "frequencies must be one of"),
+        ({"n_basis": "many"}, "n_basis must be"),
+        ({"n_basis": 1}, "n_basis must be"),
+        ({"n_groups": 0}, "n_groups must be"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        draw(RBF(), **options)
+
+
+@pytest.mark.parametrize("frequencies", ["auto", "qmc", "mc", "tail"])
+@pytest.mark.parametrize(
+    "given", [None, Conditioning(np.linspace(0, 1, 20)[:, None], 0.1)]
+)
+def test_same_generator_same_draws(frequencies, given, X):
+    options = {"frequencies": frequencies, "given": given, "n_groups": 2}
+    kernel = Matern(0.5, nu=1.5) + DotProduct()
+    first, second = draw(kernel, **options), draw(kernel, **options)
+    np.testing.assert_array_equal(first(X), second(X))
+    assert not np.allclose(first(X), draw(kernel, seed=1, **options)(X))
+
+
+class TestGroups:
+    def test_have_their_own_frequencies(self):
+        draws = draw(RBF(0.3), 10, n_groups=4)
+        (term,) = draws.terms
+        assert [len(group) for group in term.sets] == [3, 3, 2, 2]
+        frequencies = [g.terms[0].features.frequencies for g in term.sets]
+        assert not np.allclose(frequencies[0], frequencies[1])
+
+    def test_errors_average_out(self):
+        # at distance 6 the exact covariance is zero: what is left is feature error
+        X = np.array([[0.0], [6.0]])
+
+        def square(n_groups):
+            errors = [
+                np.mean(
+                    np.prod(
+                        draw(
+                            RBF(),
+                            800,
+                            seed=s,
+                            n_groups=n_groups,
+                            n_basis=8,
+                            frequencies="mc",
+                        )(X),
+                        axis=0,
+                    )
+                )
+                for s in range(60)
+            ]
+            return np.mean(np.square(errors))
+
+        # variances: 1/(2R) + 1/S against 1/(2RG) + 1/S
+        expected = (1 / 8 + 1 / 800, 1 / 64 + 1 / 800)
+        for found, exact in zip((square(1), square(8)), expected, strict=True):
+            assert abs(found / exact - 1.0) < 4.5 * np.sqrt(6.0 / 60)
+
+    def test_more_groups_than_draws(self, X):
+        assert draw(RBF(), 2, n_groups=5)(X).shape == (6, 2)
+        assert draw(RBF(), 0, n_groups=5)(X).shape == (6, 0)
+
+    def test_algebra(self, X):
+        a, b = draw(RBF(), 3), draw(Matern(), 2, seed=1)
+        both = side_by_side([a, b])
+        values = np.hstack((a(X), b(X)))
+        assert len(both) == 5
+        np.testing.assert_array_equal(both(X), values)
+        for index in (slice(1, 4), [4, 0, 3, 1, 1], 2, -1, [], values[0] > 0):
+            chosen = np.atleast_1d(np.arange(5)[index])
+            np.testing.assert_allclose(both[index](X), values[:, chosen], rtol=1e-12)
+        np.testing.assert_allclose(both.affine(1.0, 2.0)(X), 1.0 + 2.0 * values)
+        np.testing.assert_allclose((both + both)(X), 2.0 * values)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(both))(X), values)
+        assert side_by_side([a]) is a
+
+    def test_can_be_conditioned(self, X):
+        kernel = RBF(0.8)
+        K = kernel(X) + 1e-8 * np.eye(6)
+        draws = condition(
+            draw(kernel, 6, n_groups=3),
+            kernel,
+            X,
+            np.ones((6, 1, 1)),
+            lambda B: np.linalg.solve(K, B),
+        )
+        np.testing.assert_allclose(draws(X), 1.0, atol=1e-4)
+
+    def test_different_outputs_are_refused(self):
+        two = draw_prior(RBF(), 1, 2, 3, np.random.default_rng(0))
+        with pytest.raises(ValueError, match=r"\[1, 2\] outputs"):
+            side_by_side([draw(RBF()), two])
+        with pytest.raises(ValueError, match="0 sets"):
+            side_by_side([])

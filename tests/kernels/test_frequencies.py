@@ -1,0 +1,266 @@
+"""Samples of spectral densities: right on average, even, bounded and by exact type."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgpx.bases import register_spectral_sampler, sample_frequencies
+from skgpx.kernels._spectral_laws import (
+    EllipticalLaw,
+    GammaMixtureRadius,
+    GaussianRadius,
+    StudentRadius,
+)
+
+SHAPES = {
+    "rbf": lambda ls: RBF(ls),
+    "matern-.5": lambda ls: Matern(ls, nu=0.5),
+    "matern-.8": lambda ls: Matern(ls, nu=0.8),
+    "matern-2.5": lambda ls: Matern(ls, nu=2.5),
+    "matern-3.5": lambda ls: Matern(ls, nu=3.5),
+    "matern-inf": lambda ls: Matern(ls, nu=np.inf),
+    "product": lambda ls: RBF(ls) * Matern(1.5, nu=1.5),
+    "rbfs": lambda ls: 2.0 * RBF(ls) * RBF(0.9),
+    "power": lambda ls: Matern(ls, nu=1.5) ** 2,
+    "power-rbf": lambda ls: (0.5 * RBF(ls)) ** 3,
+    "rational-product": lambda ls: RationalQuadratic(1.3, 0.8) * RBF(ls),
+}
+ISOTROPIC = {
+    "rational-.3": RationalQuadratic(0.8, 0.3),
+    "rational-2": RationalQuadratic(0.8, 2.0),
+    "rational-1e4": RationalQuadratic(0.8, 1e4),
+}
+PERIODIC = {
+    "periodic-rbf": ExpSineSquared(0.8, 1.3) * RBF(2.0),
+    "periodic-twice": ExpSineSquared(0.8, 1.3) * ExpSineSquared(0.5, 0.7),
+    "periodic-power": ExpSineSquared(0.8, 1.3) ** 2,
+}
+CASES = [
+    pytest.param(make(0.7), d, id=f"{name}-{d}")
+    for name, make in SHAPES.items()
+    for d in (1, 2, 3, 5)
+]
+CASES += [
+    pytest.param(make([0.7, 1.6, 0.4]), 3, id=f"{name}-ard")
+    for name, make in SHAPES.items()
+]
+CASES += [
+    pytest.param(kernel, d, id=f"{name}-{d}")
+    for name, kernel in ISOTROPIC.items()
+    for d in (1, 3)
+]
+CASES += [pytest.param(kernel, 1, id=name) for name, kernel in PERIODIC.items()]
+
+
+def correlations(sample, X):
+    """``Σ a² cos(ω·(x - x₀))`` for the rows of X."""
+    return np.cos((X - X[0]) @ sample.frequencies.T) @ sample.amplitudes**2
+
+
+def exact_correlations(kernel, X):
+    return kernel(X, X[:1])[:, 0] / kernel(X[:1], X[:1])[0, 0]
+
+
+@pytest.mark.parametrize(("kernel", "d"), CASES)
+@pytest.mark.parametrize("how", [("qmc", 1.0), ("qmc", 3.0), ("mc", 1.0), ("mc", 2.0)])
+def test_they_reproduce_the_kernel(kernel, d, how):
+    features, power = how
+    X = np.random.default_rng(1).normal(size=(15, d))
+    rng = np.random.default_rng(0)
+    samples = [
+        sample_frequencies(kernel, 256, d, rng, features, power) for _ in range(60)
+    ]
+    runs = np.array([correlations(sample, X) for sample in samples])
+    error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    # weights divided by their sum: a bias of the order of one over the number
+    bias = 0.0 if power == 1.0 else power**2 / 256
+    difference = np.abs(runs.mean(axis=0) - exact_correlations(kernel, X))
+    assert np.all(difference < 4.5 * error + bias + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.7), Matern(0.7, nu=2.5), ISOTROPIC["rational-2"]]
+)
+def test_a_net_is_more_even_than_independent_points(kernel):
+    X = np.random.default_rng(1).normal(size=(15, 2))
+
+    def error(features):
+        rng, exact = np.random.default_rng(0), exact_correlations(kernel, X)
+        samples = [sample_frequencies(kernel, 512, 2, rng, features) for _ in range(20)]
+        squares = [(correlations(s, X) - exact) ** 2 for s in samples]
+        return np.sqrt(np.mean(squares))
+
+    assert error("qmc") < 0.4 * error("mc")
+
+
+@pytest.mark.parametrize("n", [1, 2, 100, 256, 1000])
+def test_shapes_and_variance(n):
+    rng = np.random.default_rng(0)
+    for power in (1.0, 4.0):
+        sample = sample_frequencies(Matern(0.5), n, 3, rng, tail_power=power)
+        assert sample.frequencies.shape == (n, 3)
+        np.testing.assert_allclose(np.sum(sample.amplitudes**2), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("power", [1.5, 3.0, 7.0])
+def test_importance_weights_are_bounded_and_of_mean_one(power):
+    # over the net, κ v^(κ - 1) sums to nearly n: normalising changes next to nothing
+    sample = sample_frequencies(
+        RBF(), 1024, 2, np.random.default_rng(0), tail_power=power
+    )
+    weights = 1024 * sample.amplitudes**2
+    assert np.max(weights) < power * (1.0 + power / 1024)
+    assert np.max(weights) > 0.98 * power
+    # many more of the highest frequencies, which count less
+    radius = np.linalg.norm(sample.frequencies, axis=1)
+    plain = sample_frequencies(RBF(), 1024, 2, np.random.default_rng(0))
+    top = np.quantile(np.linalg.norm(plain.frequencies, axis=1), 0.9)
+    expected = 1024 * 0.1 ** (1.0 / power)
+    assert abs(np.sum(radius > top) - expected) < 4.5 * np.sqrt(expected)
+    assert np.all(np.diff(weights[np.argsort(radius)]) <= 1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("radius", "mixing"),
+    [
+        (GaussianRadius(), lambda rng: np.ones(20_000)),
+        (StudentRadius(0.8), lambda rng: 0.8 / rng.gamma(0.8, size=20_000)),
+        (GammaMixtureRadius(0.1), lambda rng: rng.gamma(0.1, size=20_000) / 0.1),
+        (GammaMixtureRadius(1.7), lambda rng: rng.gamma(1.7, size=20_000) / 1.7),
+        (GammaMixtureRadius(5e3), lambda rng: rng.gamma(5e3, size=20_000) / 5e3),
+    ],
+    ids=["normal", "student", "mixture-.1", "mixture-1.7", "mixture-5e3"],
+)
+def test_quantiles_of_the_radius(radius, mixing, d):
+    rng = np.random.default_rng(2)
+    r = np.sqrt(rng.chisquare(d, 20_000) * mixing(rng))
+    uniform = rng.random(20_000)
+    # the probability integral transform, by a two-sample comparison of logs
+    drawn = np.log(np.maximum(radius(uniform, d), 1e-100))
+    assert kstest(drawn, np.log(np.maximum(r, 1e-100))).pvalue > 1e-5
+    tails = np.geomspace(1e-80, 1.0 - 1e-9, 200)
+    assert np.all(np.diff(radius(tails, d)) <= 0.0)
+    assert np.all(np.isfinite(radius(tails, d)))
+
+
+def test_directions_are_uniform():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3, 4, 6):
+        law = EllipticalLaw(GaussianRadius(), np.asarray(1.0), d)
+        w = law.frequencies(rng.random((20_000, law.n_coordinates)), rng)
+        second = w.T @ w / len(w)
+        # the entries of w wᵀ have variances 2 and 1
+        scale = np.sqrt((1.0 + np.eye(d)) / len(w))
+        assert np.all(np.abs(second - np.eye(d)) < 4.5 * scale)
+        assert np.all(np.abs(w.mean(axis=0)) < 4.5 / np.sqrt(len(w)))
+
+
+@pytest.mark.parametrize("length_scale", [0.05, 0.3, 1.0, 3.0, 50.0])
+def test_a_periodic_kernel_is_a_finite_series(length_scale):
+    kernel = ExpSineSquared(length_scale, 1.7)
+    X = np.linspace(-4.0, 5.0, 100)[:, np.newaxis]
+    for scaled in (kernel, 3.0 * kernel):
+        sample = sample_frequencies(scaled, 4, 1, np.random.default_rng(0))
+        np.testing.assert_allclose(
+            correlations(sample, X), exact_correlations(kernel, X), atol=1e-11
+        )
+
+
+def test_absurd_tails_stay_finite_and_distinct():
+    for nu in (0.01, 0.5):
+        for power in (1.0, 7.0):
+            sample = sample_frequencies(
+                Matern(1.0, nu=nu), 256, 2, np.random.default_rng(0), "qmc", power
+            )
+            radius = np.linalg.norm(sample.frequencies, axis=1)
+            assert np.all(np.isfinite(radius))
+            assert np.max(radius) < 1e9
+    # a radius of 1e6 is that of a wave nobody can resolve: no two are alike
+    law = EllipticalLaw(StudentRadius(0.5), np.asarray(1.0), 1)
+    tails = np.column_stack((np.geomspace(1e-12, 1e-6, 30), np.ones(30)))
+    assert len(np.unique(law.frequencies(tails, np.random.default_rng(0)))) == 30
+
+
+def test_same_generator_same_frequencies():
+    def draw():
+        return sample_frequencies(RBF(), 64, 2, np.random.default_rng(3), "qmc", 2.0)
+
+    first, second = draw(), draw()
+    np.testing.assert_array_equal(first.frequencies, second.frequencies)
+    np.testing.assert_array_equal(first.amplitudes, second.amplitudes)
+
+
+class Odd(Matern):
+    """A subclass, which must not inherit the density of its parent."""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "d", "named"),
+    [
+        (Odd(), 2, "Odd"),
+        (RBF() * Odd(), 2, "Odd"),
+        (PairwiseKernel(), 2, "PairwiseKernel"),
+        (RBF() * WhiteKernel(), 2, "WhiteKernel"),
+        (RBF() * PairwiseKernel(gamma=0.7), 1, "PairwiseKernel.gamma=0.7"),
+        (RBF() ** 1.5, 1, r"RBF\(length_scale=1\) \*\* 1.5"),
+        (ExpSineSquared(), 2, "ExpSineSquared.* 2 input columns"),
+        (RBF() * DotProduct(), 1, "DotProduct"),
+    ],
+    ids=str,
+)
+def test_a_kernel_without_density_is_named(kernel, d, named):
+    with pytest.raises(ValueError, match=named) as caught:
+        sample_frequencies(kernel, 4, d, np.random.default_rng(0))
+    assert "register_spectral_sampler(" in str(caught.value)
+    assert 'prior="exact"' in str(caught.value)
+
+
+def test_sums_are_refused():
+    with pytest.raises(ValueError, match="2 terms one by one"):
+        sample_frequencies(RBF() + Matern(), 4, 2, np.random.default_rng(0))
+
+
+def test_constants_have_frequency_zero():
+    sample = sample_frequencies(ConstantKernel(3.0), 4, 2, np.random.default_rng(0))
+    np.testing.assert_array_equal(sample.frequencies, np.zeros((4, 2)))
+
+
+class TestRegistration:
+    class Waves(RBF):
+        """``cos(3 (x - y))``."""
+
+        def __call__(self, X, Y=None, eval_gradient=False):
+            return np.cos(
+                3.0 * np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0])
+            )
+
+    def test_alone_and_in_a_product(self):
+        register_spectral_sampler(
+            self.Waves, lambda kernel, n, d, rng: np.full((n, d), 3.0)
+        )
+        X = np.random.default_rng(1).normal(size=(15, 1))
+        for kernel in (self.Waves(), 2.0 * self.Waves() * RBF(0.7)):
+            sample = sample_frequencies(kernel, 1024, 1, np.random.default_rng(0))
+            error = correlations(sample, X) - exact_correlations(kernel, X)
+            # a cosine has a variance of at most one
+            assert np.max(np.abs(error)) < 4.5 / np.sqrt(1024)
+
+    @pytest.mark.parametrize("answer", [np.ones((3, 2)), np.full((4, 2), np.nan)])
+    def test_what_it_returns_is_checked(self, answer):
+        class Broken(RBF):
+            pass
+
+        register_spectral_sampler(Broken, lambda kernel, n, d, rng: answer)
+        with pytest.raises(ValueError, match=r"Broken must return finite .*\(4, 2\)"):
+            sample_frequencies(Broken(), 4, 2, np.random.default_rng(0))

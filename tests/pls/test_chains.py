@@ -1,0 +1,355 @@
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from skgpx._hyperparameters import row_target
+from skgpx._numerics import langevin, laplace
+from skgpx._numerics.langevin import Chains, Trace
+from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._pls import _chains
+from skgpx._validation import Rows
+from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, ShiftedMixture, StudentT
+
+LARGEST_Z = 4.5
+
+
+def make_target(likelihood, features, y, **optimal):
+    y = np.asarray(y, dtype=np.float64)
+    rows = Rows(features, y, np.ones(len(y)))
+    return row_target(features, rows, likelihood.prepare(y), **optimal)
+
+
+def gaussian_problem(rng, m=3, n=12, noise=0.3):
+    """Row target, mean and covariance of its posterior, and the log evidence."""
+    features = rng.standard_normal((n, m))
+    y = features @ rng.standard_normal(m) + 0.5 * rng.standard_normal(n)
+    covariance = np.linalg.inv(np.eye(m) + features.T @ features / noise)
+    mean = covariance @ features.T @ y / noise
+    K = features @ features.T + noise * np.eye(n)
+    evidence = multivariate_normal(np.zeros(n), K).logpdf(y)
+    target = make_target(Gaussian(noise_variance=noise), features, y)
+    return target, mean, covariance, evidence
+
+
+def law_z_scores(draws, mean, covariance):
+    """z-scores of first and second moments of independent draws (p, s)."""
+    p, s = draws.shape
+    white = np.linalg.solve(np.linalg.cholesky(covariance), draws - mean[:, np.newaxis])
+    first = np.sqrt(s) * white.mean(axis=1)
+    second = (white @ white.T / s - np.eye(p)) / np.sqrt((1.0 + np.eye(p)) / s)
+    return np.concatenate((first, second[np.tril_indices(p)]))
+
+
+def run(target, z, rng, scheme=None, **settings):
+    settings = {"max_iter": 100, "tol": 1.05, "n_jobs": None, **settings}
+    scheme = scheme or langevin.ornstein_uhlenbeck(0.5)
+    return _chains.run_chains(target, z, scheme, rng, **settings)
+
+
+# ---- Rounds --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 49, 50, 51, 200, 201, 1000])
+def test_blocks_cover_all_chains_once(n):
+    covered = np.concatenate([np.arange(n)[b] for b in _chains._blocks(n)])
+    np.testing.assert_array_equal(covered, np.arange(n))
+
+
+def test_chains_that_start_in_the_law_stop_early(rng):
+    target, mean, covariance, _ = gaussian_problem(rng)
+    root = np.linalg.cholesky(covariance)
+    target = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
+    z = rng.standard_normal((1, 3, 3000))
+    sample = run(target, z, rng, max_iter=2000)
+    assert sample.n_iter <= 20 * _chains.ROUND
+    assert np.max(sample.r_hat) <= 1.05
+    assert sample.acceptance == 1.0
+    assert np.all(sample.ess > 3000)
+    assert not sample.stopped
+    scores = law_z_scores(sample.z[0], np.zeros(3), np.eye(3))
+    assert np.max(np.abs(scores)) < LARGEST_Z
+
+
+def test_chains_that_start_elsewhere_go_on_until_they_agree(rng):
+    target, mean, covariance, _ = gaussian_problem(rng)
+    root = np.linalg.cholesky(covariance)
+    target = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
+    z = np.linspace(-60.0, 60.0, 3000) * np.ones((1, 3, 1))
+    sample = run(target, z, rng, tol=1.02, max_iter=5000)
+    assert np.max(sample.r_hat) <= 1.02
+    scores = law_z_scores(sample.z[0], np.zeros(3), np.eye(3))
+    assert np.max(np.abs(scores)) < LARGEST_Z
+
+
+def test_max_iter_and_energy_curve(rng):
+    target, *_ = gaussian_problem(rng)
+    sample = run(target, rng.standard_normal((1, 3, 60)), rng, tol=0.0, max_iter=60)
+    assert sample.n_iter >= 60
+    assert sample.n_iter <= 60 + 3 * _chains.ROUND
+    assert sample.energy_curve.ndim == 1
+    assert np.all(np.isfinite(sample.energy_curve))
+    state = langevin.start(target, sample.z)
+    assert sample.energy_curve[-1] == pytest.approx(state.energy.mean(), rel=1e-9)
+
+
+def test_chains_that_never_move_never_converge(rng):
+    target, *_ = gaussian_problem(rng)
+    wild = langevin.euler_maruyama(1e6, metropolis=True)
+    sample = run(target, rng.standard_normal((1, 3, 20)), rng, wild, max_iter=60)
+    assert sample.acceptance == 0.0
+    assert np.all(np.isinf(sample.r_hat))
+
+
+def test_report_is_told_of_rounds_and_can_stop(rng):
+    target, *_ = gaussian_problem(rng)
+    told = []
+
+    def report(sample):
+        told.append(sample.n_iter)
+        return len(told) == 3
+
+    z = rng.standard_normal((1, 3, 20))
+    sample = run(target, z, rng, tol=0.0, max_iter=500, report=report)
+    assert sample.stopped
+    assert len(told) == 3
+    assert np.all(np.diff(told) > 0)
+    assert sample.n_iter == told[-1]
+
+
+def test_divergence_ends_the_run(rng):
+    target, *_ = gaussian_problem(rng)
+    wild = langevin.euler_maruyama(1e3, metropolis=False)
+    with np.errstate(all="ignore"):
+        sample = run(
+            target,
+            rng.standard_normal((1, 3, 20)),
+            rng,
+            wild,
+            tol=0.0,
+            max_iter=100_000,
+        )
+    assert sample.n_iter < 100_000
+    assert not np.all(np.isfinite(sample.z))
+
+
+@pytest.mark.parametrize(
+    "likelihood", [StudentT(scale=0.5), Bernoulli(), Categorical()]
+)
+def test_results_do_not_depend_on_the_number_of_workers(likelihood):
+    rng = np.random.default_rng(0)
+    features, y = rng.standard_normal((30, 3)), np.arange(30) % 2.0
+    if isinstance(likelihood, Categorical):
+        y = np.arange(30) % 3.0
+    target = make_target(likelihood, features, y)
+    z = rng.standard_normal((1, target.root.shape[1], 130))
+    one, two = (
+        run(target, z, np.random.default_rng(1), tol=0.0, max_iter=30, n_jobs=jobs)
+        for jobs in (1, 2)
+    )
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+    one, two = (
+        _chains.run_smc(target, 110, np.random.default_rng(1), n_jobs=jobs)
+        for jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.sample.z, two.sample.z)
+    assert one.log_evidence == two.log_evidence
+
+
+# ---- Diagnostics ---------------------------------------------------------------------
+
+
+def test_history_keeps_every_step_however_long_the_run(rng):
+    history, steps, kept = _chains._History(), 0, []
+    for _ in range(150):
+        length = history.length
+        x = rng.standard_normal((length, 2, 7))
+        trace = Trace(
+            np.full(7, 1.0 * length), x.sum(axis=0)[None], (x**2).sum(0)[None]
+        )
+        state = Chains(x[-1][None], np.full(7, 3.0), x[-1][None])
+        history.append([trace], [state])
+        kept.append(x)
+        steps += length
+        sample = history.summary([state])
+        assert sample.n_iter == steps
+        assert sample.acceptance == 1.0
+    # few looks at a long run, and its end is what is diagnosed
+    assert steps > 150 * _chains.ROUND * 3
+    everything = np.concatenate(kept)
+    n = history.length
+    # some even window at the end reproduces R-hat from the full trace
+    candidates = [
+        textbook_split_r_hat(everything[steps - 2 * n * k :]) for k in range(1, 17)
+    ]
+    assert any(np.allclose(sample.r_hat, c, rtol=1e-10) for c in candidates)
+
+
+def textbook_split_r_hat(x):
+    """Bayesian Data Analysis, 3rd edition, section 11.4; x (length, p, s)."""
+    n = len(x) // 2
+    halves = np.concatenate((x[:n], x[n:]), axis=2)
+    W = halves.var(axis=0, ddof=1).mean(axis=1)
+    B = n * halves.mean(axis=0).var(axis=1, ddof=1)
+    return np.sqrt(((n - 1) / n * W + B / n) / W)
+
+
+# ---- Steps ---------------------------------------------------------------------------
+
+
+def test_trial_prefers_large_steps_where_they_are_accepted(rng):
+    target, mean, covariance, _ = gaussian_problem(rng)
+    root = np.linalg.cholesky(covariance)
+    good = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
+    z = rng.standard_normal((1, 3, 50))
+    chosen, score = _chains.adapt(good, z, _chains.CORRELATED, rng)
+    assert chosen.drift == max(s.drift for s in _chains.CORRELATED[0])
+    bad = langevin.in_coordinates(
+        target, mean[np.newaxis], 10.0 * np.eye(3)[np.newaxis]
+    )
+    z = np.linalg.solve(bad.root[0], root @ z[0])[np.newaxis]
+    small, small_score = _chains.adapt(bad, z, _chains.CORRELATED, rng)
+    assert small.drift < chosen.drift
+    # acceptance, here one, times drift
+    assert score == chosen.drift
+    assert small_score < score
+
+
+@pytest.mark.parametrize("kind", ["correlated", "adjusted"])
+def test_steps_are_halved_until_chains_move(rng, kind):
+    target, mean, covariance, _ = gaussian_problem(rng, n=20, noise=0.1)
+    z = mean[:, np.newaxis] + np.linalg.cholesky(covariance) @ rng.standard_normal(
+        (3, 1000)
+    )
+    scheme = (
+        langevin.ornstein_uhlenbeck(0.2)
+        if kind == "correlated"
+        else langevin.euler_maruyama(0.8, metropolis=True)
+    )
+    fixed = run(target, z[np.newaxis], rng, scheme, max_iter=200, tol=0.0)
+    sample = run(
+        target, z[np.newaxis], rng, scheme, max_iter=1000, tol=0.0, adaptive=True
+    )
+    assert fixed.acceptance < 0.1
+    assert sample.acceptance > 0.15
+    scores = law_z_scores(sample.z[0], mean, covariance)
+    assert np.max(np.abs(scores)) < LARGEST_Z
+
+
+# ---- Tempering -----------------------------------------------------------------------
+
+
+def replicates(target, n_runs, n_particles, seed=0):
+    streams = np.random.default_rng(seed).spawn(n_runs)
+    return [
+        _chains.run_smc(target, n_particles, stream, n_jobs=None) for stream in streams
+    ]
+
+
+def z_score(values, truth, axis=0):
+    """Of the mean of independent replicates."""
+    values = np.asarray(values)
+    error = values.std(axis=axis, ddof=1) / np.sqrt(values.shape[axis])
+    return (values.mean(axis=axis) - truth) / error
+
+
+def test_tempered_evidence_and_moments_of_a_gaussian_posterior(rng):
+    target, mean, covariance, evidence = gaussian_problem(rng)
+    runs = replicates(target, 24, 100)
+    # the compiled potential drops log √(2πσ²) of each row
+    constant = 0.5 * len(target.y) * np.log(2.0 * np.pi * 0.3)
+    estimates = np.array([one.log_evidence - constant - evidence for one in runs])
+    assert np.all(np.abs(estimates) < 1.5)
+    # the ratio itself is unbiased
+    assert abs(z_score(np.exp(estimates), 1.0)) < LARGEST_Z
+    means = [one.sample.z[0].mean(axis=1) for one in runs]
+    assert np.max(np.abs(z_score(means, mean))) < LARGEST_Z
+    centred = [one.sample.z[0] - mean[:, np.newaxis] for one in runs]
+    second = [c @ c.T / c.shape[1] for c in centred]
+    assert np.max(np.abs(z_score(second, covariance))) < LARGEST_Z
+
+
+def test_temperatures_rise_to_one(rng):
+    target, *_ = gaussian_problem(rng)
+    result = _chains.run_smc(target, 100, rng, n_jobs=None)
+    assert result.temperatures[-1] == 1.0
+    assert result.temperatures[0] > 0.0
+    assert np.all(np.diff(result.temperatures) > 0.0)
+    assert np.all(np.isfinite(result.sample.z))
+
+
+def test_tempered_classes_agree_with_chains(rng):
+    features = rng.standard_normal((24, 2))
+    y = np.argmax(features @ rng.standard_normal((2, 3)), axis=1)
+    target = make_target(Categorical(), features, y)
+    runs = replicates(target, 12, 100)
+    mode = laplace.find_mode(target, np.zeros((2, 3)))
+    local = langevin.in_coordinates(target, mode.weights.T.reshape(1, -1), mode.root)
+    chains = run(local, rng.standard_normal((1, 6, 3000)), rng, tol=1.01, max_iter=400)
+    exact = langevin.weights_of(local, chains.z).transpose(1, 0, 2).reshape(6, -1)
+    means = np.array([one.sample.z[0].mean(axis=1) for one in runs])
+    error = means.var(axis=0, ddof=1) / 12 + exact.var(axis=1) / exact.shape[1]
+    scores = (means.mean(axis=0) - exact.mean(axis=1)) / np.sqrt(error)
+    assert np.max(np.abs(scores)) < LARGEST_Z
+
+
+def shifted_problem(rng, m):
+    """Rows that are all shifted, or none: f is about -1.5 or about 1.5."""
+    likelihood = ShiftedMixture(shift=3.0, probability=0.45, noise_variance=0.1)
+    features = np.full((4, m), 1.5)
+    features[:, 1:] = 0.5 * rng.standard_normal((4, m - 1))
+    return make_target(likelihood, features, 1.5 + 0.2 * rng.standard_normal(4))
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_mode_weights_of_the_shifted_mixture_against_quadrature(m):
+    target = shifted_problem(np.random.default_rng(3), m)
+    axis = np.linspace(-5.0, 5.0, 4001 if m == 1 else 301)
+    grid = np.stack(np.meshgrid(*[axis] * m, indexing="ij")).reshape(1, m, -1)
+    energy = np.concatenate(
+        [
+            langevin.start(target, np.ascontiguousarray(part)).energy
+            for part in np.array_split(grid, 20, axis=2)
+        ]
+    )
+    log_total = logsumexp(-energy)
+    density = np.exp(-energy - log_total)
+    levels = mode_levels(density, grid[0], m)
+    first = [density @ (grid[0, 0] < level) for level in levels]
+    # several live modes, or there is nothing to test
+    assert 0.03 < first[0] < 0.97
+    runs = replicates(target, 16, 150)
+    for level, expected in zip(levels, first, strict=True):
+        shares = [np.mean(one.sample.z[0, 0] < level) for one in runs]
+        assert abs(z_score(shares, expected)) < LARGEST_Z
+        assert np.std(shares) < 0.2
+    evidence = log_total + m * np.log(axis[1] - axis[0]) - 0.5 * m * np.log(2 * np.pi)
+    ratios = np.exp([one.log_evidence - evidence for one in runs])
+    assert abs(z_score(ratios, 1.0)) < LARGEST_Z
+
+
+def mode_levels(density, grid, m):
+    """Where the first weight's marginal density has its valleys."""
+    values, place = np.unique(grid[0], return_inverse=True)
+    marginal = np.bincount(place, weights=density)
+    inner = marginal[1:-1]
+    valley = (inner < marginal[:-2]) & (inner <= marginal[2:])
+    mass = np.cumsum(marginal)[1:-1]
+    return values[1:-1][valley & (mass > 0.02) & (mass < 0.98)]
+
+
+def test_optimal_potential_can_be_tempered(rng):
+    features = rng.standard_normal((10, 2))
+    std = np.full((10, 1), 0.5)
+    target = make_target(
+        Gaussian(noise_variance=0.4),
+        features,
+        rng.standard_normal(10),
+        std=std,
+        nodes=expectation_nodes(1),
+    )
+    covariance = np.linalg.inv(np.eye(2) + features.T @ features / 0.4)
+    mean = covariance @ features.T @ target.y / 0.4
+    means = [one.sample.z[0].mean(axis=1) for one in replicates(target, 16, 100)]
+    assert np.max(np.abs(z_score(means, mean))) < LARGEST_Z

@@ -1,0 +1,589 @@
+"""Spectral variational regression: dense formulas, exact processes, sums, sets."""
+
+import copy
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
+
+from skgpx import SpectralVGPRegressor
+from skgpx._spectral_vgp import _series_sums
+from skgpx._spectral_vgp._credible import domain_grid
+from skgpx._spectral_vgp._series_fit import rate
+
+FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
+
+
+def wave(n=200, d=1, seed=0, noise=0.2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, d))
+    f = np.sin(4.0 * X[:, 0]) + 0.5 * np.cos(3.0 * X.sum(axis=1))
+    return X, f + noise * rng.normal(size=n)
+
+
+X, Y = wave()
+NEW = np.linspace(-0.95, 0.95, 40)[:, np.newaxis]
+
+
+def exact(kernel, X, y, new):
+    """Mean, covariance and log evidence of the exact process with FIXED's noise."""
+    model = GaussianProcessRegressor(kernel, alpha=0.04, optimizer=None).fit(X, y)
+    mean, covariance = model.predict(new, return_cov=True)
+    return mean, covariance, model.log_marginal_likelihood_value_
+
+
+# ---- Formulas ----------------------------------------------------------------------
+
+
+def test_population_features_are_the_dense_formulas():
+    # f̂ = φ'(Λ⁻¹ + G/σ²)⁻¹b/σ², and k̂ with the tail, (2.10)-(2.12)
+    m, s2, tau = 21, 0.04, 0.7
+    model = SpectralVGPRegressor(
+        n_basis=m, tau=tau, domain=[(-1.0, 1.0)], **FIXED
+    ).fit(X, Y)  # fmt: skip
+
+    def phi(x, J=m):
+        k = np.arange(1, J // 2 + 1)
+        angle = np.pi * (x + 1.0) * k
+        both = np.sqrt(2.0) * np.stack((np.sin(angle), np.cos(angle)), axis=2)
+        return np.hstack((np.ones((len(x), 1)), both.reshape(len(x), -1)))
+
+    ranks = np.r_[1.0, np.repeat(np.arange(1, 40_000) * 2.0 + 0.5, 2)]
+    lam = tau * ranks**-2.0
+    F = phi(X)
+    V = np.linalg.inv(np.diag(1.0 / lam[:m]) + F.T @ F / s2)
+    mean, covariance = model.predict(NEW, return_cov=True, include_noise=False)
+    assert_allclose(mean, phi(NEW) @ (V @ (F.T @ Y / s2)), atol=1e-10)
+    rest = phi(NEW, 2001)[:, m:]
+    tail = rest * lam[m:2001] @ rest.T
+    expected = phi(NEW) @ V @ phi(NEW).T + tail
+    # the variance has the whole tail, the covariance its later functions as well
+    std = model.predict(NEW, return_std=True, include_noise=False)[1]
+    total = np.diag(expected) + lam[2001:].sum() + tau / ranks[-1]
+    assert_allclose(std**2, total, rtol=1e-6)
+    expected[np.diag_indices(len(NEW))] = total
+    assert_allclose(covariance, expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("basis", ["inducing", "empirical"])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_all_rows_as_inducing_variables_are_the_exact_process(basis, d):
+    X, y = wave(60, d)
+    kernel = ConstantKernel(1.3) * Matern(1.0, nu=0.5)
+    model = SpectralVGPRegressor(
+        kernel, basis=basis, n_basis=60, inducing=X, **FIXED
+    ).fit(X, y)
+    new = X[:15] + 0.01
+    mean, covariance, evidence = exact(kernel, X, y, new)
+    found = model.predict(new, return_cov=True, include_noise=False)
+    assert_allclose(found[0], mean, atol=1e-7)
+    assert_allclose(found[1], covariance, atol=1e-7)
+    assert_allclose(model.log_evidence_, evidence, rtol=1e-7)
+    assert model.n_basis_ == 60
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "n_basis", "in_mean", "in_std"),
+    [(RBF(0.5), 401, 0.01, 0.01), (Matern(0.5, nu=2.5), 601, 0.3, 0.05)],
+)
+def test_stationary_kernels_against_the_exact_process(
+    kernel, n_basis, in_mean, in_std, d
+):
+    X, y = wave(400, d)
+    new = wave(100, d, seed=1)[0]
+    model = SpectralVGPRegressor(kernel, n_basis=n_basis, **FIXED).fit(X, y)
+    assert model.basis_ == "fourier"
+    mean, covariance, evidence = exact(kernel, X, y, new)
+    std = np.sqrt(np.diag(covariance))
+    found, found_std = model.predict(new, return_std=True, include_noise=False)
+    assert np.max(np.abs(found - mean) / std) < in_mean
+    assert np.max(np.abs(found_std / std - 1.0)) < in_std
+    assert model.log_evidence_ <= evidence + 0.05
+
+
+def test_bound_grows_with_the_basis_to_the_evidence():
+    kernel = RBF(0.3)
+    evidence = exact(kernel, X, Y, NEW)[2]
+    bounds = []
+    for m in (5, 15, 31, 61):
+        for basis in ("fourier", "empirical", "inducing"):
+            model = SpectralVGPRegressor(kernel, basis=basis, n_basis=m, **FIXED)
+            bounds.append(model.fit(X, Y).log_evidence_)
+    bounds = np.reshape(bounds, (4, 3))
+    assert np.all(np.diff(bounds, axis=0) > -1e-6)
+    assert np.all(bounds <= evidence + 1e-3)
+    assert_allclose(bounds[-1], evidence, atol=1e-3)
+
+
+@pytest.mark.parametrize("eigenvalues", ["polynomial", "exponential"])
+def test_hyperparameters_maximise_the_bound(eigenvalues):
+    settings = {"n_basis": 31, "eigenvalues": eigenvalues, "domain": [(-1.0, 1.0)]}
+    best = SpectralVGPRegressor(**settings).fit(X, Y)
+    scale, noise = best.prior_.scale, best.noise_variance_
+    for a, b in [(1.2, 1.0), (0.8, 1.0), (1.0, 1.2), (1.0, 0.8)]:
+        other = SpectralVGPRegressor(
+            tau=a * scale, noise_variance=b * noise, **settings
+        ).fit(X, Y)
+        assert other.log_evidence_ < best.log_evidence_
+    assert_allclose(
+        SpectralVGPRegressor(tau=scale, noise_variance=noise, **settings)
+        .fit(X, Y)
+        .log_evidence_,
+        best.log_evidence_,
+    )
+
+
+def test_kernel_hyperparameters_maximise_the_bound():
+    kernel = ConstantKernel(1.0) * RBF(0.2)
+    best = SpectralVGPRegressor(kernel, n_basis=61, domain=[(-1, 1)]).fit(X, Y)
+    theta = best.prior_.kernel.theta
+    for step in 0.2 * np.vstack((np.eye(2), -np.eye(2))):
+        other = SpectralVGPRegressor(
+            kernel.clone_with_theta(theta + step),
+            n_basis=61, domain=[(-1, 1)], optimizer=None,
+        ).fit(X, Y)  # fmt: skip
+        assert other.log_evidence_ < best.log_evidence_
+
+
+# ---- Sums ------------------------------------------------------------------------
+
+
+ADDITIVE = {
+    "polynomial": {"domain": [(-1.0, 1.0)]},
+    "power": {"domain": [(-1.0, 1.0)], "ordering": "power", "n_basis": 9},
+    "kernel": {"kernel": RBF(0.4), "domain": [(-1.0, 1.0)], "n_basis": 31},
+    "plane": {"domain": [(-1.0, 1.0)] * 2, "n_basis": 31, "d": 2},
+    "inducing": {"kernel": RBF(0.4), "basis": "inducing", "n_basis": 15, **FIXED},
+    "empirical": {"kernel": RBF(0.4), "basis": "empirical", "n_basis": 9, **FIXED},
+}
+
+
+def additive(name):
+    parameters = dict(ADDITIVE[name])
+    X, y = wave(1000, parameters.pop("d", 1))
+    return SpectralVGPRegressor(random_state=0, **parameters), X, y + 5.0
+
+
+@pytest.mark.parametrize("name", ["polynomial", "power", "plane", "kernel"])
+def test_a_hundred_chunks_are_one_fit(name):
+    model, X, y = additive(name)
+    one = clone(model).partial_fit(X, y)
+    for chunk in np.array_split(np.arange(1000), 100):
+        model.partial_fit(X[chunk], y[chunk])
+    for a, b in zip(
+        one.predict(X[:50], return_std=True),
+        model.predict(X[:50], return_std=True),
+        strict=True,
+    ):
+        # the search stops within its tolerance of the same maximum
+        assert_allclose(a, b, rtol=1e-6 if name == "kernel" else 1e-7)
+    fixed = {"noise_variance": 0.05, "optimizer": None}
+    one = clone(model).set_params(**fixed).partial_fit(X, y)
+    many = clone(model).set_params(**fixed)
+    for chunk in np.array_split(np.arange(1000), 100):
+        many.partial_fit(X[chunk], y[chunk])
+    assert_allclose(many.predict(X), one.predict(X), rtol=1e-12)
+    assert_allclose(many.log_evidence_, one.log_evidence_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["inducing", "empirical"])
+def test_chunks_after_the_first_add_to_its_basis(name):
+    model, X, y = additive(name)
+    model.partial_fit(X[:200], y[:200])
+    one = copy.deepcopy(model).partial_fit(X[200:], y[200:])
+    for chunk in np.array_split(np.arange(200, 1000), 20):
+        model.partial_fit(X[chunk], y[chunk])
+    assert_allclose(model.predict(X), one.predict(X), rtol=1e-9)
+    assert_allclose(model.log_evidence_, one.log_evidence_, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_models_merge(name):
+    model, X, y = additive(name)
+    first = clone(model).partial_fit(X[:300], y[:300])
+    if name in ("inducing", "empirical"):
+        # copies share the rows that chose the basis: they count once
+        second = copy.deepcopy(first).partial_fit(X[300:600], y[300:600])
+        third = copy.deepcopy(first).partial_fit(X[600:], y[600:])
+        one = copy.deepcopy(first).partial_fit(X[300:], y[300:])
+        assert_allclose((second + third).predict(X), one.predict(X), rtol=1e-6)
+        assert_allclose((second + third).log_evidence_, one.log_evidence_, rtol=1e-9)
+        assert_allclose((first + first).predict(X), first.predict(X), rtol=1e-6)
+        return
+    second = clone(model).partial_fit(X[300:], y[300:])
+    together = first + second
+    one = clone(model).partial_fit(X, y)
+    assert_allclose(together.predict(X), one.predict(X), rtol=1e-6)
+    assert_allclose(together.log_evidence_, one.log_evidence_, rtol=1e-9)
+    assert first.log_evidence_ != together.log_evidence_
+    with pytest.raises(ValueError, match="merged"):
+        first.merge(SpectralVGPRegressor(domain=[(-2, 2)] * X.shape[1]).fit(X, y))
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_weights_are_repetitions(name):
+    model, X, y = additive(name)
+    X, y = X[:150], y[:150]
+    weights = np.random.default_rng(1).integers(0, 4, 150)
+    weighted = clone(model).fit(X, y, sample_weight=weights)
+    repeated = np.repeat(np.arange(150), weights)
+    written = clone(model).fit(X[repeated], y[repeated])
+    assert_allclose(weighted.log_evidence_, written.log_evidence_, rtol=1e-8)
+    assert_allclose(weighted.predict(X), written.predict(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["polynomial", "plane", "inducing"])
+def test_same_bits_for_every_number_of_workers(name, monkeypatch):
+    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
+    model, X, y = additive(name)
+    one = clone(model).fit(X, y)
+    two = clone(model).set_params(n_jobs=2).fit(X, y)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        three = clone(model).fit(X, y)
+    for other in (two, three):
+        assert_array_equal(one.predict(X), other.predict(X))
+        assert one.log_evidence_ == other.log_evidence_
+
+
+def test_memory_mapped_chunks(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    model = SpectralVGPRegressor(domain=[(-1.0, 1.0)])
+    for start in range(0, 200, 50):
+        rows = slice(start, start + 50)
+        model.partial_fit(mapped[rows], Y[rows])
+    one = SpectralVGPRegressor(domain=[(-1.0, 1.0)]).fit(X, Y)
+    assert_allclose(model.predict(NEW), one.predict(NEW), rtol=1e-6)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+# ---- Number of functions, domain -----------------------------------------------------
+
+
+def test_elbow():
+    model = SpectralVGPRegressor(domain=[(-1.0, 1.0)]).fit(X, Y)
+    noise = model.noise_variance_
+    inside, outside = np.split(model.spectrum_, [model.n_basis_])
+    assert np.all(200 * inside[:-2] >= noise)
+    assert np.all(200 * outside < noise)
+
+
+def test_rate():
+    model = SpectralVGPRegressor(n_basis="rate", alpha=1.0).fit(X, Y)
+    assert model.n_basis_ == rate(200, 1, 1.0) == 6
+    assert rate(9240, 1, 0.5) == 97
+
+
+def test_a_cap_says_what_remains():
+    with pytest.warns(UserWarning, match="standard deviation"):
+        model = SpectralVGPRegressor(max_basis=9).fit(X, Y)
+    assert model.n_basis_ == 9
+
+
+def test_ordering_by_power_finds_a_hidden_frequency():
+    rng = np.random.default_rng(0)
+    t = np.arange(2000.0)[:, np.newaxis]
+    y = np.sin(2.0 * np.pi * 400.0 * t[:, 0] / 2000.0) + 0.3 * rng.normal(size=2000)
+    settings = {"domain": [(0.0, 2000.0)], "n_basis": 5}
+    for ordering, low, high in [
+        ("prior", 0.7, 0.9), ("power", 0.28, 0.33), ("coefficients", 0.28, 0.33),
+    ]:  # fmt: skip
+        model = SpectralVGPRegressor(ordering=ordering, **settings).fit(t, y)
+        assert low < np.sqrt(model.noise_variance_) < high
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(0.3)])
+def test_nothing_is_evaluated_outside_the_domain(kernel):
+    model = SpectralVGPRegressor(kernel, domain=(-1.0, 2.0), optimizer=None).fit(X, Y)
+    assert np.all(np.isfinite(model.predict([[-1.0], [2.0]])))
+    draws = model.sample_functions(2, random_state=0)
+    for method in (model.predict, model.sample_y, draws, model.credible_band):
+        with pytest.raises(ValueError, match=r"domain.*inducing"):
+            method([[2.1]])
+    with pytest.raises(ValueError, match="domain"):
+        model.partial_fit([[2.5]], [0.0])
+    with pytest.raises(ValueError, match="domain"):
+        SpectralVGPRegressor(domain=(-0.5, 1.0)).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"domain": [(1.0, -1.0)]}, "lower, upper"),
+        ({"domain": [(0.0, 1.0)] * 2}, r"shape \(1, 2\)"),
+        ({"basis": "fourier", "kernel": DotProduct()}, "inducing"),
+        ({"basis": "fourier", "kernel": ExpSineSquared()}, "spectral density"),
+        ({"basis": "waves"}, "basis"),
+        ({"eigenvalues": [1.0, -1.0]}, "negative"),
+        ({"n_basis": 0}, "n_basis"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"tau": -1.0}, "tau"),
+        ({"ordering": "size"}, "ordering"),
+        ({"basis": "inducing", "n_basis": "rate"}, "rate"),
+    ],
+)
+def test_parameters_that_do_not_fit(parameters, match):
+    with pytest.raises(ValueError, match=match):
+        SpectralVGPRegressor(**parameters).fit(X, Y)
+
+
+def test_many_inputs():
+    X, y = wave(100, 5)
+    with pytest.raises(ValueError, match=r"3 columns; got 5.*inducing"):
+        SpectralVGPRegressor(basis="fourier").fit(X, y)
+    model = SpectralVGPRegressor(random_state=0).fit(X, y)
+    assert model.basis_ == "inducing"
+    assert model.score(X, y) > 0.5
+    other = SpectralVGPRegressor(DotProduct() + WhiteKernel(0.1)).fit(X[:, :1], y)
+    assert other.basis_ == "inducing"
+
+
+# ---- Credible sets -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"domain": [(-1.0, 1.0)]},
+        {"kernel": RBF(0.3), "optimizer": None},
+        {"basis": "inducing", "kernel": RBF(0.3), "optimizer": None, "n_basis": 4},
+    ],
+)
+def test_balls_and_bands_hold_draws_as_often_as_they_say(parameters):
+    model = SpectralVGPRegressor(random_state=0, **parameters).fit(X, Y)
+    grid = domain_grid(model.domain_)
+    n, level = 2000, 0.8
+    values = model.sample_functions(n, random_state=1)(grid)
+    mean = model.predict(grid)
+    distance = np.sqrt(np.mean((values - mean[:, np.newaxis]) ** 2, axis=0))
+    error = np.sqrt(level * (1.0 - level) / n)
+    assert abs(np.mean(distance <= model.credible_ball(level)) - level) < 4.5 * error
+    assert_allclose(
+        model.credible_ball(0.8, X=grid), model.credible_ball(0.8), rtol=0.02
+    )
+    lower, upper = model.credible_band(grid, level, simultaneous=True).T[
+        :, :, np.newaxis
+    ]
+    inside = np.mean(np.all((lower <= values) & (values <= upper), axis=0))
+    # the band has the error of 20 000 draws of its own
+    assert abs(inside - level) < 4.5 * np.sqrt(1.1) * error
+    lower, upper = model.credible_band(grid, level).T[:, :, np.newaxis]
+    pointwise = np.mean((lower <= values) & (values <= upper), axis=1)
+    assert np.max(np.abs(pointwise - level)) < 5.0 * error
+
+
+def test_radius_of_a_prior_is_a_sum_of_chi_squares():
+    # almost no data: the radius is that of the prior
+    model = SpectralVGPRegressor(
+        n_basis=11, tau=1.0, domain=[(-1.0, 1.0)], optimizer=None,
+        noise_variance=1e12, normalize_y=False,
+    ).fit(X, Y)  # fmt: skip
+    rng = np.random.default_rng(0)
+    squares = rng.normal(size=(20_000, 2001)) ** 2 @ model.spectrum_[:2001]
+    level = np.mean(np.sqrt(squares) <= model.credible_ball(0.9))
+    assert abs(level - 0.9) < 4.5 * np.sqrt(0.09 / 20_000) + 0.002
+    assert_allclose(
+        SpectralVGPRegressor(inflation=2.0).fit(X, Y).credible_ball(),
+        2.0 * SpectralVGPRegressor().fit(X, Y).credible_ball(),
+    )
+    with pytest.raises(ValueError, match="coverage"):
+        model.credible_ball(1.0)
+
+
+# ---- Difficult inputs ----------------------------------------------------------------
+
+
+def test_offsets_order_and_duplicates():
+    plain = SpectralVGPRegressor().fit(X, Y)
+    order = np.random.default_rng(0).permutation(200)
+    shuffled = SpectralVGPRegressor().fit(X[order], Y[order])
+    assert_allclose(shuffled.predict(NEW), plain.predict(NEW), rtol=1e-5)
+    stamped = SpectralVGPRegressor().fit(1.7e9 + 3600.0 * X, 1e9 + Y)
+    assert_allclose(
+        stamped.predict(1.7e9 + 3600.0 * NEW) - 1e9, plain.predict(NEW), atol=1e-5
+    )
+    scaled = SpectralVGPRegressor().fit(1e-9 * X, 1e12 * Y)
+    assert_allclose(scaled.predict(1e-9 * NEW), 1e12 * plain.predict(NEW), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("basis", ["fourier", "inducing", "empirical"])
+def test_degenerate_data(basis):
+    model = SpectralVGPRegressor(basis=basis, random_state=0)
+    for X, y in [
+        (np.zeros((5, 1)), np.arange(5.0)),
+        (np.linspace(0, 1, 9)[:, np.newaxis], np.full(9, 3.0)),
+        ([[1.0]], [2.0]),
+        ([[0.0], [1.0]], [0.0, 1e-100]),
+    ]:
+        fitted = clone(model).fit(X, y)
+        for answer in (*fitted.predict(X, return_std=True), fitted.sample_y(X)):
+            assert np.all(np.isfinite(answer))
+
+
+def test_noise_of_a_white_kernel():
+    kernel = RBF(0.4)
+    one = SpectralVGPRegressor(
+        kernel + WhiteKernel(0.04), optimizer=None, normalize_y=False
+    ).fit(X, Y)
+    two = SpectralVGPRegressor(kernel, **FIXED).fit(X, Y)
+    assert_allclose(one.noise_variance_, 0.04)
+    assert_allclose(one.predict(NEW), two.predict(NEW))
+
+
+def test_regularity_from_the_bound():
+    model = SpectralVGPRegressor(alpha="evidence").fit(X, Y)
+    plain = SpectralVGPRegressor().fit(X, Y)
+    assert model.prior_.regularity > 0.5
+    assert model.log_evidence_ > plain.log_evidence_
+
+
+def test_same_bits_on_a_dask_cluster(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
+    model, X, y = additive("polynomial")
+    one = clone(model).fit(X, y)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        two = clone(model).fit(X, y)
+    assert_array_equal(one.predict(X), two.predict(X))
+
+
+def sine(n=300, d=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 3.0, (n, d))
+    return X, np.sin(4.0 * X[:, 0]) + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.3])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tau": 1.0},
+        {"alpha": "evidence"},
+        {"n_basis": 31},
+        {"n_basis": "rate"},
+        {"kernel": 1.0 * RBF(0.5)},
+        {"kernel": 1.0 * RBF(0.5), "n_basis": 31},
+        {"kernel": 1.0 * RBF(0.5), "optimizer": None},
+        {"kernel": 1.0 * RBF(0.5), "basis": "inducing", "n_basis": 20},
+        {"kernel": 1.0 * RBF(0.5), "basis": "empirical", "n_basis": 20},
+    ],
+    ids=str,
+)
+def test_a_given_noise_variance_is_kept(noise, settings):
+    X, y = sine()
+    model = SpectralVGPRegressor(noise_variance=noise, **settings).fit(X, y)
+    assert_allclose(model.noise_variance_, noise, rtol=1e-9)
+
+
+@pytest.mark.parametrize("basis", ["fourier", "inducing", "empirical"])
+@pytest.mark.parametrize("optimizer", ["evidence", None])
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_a_fixed_white_kernel_is_kept(basis, optimizer, scale):
+    X, y = sine()
+    kernel = 1.0 * RBF(0.5) + WhiteKernel(0.1, "fixed")
+    model = SpectralVGPRegressor(
+        kernel, basis=basis, optimizer=optimizer, n_basis=20
+    ).fit(X, scale * y)
+    # in units of the standardised y
+    assert_allclose(model.noise_variance_, 0.1 * np.var(scale * y), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel", [1.0 * RBF([1.0, 1.0]), 1.0 * Matern([1, 1], nu=1.5)]
+)
+def test_anisotropic_kernels_that_move_other_functions_first(kernel):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 3.0, (1200, 2))
+    y = np.sin(12.0 * X[:, 0]) + 0.1 * rng.standard_normal(1200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = SpectralVGPRegressor(kernel, max_basis=400).fit(X, y)
+    error = model.predict(X) - np.sin(12.0 * X[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"tau": 1.0, "noise_variance": 0.01}], ids=str
+)
+def test_rate_grows_with_the_chunks(settings):
+    X, y = sine(4000)
+    model = SpectralVGPRegressor(n_basis="rate", domain=(0.0, 3.0), **settings)
+    one = clone(model).fit(X, y)
+    model.partial_fit(X[:10], y[:10]).partial_fit(X[10:], y[10:])
+    assert model.n_basis_ == one.n_basis_
+    assert_allclose(model.predict(X), one.predict(X), atol=1e-5)
+
+
+def test_the_ball_does_not_depend_on_the_unit_of_the_inputs():
+    X, y = sine()
+    one, other = (SpectralVGPRegressor().fit(X * f, y) for f in (1.0, 1e-9))
+    assert_allclose(one.credible_ball(), other.credible_ball(), rtol=1e-5)
+
+
+def test_only_like_models_are_merged():
+    X, y = sine()
+    models = [
+        SpectralVGPRegressor(domain=(0.0, 3.0), **settings).fit(X, y)
+        for settings in ({}, {"alpha": 2.0}, {"normalize_y": False})
+    ]
+    inducing = SpectralVGPRegressor(basis="inducing", n_basis=9).fit(X, y)
+    for other in (*models[1:], inducing):
+        with pytest.raises(ValueError, match="merged"):
+            models[0].merge(other)
+        with pytest.raises(ValueError, match="merged"):
+            other.merge(models[0])
+    with pytest.raises(TypeError):
+        models[0] + 3
+
+
+def test_rate_without_fourier_functions_is_refused():
+    X, y = sine(50, 4)
+    for settings in ({}, {"kernel": RBF(), "basis": "inducing"}):
+        with pytest.raises(ValueError, match="rate"):
+            SpectralVGPRegressor(n_basis="rate", **settings).fit(X, y)
+
+
+def test_the_level_is_not_taken_as_known():
+    """Constant functions: the bands are those of the mean of y."""
+    covered, grid = [], np.linspace(0.01, 0.99, 20)[:, np.newaxis]
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(size=(100, 1)), 5.0 + rng.standard_normal(100)
+        model = SpectralVGPRegressor(domain=(0.0, 1.0)).fit(X, y)
+        low, high = model.credible_band(grid).T
+        covered.append(np.mean((low <= 5.0) & (high >= 5.0)))
+    # 95 % of 60 data sets, less 4.5 standard errors
+    assert np.mean(covered) > 0.95 - 4.5 * np.sqrt(0.95 * 0.05 / 60)
+
+
+def test_the_bound_is_that_of_the_prior_that_was_found():
+    X, y = sine()
+    model = SpectralVGPRegressor(n_basis=31, domain=(0.0, 3.0)).fit(X, y)
+    tau = np.exp(model.prior_.theta[0]) * np.var(y)
+    given = SpectralVGPRegressor(
+        n_basis=31, domain=(0.0, 3.0), tau=tau / np.var(y),
+        noise_variance=model.noise_variance_,
+    ).fit(X, y)  # fmt: skip
+    assert_allclose(model.log_evidence_, given.log_evidence_, rtol=1e-9)
