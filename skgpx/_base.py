@@ -10,45 +10,34 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from skgpx._draws import FunctionDraws
-from skgpx._latent import LatentModel
+from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._validation import check_is_fitted, check_X, generator, row_blocks
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
+# Numbers that the likelihood's functionals hold for a row, whatever the model.
+_PER_ROW = 1500
+
 
 class LatentEstimator(BaseEstimator):
-    """Prediction from `posterior_` (standardised) and `likelihood_` (units of y).
+    """Prediction from `posterior_` and `likelihood_`, which fitting sets.
 
-    Fitting sets ``posterior_``, ``likelihood_`` and ``_shift``, ``_scale`` with
-    ``f in units of y = _shift + _scale * f``.
+    Both are in the units of y.
     """
 
-    posterior_: LatentModel
+    posterior_: LatentModel | MixtureModel
     likelihood_: Likelihood
-    _shift: float
-    _scale: float
-
-    def _mixture(self, X: Array) -> LatentMixture:
-        """Latent law at the rows of X in the units of y."""
-        return self.posterior_.marginals(X).affine(self._shift, self._scale)
 
     def _blocks(self, n_rows: int) -> list[slice]:
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""
-        basis, law = self.posterior_
-        m = basis.n_basis
-        kernel = getattr(basis, "kernel", None)
-        support = len(getattr(kernel, "support", ()))
-        support += len(getattr(basis, "coefficients", ()))
-        values = law[0].size // m
-        # features, kernel sections, and about ten arrays over the atoms of each row
-        return list(row_blocks(n_rows, 4 * m + 2 * support + 120 * values + 1500))
+        return list(row_blocks(n_rows, self.posterior_.floats_per_row + _PER_ROW))
 
     def _stream(self, function: Callable[..., Array], X: Array, *rest: Array) -> Array:
         """Concatenate ``function(mixture, *rest)`` over blocks of rows."""
         parts = [
-            function(self._mixture(X[rows]), *(a[rows] for a in rest))
+            function(self.posterior_.marginals(X[rows]), *(a[rows] for a in rest))
             for rows in self._blocks(len(X))
         ]
         return np.concatenate(parts)
@@ -74,8 +63,7 @@ class LatentEstimator(BaseEstimator):
             the same functions.
         """
         check_is_fitted(self)
-        draws = self.posterior_.draw(n_samples, generator(random_state))
-        return draws.affine(self._shift, self._scale)
+        return self.posterior_.draw(n_samples, generator(random_state))
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0
@@ -221,7 +209,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
                 "return_cov needs a likelihood whose mean is the latent function; got "
                 f"{likelihood!r}. Use return_std, or the covariance of sample_y."
             )
-        covariance = self._scale**2 * self.posterior_.covariance(X)
+        covariance = self.posterior_.covariance(X)
         if include_noise:
             noise = likelihood.variance(np.zeros(len(X)))
             covariance[np.diag_indices_from(covariance)] += noise

@@ -553,7 +553,7 @@ def test_quantiles_invert_the_distribution_function(key, normalize_y):
     fitted, *_ = fitted_model(PREDICTED[key], n_particles=50, normalize_y=normalize_y)
     quantiles = fitted.predict_quantiles(GRID, LEVELS)
     assert quantiles.shape == (9, 5)
-    mixture, likelihood = fitted._mixture(GRID), fitted.likelihood_
+    mixture, likelihood = fitted.posterior_.marginals(GRID), fitted.likelihood_
     for level, at in zip(LEVELS, quantiles.T, strict=True):
         mass = likelihood.predictive_cdf(at, mixture)
         if likelihood.discrete:

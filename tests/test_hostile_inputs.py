@@ -321,7 +321,7 @@ def test_an_outlier_under_heavy_tails():
     y[0] = 1e6
     model = assert_finite("student", X, y)
     assert np.abs(model.predict(X)[1:] - Y[1:]).max() < 1.0
-    assert model._scale < 2.0
+    assert model.posterior_.scale < 2.0
 
 
 @one_of_each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -13,14 +14,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import get_tags
 
-from skgpx._decoupled._exact import (
-    ExactPosterior,
-    InducingPosterior,
-    regressor_posterior,
-)
-from skgpx._decoupled._matheron import PriorFeatures, remembers
-from skgpx._decoupled._sparse_process import InducingProcess, inducing_process
-from skgpx._draws import FunctionDraws
+from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
+from skgpx._decoupled._sparse_process import SparseProcess, sparse_process
+from skgpx._draws import FunctionDraws, RememberedTerm
+from skgpx._latent import LatentModel
 from skgpx._parallel import parallel_map
 from skgpx._validation import (
     Interval,
@@ -84,8 +81,10 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     ----------
     estimator_ : estimator
         The fitted regressor.
-    posterior_ : ExactPosterior, InducingPosterior or None
+    posterior_ : ExactPosterior, LatentModel or None
         Law the functions are drawn from; None if `estimator_` draws by itself.
+    kernel_ : sklearn.gaussian_process.kernels.Kernel or None
+        Prior covariance of `estimator_`, white noise included; None if it has none.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -150,7 +149,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     }
 
     estimator_: Any
-    posterior_: ExactPosterior | InducingPosterior | None
+    posterior_: ExactPosterior | LatentModel | None
 
     def __init__(
         self,
@@ -208,6 +207,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             self.estimator_ = self._fresh_estimator(checked)
             self.estimator_.fit(X if names else checked, targets)
         self.posterior_ = _posterior_of(self.estimator_, checked.shape[1])
+        self.kernel_ = _kernel_of(self.estimator_, self.posterior_)
         return self
 
     @classmethod
@@ -292,11 +292,11 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         >>> sampler.sample_functions(3, random_state=0)(Z).shape
         (5, 3)
         """
-        process = inducing_process(
+        process = sparse_process(
             kernel, Z, q_mean=q_mean, q_cov=q_cov, q_root=q_root, u_samples=u_samples,
             whitened=whitened, mean=mean, noise_variance=noise_variance, jitter=jitter,
         )  # fmt: skip
-        return cls(FrozenEstimator(process), **options).fit(process.posterior.points)
+        return cls(FrozenEstimator(process), **options).fit(np.asarray(Z, np.float64))
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
@@ -326,12 +326,12 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         asked = {"return_std": return_std, "return_cov": return_cov}
         options = {name: True for name, wanted in asked.items() if wanted}
         posterior = self.posterior_
-        n_train = 0 if posterior is None else len(posterior.points)
-        if return_cov or not n_train:
+        floats = 0 if posterior is None else posterior.floats_per_row
+        if return_cov or not floats:
             return self.estimator_.predict(rows, **options)
         parts = [
             self.estimator_.predict(rows[block], **options)
-            for block in row_blocks(len(checked), 4 * n_train)
+            for block in row_blocks(len(checked), floats)
         ]
         if not return_std:
             return np.concatenate(parts)
@@ -402,25 +402,33 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         y = np.empty((len(X), draws.n_outputs, n_samples))
         blocks = [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]
         streams = noise_rng.spawn(len(blocks))
+        noise_variance = _noise_variance_of(self.estimator_, self.posterior_)
         items = [
-            (draws, self.posterior_, X[block], y[block], stream)
+            (draws, noise_variance, X[block], y[block], stream)
             for block, stream in zip(blocks, streams, strict=True)
         ]
         # draws that remember their values are asked in the order of the rows
-        n_jobs = 1 if remembers(draws) else self.n_jobs
+        remembers = any(isinstance(term, RememberedTerm) for term in draws.terms)
+        n_jobs = 1 if remembers else self.n_jobs
         parallel_map(_observe, items, n_jobs, shared_memory=True)
         return y[:, 0] if y.shape[1] == 1 else y
 
     def _draw(
         self,
-        posterior: ExactPosterior | InducingPosterior,
+        posterior: ExactPosterior | LatentModel,
         size: int,
         rng: np.random.Generator,
     ) -> FunctionDraws:
-        features = PriorFeatures(
-            self.n_basis, self.frequencies, self.n_groups, self.prior, self.dtype
-        )
-        return posterior.draw(size, rng, features, self.n_jobs)
+        prior = {
+            "n_basis": self.n_basis,
+            "frequencies": self.frequencies,
+            "n_groups": _count_groups(self.n_groups, size),
+            "prior": self.prior,
+            "dtype": self.dtype,
+        }
+        if isinstance(posterior, LatentModel):
+            return posterior.draw(size, rng, **prior)
+        return posterior.draw(size, rng, n_jobs=self.n_jobs, **prior)
 
     def _fresh_estimator(self, X: Array) -> Any:
         """Unfitted copy of the estimator, or the default one."""
@@ -459,7 +467,7 @@ def check_drawable(estimator: Any) -> None:
     ValueError
         With what to do instead.
     """
-    if isinstance(estimator, GaussianProcessRegressor | InducingProcess):
+    if isinstance(estimator, GaussianProcessRegressor | SparseProcess):
         return
     expected = (
         "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with a "
@@ -483,13 +491,39 @@ def check_drawable(estimator: Any) -> None:
 
 def _posterior_of(
     estimator: Any, n_features: int
-) -> ExactPosterior | InducingPosterior | None:
+) -> ExactPosterior | LatentModel | None:
     """Law of the functions; None for an estimator that draws by itself."""
-    if isinstance(estimator, InducingProcess):
-        return estimator.posterior
+    if isinstance(estimator, SparseProcess):
+        return estimator.model
     if isinstance(estimator, GaussianProcessRegressor):
         return regressor_posterior(estimator, n_features)
     return None
+
+
+def _kernel_of(estimator: Any, posterior: Any) -> Any:
+    """Kernel of the regressor, white noise included; None if it has none."""
+    if isinstance(posterior, ExactPosterior):
+        return posterior.full_kernel
+    return getattr(estimator, "kernel_", None)
+
+
+def _noise_variance_of(estimator: Any, posterior: Any) -> Callable[[Array], Array]:
+    """Function that gives the noise variance of observations at rows, (n, c)."""
+    if isinstance(estimator, SparseProcess):
+        return estimator.noise_variance_at
+    noise: Callable[[Array], Array] = posterior.noise_variance
+    return noise
+
+
+def _count_groups(n_groups: int | str, size: int) -> int:
+    """Sets of frequencies for this number of draws.
+
+    Errors of different sets average out, and the cosines of a set cost as much as the
+    product with the weights of a few tens of draws.
+    """
+    if n_groups == "auto":
+        return min(8, max(1, size // 64))
+    return min(int(n_groups), size)
 
 
 def _check_count(n_samples: Any) -> None:
@@ -499,13 +533,13 @@ def _check_count(n_samples: Any) -> None:
 
 def _observe(
     draws: FunctionDraws,
-    posterior: ExactPosterior | InducingPosterior,
+    noise_variance: Callable[[Array], Array],
     X: Array,
     y: Array,
     rng: np.random.Generator,
 ) -> None:
     """Write values with white noise into y (n, c, s)."""
     y[:] = draws(X).reshape(y.shape)
-    variance = posterior.noise_variance(X)
+    variance = noise_variance(X)
     if variance.any():
         y += np.sqrt(variance)[:, :, np.newaxis] * rng.standard_normal(y.shape)

@@ -10,32 +10,37 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._decoupled._exact import InducingPosterior, MeanFunction
-from skgpx._latent import LatentModel
+from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightLaw, WeightParticles
 from skgpx._validation import check_kernel, check_points
 from skgpx.bases import Nystroem
-from skgpx.kernels import latent_kernel
+from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
 # Negative eigenvalues of a covariance that count as rounding, relative to the largest.
 _ROUNDING = 1e-8
 
 
-class InducingProcess(RegressorMixin, BaseEstimator):
+class SparseProcess(RegressorMixin, BaseEstimator):
     """What `DecoupledSampler.from_inducing` wraps: a regressor with nothing to fit.
 
     Parameters
     ----------
-    posterior : InducingPosterior
-        Law of the function.
+    model : LatentModel
+        Law of the function, on a Nyström basis at the inducing points.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance; white noise in it is noise of the observations.
+    noise_variance : ndarray of shape (c,)
+        Variance of the observations' noise besides that of the kernel.
     """
 
-    def __init__(self, posterior: InducingPosterior):
-        self.posterior = posterior
+    def __init__(self, model: LatentModel, kernel: Any, noise_variance: Array):
+        self.model = model
+        self.kernel = kernel
+        self.noise_variance = noise_variance
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> InducingProcess:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> SparseProcess:
         """Do nothing: the law is given."""
         del X, y
         return self
@@ -46,7 +51,16 @@ class InducingProcess(RegressorMixin, BaseEstimator):
     @property
     def n_features_in_(self) -> int:
         """Number of columns of the inducing points."""
-        return self.posterior.points.shape[1]
+        return self.model.basis.inducing_points.shape[1]
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel: there is nothing to fit."""
+        return self.kernel
+
+    def noise_variance_at(self, X: Array) -> Array:
+        """Variance of the noise of each output at the rows of X, (n, c)."""
+        return noise_variance(self.kernel, X)[:, np.newaxis] + self.noise_variance
 
     def predict(
         self, X: Array, return_std: bool = False, return_cov: bool = False
@@ -59,14 +73,23 @@ class InducingProcess(RegressorMixin, BaseEstimator):
             raise ValueError(
                 "At most one of return_std and return_cov can be requested; got both."
             )
-        mean, variance = self.posterior.moments(X)
+        mean, variance = self.model.marginals(X).moments()
         first = (..., 0) if mean.shape[1] == 1 else ...
         if return_cov:
-            return mean[first], self.posterior.covariance(X)[first]
-        return (mean[first], np.sqrt(variance[first])) if return_std else mean[first]
+            return mean[first], self._covariance(X)[first]
+        if return_std:
+            return mean[first], np.sqrt(variance + self.noise_variance_at(X))[first]
+        return mean[first]
+
+    def _covariance(self, X: Array) -> Array:
+        """Covariance of the observations between the rows of X, (n, n, c)."""
+        c = self.model.n_outputs
+        total = np.stack([self.model.covariance(X, j) for j in range(c)], axis=2)
+        total[np.diag_indices(len(X))] += self.noise_variance_at(X)
+        return total
 
 
-def inducing_process(
+def sparse_process(
     kernel: Any,
     Z: ArrayLike,
     *,
@@ -78,7 +101,7 @@ def inducing_process(
     mean: Any,
     noise_variance: ArrayLike,
     jitter: float,
-) -> InducingProcess:
+) -> SparseProcess:
     """Check the arguments of `DecoupledSampler.from_inducing`, and whiten the law."""
     if not isinstance(kernel, Kernel):
         raise ValueError(
@@ -87,16 +110,7 @@ def inducing_process(
         )
     points = check_points("Z", Z, (None, None))
     check_kernel(kernel, points)
-    given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
-    if given == [True, False, False, False]:
-        law: WeightLaw = _particles(u_samples, len(points))
-    elif given[:2] == [False, True] and sum(given[2:]) == 1:
-        law = _gaussian(q_mean, q_cov, q_root, len(points))
-    else:
-        raise ValueError(
-            "from_inducing expects either u_samples, or q_mean and one of q_cov and "
-            "q_root."
-        )
+    law = _law_of_values(u_samples, q_mean, q_cov, q_root, len(points))
     if not (np.isscalar(jitter) and np.isfinite(jitter) and jitter >= 0.0):
         raise ValueError(f"jitter must be finite and not negative; got {jitter!r}.")
     if not callable(mean) and not (np.isscalar(mean) and _is_finite(mean)):
@@ -105,19 +119,40 @@ def inducing_process(
         )
     latent = latent_kernel(kernel)
     basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
-    c = law.moments()[0].shape[1]
+    prior_mean = Mean.of(mean, law.shape[1])
+    values = prior_mean(points)  # a mean of a wrong shape is refused here
     if not whitened:
-        law = _whiten(law, basis.root, _mean_values(mean, points, c))
+        law = _whiten(law, basis.root, values)
+    model = LatentModel(basis, law, prior_mean)
+    return SparseProcess(model, kernel, _noise_of_outputs(noise_variance, law.shape[1]))
+
+
+def _law_of_values(
+    u_samples: ArrayLike | None,
+    q_mean: ArrayLike | None,
+    q_cov: ArrayLike | None,
+    q_root: ArrayLike | None,
+    m: int,
+) -> WeightLaw:
+    """Law of the values at the inducing points, from samples or moments."""
+    given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
+    if given == [True, False, False, False]:
+        return _particles(u_samples, m)
+    if given[:2] == [False, True] and sum(given[2:]) == 1:
+        return _gaussian(q_mean, q_cov, q_root, m)
+    raise ValueError(
+        "from_inducing expects either u_samples, or q_mean and one of q_cov and q_root."
+    )
+
+
+def _noise_of_outputs(noise_variance: ArrayLike, c: int) -> Array:
     noise = np.asarray(noise_variance, dtype=np.float64)
     if noise.shape not in ((), (c,)) or not np.all(np.isfinite(noise) & (noise >= 0)):
         raise ValueError(
             "noise_variance must be a finite number that is not negative, or one for "
             f"each of {c} outputs; got {noise_variance!r}."
         )
-    noise = np.broadcast_to(noise, (c,))
-    return InducingProcess(
-        InducingPosterior(kernel, LatentModel(basis, law), mean, np.array(noise))
-    )
+    return np.array(np.broadcast_to(noise, (c,)))
 
 
 def _is_finite(value: Any) -> bool:
@@ -163,15 +198,6 @@ def _symmetric_root(covariance: Array) -> Array:
         )
     root: Array = vectors * np.sqrt(np.maximum(values, 0.0))
     return root
-
-
-def _mean_values(mean: Any, points: Array, c: int) -> Array:
-    """Prior mean at the inducing points, (m, c)."""
-    if callable(mean):
-        return MeanFunction(mean, c)(points)
-    if not np.isfinite(mean):
-        raise ValueError(f"mean must be a finite number or a callable; got {mean!r}.")
-    return np.full((len(points), c), float(mean))
 
 
 def _whiten(law: WeightLaw, root: Array, mean: Array) -> WeightLaw:

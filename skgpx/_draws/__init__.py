@@ -2,7 +2,7 @@
 
 from skgpx._draws._conditioning import KernelProcess, condition, update_weights
 from skgpx._draws._features import FourierFeatures, ones, with_ones
-from skgpx._draws._functions import FunctionDraws, linear_draws
+from skgpx._draws._functions import FunctionDraws, Process, linear_draws
 from skgpx._draws._misfit import Conditioning
 from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
@@ -19,6 +19,7 @@ __all__ = [
     "KernelSections",
     "LinearTerm",
     "Optima",
+    "Process",
     "RememberedTerm",
     "Term",
     "condition",

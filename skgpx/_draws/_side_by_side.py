@@ -61,6 +61,11 @@ class SideBySideTerm:
     def __getstate__(self) -> dict[str, Any]:
         return {"sets": self.sets}
 
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of all sets."""
+        return sum(len(group) for group in self.sets)
+
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
         first = 0
@@ -113,19 +118,63 @@ class SideBySideTerm:
         )
 
 
+@dataclass(frozen=True)
+class ShuffledTerm:
+    """The draws of a term in another order.
+
+    Parameters
+    ----------
+    term : SideBySideTerm
+    order : ndarray of shape (s,)
+        Draw i is number ``order[i]`` of the term.
+    """
+
+    term: SideBySideTerm
+    order: Index
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return self.term.n_features
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        values = np.zeros((len(X), out.shape[1], self.term.n_draws))
+        self.term.add_to(values, X)
+        out += values[:, :, self.order]
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        return self.term.pairs(X, self.order[draws], gradient)
+
+    def scaled(self, factor: Array | float) -> ShuffledTerm:
+        """Multiply the functions by a factor."""
+        return ShuffledTerm(self.term.scaled(factor), self.order)
+
+    def select(self, draws: Index) -> ShuffledTerm:
+        """Keep the draws at these positions."""
+        kept, order = np.unique(self.order[draws], return_inverse=True)
+        return ShuffledTerm(self.term.select(kept), order)
+
+
 def scaled_draws(draws: FunctionDraws, factor: Array | float) -> FunctionDraws:
     """Multiply the functions by a factor."""
     terms = tuple(term.scaled(factor) for term in draws.terms)
     return FunctionDraws(terms, draws.n_outputs, draws.n_draws)
 
 
-def side_by_side(sets: Sequence[FunctionDraws]) -> FunctionDraws:
-    """One set of draws that holds those of several sets, in order.
+def side_by_side(
+    sets: Sequence[FunctionDraws], order: Index | None = None
+) -> FunctionDraws:
+    """One set of draws that holds those of several sets.
 
     Parameters
     ----------
     sets : sequence of FunctionDraws
         With the same number of outputs.
+    order : ndarray of shape (s,), default=None
+        Draw i is number ``order[i]`` of the sets one after the other; None leaves
+        them so.
 
     Returns
     -------
@@ -146,4 +195,6 @@ def side_by_side(sets: Sequence[FunctionDraws]) -> FunctionDraws:
     if len(sets) == 1:
         return sets[0]
     size = sum(len(draws) for draws in sets)
-    return FunctionDraws((SideBySideTerm(tuple(sets)),), outputs.pop(), size)
+    joined = SideBySideTerm(tuple(sets))
+    term = joined if order is None else ShuffledTerm(joined, order)
+    return FunctionDraws((term,), outputs.pop(), size)

@@ -1,5 +1,7 @@
 """The latent function after fitting: what every prediction reads."""
 
-from skgpx._latent._model import LatentModel, SeriesModel
+from skgpx._latent._mean import Mean
+from skgpx._latent._mixture import MixtureModel
+from skgpx._latent._model import LatentModel
 
-__all__ = ["LatentModel", "SeriesModel"]
+__all__ = ["LatentModel", "Mean", "MixtureModel"]

@@ -1,77 +1,123 @@
-"""The latent function after fitting: what every prediction reads."""
+"""One basis, one law of its weights, one mean: a latent function after fitting."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from skgpx._draws import FunctionDraws, KernelProcess
+from skgpx._draws import FunctionDraws, Process
+from skgpx._latent._mean import Mean
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
-from skgpx.bases import SeriesMarginals
 
 Array = NDArray[np.float64]
 
+# Arrays over the mixture components of a row that a prediction holds at a time, with
+# the quadrature nodes of each.
+_PER_COMPONENT = 120
 
-class LatentModel(NamedTuple):
-    """Law of ``f(x) = Φ(x)ᵀw + g(x)``.
 
-    Attributes
+@dataclass(frozen=True)
+class LatentModel:
+    """Law of ``f(x) = m(x) + scale (Φ(x)ᵀw + g(x))``.
+
+    Immutable; every operation returns another model.
+
+    Parameters
     ----------
-    basis : Nystroem or FourierSeries
+    basis : Nystroem, EmpiricalSpectral, Fourier or FourierSeries
         Φ and the residual g.
     law : GaussianWeights or WeightParticles
-        Law of w.
+        Law of w; a priori ``w ~ N(0, I)``.
+    mean : Mean, default=None
+        m; None is zero.
+    scale : float or ndarray of shape (c,), default=1.0
+        Units of the outputs.
     """
 
     basis: Any
     law: WeightLaw
+    mean: Mean | None = None
+    scale: float | Array = 1.0
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of latent outputs c."""
+        return self.law.shape[1]
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers that a prediction of one row holds in memory, at most."""
+        _, c, s = self.law.shape
+        floats: int = self.basis.floats_per_row + _PER_COMPONENT * c * s
+        return floats
+
+    @cached_property
+    def _whitened_marginals(self) -> Callable[[Array], tuple[Array, Array]]:
+        """Maps (n, d) to mean (n, c, s) and variance of ``Φᵀw + g``."""
+        marginals: Callable[[Array], tuple[Array, Array]]
+        marginals = self.basis.marginals(self.law)
+        return marginals
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is cached can be computed again
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def marginals(self, X: Array) -> LatentMixture:
-        """Law of f at each row of X (n, d), O(n m (m + s)) time."""
-        features = self.basis(X)
-        mean, variance = self.law.latent(features)
-        residual = self.basis.residual_variance(X, features)
-        variance = variance + residual[:, np.newaxis, np.newaxis]
+        """Law of f at each row of X (n, d): one component for each particle."""
+        mean, variance = self._whitened_marginals(X)
+        factor = np.reshape(self.scale, (-1, 1))
+        mean, variance = factor * mean, factor**2 * variance
+        if self.mean is not None:
+            mean += self.mean(X)[:, :, np.newaxis]
         s = mean.shape[2]
         return LatentMixture(mean, variance, np.full(s, 1.0 / s))
 
-    def covariance(self, X: Array) -> Array:
-        """Covariance of the first output of f between the rows of X, (n, n)."""
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output of f between the rows of X, (n, n)."""
         features = self.basis(X)
         residual = self.basis.residual_covariance(X, features)
-        covariance: Array = self.law.covariance(features) + residual
-        return covariance
+        covariance = self.law.covariance(features, output) + residual
+        scale = np.broadcast_to(self.scale, (self.n_outputs,))[output]
+        total: Array = scale**2 * covariance
+        return total
 
-    def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
-        """Independent draws of f, as functions."""
-        draws = self.basis.draw(self.law.draw(size, rng), rng)
-        return draws.with_process(self.process())
+    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+        """Independent draws of f, as functions.
 
-    def process(self) -> KernelProcess | None:
-        """Law of f as a process that can be conditioned; None if not known."""
+        Parameters
+        ----------
+        size : int
+        rng : numpy.random.Generator
+        **prior
+            How the residual is drawn, for bases of kernel sections: options of
+            :func:`skgpx.bases.draw_prior`.
+        """
+        prior_rng, weights_rng = rng.spawn(2)
+        weights = self.law.draw(size, weights_rng)
+        draws = self.basis.draw(weights, prior_rng, **prior)
+        draws = draws.with_process(self._whitened_process()).affine(0.0, self.scale)
+        return draws if self.mean is None else self.mean.added_to(draws)
+
+    def process(self) -> Process | None:
+        """Law of ``f - m`` as a process that can be conditioned; None if not known."""
+        process = self._whitened_process()
+        scale = np.broadcast_to(self.scale, (self.n_outputs,))
+        return None if process is None else process.scaled(scale)
+
+    def _whitened_process(self) -> Process | None:
         if not isinstance(self.law, GaussianWeights):
             return None
-        process: KernelProcess | None = self.basis.process(self.law)
+        process: Process | None = self.basis.process(self.law)
         return process
 
-
-class SeriesModel(LatentModel):
-    """Latent model on Fourier functions with normal weights: O(m) for a row.
-
-    Mean and variance are sums of waves, so that the features are not needed.
-    """
-
-    @cached_property
-    def _sums_of_waves(self) -> SeriesMarginals:
-        return SeriesMarginals(self.basis, self.law)
-
-    def marginals(self, X: Array) -> LatentMixture:
-        """Law of f at each row of X (n, d), O(n m) time in one dimension."""
-        self.basis.check(X)
-        mean, variance = self._sums_of_waves(X)
-        shape = (-1, 1, 1)
-        return LatentMixture(mean.reshape(shape), variance.reshape(shape), np.ones(1))
+    def affine(self, shift: ArrayLike, scale: ArrayLike) -> LatentModel:
+        """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        factor = np.asarray(scale, dtype=np.float64)
+        mean = Mean.of(0.0, self.n_outputs) if self.mean is None else self.mean
+        return replace(self, mean=mean.affine(shift, factor), scale=factor * self.scale)

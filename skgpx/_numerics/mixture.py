@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class LatentMixture(NamedTuple):
     ----------
     mean : ndarray of shape (n, c, s)
         Mean of each component; the components are on the last axis.
-    variance : ndarray of shape (n, c, s) or (n, c, 1)
+    variance : ndarray that broadcasts to (n, c, s)
         Variance of each component, non-negative.
     weights : ndarray of shape (s,)
         Weight of each component; they sum to one.
@@ -35,11 +36,13 @@ class LatentMixture(NamedTuple):
     variance: Array
     weights: Array
 
-    def affine(self, shift: float, scale: float) -> LatentMixture:
-        """Law of ``shift + scale * f``."""
-        return LatentMixture(
-            shift + scale * self.mean, scale**2 * self.variance, self.weights
-        )
+    @classmethod
+    def joined(cls, parts: Sequence[LatentMixture], weights: Array) -> LatentMixture:
+        """Mixture of mixtures: the components of part k, times ``weights[k]``."""
+        mean = np.concatenate([part.mean for part in parts], axis=2)
+        variances = [np.broadcast_to(p.variance, p.mean.shape) for p in parts]
+        shares = [w * p.weights for w, p in zip(weights, parts, strict=True)]
+        return cls(mean, np.concatenate(variances, axis=2), np.concatenate(shares))
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and variance of the whole mixture, each of shape (n, c).

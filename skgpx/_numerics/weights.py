@@ -24,6 +24,12 @@ class GaussianWeights(NamedTuple):
     mean: Array
     root: Array
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of weights m, outputs c and components (1)."""
+        m, c = self.mean.shape
+        return m, c, 1
+
     def moments(self) -> tuple[Array, Array]:
         """Mean (m, c), and roots (1 or c, m, m) of the covariance of each output."""
         return self.mean, self.root
@@ -36,9 +42,9 @@ class GaussianWeights(NamedTuple):
         variance = np.stack(spread, axis=1)[:, :, np.newaxis]
         return mean, np.broadcast_to(variance, mean.shape)
 
-    def covariance(self, features: Array) -> Array:
-        """Covariance of the first output of ``Φw`` between rows, (n, n)."""
-        half = features @ self.root[0]
+    def covariance(self, features: Array, output: int = 0) -> Array:
+        """Covariance of one output of ``Φw`` between rows, (n, n)."""
+        half = features @ self.root[output % len(self.root)]
         covariance: Array = half @ half.T
         return covariance
 
@@ -61,6 +67,12 @@ class WeightParticles(NamedTuple):
 
     values: Array
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of weights m, outputs c and particles s."""
+        m, c, s = self.values.shape
+        return m, c, s
+
     def moments(self) -> tuple[Array, Array]:
         """Mean (m, c), and roots (c, m, s) of the covariance of each output."""
         mean = self.values.mean(axis=2)
@@ -73,9 +85,9 @@ class WeightParticles(NamedTuple):
         mean = (features @ self.values.reshape(m, c * s)).reshape(-1, c, s)
         return mean, np.zeros((len(features), 1, 1))
 
-    def covariance(self, features: Array) -> Array:
-        """Covariance of the first output of ``Φw`` over the particles, (n, n)."""
-        values = features @ self.values[:, 0]
+    def covariance(self, features: Array, output: int = 0) -> Array:
+        """Covariance of one output of ``Φw`` over the particles, (n, n)."""
+        values = features @ self.values[:, output]
         centred = values - values.mean(axis=1, keepdims=True)
         covariance: Array = centred @ centred.T / values.shape[1]
         return covariance

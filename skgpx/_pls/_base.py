@@ -96,9 +96,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         self.random_state = random_state
 
     def _fit_rows(
-        self, rows: Rows, likelihood: Likelihood, reporter: RoundReporter
+        self,
+        rows: Rows,
+        likelihood: Likelihood,
+        reporter: RoundReporter,
+        shift: float = 0.0,
+        scale: float = 1.0,
     ) -> None:
-        """Fit in four steps; see docs/pls.md."""
+        """Fit in four steps; see docs/pls.md.
+
+        Rows and likelihood are those of the standardised ``(y - shift) / scale``.
+        """
         check_kernel(self.kernel, rows.X)
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = likelihood.prepare(rows.y, rows.weights)
@@ -112,12 +120,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         )
         basis = Nystroem.from_kernel(found.kernel, Z)
         # p(y) = p(y / scale) / scale for each row
-        evidence = found.log_evidence - rows.weights.sum() * np.log(self._scale)
+        evidence = found.log_evidence - rows.weights.sum() * np.log(scale)
         found = found._replace(log_evidence=float(evidence))
 
         def report(sample: Sample, model: LatentModel) -> bool:
-            now = Inference(model, model.law[0], sample)
-            return reporter.round(lambda: self._fitted_attributes(found, now))
+            now = Inference(model, model.law.values, sample)
+            return reporter.round(
+                lambda: self._fitted_attributes(found, now, shift, scale)
+            )
 
         # 3 mode, Hessian, chains; 4 the law of the weights
         previous = self._earlier_particles(len(Z), found.likelihood)
@@ -125,7 +135,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             basis, rows, found.likelihood, self._inference_settings(), sample,
             previous, report,
         )  # fmt: skip
-        for name, value in self._fitted_attributes(found, result).items():
+        fitted = self._fitted_attributes(found, result, shift, scale)
+        for name, value in fitted.items():
             setattr(self, name, value)
         reporter.finish()
 
@@ -176,16 +187,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return self.particles_ if same else None
 
     def _fitted_attributes(
-        self, found: Hyperparameters, result: Inference
+        self, found: Hyperparameters, result: Inference, shift: float, scale: float
     ) -> dict[str, Any]:
         model: LatentModel = result.posterior
         sample: Sample = result.sample
         return {
             "kernel_": found.kernel,
-            "likelihood_": found.likelihood.scaled(self._scale),
+            "likelihood_": found.likelihood.scaled(scale),
             "log_evidence_": found.log_evidence,
             "inducing_points_": model.basis.inducing_points,
-            "posterior_": model,
+            "posterior_": model.affine(shift, scale),
             "particles_": result.particles,
             "acceptance_": sample.acceptance,
             "rhat_": sample.r_hat,

@@ -155,7 +155,6 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 "another class."
             )
         rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
-        self._shift, self._scale = 0.0, 1.0
         self._fit_rows(rows, self._class_likelihood(), reporter)
         return self
 

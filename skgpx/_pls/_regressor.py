@@ -232,11 +232,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         rows = canonical_rows(X, y, weights)
-        self._shift, self._scale = 0.0, 1.0
+        shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
-            self._shift, self._scale = standardisation(
+            shift, scale = standardisation(
                 rows.y, rows.weights, robust=likelihood.heavy_tailed
             )
-        standard = rows._replace(y=(rows.y - self._shift) / self._scale)
-        self._fit_rows(standard, likelihood.scaled(1.0 / self._scale), reporter)
+        standard = rows._replace(y=(rows.y - shift) / scale)
+        likelihood = likelihood.scaled(1.0 / scale)
+        self._fit_rows(standard, likelihood, reporter, shift, scale)
         return self

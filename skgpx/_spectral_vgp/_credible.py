@@ -54,7 +54,8 @@ def periodic_ball_radius(model: LatentModel, coverage: float) -> float:
     half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * model.law.moments()[1][0]
     inside = np.linalg.svd(half, compute_uv=False) ** 2
     weights = np.concatenate((inside, basis.spectrum[basis.n_basis :]))
-    return float(np.sqrt(chi_square_sum_quantile(weights, coverage, basis.remainder)))
+    square = chi_square_sum_quantile(weights, coverage, basis.remainder)
+    return float(model.scale * np.sqrt(square))
 
 
 def covers_its_box(model: LatentModel, domain: Array) -> bool:

@@ -412,7 +412,7 @@ class SpectralVGPRegressor(LatentRegressor):
             radius = periodic_ball_radius(model, coverage)
         else:
             radius = ball_radius(model, coverage, domain_grid(self.domain_))
-        return self.inflation * self._scale * radius
+        return self.inflation * radius
 
     def credible_band(
         self,
@@ -567,8 +567,7 @@ class SpectralVGPRegressor(LatentRegressor):
 
     def _keep(self, state: Any, found: SpectralFit) -> Self:
         self._state = state
-        self._shift, self._scale = found.shift, found.scale
-        self.posterior_ = found.posterior
+        self.posterior_ = found.posterior.affine(found.shift, found.scale)
         self.noise_variance_ = found.noise_variance
         self.likelihood_ = Gaussian(found.noise_variance).prepare([0.0])
         self.log_evidence_ = found.log_evidence

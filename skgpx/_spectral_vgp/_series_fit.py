@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import SeriesModel
+from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_index import FourierIndex, by_power
 from skgpx._numerics.regression import (
     log_evidence_from,
@@ -203,7 +203,7 @@ def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
     evidence = log_evidence_from(statistics, noise, root)
     evidence -= _level_evidence(law, series.eigenvalues, basis.eigenvalues)
     return SpectralFit(
-        SeriesModel(basis, law),
+        LatentModel(basis, law),
         noise * sums.scale**2,
         float(evidence - weight * np.log(sums.scale)),
         shift,

@@ -108,7 +108,9 @@ class EmpiricalSpectral(KernelBasis):
         features: Array = self.kernel(X, self.inducing_points) @ self.coefficients
         return features
 
-    def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
+    def draw(
+        self, weights: Array, rng: np.random.Generator, **prior: Any
+    ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights and a drawn residual.
 
         Parameters
@@ -117,6 +119,8 @@ class EmpiricalSpectral(KernelBasis):
             Weights ``w`` of c outputs and s draws.
         rng : numpy.random.Generator
             Source of the residual.
+        **prior
+            Options of :func:`skgpx.bases.draw_prior`.
 
         Returns
         -------
@@ -125,14 +129,14 @@ class EmpiricalSpectral(KernelBasis):
         """
         (_, c, s), d = weights.shape, self.inducing_points.shape[1]
         given = Conditioning(self.inducing_points)
-        prior = draw_prior(self.kernel, d, c, s, rng, given=given)
+        draws = draw_prior(self.kernel, d, c, s, rng, given=given, **prior)
         A = self.whitening
         # any values v with Aᵀv = w
         values = np.tensordot(
             A, np.linalg.solve(A.T @ A, weights.reshape(-1, c * s)), 1
         )
         return condition(
-            prior,
+            draws,
             self.kernel,
             self.inducing_points,
             values.reshape(-1, c, s),

@@ -14,8 +14,9 @@ from skgpx._numerics import trigonometry
 from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
 from skgpx._numerics.series_statistics import SeriesStatistics
-from skgpx._numerics.weights import GaussianWeights
+from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._eigenvalues import EigenvalueRule
+from skgpx.bases._marginals import FeatureMarginals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -130,6 +131,9 @@ class FourierSeries:
         """Residual variance averaged over the box."""
         return float(np.sum(self.spectrum[self.n_basis :])) + self.remainder
 
+    def check(self, X: Array) -> None:
+        """Do nothing: the functions are known everywhere, and repeat."""
+
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m); their prior weights are N(0, I)."""
         return _features(self.index, self.eigenvalues, self.box.turns(X))
@@ -166,8 +170,28 @@ class FourierSeries:
             total += float(statistics.cosines(waves) @ excess)
         return max(total, 0.0)
 
-    def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
-        """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual."""
+    def marginals(self, law: WeightLaw) -> SeriesMarginals | FeatureMarginals:
+        """Moments of ``φᵀw + g`` at rows, under a law of the weights.
+
+        Sums of waves, without the features, for a normal law of one output.
+        """
+        if isinstance(law, GaussianWeights) and law.shape[1] == 1:
+            return SeriesMarginals(self, law)
+        return FeatureMarginals(self, law)
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers in memory for the features of one row."""
+        return 4 * self.n_basis
+
+    def draw(
+        self, weights: Array, rng: np.random.Generator, **prior: Any
+    ) -> FunctionDraws:
+        """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
+
+        `prior` is for other bases: here the residual is a sum of functions, too.
+        """
+        del prior
         _, c, s = weights.shape
         J = len(self.spectrum)
         rest = rng.standard_normal((J - self.n_basis, c, s))
@@ -252,14 +276,14 @@ class SeriesMarginals:
     Examples
     --------
     >>> import numpy as np
-    >>> from skgpx._numerics.weights import GaussianWeights
+    >>> from skgpx._numerics.weights import GaussianWeights, WeightLaw
     >>> from skgpx.bases import Box, FourierSeries, PolynomialEigenvalues
     >>> from skgpx.bases import SeriesMarginals
     >>> box = Box(np.zeros(1), np.ones(1))
     >>> basis = FourierSeries.from_rule(PolynomialEigenvalues(), box, 11)
     >>> prior = GaussianWeights(np.zeros((11, 1)), np.eye(11)[np.newaxis])
     >>> mean, variance = SeriesMarginals(basis, prior)(np.array([[0.1], [0.7]]))
-    >>> variance.round(3)
+    >>> variance.ravel().round(3)
     array([1.599, 1.599])
     """
 
@@ -274,10 +298,12 @@ class SeriesMarginals:
         return combination(self.basis.index, scale * self.law.mean[:, 0]), variance
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance at the rows of X (n, d), each of shape (n,)."""
+        """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
+        self.basis.check(X)
         values = evaluate(self._tables, self.basis.box.turns(X))
         residual = self.basis.residual_variance(X, values)
-        return values[:, 0], np.maximum(values[:, 1], 0.0) + residual
+        variance = np.maximum(values[:, 1], 0.0) + residual
+        return values[:, :1, np.newaxis], variance[:, np.newaxis, np.newaxis]
 
 
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:

@@ -16,7 +16,8 @@ from skgpx._draws import (
     draw_prior,
 )
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
-from skgpx._numerics.weights import GaussianWeights
+from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx.bases._marginals import FeatureMarginals
 
 Array = NDArray[np.float64]
 
@@ -35,6 +36,21 @@ class KernelBasis:
         """Law of ``φᵀw + g`` as a process to condition; None if not known."""
         del law
         return None
+
+    def marginals(self, law: WeightLaw) -> FeatureMarginals:
+        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        return FeatureMarginals(self, law)
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers in memory for the features of one row."""
+        sections = len(self.inducing_points) + len(getattr(self.kernel, "support", ()))
+        return 4 * self.n_basis + 2 * sections
+
+    @property
+    def n_basis(self) -> int:
+        """Number of basis functions ``m``."""
+        raise NotImplementedError
 
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).

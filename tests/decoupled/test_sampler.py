@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
-from skgpx._decoupled._matheron import PriorFeatures, draw_from_prior
+from skgpx.bases import Conditioning, draw_prior
 from skgpx.kernels import latent_kernel, noise_variance
 
 SEED = np.random.default_rng(0)
@@ -80,9 +80,11 @@ class TestMatheron:
         kernel, c = latent_kernel(model.kernel_), outputs(CASES[case][1])
         prior_rng, noise_rng = np.random.default_rng(3).spawn(2)
         noise = noise_variance(model.kernel_, X) + model.alpha
-        f = draw_from_prior(
-            kernel, (c, size), prior_rng, PriorFeatures(64, "qmc"), X, noise
-        )
+        given = Conditioning(X, np.broadcast_to(noise, 25))
+        f = draw_prior(
+            kernel, X.shape[1], c, size, prior_rng, given=given, prior="auto",
+            n_basis=64, frequencies="qmc",
+        )  # fmt: skip
         error = noise_rng.standard_normal((25, c, size))
         error *= np.sqrt(noise)[:, np.newaxis, np.newaxis]
         K = model.kernel_(X) + np.diag(np.broadcast_to(model.alpha, 25))

@@ -142,7 +142,7 @@ def test_samples_may_have_any_law():
 
 def test_process_gives_the_covariance():
     sampler = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
-    cov = sampler.posterior_.model.process().covariance(T)
+    cov = sampler.posterior_.process().covariance(T)
     assert_allclose(cov, sampler.predict(T, return_cov=True)[1], rtol=1e-7, atol=1e-9)
 
 

@@ -23,12 +23,16 @@ def test_moments_are_those_of_the_mixture(rng, shared):
     np.testing.assert_allclose(variance, second - mean**2)
 
 
-def test_affine_moves_the_moments(rng):
-    law = mixture(rng)
-    mean, variance = law.moments()
-    moved_mean, moved_variance = law.affine(3.0, -2.0).moments()
-    np.testing.assert_allclose(moved_mean, 3.0 - 2.0 * mean)
-    np.testing.assert_allclose(moved_variance, 4.0 * variance)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_mixture_of_mixtures_has_the_moments_of_all_components(rng, shared):
+    one, two = mixture(rng, s=5, shared=shared), mixture(rng, s=3)
+    whole = LatentMixture.joined([one, two], np.array([0.3, 0.7]))
+    np.testing.assert_allclose(whole.weights.sum(), 1.0)
+    mean, variance = whole.moments()
+    (m1, v1), (m2, v2) = one.moments(), two.moments()
+    np.testing.assert_allclose(mean, 0.3 * m1 + 0.7 * m2)
+    spread = 0.21 * (m1 - m2) ** 2
+    np.testing.assert_allclose(variance, 0.3 * v1 + 0.7 * v2 + spread)
 
 
 @pytest.mark.parametrize("s", [1, 3, 100])

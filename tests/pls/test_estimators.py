@@ -411,7 +411,7 @@ def test_noise_and_latent_function(name, regressors):
 
 def latent_mean_of(model):
     """Mean of f itself, which the shift of a ShiftedMixture is not part of."""
-    return model._mixture(GRID).moments()[0][:, 0]
+    return model.posterior_.marginals(GRID).moments()[0][:, 0]
 
 
 @likelihoods
@@ -444,7 +444,8 @@ def test_quantiles_and_intervals(name, regressors):
     assert np.all(quantiles[:, 1] <= quantiles[:, 2])
     assert np.all(quantiles[:, 2] <= quantiles[:, 0])
     reached = [
-        model.likelihood_.predictive_cdf(q, model._mixture(GRID)) for q in quantiles.T
+        model.likelihood_.predictive_cdf(q, model.posterior_.marginals(GRID))
+        for q in quantiles.T
     ]
     for level, cdf in zip(levels, reached, strict=True):
         if model.likelihood_.discrete:

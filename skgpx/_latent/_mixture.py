@@ -1,0 +1,91 @@
+"""A weighted mixture of latent models, each with a basis of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from skgpx._draws import FunctionDraws, side_by_side
+from skgpx._latent._model import LatentModel
+from skgpx._numerics.mixture import LatentMixture
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MixtureModel:
+    """Law of f that is ``models[k]`` with probability ``weights[k]``.
+
+    Answers the same questions as a :class:`LatentModel`.
+
+    Parameters
+    ----------
+    models : tuple of LatentModel
+        With the same number of outputs.
+    log_weights : ndarray of shape (k,)
+        Logarithms of the weights, up to a common constant.
+    """
+
+    models: tuple[LatentModel, ...]
+    log_weights: Array
+
+    @property
+    def weights(self) -> Array:
+        """Probabilities of the models, shape (k,)."""
+        weights: Array = np.exp(self.log_weights - logsumexp(self.log_weights))
+        return weights / weights.sum()
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of latent outputs c."""
+        return self.models[0].n_outputs
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers that a prediction of one row holds in memory, at most."""
+        return sum(model.floats_per_row for model in self.models)
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Law of f at each row of X (n, d): the components of all models."""
+        parts = [model.marginals(X) for model in self.models]
+        return LatentMixture.joined(parts, self.weights)
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output of f between the rows of X, (n, n).
+
+        ``Σ π (C + μμᵀ) - (Σ π μ)(Σ π μ)ᵀ``, around the mean of all.
+        """
+        means = [m.marginals(X).moments()[0][:, output] for m in self.models]
+        centre = self.weights @ np.stack(means)
+        total = np.zeros((len(X), len(X)))
+        for weight, model, mean in zip(self.weights, self.models, means, strict=True):
+            off = mean - centre
+            total += weight * (model.covariance(X, output) + np.outer(off, off))
+        return total
+
+    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+        """Independent draws of f, as functions; see :meth:`LatentModel.draw`."""
+        choice_rng, draw_rng = rng.spawn(2)
+        owner = choice_rng.choice(len(self.models), size, p=self.weights)
+        chosen = np.unique(owner) if size else np.zeros(1, np.intp)
+        # every model has a stream of its own, chosen or not
+        streams = draw_rng.spawn(len(self.models))
+        sets = [
+            self.models[k].draw(int(np.sum(owner == k)), streams[k], **prior)
+            for k in chosen
+        ]
+        together = side_by_side(sets, np.argsort(np.argsort(owner, kind="stable")))
+        # a mixture of Gaussian processes is none
+        return together.with_process(None) if len(self.models) > 1 else together
+
+    def process(self) -> None:
+        """Law of f as one Gaussian process: a mixture is none."""
+
+    def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
+        """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        models = tuple(model.affine(shift, scale) for model in self.models)
+        return MixtureModel(models, self.log_weights)

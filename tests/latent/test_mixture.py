@@ -1,0 +1,103 @@
+"""Mixtures of latent models with bases of their own."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+
+from skgpx._latent import LatentModel, Mean, MixtureModel
+from skgpx._numerics.weights import GaussianWeights, WeightParticles
+from skgpx.bases import Nystroem
+
+RNG = np.random.default_rng(0)
+T = RNG.uniform(-1.0, 1.0, size=(6, 1))
+LINEAR = DotProduct(0.8) + ConstantKernel(0.5)
+WEIGHTS = np.array([0.2, 0.5, 0.3])
+
+
+def part(k, kernel=LINEAR, c=1):
+    Z = np.array([[0.3 * k - 0.5]])
+    basis = Nystroem.from_kernel(kernel, Z)
+    law = GaussianWeights(RNG.normal(size=(1, c)), np.full((1, 1, 1), 0.4))
+    return LatentModel(basis, law, Mean.of(float(2 * k), c))
+
+
+@pytest.fixture
+def mixture():
+    # weights are up to a constant
+    return MixtureModel(tuple(part(k) for k in range(3)), np.log(WEIGHTS) + 7.0)
+
+
+def test_weights_are_normalised(mixture):
+    assert_allclose(mixture.weights, WEIGHTS)
+    extreme = MixtureModel(mixture.models, np.array([-5000.0, -4999.0, -9000.0]))
+    assert_allclose(extreme.weights.sum(), 1.0)
+
+
+def test_moments_are_those_of_the_parts(mixture):
+    mean, variance = mixture.marginals(T).moments()
+    parts = [m.marginals(T).moments() for m in mixture.models]
+    expected = sum(w * m for w, (m, _) in zip(WEIGHTS, parts, strict=True))
+    second = sum(w * (v + m**2) for w, (m, v) in zip(WEIGHTS, parts, strict=True))
+    assert_allclose(mean, expected)
+    assert_allclose(variance, second - expected**2)
+    assert_allclose(np.diagonal(mixture.covariance(T)), variance[:, 0])
+
+
+def test_a_mixture_of_equal_models_is_the_model():
+    one = part(1)
+    both = MixtureModel((one, one), np.zeros(2))
+    for a, b in zip(
+        both.marginals(T).moments(), one.marginals(T).moments(), strict=True
+    ):
+        assert_allclose(a, b)
+    assert_allclose(both.covariance(T), one.covariance(T), atol=1e-12)
+
+
+def test_units_stay_inside_the_family(mixture):
+    moved = mixture.affine(3.0, -2.0)
+    mean, variance = mixture.marginals(T).moments()
+    assert_allclose(moved.marginals(T).moments()[0], 3.0 - 2.0 * mean)
+    assert_allclose(moved.marginals(T).moments()[1], 4.0 * variance)
+    assert_allclose(moved.covariance(T), 4.0 * mixture.covariance(T))
+
+
+def test_draws_come_from_all_parts_in_no_order(mixture):
+    size = 20_000
+    draws = mixture.draw(size, np.random.default_rng(1))
+    values = draws.values(T)[:, 0]
+    mean, variance = (a[:, 0] for a in mixture.marginals(T).moments())
+    z = (values.mean(axis=1) - mean) / np.sqrt(variance / size)
+    assert np.max(np.abs(z)) < 4.5
+    # any part of the draws has the law of the mixture
+    first = values[:, :4000]
+    z = (first.mean(axis=1) - mean) / np.sqrt(variance / 4000)
+    assert np.max(np.abs(z)) < 4.5
+    joint, error = np.cov(values), 4.5 * np.outer(variance, variance) ** 0.5
+    assert np.all(np.abs(joint - mixture.covariance(T)) < error * np.sqrt(3 / size))
+
+
+def test_draws_are_functions(mixture):
+    draws = mixture.draw(40, np.random.default_rng(2))
+    X = np.linspace(-1.0, 1.0, 40)[:, np.newaxis]
+    values = draws(X)
+    assert_array_equal(draws(X), values)
+    assert_allclose(draws.at(X), np.diagonal(values), rtol=1e-12)
+    picked = [7, 3, 3, 39]
+    assert_allclose(draws[picked](X), values[:, picked], rtol=1e-12)
+    assert_allclose((2.0 * values + 1.0), draws.affine(1.0, 2.0)(X), rtol=1e-12)
+    slope = (draws(X + 1e-6) - draws(X - 1e-6)) / 2e-6
+    assert_allclose(draws.value_and_grad(X)[1][:, :, 0], slope, atol=1e-6)
+    with pytest.raises(ValueError, match="cannot be conditioned"):
+        draws.condition(X[:1], [0.0])
+
+
+def test_several_outputs_and_particles():
+    basis = Nystroem.from_kernel(RBF(0.5), np.linspace(-1, 1, 4)[:, np.newaxis])
+    particles = LatentModel(basis, WeightParticles(RNG.normal(size=(4, 2, 5))))
+    mixture = MixtureModel((part(0, c=2), particles), np.log([0.25, 0.75]))
+    law = mixture.marginals(T)
+    assert law.mean.shape == (6, 2, 6)
+    assert_allclose(law.weights, [0.25, *[0.15] * 5])
+    assert mixture.draw(9, np.random.default_rng(0))(T).shape == (6, 2, 9)
+    assert mixture.floats_per_row > particles.floats_per_row

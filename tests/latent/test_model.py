@@ -1,0 +1,126 @@
+"""Latent models: mean, basis, law and units, against dense formulas."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+
+from skgpx._latent import LatentModel, Mean
+from skgpx._numerics.weights import GaussianWeights, WeightParticles
+from skgpx.bases import (
+    Box,
+    EmpiricalSpectral,
+    FourierSeries,
+    Nystroem,
+    PolynomialEigenvalues,
+)
+
+RNG = np.random.default_rng(0)
+Z = RNG.uniform(0.0, 1.0, size=(9, 1))
+T = RNG.uniform(0.0, 1.0, size=(7, 1))
+BASES = {
+    "nystroem": Nystroem.from_kernel(1.5 * RBF(0.2), Z),
+    "empirical": EmpiricalSpectral.from_rows(1.5 * RBF(0.2), Z, 5),
+    "series": FourierSeries.from_rule(
+        PolynomialEigenvalues(), Box(np.zeros(1), np.ones(1)), 7
+    ),
+}
+SHIFT, SCALE = np.array([1.0, -2.0]), np.array([3.0, 0.5])
+each_basis = pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+
+
+def gaussian(m, c=2):
+    roots = 0.3 * np.tril(RNG.normal(size=(c, m, m)))
+    return GaussianWeights(RNG.normal(size=(m, c)), roots)
+
+
+def trends(X):
+    return np.column_stack((X[:, 0], np.cos(X[:, 0])))
+
+
+def model_on(basis, law=None, mean=trends):
+    law = gaussian(basis.n_basis) if law is None else law
+    model = LatentModel(basis, law, Mean.of(mean, law.shape[1]))
+    return model.affine(SHIFT[: law.shape[1]], SCALE[: law.shape[1]])
+
+
+@each_basis
+def test_marginals_are_the_definition(basis):
+    """shift + scale (m + Φμ), scale² (Φ R Rᵀ Φᵀ + residual)."""
+    law = gaussian(basis.n_basis)
+    mean, variance = model_on(basis, law).marginals(T).moments()
+    F = basis(T)
+    assert_allclose(mean, SHIFT + SCALE * (trends(T) + F @ law.mean), rtol=1e-10)
+    residual = basis.residual_variance(T, F)
+    for c in range(2):
+        spread = np.sum((F @ law.root[c]) ** 2, axis=1)
+        assert_allclose(variance[:, c], SCALE[c] ** 2 * (spread + residual), rtol=1e-10)
+
+
+@each_basis
+def test_one_output_of_a_series_is_the_same_by_its_own_route(basis):
+    """Sums of waves and features give the same numbers."""
+    law = gaussian(basis.n_basis, 1)
+    one = model_on(basis, law, mean=0.5)
+    twice = GaussianWeights(np.repeat(law.mean, 2, axis=1), law.root)
+    two = LatentModel(basis, twice, Mean.of(0.5, 2)).affine(SHIFT[0], SCALE[0])
+    for a, b in zip(
+        one.marginals(T).moments(), two.marginals(T).moments(), strict=True
+    ):
+        assert_allclose(a[:, 0], b[:, 1], rtol=1e-9, atol=1e-12)
+
+
+@each_basis
+@pytest.mark.parametrize("output", [0, 1])
+def test_covariance_has_the_marginal_variances(basis, output):
+    model = model_on(basis)
+    covariance = model.covariance(T, output)
+    variance = model.marginals(T).moments()[1][:, output]
+    assert_allclose(np.diagonal(covariance), variance, rtol=1e-8)
+    assert np.linalg.eigvalsh(covariance)[0] > -1e-8
+
+
+@pytest.mark.parametrize("law", ["gaussian", "particles"])
+def test_draws_have_these_moments(law):
+    """A kernel of finite rank: the features of the prior draws are exact."""
+    kernel, size = DotProduct(0.8) + ConstantKernel(0.5), 20_000
+    basis = Nystroem.from_kernel(kernel, np.array([[0.2]]))
+    weights = gaussian(1)
+    if law == "particles":
+        weights = WeightParticles(RNG.normal(size=(1, 2, 40)))
+    model = model_on(basis, weights)
+    values = model.draw(size, np.random.default_rng(1)).values(T)
+    mean, variance = model.marginals(T).moments()
+    standard_error = np.sqrt(variance / size)
+    assert np.max(np.abs(values.mean(axis=2) - mean) / standard_error) < 4.5
+    fourth = np.mean((values - mean[:, :, None]) ** 4, axis=2)
+    error = np.sqrt((fourth - variance**2) / size)
+    assert np.max(np.abs(values.var(axis=2) - variance) / error) < 4.5
+
+
+@each_basis
+def test_a_pickle_predicts_the_same(basis):
+    model = model_on(basis)
+    before = model.marginals(T).moments()
+    again = pickle.loads(pickle.dumps(model))
+    for a, b in zip(before, again.marginals(T).moments(), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_draws_know_their_process_in_the_units_of_the_outputs():
+    model = model_on(BASES["nystroem"])
+    process = model.draw(3, np.random.default_rng(0)).process
+    for c in range(2):
+        assert_allclose(process.covariance(T, c), model.covariance(T, c), atol=1e-9)
+    particles = WeightParticles(RNG.normal(size=(9, 1, 4)))
+    assert LatentModel(BASES["nystroem"], particles).process() is None
+
+
+def test_memory_grows_with_basis_outputs_and_particles():
+    basis = BASES["nystroem"]
+    few = LatentModel(basis, WeightParticles(np.zeros((9, 1, 10))))
+    many = LatentModel(basis, WeightParticles(np.zeros((9, 3, 100))))
+    assert few.floats_per_row >= 4 * 9 + 10
+    assert many.floats_per_row > 20 * few.floats_per_row
