@@ -95,9 +95,8 @@ def _runner(
     target: Target, z: NDArray[np.float64], scheme: Scheme
 ) -> Callable[[], object]:
     """Run rounds over the estimators' blocks of chains and keep their state."""
-    states = [
-        langevin.start(target, z[:, :, block]) for block in _chains._blocks(z.shape[2])
-    ]
+    blocks = _chains.chain_blocks(z.shape[2])
+    states = [langevin.start(target, z[:, :, block]) for block in blocks]
     rng = np.random.default_rng(1)
 
     def round_of_steps() -> None:

@@ -11,19 +11,6 @@ NUMBA_CACHE = Path(__file__).parents[1] / ".numba_cache" / WORKER
 os.environ.setdefault("SKGPX_NUMBA_CACHE", str(NUMBA_CACHE))
 
 
-def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="also run the slow tests")
-
-
-def pytest_collection_modifyitems(config, items):
-    if config.getoption("--slow"):
-        return
-    skip = pytest.mark.skip(reason="slow: runs with --slow")
-    for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(skip)
-
-
 @pytest.fixture
 def rng():
     """The one seed of the suite."""

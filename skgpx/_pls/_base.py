@@ -119,9 +119,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             self.inducing, rows.X, found.kernel, m, select, rows.weights
         )
         basis = Nystroem.from_kernel(found.kernel, Z)
-        # p(y) = p(y / scale) / scale for each row
-        evidence = found.log_evidence - rows.weights.sum() * np.log(scale)
-        found = found._replace(log_evidence=float(evidence))
+        found = _in_units_of_y(found, rows, scale)
 
         def report(sample: Sample, model: LatentModel) -> bool:
             now = Inference(model, model.law.values, sample)
@@ -131,10 +129,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         # 3 mode, Hessian, chains; 4 the law of the weights
         previous = self._earlier_particles(len(Z), found.likelihood)
+        settings = self._inference_settings()
         result = infer(
-            basis, rows, found.likelihood, self._inference_settings(), sample,
-            previous, report,
-        )  # fmt: skip
+            basis, rows, found.likelihood, settings, sample, previous, report
+        )
         fitted = self._fitted_attributes(found, result, shift, scale)
         for name, value in fitted.items():
             setattr(self, name, value)
@@ -148,23 +146,23 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     def _prior_settings(self, n_inducing: int) -> PriorSettings:
         return PriorSettings(
-            self.kernel,
-            self.prior,
-            self.optimizer,
-            self.n_restarts_optimizer,
-            self.inducing,
-            n_inducing,
+            kernel=self.kernel,
+            prior=self.prior,
+            optimizer=self.optimizer,
+            n_restarts=self.n_restarts_optimizer,
+            inducing=self.inducing,
+            n_inducing=n_inducing,
         )
 
     def _inference_settings(self) -> InferenceSettings:
         return InferenceSettings(
-            self.method,
-            self.potential,
-            self.n_particles,
-            self.step_size,
-            self.max_iter,
-            self.tol,
-            self.n_jobs,
+            method=self.method,
+            potential=self.potential,
+            n_particles=self.n_particles,
+            step_size=self.step_size,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
         )
 
     def _continues(self) -> bool:
@@ -206,3 +204,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "n_iter_": max(sample.n_iter, 1),
             "_request": (copy.deepcopy(self.kernel), self.prior),
         }
+
+
+def _in_units_of_y(found: Hyperparameters, rows: Rows, scale: float) -> Hyperparameters:
+    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row."""
+    evidence = found.log_evidence - rows.weights.sum() * np.log(scale)
+    return found._replace(log_evidence=float(evidence))

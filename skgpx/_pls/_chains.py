@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import langevin, laplace, smc
+from skgpx._numerics import langevin, laplace
 from skgpx._numerics.diagnostics import effective_sample_size, split_r_hat
 from skgpx._numerics.langevin import Chains, Scheme, Target, Trace
 from skgpx._parallel import parallel_map
@@ -34,12 +34,6 @@ ADJUSTED = (
 )
 # Short runs before the chains count, and acceptance times drift that ends them.
 _SETTLING, LIVELY = 5, 0.2
-# Sequential Monte Carlo: effective fraction kept by each temperature; moves after it,
-# in stretches until acceptance times drift adds up to enough.
-_KEPT = 0.8
-_MOVES, _MAX_STRETCHES, _ENOUGH = 6, 10, 2.0
-_MAX_TEMPERATURES = 2000
-_FINAL_MOVES = 4 * ROUND
 
 
 class Sample(NamedTuple):
@@ -58,7 +52,7 @@ class Sample(NamedTuple):
     n_iter : int
         Steps of each chain.
     stopped : bool
-        Whether somebody who was told of the rounds ended them.
+        Whether a callback ended the chains.
     """
 
     z: Array
@@ -70,7 +64,7 @@ class Sample(NamedTuple):
     stopped: bool = False
 
 
-def _blocks(n_particles: int) -> list[slice]:
+def chain_blocks(n_particles: int) -> list[slice]:
     """Chains that share matrix products; the same whatever the number of workers."""
     starts = range(0, n_particles, _BLOCK)
     return [slice(i, min(i + _BLOCK, n_particles)) for i in starts]
@@ -108,7 +102,7 @@ def run_chains(
     report : callable, optional
         Told of each round; True stops the chains.
     """
-    blocks = _blocks(z.shape[2])
+    blocks = chain_blocks(z.shape[2])
     states = parallel_map(
         langevin.start, [(target, z[:, :, b]) for b in blocks], n_jobs
     )
@@ -212,7 +206,7 @@ def adapt(
     next tier, of smaller steps, where nearly nothing is accepted. Returns the scheme
     and its acceptance times drift.
     """
-    chains = langevin.start(target, z[:, :, _blocks(z.shape[2])[0]], temperature)
+    chains = langevin.start(target, z[:, :, chain_blocks(z.shape[2])[0]], temperature)
     best, best_score = schemes[-1][-1], 0.0
     for tier in schemes:
         for scheme in tier:
@@ -267,109 +261,3 @@ def settle(
         z = np.linalg.solve(root, w - centre[:, :, np.newaxis])
         scheme, _ = adapt(local, z, schemes, rng)
     return local, z, scheme
-
-
-class Tempered(NamedTuple):
-    """Result of tempered sequential Monte Carlo.
-
-    Attributes
-    ----------
-    sample : Sample
-        Diagnostics are those of the moves at the end.
-    log_evidence : float
-        Estimate of the log normalising constant over the prior, up to the terms of
-        the likelihood that are constant in f.
-    temperatures : ndarray of shape (t,)
-        From above 0 to 1.
-    """
-
-    sample: Sample
-    log_evidence: float
-    temperatures: Array
-
-
-def run_smc(
-    target: Target,
-    n_particles: int,
-    rng: np.random.Generator,
-    *,
-    n_jobs: int | None,
-    report: Report | None = None,
-) -> Tempered:
-    """Carry particles from the prior to the posterior, mode weights included.
-
-    The likelihood is raised to powers β that rise from 0 to 1 as fast as an effective
-    sample size of 80 % allows. After each rise the particles are resampled and moved
-    by Ornstein-Uhlenbeck Metropolis steps preconditioned with the Hessian at β, whose
-    curvatures are averaged over the particles.
-    """
-    m, c = target.features.shape[1], target.n_outputs
-    p = m * c
-    w = rng.standard_normal((1, p, n_particles))
-    beta, log_evidence, temperatures = 0.0, 0.0, []
-    local = target._replace(centre=np.zeros((1, p)), root=np.eye(p)[np.newaxis])
-    for _ in range(_MAX_TEMPERATURES):
-        nll = _data_energy(local, w, n_jobs)
-        new = smc.next_temperature(nll, beta, _KEPT)
-        chosen, log_ratio = smc.resample(nll, new - beta, rng)
-        w, beta, log_evidence = w[:, :, chosen], new, log_evidence + log_ratio
-        temperatures.append(beta)
-        weights = w.reshape(c, m, -1).transpose(1, 0, 2)
-        root = laplace.tempered_root(local, weights, beta).reshape(1, p, p)
-        w = root[0] @ _move(local, root, w, beta, rng, n_jobs)
-        if beta >= 1.0:
-            break
-    else:
-        raise ValueError(
-            f"Tempering reached a power of {beta:.3g} of the likelihood only in "
-            f"{_MAX_TEMPERATURES} temperatures. Increase n_particles, or the noise of "
-            "the likelihood."
-        )
-    final = local._replace(root=root)
-    z = np.linalg.solve(root[0], w[0])[np.newaxis]
-    scheme, _ = adapt(final, z, CORRELATED, rng)
-    sample = run_chains(
-        final, z, scheme, rng,
-        max_iter=_FINAL_MOVES, tol=0.0, n_jobs=n_jobs, report=report,
-    )  # fmt: skip
-    weights = langevin.weights_of(final, sample.z)
-    sample = sample._replace(z=weights.transpose(1, 0, 2).reshape(1, p, -1))
-    return Tempered(sample, log_evidence, np.array(temperatures))
-
-
-def _data_energy(target: Target, w: Array, n_jobs: int | None) -> Array:
-    """Negative log-likelihood of particles w (1, p, s), up to a constant, (s,)."""
-    items = [(target, w[:, :, block]) for block in _blocks(w.shape[2])]
-    states = parallel_map(langevin.start, items, n_jobs)
-    energy = np.concatenate([state.energy for state in states])
-    nll: Array = energy - 0.5 * np.sum(w**2, axis=(0, 1))
-    return nll
-
-
-def _move(
-    target: Target,
-    root: Array,
-    w: Array,
-    beta: float,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> Array:
-    """A few steps at temperature β; particles in the coordinates of the root."""
-    local = target._replace(root=root)
-    z = np.linalg.solve(root[0], w[0])[np.newaxis]
-    scheme, _ = adapt(local, z, CORRELATED, rng, beta)
-    blocks = _blocks(z.shape[2])
-    states = [langevin.start(local, z[:, :, block], beta) for block in blocks]
-    moved = 0.0
-    for _ in range(_MAX_STRETCHES):
-        items = [
-            (local, state, scheme, _MOVES, stream, beta)
-            for state, stream in zip(states, rng.spawn(len(blocks)), strict=True)
-        ]
-        results = parallel_map(langevin.advance, items, n_jobs)
-        states = [state for state, _ in results]
-        accepted = np.concatenate([trace.accepted for _, trace in results])
-        moved += float(accepted.mean()) * scheme.drift
-        if moved >= _ENOUGH:
-            break
-    return np.concatenate([state.z for state in states], axis=2)

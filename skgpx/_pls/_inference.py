@@ -22,6 +22,7 @@ from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
+from skgpx._pls._tempering import run_smc
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel
@@ -141,7 +142,7 @@ def _temper(
 ) -> tuple[Target, Sample]:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
     target = _row_target(basis, rows, likelihood, settings)
-    run = _chains.run_smc(
+    run = run_smc(
         target,
         settings.n_particles,
         rng,

@@ -93,6 +93,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Prior covariance with its hyperparameters, for the standardised y.
     likelihood_ : Likelihood
         With its scales, in the units of y.
+    noise_variance_ : float
+        Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
         Evidence the search reached, in nats and in the units of y; NaN without one.
     inducing_points_ : ndarray of shape (M, n_features)
@@ -241,3 +243,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood = likelihood.scaled(1.0 / scale)
         self._fit_rows(standard, likelihood, reporter, shift, scale)
         return self
+
+    @property
+    def noise_variance_(self) -> float:
+        """Variance of the noise in squared units of y, for a Gaussian likelihood."""
+        if not isinstance(self.likelihood_, Gaussian):
+            raise AttributeError(
+                f"noise_variance_ is the variance of a Gaussian likelihood; got "
+                f"{self.likelihood_!r}. See likelihood_ and its variance."
+            )
+        return float(self.likelihood_.variance(0.0))

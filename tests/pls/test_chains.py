@@ -7,7 +7,7 @@ from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Chains, Trace
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._pls import _chains
+from skgpx._pls import _chains, _tempering
 from skgpx._validation import Rows
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, ShiftedMixture, StudentT
 
@@ -52,7 +52,7 @@ def run(target, z, rng, scheme=None, **settings):
 
 @pytest.mark.parametrize("n", [1, 49, 50, 51, 200, 201, 1000])
 def test_blocks_cover_all_chains_once(n):
-    covered = np.concatenate([np.arange(n)[b] for b in _chains._blocks(n)])
+    covered = np.concatenate([np.arange(n)[b] for b in _chains.chain_blocks(n)])
     np.testing.assert_array_equal(covered, np.arange(n))
 
 
@@ -150,7 +150,7 @@ def test_results_do_not_depend_on_the_number_of_workers(likelihood):
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
     one, two = (
-        _chains.run_smc(target, 110, np.random.default_rng(1), n_jobs=jobs)
+        _tempering.run_smc(target, 110, np.random.default_rng(1), n_jobs=jobs)
         for jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.sample.z, two.sample.z)
@@ -243,7 +243,8 @@ def test_steps_are_halved_until_chains_move(rng, kind):
 def replicates(target, n_runs, n_particles, seed=0):
     streams = np.random.default_rng(seed).spawn(n_runs)
     return [
-        _chains.run_smc(target, n_particles, stream, n_jobs=None) for stream in streams
+        _tempering.run_smc(target, n_particles, stream, n_jobs=None)
+        for stream in streams
     ]
 
 
@@ -272,7 +273,7 @@ def test_tempered_evidence_and_moments_of_a_gaussian_posterior(rng):
 
 def test_temperatures_rise_to_one(rng):
     target, *_ = gaussian_problem(rng)
-    result = _chains.run_smc(target, 100, rng, n_jobs=None)
+    result = _tempering.run_smc(target, 100, rng, n_jobs=None)
     assert result.temperatures[-1] == 1.0
     assert result.temperatures[0] > 0.0
     assert np.all(np.diff(result.temperatures) > 0.0)

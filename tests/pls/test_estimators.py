@@ -275,6 +275,18 @@ def test_white_kernel_bounds():
     assert model.likelihood_.noise_variance == pytest.approx(0.3, rel=1e-3)
 
 
+def test_noise_variance_is_that_of_a_gaussian_likelihood():
+    model = PLSRegressor(**FIXED)
+    assert not hasattr(model, "noise_variance_")
+    model.fit(X, 10.0 * Y)
+    assert_allclose(model.noise_variance_, model.likelihood_.variance(0.0))
+    _, with_noise = model.predict(GRID, return_std=True)
+    _, without = model.predict(GRID, return_std=True, include_noise=False)
+    assert_allclose(with_noise**2 - without**2, model.noise_variance_, rtol=1e-8)
+    model.set_params(likelihood=StudentT()).fit(X, Y)
+    assert not hasattr(model, "noise_variance_")
+
+
 def test_normalize_y_puts_scales_into_the_units_of_y():
     model = PLSRegressor(**FAST).fit(X, 50.0 + 10.0 * Y)
     noise = np.sqrt(model.likelihood_.noise_variance)
@@ -443,10 +455,8 @@ def test_quantiles_and_intervals(name, regressors):
     assert quantiles.shape == (9, 3)
     assert np.all(quantiles[:, 1] <= quantiles[:, 2])
     assert np.all(quantiles[:, 2] <= quantiles[:, 0])
-    reached = [
-        model.likelihood_.predictive_cdf(q, model.posterior_.marginals(GRID))
-        for q in quantiles.T
-    ]
+    law = model.posterior_.marginals(GRID)
+    reached = [model.likelihood_.predictive_cdf(q, law) for q in quantiles.T]
     for level, cdf in zip(levels, reached, strict=True):
         if model.likelihood_.discrete:
             assert np.all(cdf >= level - 1e-9)
