@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
@@ -98,14 +99,8 @@ def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
     order of the rows and whether a repetition was written out or as a weight.
     O(n d log n).
     """
-    kept = weights > 0.0
-    X, y, weights = X[kept], y[kept], weights[kept]
-    order = np.lexsort(np.column_stack((y, X[:, ::-1])).T)
-    X, y, weights = X[order], y[order], weights[order]
-    first = np.ones(len(y), dtype=bool)
-    first[1:] = (y[1:] != y[:-1]) | np.any(X[1:] != X[:-1], axis=1)
-    totals = np.bincount(np.cumsum(first) - 1, weights=weights)
-    return Rows(np.ascontiguousarray(X[first]), y[first], totals.astype(np.float64))
+    positions, totals = distinct_rows(np.column_stack((X, y)), weights)
+    return Rows(np.ascontiguousarray(X[positions]), y[positions], totals)
 
 
 def standardisation(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.pivoted_cholesky import pivoted_cholesky
 from skgpx.bases._dpp import sample_k_dpp
 from skgpx.kernels import GREKernel, length_scales
@@ -114,15 +115,9 @@ def _checked(points: ArrayLike, d: int) -> Array:
 
 def _distinct_rows(X: Array, weights: Array | None) -> tuple[Array, Array]:
     """Distinct rows of positive weight in lexicographic order, and their weights."""
-    mass = np.ones(X.shape[0]) if weights is None else weights
-    kept = mass > 0.0
-    X, mass = X[kept] + 0.0, mass[kept]  # + 0.0: no negative zeros
-    order = np.lexsort(X.T[::-1])
-    X, mass = X[order], mass[order]
-    first = np.ones(X.shape[0], dtype=bool)
-    first[1:] = np.any(X[1:] != X[:-1], axis=1)
-    totals = np.bincount(np.cumsum(first) - 1, weights=mass)
-    return X[first], totals.astype(np.float64, copy=False)
+    mass = np.ones(len(X)) if weights is None else weights
+    positions, totals = distinct_rows(X, mass)
+    return X[positions] + 0.0, totals  # + 0.0: no negative zeros
 
 
 def _greedy(
