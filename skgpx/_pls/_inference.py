@@ -14,30 +14,24 @@ from sklearn.exceptions import ConvergenceWarning
 from skgpx._hyperparameters import row_target
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.langevin import Scheme, Target
-from skgpx._numerics.linalg import solve_lower
+from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import WeightStatistics, posterior, weight_statistics
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
+from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
 from skgpx._pls._tempering import run_smc
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
-from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
 # Rows of features computed at a time; fixed, so that sums do not depend on workers.
 _ROWS = 4096
-# Fraction of the largest stable-by-curvature step that the unadjusted scheme takes.
-_ULA_STEP = 0.2
 _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
-_TIERS = {"ou_mala": _chains.CORRELATED, "mala": _chains.ADJUSTED}
-# Eigenvalues of k(Z, Z) below this fraction of the largest are rounding.
-_SMALLEST_EIGENVALUE = 1e-10
 
 
 class InferenceSettings(NamedTuple):
@@ -164,18 +158,18 @@ def _run_chains(
 ) -> tuple[Target, Sample]:
     """Langevin chains from the Laplace law, and the coordinates they ended in."""
     plain, mode = _target_and_mode(basis, rows, likelihood, settings)
-    target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
-    z = _start(target, mode, settings.n_particles, previous, rng)
+    target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
+    z = start(target, mode, settings.n_particles, previous, rng)
     tuned = method != "ula" and settings.step_size is None
-    scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
+    scheme, score = choose_scheme(target, z, mode, method, settings.step_size, rng)
     gaussian = plain.code == langevin.QUADRATIC
     if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
         # the Laplace law is a poor guide: look where the bulk of the posterior is
         mode = laplace.refine(plain, mode)
-        target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
-        z = _start(target, mode, settings.n_particles, previous, rng)
+        target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
+        z = start(target, mode, settings.n_particles, previous, rng)
         target, z, scheme = _chains.settle(
-            plain, target, z, _TIERS[method], rng, settings.n_jobs
+            plain, target, z, TIERS[method], rng, settings.n_jobs
         )
     sample = _chains.run_chains(
         target,
@@ -275,78 +269,6 @@ def _target_and_mode(
     rough = np.asarray(likelihood.initial_latent(rows.y)).reshape(len(rows.y), -1)
     start = laplace.projection_start(target.features, rough, rows.weights)
     return target, laplace.find_mode(target, start)
-
-
-def nystroem_root(basis: Nystroem) -> Array:
-    """Root of the paper's coordinates u, in which its scheme (236) is Euler-Maruyama.
-
-    With ``k(Z, Z) / M = V Λ Vᵀ`` for the kernel k inside the GRE kernel,
-    ``u_m = <f, e_m> = (M λ_m)^(-1/2) v_mᵀ f(Z)``, and ``f(Z) = L w``: hence
-    ``w = L⁻¹ V (M Λ)^(1/2) u``. Shape (m, m).
-    """
-    kernel, Z = basis.kernel, basis.inducing_points
-    k = kernel.kernel if isinstance(kernel, GREKernel) else kernel
-    eigenvalues, V = np.linalg.eigh(k(Z))
-    eigenvalues = np.maximum(eigenvalues, _SMALLEST_EIGENVALUE * eigenvalues[-1])
-    return solve_lower(basis.root, V * np.sqrt(eigenvalues))
-
-
-def _coordinates(
-    method: str, mode: laplace.Mode, basis: Nystroem
-) -> tuple[Array, Array]:
-    """Centre (g, p) and root (g, p, p) of the coordinates in which chains move."""
-    groups, width = mode.root.shape[:2]
-    if method != "ula":
-        return mode.weights.T.reshape(groups, width), mode.root
-    c = mode.weights.shape[1]
-    one = nystroem_root(basis)
-    coupled = groups == 1
-    root = np.kron(np.eye(c), one)[np.newaxis] if coupled else np.stack([one] * c)
-    return np.zeros((groups, width)), np.asarray(root, dtype=np.float64)
-
-
-def _start(
-    target: Target,
-    mode: laplace.Mode,
-    n_particles: int,
-    previous: Array | None,
-    rng: np.random.Generator,
-) -> Array:
-    """Coordinates (g, p, s) of draws from the Laplace law, or of earlier particles."""
-    groups, width = target.centre.shape
-    noise = rng.standard_normal((groups, width, n_particles))
-    if previous is not None:
-        w = previous.transpose(1, 0, 2).reshape(groups, width, -1)
-    elif target.root is mode.root:
-        return noise
-    else:
-        w = mode.weights.T.reshape(groups, width, 1) + mode.root @ noise
-    shifted = w - target.centre[:, :, np.newaxis]
-    return np.asarray(np.linalg.solve(target.root, shifted), dtype=np.float64)
-
-
-def _scheme(
-    target: Target,
-    z: Array,
-    mode: laplace.Mode,
-    method: str,
-    step_size: float | None,
-    rng: np.random.Generator,
-) -> tuple[Scheme, float]:
-    """Step of the method and the score of its trial.
-
-    The size comes from a trial, or from the Hessian for ULA (whose score is 1).
-    """
-    if step_size is not None:
-        if method == "ou_mala":
-            return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
-        return langevin.euler_maruyama(step_size, metropolis=method == "mala"), 1.0
-    if method != "ula":
-        return _chains.adapt(target, z, _TIERS[method], rng)
-    # H = (mode.root mode.rootᵀ)⁻¹: λ_max(rootᵀ H root) = σ_max(mode.root⁻¹ root)²
-    largest = np.linalg.norm(np.linalg.solve(mode.root, target.root), 2, axis=(1, 2))
-    eta = _ULA_STEP / float(largest.max()) ** 2
-    return langevin.euler_maruyama(eta, metropolis=False), 1.0
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
