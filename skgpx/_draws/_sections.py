@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._draws._features import contract_blocks, ones, with_ones
 from skgpx._draws._terms import LinearTerm
 from skgpx._numerics import radial
-from skgpx.kernels import GREKernel, trace_inputs
+from skgpx.kernels import GREKernel, matrix_and_input_pullback
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -61,9 +61,9 @@ class KernelSections:
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        K, pull = trace_inputs(self.kernel, X, self.points)
+        K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
         G = weights[index]
-        return np.einsum("pm,pm->p", K, G), pull(G)
+        return np.einsum("pm,pm->p", K, G), pullback(G)
 
 
 @dataclass(frozen=True)
