@@ -9,6 +9,7 @@ from skgpx.bases._eigenvalues import (
     PolynomialEigenvalues,
 )
 from skgpx.bases._empirical import EmpiricalSpectral
+from skgpx.bases._fourier import Fourier, FourierGradients
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_eigenvalues import KernelEigenvalues, has_spectrum
 from skgpx.bases._nystroem import Nystroem
@@ -26,6 +27,8 @@ __all__ = [
     "Conditioning",
     "EmpiricalSpectral",
     "ExponentialEigenvalues",
+    "Fourier",
+    "FourierGradients",
     "FourierSeries",
     "GivenEigenvalues",
     "KernelEigenvalues",

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from skgpx._draws import Conditioning, FunctionDraws, condition, draw_prior
+from skgpx._draws import (
+    Conditioning,
+    FunctionDraws,
+    KernelProcess,
+    condition,
+    draw_prior,
+)
+from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases._nystroem import KernelBasis
 
 Array = NDArray[np.float64]
@@ -107,6 +114,15 @@ class EmpiricalSpectral(KernelBasis):
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
         features: Array = self.kernel(X, self.inducing_points) @ self.coefficients
         return features
+
+    def process(self, law: GaussianWeights) -> KernelProcess:
+        """Law of ``φᵀw + g`` as a process that can be conditioned."""
+        mean, spread = law.moments()
+        ones, white = np.ones(mean.shape[1]), np.eye(self.n_basis)
+        # the observed variables are w = Aᵀ f(X)
+        return KernelProcess(
+            self.kernel, self.inducing_points, white, spread, ones, self.whitening
+        )
 
     def draw(self, weights: Array, rng: np.random.Generator) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights and a drawn residual.

@@ -31,11 +31,6 @@ class KernelBasis:
     kernel: Any
     inducing_points: Array
 
-    def process(self, law: GaussianWeights) -> KernelProcess | None:
-        """Law of ``φᵀw + g`` as a process to condition; None if not known."""
-        del law
-        return None
-
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
 
