@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from skgpx._draws._misfit import (
     Conditioning,
-    Features,
     LeaveOneOut,
     Misfit,
     leave_one_out,
@@ -18,6 +17,7 @@ from skgpx._draws._misfit import (
 )
 from skgpx._draws._prior_parts import Part, Setting, shares
 from skgpx._draws._remembered import NoiseFree
+from skgpx._draws._terms import FeatureMap
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def choose_setting(
         return Setting(n, "qmc", 1.0 + 6.0 / parts[0].d)
     if frequencies in ("qmc", "mc") and not automatic:
         return plain
-    exact = [(p.variance, p.features(plain, rng)) for p in parts if p.is_exact]
+    exact = [(p.variance, p.feature_map(plain, rng)) for p in parts if p.is_exact]
     left_out = [
         fold.with_exact(exact) for fold in leave_one_out(NoiseFree(kernel), given, rng)
     ]
@@ -138,9 +138,9 @@ def predicted_misfit(
     Parts with exact features are in ``left_out`` already.
     """
     counts = shares(parts, setting.n_frequencies, left_out[0].points)
-    features: list[tuple[float, Features]] = []
+    random: list[tuple[float, FeatureMap]] = []
     for part, count in zip(parts, counts, strict=True):
         if not part.is_exact:
             own = Setting(count, setting.method, setting.tail_power)
-            features.append((part.variance, part.features(own, rng)))
-    return misfit(left_out, features)
+            random.append((part.variance, part.feature_map(own, rng)))
+    return misfit(left_out, random)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._draws._features import ones
-from skgpx._draws._optima import Optima, check_bounds, minimise
+from skgpx._draws._linear_features import ones
+from skgpx._draws._observations import observations
+from skgpx._draws._optima import Optima, minimise
+from skgpx._draws._processes import Process
 from skgpx._draws._terms import LinearTerm, Term, merged
 
 Array = NDArray[np.float64]
@@ -16,18 +18,6 @@ Array = NDArray[np.float64]
 _ROWS = 2048
 # Pairs of a row and a draw that are differentiated at a time.
 _PAIRS = 4096
-
-
-class Process(Protocol):
-    """What is known of the Gaussian process that draws come from."""
-
-    def scaled(self, factor: Array) -> Process:
-        """Process of the functions times a factor for each output, shape (c,)."""
-
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], Process]:
-        """What observing values at X adds to draws, and the law it leaves."""
 
 
 class FunctionDraws:
@@ -254,7 +244,7 @@ class FunctionDraws:
             If the draws have several outputs, or bounds are not finite or not in
             order.
         """
-        return self._optimum(bounds, n_starts, n_mesh, random_state, 1.0)
+        return minimise(self, bounds, n_starts, n_mesh, random_state, 1.0)
 
     def maximize(
         self,
@@ -264,22 +254,7 @@ class FunctionDraws:
         random_state: Any = None,
     ) -> Optima:
         """Largest value of each function in a box; see :meth:`minimize`."""
-        return self._optimum(bounds, n_starts, n_mesh, random_state, -1.0)
-
-    def _optimum(
-        self, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any, sign: float
-    ) -> Optima:
-        if self.n_outputs != 1:
-            raise ValueError(
-                f"Only functions with one output have a minimum; got {self.n_outputs} "
-                "outputs."
-            )
-        box = check_bounds(bounds)
-        self.check_width(len(box))
-        # draws without gradients refuse here, before they are evaluated anywhere
-        self._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
-        rng = np.random.default_rng(seed)
-        return minimise(self, box, n_starts, n_mesh, rng, sign)
+        return minimise(self, bounds, n_starts, n_mesh, random_state, -1.0)
 
     def condition(
         self,
@@ -327,21 +302,9 @@ class FunctionDraws:
             )
         X = self._rows(X)
         shape = (len(X), self.n_outputs, self.n_draws)
-        observed = _observed(y, shape)
-        noise = np.asarray(noise_variance, dtype=np.float64)
-        if noise.shape not in ((), (len(X),)):
-            raise ValueError(
-                f"noise_variance must be a number or one for each of {len(X)} rows; "
-                f"got shape {noise.shape}."
-            )
-        if not np.all((noise >= 0.0) & np.isfinite(noise)):
-            raise ValueError(
-                "noise_variance must be finite and not negative; got "
-                f"{noise_variance!r}."
-            )
+        observed, noise = observations(y, noise_variance, shape)
         if not len(X):
             return self
-        noise = np.broadcast_to(noise, len(X))
         rng = np.random.default_rng(random_state)
         error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         discrepancy = observed - self.values(X) - error
@@ -398,38 +361,6 @@ class FunctionDraws:
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"
-
-
-def _rows(X: ArrayLike) -> Array:
-    """Inputs as a finite two-dimensional array of doubles."""
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    if X.ndim != 2:
-        raise ValueError(
-            f"FunctionDraws expects X of shape (n_samples, n_features); got an "
-            f"array of shape {X.shape}. Reshape with X.reshape(-1, n_features)."
-        )
-    if not np.isfinite(X).all():
-        raise ValueError("FunctionDraws expects finite X; got NaN or infinity.")
-    return X
-
-
-def _observed(y: ArrayLike, shape: tuple[int, int, int]) -> Array:
-    """Observations broadcast to (p, c, s)."""
-    p, c, s = shape
-    y = np.asarray(y, dtype=np.float64)
-    if c == 1 and y.ndim <= 2 and y.shape in ((p,), (p, s)):
-        y = y.reshape(p, 1, -1)
-    elif y.shape == (p, c):
-        y = y[:, :, np.newaxis]
-    if y.shape not in ((p, c, s), (p, c, 1)):
-        one = f"({p},)" if c == 1 else f"({p}, {c})"
-        raise ValueError(
-            f"y must have shape {one}, or {(p, c, s) if c > 1 else (p, s)} with values "
-            f"for each draw; got {y.shape}."
-        )
-    if not np.isfinite(y).all():
-        raise ValueError("y must be finite; got NaN or infinity.")
-    return np.broadcast_to(y, shape)
 
 
 def linear_draws(features: Any, weights: Array) -> FunctionDraws:

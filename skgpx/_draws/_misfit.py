@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._draws._terms import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 
 Array = NDArray[np.float64]
-Features = Callable[[Array], Array]
 
 # Points up to which all are used; above, those next to a few of them.
 _MOST_POINTS = 512
@@ -85,20 +84,20 @@ class LeaveOneOut:
     exact: Array
     floor: float
 
-    def covariance(self, features: list[tuple[float, Features]]) -> Array:
+    def covariance(self, parts: list[tuple[float, FeatureMap]]) -> Array:
         """Covariance of draws with these features at the points left out, (q, q).
 
-        ``features`` are pairs of a variance and a feature map, of independent parts.
+        ``parts`` are variances and feature maps of independent summands.
         """
         total = self.fixed.copy()
-        for variance, feature_map in features:
+        for variance, feature_map in parts:
             F = self.functionals @ feature_map(self.points)
             total += variance * (F @ F.T)
         return total
 
-    def with_exact(self, features: list[tuple[float, Features]]) -> LeaveOneOut:
+    def with_exact(self, parts: list[tuple[float, FeatureMap]]) -> LeaveOneOut:
         """Count parts with exact features once and for all."""
-        return replace(self, fixed=self.covariance(features))
+        return replace(self, fixed=self.covariance(parts))
 
 
 def leave_one_out(
@@ -156,7 +155,7 @@ def _predict_left_out(
 
 
 def misfit(
-    left_out: list[LeaveOneOut], features: list[tuple[float, Features]]
+    left_out: list[LeaveOneOut], parts: list[tuple[float, FeatureMap]]
 ) -> Misfit:
     """Errors of the draws with these features, over all points left out.
 
@@ -164,12 +163,12 @@ def misfit(
     ----------
     left_out : list of LeaveOneOut
         Where to compare.
-    features : list of (float, callable)
+    parts : list of (float, FeatureMap)
         Variances and feature maps of the independent parts of the prior.
     """
     logs, squares, n = 0.0, 0.0, 0
     for fold in left_out:
-        drawn = fold.covariance(features)
+        drawn = fold.covariance(parts)
         variance = np.diagonal(fold.exact) + fold.floor
         logs += np.sum(
             (0.5 * np.log((np.diagonal(drawn) + fold.floor) / variance)) ** 2

@@ -31,7 +31,45 @@ class Optima(NamedTuple):
     fun: Array
 
 
-def check_bounds(bounds: ArrayLike) -> Array:
+def minimise(
+    draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any, sign: float
+) -> Optima:
+    """Optimum of each draw in a box; sign -1.0 looks for the largest.
+
+    Raises
+    ------
+    ValueError
+        If the draws have several outputs or no gradient, or bounds or numbers are
+        not in order.
+    """
+    if draws.n_outputs != 1:
+        raise ValueError(
+            f"Only functions with one output have a minimum; got {draws.n_outputs} "
+            "outputs."
+        )
+    box = _box(bounds)
+    draws.check_width(len(box))
+    # draws without gradients refuse here, before they are evaluated anywhere
+    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
+    if n_starts < 1 or n_mesh < n_starts:
+        raise ValueError(
+            "n_starts must be at least 1 and n_mesh at least n_starts; got "
+            f"n_starts={n_starts}, n_mesh={n_mesh}."
+        )
+    d, s = len(box), draws.n_draws
+    n_powers = max(n_mesh - 1, 1).bit_length()
+    rng = np.random.default_rng(seed)
+    unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
+    values = sign * draws.values(_placed(unit, box))[:, 0, :]
+    best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
+    x, fun = np.empty((s, d)), np.empty(s)
+    for i in range(s):
+        u, fun[i] = _search(draws, box, unit[best[:, i]], i, sign)
+        x[i] = _placed(u, box)
+    return Optima(x, sign * fun)
+
+
+def _box(bounds: ArrayLike) -> Array:
     """Bounds as an array of shape (d, 2)."""
     box = np.asarray(bounds, dtype=np.float64)
     if box.ndim != 2 or box.shape[1] != 2:
@@ -44,32 +82,6 @@ def check_bounds(bounds: ArrayLike) -> Array:
             f"Every lower bound must be finite and below its upper one; got {box}."
         )
     return box
-
-
-def minimise(
-    draws: Any,
-    box: Array,
-    n_starts: int,
-    n_mesh: int,
-    rng: np.random.Generator,
-    sign: float,
-) -> Optima:
-    """Optimum of each draw in a box (d, 2); sign -1.0 looks for the largest."""
-    if n_starts < 1 or n_mesh < n_starts:
-        raise ValueError(
-            "n_starts must be at least 1 and n_mesh at least n_starts; got "
-            f"n_starts={n_starts}, n_mesh={n_mesh}."
-        )
-    d, s = len(box), draws.n_draws
-    n_powers = max(n_mesh - 1, 1).bit_length()
-    unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
-    values = sign * draws.values(_placed(unit, box))[:, 0, :]
-    best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
-    x, fun = np.empty((s, d)), np.empty(s)
-    for i in range(s):
-        u, fun[i] = _search(draws, box, unit[best[:, i]], i, sign)
-        x[i] = _placed(u, box)
-    return Optima(x, sign * fun)
 
 
 def _placed(unit: Array, box: Array) -> Array:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Sum
 
-from skgpx._draws._conditioning import KernelProcess
 from skgpx._draws._frequency_choice import choose_setting
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._misfit import Conditioning
 from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose, shares
+from skgpx._draws._processes import KernelProcess
 from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
 from skgpx._draws._side_by_side import side_by_side
+from skgpx.kernels import sum_of, summands
 
 _PRIORS = ("auto", "spectral", "exact")
 _FREQUENCIES = ("auto", "qmc", "mc", "tail")
@@ -165,14 +165,14 @@ def _draw_parts(
     """Sum of independent draws of the parts, sharing one set of frequencies."""
     total: FunctionDraws | None = None
     for part, setting in zip(parts, settings, strict=True):
-        features = part.features(setting, rng)
-        width = features(np.zeros((1, part.d))).shape[1]
+        feature_map = part.feature_map(setting, rng)
+        width = feature_map(np.zeros((1, part.d))).shape[1]
         weights = rng.standard_normal((width, n_outputs, size))
         weights *= np.sqrt(part.variance)
-        if isinstance(features, GREFeatures):
-            draws = features.draws(weights)
+        if isinstance(feature_map, GREFeatures):
+            draws = feature_map.draws(weights)
         else:
-            draws = linear_draws(features, weights)
+            draws = linear_draws(feature_map, weights)
         total = draws if total is None else total + draws
     assert total is not None
     return total
@@ -183,23 +183,16 @@ def _draw_mixed(
 ) -> FunctionDraws:
     """Features for the summands that have them, together; exact draws of the others."""
     n_inputs, exact, spectral = shape[0], [], []
-    for part in _summands(kernel):
+    for part in summands(kernel):
         try:
             decompose(part, n_inputs)
             spectral.append(part)
         except ValueError:
             exact.append(part)
-    draws = _draw_exact(sum(exact[1:], exact[0]), *shape, rng)
+    draws = _draw_exact(sum_of(exact), *shape, rng)
     if spectral:
-        rest = sum(spectral[1:], spectral[0])
-        draws = draws + draw_prior(rest, *shape, rng, **options)
+        draws = draws + draw_prior(sum_of(spectral), *shape, rng, **options)
     return draws.with_process(KernelProcess.prior(kernel, n_inputs, shape[1]))
-
-
-def _summands(kernel: Any) -> list[Any]:
-    if type(kernel) is not Sum:
-        return [kernel]
-    return _summands(kernel.k1) + _summands(kernel.k2)
 
 
 def _draw_exact(

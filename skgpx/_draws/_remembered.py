@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower
 
 Array = NDArray[np.float64]
-# White noise added to remembered values, relative to the prior variance.
-_NUGGET = 1e-10
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class PriorMemory:
         """Draw the values at new distinct points and remember them."""
         n_old, n_new = self.points.shape[0], new.shape[0]
         K = self.kernel(new)
-        K[np.diag_indices(n_new)] *= 1.0 + _NUGGET
+        K[np.diag_indices(n_new)] *= 1.0 + NUGGET
         # [L 0; Bᵀ C] is the root of the joint covariance
         B = solve_lower(self.root, self.kernel(self.points, new)) if n_old else None
         corner = cholesky(K if B is None else K - B.T @ B).L

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws._features import CosineSums, FourierFeatures
+from skgpx._draws._fourier_features import FourierFeatures, ShiftedCosines
 from skgpx._draws._functions import FunctionDraws
 from skgpx._draws._terms import LinearTerm, functions_at
 
@@ -41,7 +41,7 @@ class SideBySideTerm:
         return np.cumsum([len(group) for group in self.sets])
 
     @cached_property
-    def _waves(self) -> CosineSums | None:
+    def _waves(self) -> ShiftedCosines | None:
         """Functions of all sets at once, if they are waves, as many in every set."""
         terms = [
             term
@@ -54,7 +54,7 @@ class SideBySideTerm:
         sizes = {len(term.weights) for term in terms}
         if not len(terms) == n_terms == len(self.sets) or len(sizes) > 1:
             return None
-        return CosineSums.joined(
+        return ShiftedCosines.joined(
             [term.features.prepare(term.by_draw) for term in terms]
         )
 

@@ -15,7 +15,7 @@ Index = NDArray[np.intp]
 _FLOATS = 2**22
 
 
-class Features(Protocol):
+class FeatureMap(Protocol):
     """Functions of the inputs, of which the draws are linear combinations.
 
     Also known to a term, where a class has them: ``contract(X, weights, out)``, which
@@ -58,7 +58,7 @@ class LinearTerm:
 
     Parameters
     ----------
-    features : Features
+    features : FeatureMap
         Maps (n, d) inputs to (n, m) features, row by row; picklable.
     weights : ndarray of shape (m, c, s)
         Coefficients of ``c`` outputs and ``s`` draws.

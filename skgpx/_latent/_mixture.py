@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from skgpx._draws import FunctionDraws, side_by_side
 from skgpx._latent._model import LatentModel
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.weights import WeightParticles
 
 Array = NDArray[np.float64]
 
@@ -32,6 +33,14 @@ class MixtureModel:
 
     models: tuple[LatentModel, ...]
     log_weights: Array
+
+    @classmethod
+    def of_particles(cls, model: LatentModel) -> MixtureModel:
+        """Model with particles as a mixture of as many Gaussian processes."""
+        if not isinstance(model.law, WeightParticles):
+            return cls((model,), np.zeros(1))
+        models = tuple(replace(model, law=law) for law in model.law.points())
+        return cls(models, np.zeros(len(models)))
 
     @property
     def weights(self) -> Array:
@@ -84,6 +93,21 @@ class MixtureModel:
 
     def process(self) -> None:
         """Law of f as one Gaussian process: a mixture is none."""
+
+    def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
+        """Log density of joint observations; see :meth:`LatentModel.log_density`."""
+        parts = [model.log_density(X, y, noise_variance) for model in self.models]
+        return float(logsumexp(parts, b=self.weights))
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> MixtureModel:
+        """Law of f given noisy values y (p, c) at X (p, d), again a mixture.
+
+        Each model is conditioned, and its weight multiplied by the density of what was
+        observed under it.
+        """
+        gains = [model.log_density(X, y, noise_variance) for model in self.models]
+        models = [model.condition(X, y, noise_variance) for model in self.models]
+        return MixtureModel(tuple(models), self.log_weights + np.array(gains))
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
         """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""

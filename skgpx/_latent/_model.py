@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws import FunctionDraws, Process
 from skgpx._latent._mean import Mean
+from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
@@ -115,6 +117,51 @@ class LatentModel:
             return None
         process: Process | None = self.basis.process(self.law)
         return process
+
+    def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
+        """Log density of joint noisy observations y (p, c) of f at X (p, d).
+
+        Under a normal law of the weights; O(p^3) for each output. `noise_variance`
+        (p,) is in the squared units of the outputs.
+        """
+        mean = self.marginals(X).moments()[0]
+        total = 0.0
+        for o in range(self.n_outputs):
+            covariance = self.covariance(X, o)
+            covariance[np.diag_indices(len(X))] += noise_variance
+            L = cholesky(covariance).L
+            white = solve_lower(L, y[:, o] - mean[:, o])
+            total -= 0.5 * float(white @ white) + float(np.log(np.diagonal(L)).sum())
+        return total - 0.5 * y.size * math.log(2.0 * math.pi)
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> LatentModel:
+        """Law of f given noisy values y (p, c) at X (p, d).
+
+        Under a normal law of the weights; see :meth:`MixtureModel.of_particles` for
+        particles. `noise_variance` (p,) is in the squared units of the outputs.
+
+        Notes
+        -----
+        O(m^2 p + p^3). The values become inducing variables of a kernel basis, which
+        grows; a finite basis stays as it is.
+        """
+        process = self.process()
+        if process is None:
+            raise ValueError(
+                "A latent model with particles cannot be conditioned: its law is not "
+                "one Gaussian process. Use MixtureModel.of_particles(model)."
+            )
+        mean = self.marginals(X).moments()[0]
+        scale = np.broadcast_to(self.scale, (self.n_outputs,))
+        # what is white in the residual is as unknown as noise
+        white = self.basis.white_variance * float(np.max(scale**2))
+        learned, after = process.learn(
+            X, (y - mean)[:, :, np.newaxis], noise_variance + white
+        )
+        moved = learned[:, :, 0] / scale
+        moved[: len(self.law.moments()[0])] += self.law.moments()[0]
+        law = GaussianWeights(moved, after.spread)
+        return replace(self, basis=self.basis.grown(after), law=law)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> LatentModel:
         """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""

@@ -11,6 +11,10 @@ from scipy import linalg
 Array = NDArray[np.float64]
 
 _LARGEST_JITTER = 1e-4
+# The one exception to "jitter is added by `cholesky`": drawn functions take every value
+# that they are given, or remember, as observed with noise of this part of the prior
+# variance, at least. It is a part of their model, and so of all that follows from it.
+NUGGET = 1e-10
 
 
 class Cholesky(NamedTuple):
@@ -89,6 +93,14 @@ def invert_lower(L: Array) -> Array:
 def _solve(L: Array, B: Array, **how: Any) -> Array:
     solution: Array = linalg.solve_triangular(L, B, check_finite=False, **how)
     return solution
+
+
+def block_diagonal(A: Array, B: Array) -> Array:
+    """Matrix of two blocks on the diagonal."""
+    out = np.zeros((len(A) + len(B), A.shape[1] + B.shape[1]))
+    out[: len(A), : A.shape[1]] = A
+    out[len(A) :, A.shape[1] :] = B
+    return out
 
 
 def log_determinant(L: Array) -> float:

@@ -54,7 +54,7 @@ def _cosine_series(u: float) -> float:
 
 
 @kernel
-def fourier_rows(
+def cosines_and_sines(
     points: Array, frequencies: Array, amplitudes: Array, out: Array
 ) -> None:
     """Write ``a cos`` and ``a sin`` of the phases, one feature a row.
@@ -87,7 +87,7 @@ def fourier_rows(
 
 
 @kernel
-def cosine_sum(
+def shifted_cosines(
     X: Array, frequencies: Array, amplitudes: Array, phases: Array, out: Array
 ) -> None:
     """Add ``Σ_r a_r cos(2π (ω_r·x - φ_r))`` at the rows of X (n, d) to out (n,).
@@ -144,7 +144,7 @@ def _project(frequency: Array, points: Array, offset: float, phase: Array) -> No
 
 
 @kernel
-def fourier_pairs(
+def cosines_and_sines_at_pairs(
     points: Array,
     frequencies: Array,
     amplitudes: Array,
@@ -193,7 +193,7 @@ def fourier_pairs(
 
 
 @reduction
-def wave_pairs(
+def shifted_cosines_at_pairs(
     points: Array,
     frequencies: Array,
     owners: NDArray[np.intp],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx.bases import Box, KernelEigenvalues
-from skgpx.kernels import length_scales
+from skgpx.kernels import longest_length_scales
 
 Array = NDArray[np.float64]
 
@@ -52,23 +52,10 @@ def box_of(domain: Array, rule: Any, learns: bool) -> Box:
     kernel = kernel_of(rule)
     if kernel is None:
         return Box(domain[:, 0].copy(), width)
-    padding = _PADDING * _longest_scales(kernel, len(width))
+    padding = _PADDING * longest_length_scales(kernel, len(width))
     most = _MOST_PADDING[len(width)] if learns else _MOST_PADDING[1]
     return Box(domain[:, 0].copy(), width + np.minimum(padding, most * width))
 
 
 def kernel_of(rule: Any) -> Any:
     return rule.kernel if isinstance(rule, KernelEigenvalues) else None
-
-
-def _longest_scales(kernel: Any, d: int) -> Array:
-    """Largest lengthscale of each input over the parts of a kernel."""
-    parts = [kernel]
-    longest = np.zeros(d)
-    while parts:
-        part = parts.pop()
-        if hasattr(part, "k1"):
-            parts += [part.k1, part.k2]
-        elif hasattr(part, "length_scale"):
-            longest = np.maximum(longest, length_scales(part, d))
-    return longest

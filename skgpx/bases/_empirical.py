@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from skgpx._draws import Conditioning, FunctionDraws, condition, draw_prior
-from skgpx.bases._nystroem import KernelBasis
+from skgpx.bases._kernel_basis import KernelBasis
 
 Array = NDArray[np.float64]
 
@@ -36,7 +35,7 @@ class EmpiricalSpectral(KernelBasis):
         Prior covariance ``k``.
     inducing_points : ndarray of shape (n, d)
         The inputs X.
-    coefficients : ndarray of shape (n, m)
+    combinations : ndarray of shape (n, m)
         ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
     eigenvalues : ndarray of shape (n,)
         ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
@@ -60,8 +59,7 @@ class EmpiricalSpectral(KernelBasis):
     True
     """
 
-    coefficients: Array
-    eigenvalues: Array
+    eigenvalues: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def from_rows(
@@ -84,61 +82,11 @@ class EmpiricalSpectral(KernelBasis):
         values, vectors = values[::-1], vectors[:, ::-1]
         m = min(n_basis, int(np.sum(values > _RANK_TOLERANCE * values[0])))
         whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
-        return cls(kernel, X, whitening, np.maximum(values, 0.0))
-
-    @property
-    def n_basis(self) -> int:
-        """Number of basis functions ``m``."""
-        return self.coefficients.shape[1]
-
-    @property
-    def whitening(self) -> Array:
-        """``A``, so that ``φ = Aᵀ k(X, ·)``; shape (n, m)."""
-        return self.coefficients
+        return cls(
+            kernel, X, combinations=whitening, eigenvalues=np.maximum(values, 0.0)
+        )
 
     def leading(self, n_basis: int) -> EmpiricalSpectral:
         """Return the basis of the first few of its functions."""
-        kept = np.ascontiguousarray(self.coefficients[:, :n_basis])
-        return EmpiricalSpectral(
-            self.kernel, self.inducing_points, kept, self.eigenvalues
-        )
-
-    def __call__(self, X: Array) -> Array:
-        """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
-        features: Array = self.kernel(X, self.inducing_points) @ self.coefficients
-        return features
-
-    def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
-    ) -> FunctionDraws:
-        """Functions ``φᵀw + g`` with these weights and a drawn residual.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (m, c, s)
-            Weights ``w`` of c outputs and s draws.
-        rng : numpy.random.Generator
-            Source of the residual.
-        **prior
-            Options of :func:`skgpx.bases.draw_prior`.
-
-        Returns
-        -------
-        draws : FunctionDraws
-            Prior draws F plus ``φᵀ(w - Aᵀ F(X))``.
-        """
-        (_, c, s), d = weights.shape, self.inducing_points.shape[1]
-        given = Conditioning(self.inducing_points)
-        draws = draw_prior(self.kernel, d, c, s, rng, given=given, **prior)
-        A = self.whitening
-        # any values v with Aᵀv = w
-        values = np.tensordot(
-            A, np.linalg.solve(A.T @ A, weights.reshape(-1, c * s)), 1
-        )
-        return condition(
-            draws,
-            self.kernel,
-            self.inducing_points,
-            values.reshape(-1, c, s),
-            lambda discrepancy: A @ (A.T @ discrepancy),
-        )
+        kept = np.ascontiguousarray(self.combinations[:, :n_basis])
+        return replace(self, combinations=kept)

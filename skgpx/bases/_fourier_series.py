@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FourierFeatures, FunctionDraws, linear_draws
+from skgpx._draws import (
+    FiniteProcess,
+    FourierFeatures,
+    FunctionDraws,
+    Term,
+    linear_draws,
+)
 from skgpx._numerics import trigonometry
 from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
@@ -201,15 +207,38 @@ class FourierSeries:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
         index = self.functions.part(slice(len(weights)))
         scale = np.sqrt(2.0 * self.spectrum[: len(weights)]) * index.scales()
-        waves, place = index.distinct()
-        both = np.zeros((2 * len(waves), *weights.shape[1:]))
-        rows = place + len(waves) * index.sine
-        both[rows] = scale[:, np.newaxis, np.newaxis] * weights
-        return linear_draws(BoxFourierFeatures(self.box, waves), both)
+        everything = len(weights) == len(self.spectrum)
+        waves, place = self._all_waves if everything else _box_waves(self.box, index)
+        both = np.zeros((2 * len(waves.waves), *weights.shape[1:]))
+        both[place] = scale[:, np.newaxis, np.newaxis] * weights
+        return linear_draws(waves, both)
 
-    def process(self, law: Any) -> None:
-        """Law of draws as a process that can be conditioned: not known."""
-        del law
+    @cached_property
+    def _all_waves(self) -> tuple[BoxFourierFeatures, Index]:
+        # one object: terms of the same feature map are evaluated as one
+        return _box_waves(self.box, self.functions)
+
+    def process(self, law: Any) -> FiniteProcess:
+        """Law of draws as a process that can be conditioned, with O(J^2) memory."""
+        mean, spread = law.moments()
+        return FiniteProcess(self, spread, np.ones(mean.shape[1]))
+
+    def grown(self, process: FiniteProcess) -> FourierSeries:
+        """Return the basis of a process that this one became by observing values."""
+        return replace(self, n_basis=process.spread.shape[1])
+
+    @property
+    def white_variance(self) -> float:
+        """Part of the residual that is independent between all rows."""
+        return self.remainder
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are made of, those of the residual too, (n, J)."""
+        return _features(self.functions, self.spectrum, self.box.turns(X))
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with whitened weights (J, c, s)."""
+        return self.linear(weights).terms
 
     @cached_property
     def _excess(self) -> tuple[Integers, Array]:
@@ -276,7 +305,7 @@ class SeriesMarginals:
     Examples
     --------
     >>> import numpy as np
-    >>> from skgpx._numerics.weights import GaussianWeights, WeightLaw
+    >>> from skgpx._numerics.weights import GaussianWeights
     >>> from skgpx.bases import Box, FourierSeries, PolynomialEigenvalues
     >>> from skgpx.bases import SeriesMarginals
     >>> box = Box(np.zeros(1), np.ones(1))
@@ -306,13 +335,19 @@ class SeriesMarginals:
         return values[:, :1, np.newaxis], variance[:, np.newaxis, np.newaxis]
 
 
+def _box_waves(box: Box, index: FourierIndex) -> tuple[BoxFourierFeatures, Index]:
+    """Waves of listed functions, and the feature of each function."""
+    waves, place = index.distinct()
+    return BoxFourierFeatures(box, waves), place + len(waves) * index.sine
+
+
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:
     """``√λ_j φ_j`` at turns (n, d), shape (n, m)."""
     waves, place = index.distinct()
     out = np.empty((2 * len(waves), len(turns)))
     points = np.ascontiguousarray(turns.T)
     frequencies = waves.astype(np.float64)
-    trigonometry.fourier_rows(points, frequencies, np.ones(len(waves)), out)
+    trigonometry.cosines_and_sines(points, frequencies, np.ones(len(waves)), out)
     rows = out[place + len(waves) * index.sine]
     rows *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
     return rows.T

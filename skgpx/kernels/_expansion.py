@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -49,6 +50,18 @@ def expand(kernel: Any) -> list[Monomial]:
             power = _multiplied(power, base, kernel)
         return power
     return [Monomial(1.0, (kernel,))]
+
+
+def summands(kernel: Any) -> list[Any]:
+    """Terms of a sum of kernels, however nested; the kernel alone if it is none."""
+    if type(kernel) is not Sum:
+        return [kernel]
+    return summands(kernel.k1) + summands(kernel.k2)
+
+
+def sum_of(parts: list[Any]) -> Any:
+    """Sum of one or more kernels."""
+    return reduce(Sum, parts)
 
 
 def is_integer_power(kernel: Any) -> bool:

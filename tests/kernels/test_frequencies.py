@@ -15,11 +15,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx.bases import register_spectral_sampler, sample_frequencies
+from skgpx.kernels._matern import StudentRadius
+from skgpx.kernels._rational_quadratic import GammaMixtureRadius
+from skgpx.kernels._rbf import GaussianRadius
 from skgpx.kernels._spectral_laws import (
     EllipticalLaw,
-    GammaMixtureRadius,
-    GaussianRadius,
-    StudentRadius,
 )
 
 SHAPES = {

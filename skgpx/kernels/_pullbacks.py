@@ -1,80 +1,31 @@
-"""Reverse-mode derivatives of kernel matrices in the kernel's hyperparameters.
+"""Kernel matrices and their derivatives in reverse mode.
 
 ``kernel(X, eval_gradient=True)`` of scikit-learn returns an array of shape
 (n, n, n_theta) for one set of points. An objective that depends on a kernel matrix
-only needs the contraction ``sum_ij G_ij dk(x_i, y_j)/dtheta``, which costs a few
-matrix products and works between two sets of points.
+only needs the contraction ``Σ_ij G_ij dk(x_i, y_j)/dtheta``, which costs a few
+matrix products and works between two sets of points; a drawn function, likewise, only
+``Σ_j G_ij ∇ₓ k(x_i, z_j)``. Each function here returns values and the *pullback* that
+maps their cotangents G to such a sum, by the rule in the kernel's record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Pullback = Callable[[Array], Array]
-Rule = Callable[[Any, Array, Array | None], tuple[Array, Pullback]]
-DiagonalRule = Callable[[Any, Array], tuple[Array, Pullback]]
+from skgpx.kernels._records import (
+    Array,
+    InducingKernels,
+    InducingPullback,
+    Pullback,
+    record_of,
+)
 
-
-class InducingKernels(NamedTuple):
-    """What an objective with inducing points needs of a kernel.
-
-    Attributes
-    ----------
-    cross : ndarray of shape (n, m)
-        ``k(X, Z)``.
-    inducing : ndarray of shape (m, m)
-        ``k(Z, Z)``.
-    diagonal : ndarray of shape (n,)
-        ``k(x_i, x_i)``.
-    """
-
-    cross: Array
-    inducing: Array
-    diagonal: Array
-
-
-InducingPullback = Callable[[Array, Array, Array], Array]
-InducingRule = Callable[[Any, Array, Array], tuple[InducingKernels, InducingPullback]]
-
-_RULES: dict[type, Rule] = {}
-_INDUCING_RULES: dict[type, InducingRule] = {}
-_DIAGONAL_RULES: dict[type, DiagonalRule] = {}
 _BLOCK = 256
 
 
-def register_pullback(*kernel_types: type) -> Callable[[Rule], Rule]:
-    """Register ``rule(kernel, X, Y) -> (K, pullback)`` for these exact types.
-
-    Exact, because a subclass (as ``Matern`` is one of ``RBF``) has another formula.
-    The rule must treat the array handed to ``pullback`` as read-only, and may
-    return ``K`` as any array that broadcasts to (n, m).
-    """
-
-    def enrol(rule: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(kernel_types, rule))
-        return rule
-
-    return enrol
-
-
-def register_diagonal_pullback(
-    *kernel_types: type,
-) -> Callable[[DiagonalRule], DiagonalRule]:
-    """Register ``rule(kernel, X) -> (diagonal, pullback)`` for these exact types."""
-
-    def enrol(rule: DiagonalRule) -> DiagonalRule:
-        _DIAGONAL_RULES.update(dict.fromkeys(kernel_types, rule))
-        return rule
-
-    return enrol
-
-
-def kernel_with_pullback(
+def matrix_and_pullback(
     kernel: Any, X: Array, Y: Array | None = None
 ) -> tuple[Array, Pullback]:
     """Kernel matrix and the function that maps its cotangent to theta.
@@ -105,14 +56,15 @@ def kernel_with_pullback(
     Registered kernels cost O(n m d) for ``K`` and again for each pullback, without
     an (n, m, n_theta) array.
     """
-    K, pullback = trace_kernel(kernel, X, Y)
+    rule = record_of(kernel).pullback or _blockwise
+    K, pullback = rule(kernel, X, Y)
     n, m = X.shape[0], X.shape[0] if Y is None else Y.shape[0]
     if K.shape != (n, m) or 0 in K.strides:
         K = np.array(np.broadcast_to(K, (n, m)))
     return K, pullback
 
 
-def diag_with_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
+def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     """Diagonal of the kernel matrix and the map of its cotangent to theta.
 
     Returns
@@ -122,29 +74,17 @@ def diag_with_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     pullback : callable
         ``pullback(g)`` with ``g`` (n,) returns ``sum_i g_i dk(x_i, x_i)/dtheta``.
     """
-    rule = _DIAGONAL_RULES.get(type(kernel), _blockwise_diagonal)
+    rule = record_of(kernel).diagonal_pullback or _blockwise_diagonal
     return rule(kernel, X)
 
 
-def register_inducing_pullback(
-    *kernel_types: type,
-) -> Callable[[InducingRule], InducingRule]:
-    """Register a rule for :func:`inducing_with_pullback`, where parts share work."""
-
-    def enrol(rule: InducingRule) -> InducingRule:
-        _INDUCING_RULES.update(dict.fromkeys(kernel_types, rule))
-        return rule
-
-    return enrol
-
-
-def inducing_with_pullback(
+def inducing_and_pullback(
     kernel: Any, X: Array, Z: Array
 ) -> tuple[InducingKernels, InducingPullback]:
     """Kernel at inducing points and at the data, with one common pullback.
 
-    The same as two calls of :func:`kernel_with_pullback` and one of
-    :func:`diag_with_pullback`; a GREKernel evaluates its sections only once.
+    The same as two calls of :func:`matrix_and_pullback` and one of
+    :func:`diagonal_and_pullback`; a GREKernel evaluates its sections only once.
 
     Parameters
     ----------
@@ -163,42 +103,42 @@ def inducing_with_pullback(
         ``pullback(G_cross, G_inducing, g)`` with the cotangents of the three
         returns their joint gradient in ``kernel.theta``, shape (n_theta,).
     """
-    rule = _INDUCING_RULES.get(type(kernel), _inducing_from_parts)
+    rule = record_of(kernel).inducing_pullback or _inducing_from_parts
     return rule(kernel, X, Z)
 
 
-def _inducing_from_parts(
+def matrix_and_input_pullback(
     kernel: Any, X: Array, Z: Array
-) -> tuple[InducingKernels, InducingPullback]:
-    cross, pullback_cross = kernel_with_pullback(kernel, X, Z)
-    inducing, pullback_inducing = kernel_with_pullback(kernel, Z)
-    diagonal, pullback_diagonal = diag_with_pullback(kernel, X)
+) -> tuple[Array, Pullback]:
+    """Kernel matrix ``k(X, Z)`` and the map of its cotangent to the inputs X.
 
-    def pullback(G_cross: Array, G_inducing: Array, g: Array) -> Array:
-        total = pullback_cross(G_cross) + pullback_inducing(G_inducing)
-        return total + pullback_diagonal(g)
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Composed of kernels with a registered rule.
+    X : ndarray of shape (n, d)
+        Where the gradient is taken.
+    Z : ndarray of shape (m, d)
+        Right points.
 
-    return InducingKernels(cross, inducing, diagonal), pullback
+    Returns
+    -------
+    K : ndarray of shape (n, m)
+    pullback : callable
+        ``pullback(G)`` with ``G`` (n, m) is ``Σ_j G_ij ∇ₓ k(x_i, z_j)``, shape (n, d).
 
-
-def vjp(kernel: Any, X: Array, Y: Array | None, G: Array) -> Array:
-    """Sum over pairs of ``G_ij dk(x_i, y_j)/dtheta``, shape (n_theta,).
-
-    Theta are scikit-learn's log-parameters, free ones only, in its order; ``Y``
-    None means ``K(X)`` with its white noise. See :func:`kernel_with_pullback`,
-    which shares the work with the kernel matrix.
+    Raises
+    ------
+    ValueError
+        If a kernel has no rule.
     """
-    return trace_kernel(kernel, X, Y)[1](G)
-
-
-def vjp_diag(kernel: Any, X: Array, g: Array) -> Array:
-    """Sum over rows of ``g_i dk(x_i, x_i)/dtheta``, shape (n_theta,)."""
-    return diag_with_pullback(kernel, X)[1](g)
-
-
-def trace_kernel(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
-    """Apply the kernel's rule; K may be any array that broadcasts to (n, m)."""
-    return _RULES.get(type(kernel), _blockwise)(kernel, X, Y)
+    rule = record_of(kernel).input_gradient
+    if rule is None:
+        raise ValueError(
+            f"The gradient of {kernel!r} in its inputs is not known. Register it with "
+            f"skgpx.kernels.register_input_gradient({type(kernel).__name__})."
+        )
+    return rule(kernel, X, Z)
 
 
 def cross_gradient(kernel: Any, X: Array, Y: Array) -> Array:
@@ -214,9 +154,25 @@ def cross_gradient(kernel: Any, X: Array, Y: Array) -> Array:
     return gradient
 
 
+def _inducing_from_parts(
+    kernel: Any, X: Array, Z: Array
+) -> tuple[InducingKernels, InducingPullback]:
+    """Rule for kernels whose three matrices share no work."""
+    cross, pullback_cross = matrix_and_pullback(kernel, X, Z)
+    inducing, pullback_inducing = matrix_and_pullback(kernel, Z)
+    diagonal, pullback_diagonal = diagonal_and_pullback(kernel, X)
+
+    def pullback(G_cross: Array, G_inducing: Array, g: Array) -> Array:
+        total = pullback_cross(G_cross) + pullback_inducing(G_inducing)
+        return total + pullback_diagonal(g)
+
+    return InducingKernels(cross, inducing, diagonal), pullback
+
+
 def _stacked(kernel: Any, X: Array, Y: Array) -> Array:
     n = X.shape[0]
-    return kernel(np.concatenate((X, Y)), eval_gradient=True)[1][:n, n:]
+    gradient: Array = kernel(np.concatenate((X, Y)), eval_gradient=True)[1]
+    return gradient[:n, n:]
 
 
 def _blocks(n: int) -> list[slice]:
@@ -229,7 +185,8 @@ def _blockwise(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]
 
     def block(rows: slice, columns: slice) -> Array:
         if Y is None and rows == columns:
-            return kernel(X[rows], eval_gradient=True)[1]
+            gradient: Array = kernel(X[rows], eval_gradient=True)[1]
+            return gradient
         return _stacked(kernel, X[rows], right[columns])
 
     def pullback(G: Array) -> Array:

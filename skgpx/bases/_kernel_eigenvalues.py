@@ -7,21 +7,12 @@ a point are far away.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    Matern,
-    Product,
-    RationalQuadratic,
-    Sum,
-)
+from sklearn.gaussian_process.kernels import ConstantKernel, Product, Sum
 
 from skgpx._numerics.fourier_index import (
     Box,
@@ -31,74 +22,9 @@ from skgpx._numerics.fourier_index import (
     half_space,
 )
 from skgpx._numerics.series_evidence import Spectrum
-from skgpx.kernels import rational_quadratic
+from skgpx.kernels import KernelSpectrum, record_of
 
 Array = NDArray[np.float64]
-
-
-class KernelSpectrum(NamedTuple):
-    """Eigenvalues of a periodic kernel at a list of waves.
-
-    Attributes
-    ----------
-    values : ndarray of shape (R,)
-        ``λ`` of each wave.
-    gradients : ndarray of shape (R, p)
-        In ``kernel.theta``.
-    total : float
-        Variance: the sum of the eigenvalues of all functions.
-    total_gradient : ndarray of shape (p,)
-    """
-
-    values: Array
-    gradients: Array
-    total: float
-    total_gradient: Array
-
-
-Density = Callable[[Any, Array], tuple[Array, Array]]
-_EIGENVALUES: dict[type, Callable[[Any, Array, Box], KernelSpectrum]] = {}
-
-
-def register_spectral_density(kernel_type: type, density: Density) -> None:
-    """Say what the spectral density of your own stationary kernel is.
-
-    Fourier functions on a box then serve it. Registration is by exact type, as in
-    :func:`register_spectral_sampler`.
-
-    Parameters
-    ----------
-    kernel_type : type
-        Class of the kernel.
-    density : callable
-        ``density(kernel, omega)`` returns ``S(ω) = ∫ k(r) cos(ω·r) dr`` at angular
-        frequencies omega (R, d), shape (R,), and its derivatives in ``kernel.theta``,
-        shape (R, p). S must not increase with any ``|ω_i|``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgpx.bases import Box, KernelEigenvalues, register_spectral_density
-    >>> class Bell(RBF):
-    ...     "A kernel of one lengthscale, which is fixed."
-    >>> def density(kernel, omega):
-    ...     S = np.sqrt(2 * np.pi) * np.exp(-0.5 * omega[:, 0] ** 2)
-    ...     return S, np.empty((len(S), 0))
-    >>> register_spectral_density(Bell, density)
-    >>> box = Box(np.zeros(1), np.full(1, 9.0))
-    >>> rule = KernelEigenvalues(Bell(1.0, "fixed"))
-    >>> rule.spectrum(rule.index(box, 3), box).eigenvalues.round(3)
-    array([0.279, 0.218, 0.218])
-    """
-
-    def eigenvalues(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
-        values, gradients = density(kernel, omega)
-        volume = np.prod(box.period)
-        total, slope = _periodic_variance(kernel, box)
-        return KernelSpectrum(values / volume, gradients / volume, total, slope)
-
-    _EIGENVALUES[kernel_type] = eigenvalues
 
 
 def has_spectrum(kernel: Any) -> bool:
@@ -108,7 +34,8 @@ def has_spectrum(kernel: Any) -> bool:
     if type(kernel) is Product:
         pair = (kernel.k1, kernel.k2)
         return any(_is_constant(k) for k in pair) and all(map(has_spectrum, pair))
-    return type(kernel) in _EIGENVALUES
+    record = record_of(kernel)
+    return record.box_spectrum is not None or record.spectral_density is not None
 
 
 def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
@@ -129,9 +56,15 @@ def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
         )
     if type(kernel) is Product:
         return _product(kernel, omega, box)
-    if type(kernel) not in _EIGENVALUES:
+    record = record_of(kernel)
+    if record.box_spectrum is not None:
+        return record.box_spectrum(kernel, omega, box)
+    if record.spectral_density is None:
         raise _no_density(kernel)
-    return _EIGENVALUES[type(kernel)](kernel, omega, box)
+    values, gradients = record.spectral_density(kernel, omega)
+    volume = np.prod(box.period)
+    total, slope = _periodic_variance(kernel, box)
+    return KernelSpectrum(values / volume, gradients / volume, total, slope)
 
 
 @dataclass(frozen=True)
@@ -203,8 +136,9 @@ class KernelEigenvalues:
 def _no_density(kernel: Any) -> ValueError:
     return ValueError(
         f"{kernel!r} has no known eigenvalues on a box. Fourier functions serve RBF, "
-        "Matern, RationalQuadratic, constants, their sums, and products with "
-        'constants; use basis="inducing" or "empirical" for other kernels.'
+        "Matern, RationalQuadratic, constants, their sums, products with constants, "
+        "and kernels given to skgpx.bases.register_spectral_density; use "
+        'basis="inducing" or "empirical" for others.'
     )
 
 
@@ -237,15 +171,6 @@ def _product(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
     )
 
 
-def _constant(kernel: ConstantKernel, omega: Array, box: Box) -> KernelSpectrum:
-    del box
-    value = float(kernel.constant_value)
-    values = np.where(omega.any(axis=1), 0.0, value)
-    free = 0 if kernel.hyperparameter_constant_value.fixed else 1
-    gradient = np.full(free, value)
-    return KernelSpectrum(values, np.tile(values[:, np.newaxis], free), value, gradient)
-
-
 def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
     """``Σ_n k(n period)`` and its gradient in theta, by images of the origin."""
     d, n = len(box.period), 1
@@ -261,46 +186,3 @@ def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
         n += 1
     K, gradient = kernel(steps * box.period, eval_gradient=True)
     return float(K[0].sum()), gradient[0].sum(axis=0)
-
-
-def _ard_gradient(kernel: Any, by_input: Array) -> Array:
-    """Columns of free log-lengthscales from those of each input (R, d)."""
-    if kernel.hyperparameter_length_scale.fixed:
-        return np.empty((len(by_input), 0))
-    if np.ndim(kernel.length_scale) == 0 or np.size(kernel.length_scale) == 1:
-        return by_input.sum(axis=1, keepdims=True)
-    return by_input
-
-
-def _rbf(kernel: Any, omega: Array) -> tuple[Array, Array]:
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
-    square = (omega * scales) ** 2
-    # (2π)^(d/2) Π ℓ exp(-|ℓω|²/2)
-    front = np.prod(np.sqrt(2.0 * np.pi) * scales)
-    values = front * np.exp(-0.5 * square.sum(axis=1))
-    return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - square))
-
-
-def _matern(kernel: Any, omega: Array) -> tuple[Array, Array]:
-    if kernel.nu == np.inf:
-        return _rbf(kernel, omega)
-    d, nu = omega.shape[1], float(kernel.nu)
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
-    square = (omega * scales) ** 2
-    # 2^d π^(d/2) Γ(ν + d/2)/Γ(ν) (2ν)^ν Π ℓ (2ν + |ℓω|²)^-(ν + d/2)
-    front = d * np.log(2.0 * np.sqrt(np.pi)) + gammaln(nu + d / 2) - gammaln(nu)
-    base = 2.0 * nu + square.sum(axis=1)
-    power = nu * np.log(2.0 * nu) - (nu + d / 2) * np.log(base)
-    values = np.exp(front + power) * np.prod(scales)
-    ratio = (2.0 * nu + d) * square / base[:, np.newaxis]
-    return values, _ard_gradient(kernel, values[:, np.newaxis] * (1.0 - ratio))
-
-
-def _rational_quadratic(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
-    values, slopes = rational_quadratic(kernel, omega, box)
-    return KernelSpectrum(values, slopes, 1.0, np.zeros(slopes.shape[1]))
-
-
-_EIGENVALUES.update({ConstantKernel: _constant, RationalQuadratic: _rational_quadratic})
-register_spectral_density(RBF, _rbf)
-register_spectral_density(Matern, _matern)
