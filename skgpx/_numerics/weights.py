@@ -102,10 +102,9 @@ class WeightParticles(NamedTuple):
 
     def points(self) -> list[GaussianWeights]:
         """Each particle as a normal law without spread."""
-        m, c, s = self.values.shape
-        return [
-            GaussianWeights(self.values[:, :, j], np.empty((1, m, 0))) for j in range(s)
-        ]
+        m, _, s = self.values.shape
+        no_spread = np.empty((1, m, 0))
+        return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]
 
 
 WeightLaw = GaussianWeights | WeightParticles

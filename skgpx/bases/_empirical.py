@@ -88,5 +88,5 @@ class EmpiricalSpectral(KernelBasis):
 
     def leading(self, n_basis: int) -> EmpiricalSpectral:
         """Return the basis of the first few of its functions."""
-        kept = np.ascontiguousarray(self.combinations[:, :n_basis])
-        return replace(self, combinations=kept)
+        A = np.asarray(self.combinations)
+        return replace(self, combinations=np.ascontiguousarray(A[:, :n_basis]))

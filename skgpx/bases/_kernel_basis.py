@@ -151,7 +151,7 @@ class KernelBasis:
         Returns
         -------
         draws : FunctionDraws
-            Prior draws (see :func:`skgpx.bases.draw_prior`), conditioned on ``u = L w``.
+            Prior draws, conditioned on ``u = L w``.
         """
         (_, c, s), Z, A = weights.shape, self.inducing_points, self.combinations
         given = Conditioning(Z, self.jitter) if A is None else Conditioning(Z)
