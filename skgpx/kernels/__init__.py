@@ -24,7 +24,6 @@ from skgpx.kernels._length_scales import (
     length_scale_entries,
     length_scales,
     longest_length_scales,
-    scaled_parts,
     theta_entries,
 )
 from skgpx.kernels._noise import latent_kernel, noise_variance
@@ -41,6 +40,8 @@ from skgpx.kernels._records import (
     KernelSpectrum,
     no_sampler,
     record_of,
+)
+from skgpx.kernels._registration import (
     register_diagonal_pullback,
     register_input_gradient,
     register_kernel,
@@ -83,7 +84,6 @@ __all__ = [
     "register_spectral_sampler",
     "register_spectral_score",
     "sample_frequencies",
-    "scaled_parts",
     "spectral_laws",
     "spectral_score",
     "split_noise",

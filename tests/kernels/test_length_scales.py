@@ -16,9 +16,9 @@ from skgpx.kernels import (
     length_scale_entries,
     length_scales,
     longest_length_scales,
-    scaled_parts,
     theta_entries,
 )
+from skgpx.kernels._length_scales import scaled_parts
 
 ARD = [0.6, 1.3, 2.0]
 
