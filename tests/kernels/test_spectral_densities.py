@@ -127,10 +127,9 @@ def test_infinite_densities_still_integrate_to_one(kernel, d):
 
 
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("kernel", [make(0.7) for make in SMOOTH.values()], ids=SMOOTH)
-def test_samples_have_the_density(kernel, d):
-    if kernel == KERNELS["sum"](0.7):
-        pytest.skip("sums are sampled term by term")
+@pytest.mark.parametrize("name", sorted(SMOOTH.keys() - {"sum"}))
+def test_samples_have_the_density(name, d):
+    kernel = SMOOTH[name](0.7)
     n = 20_000
     sample = sample_frequencies(kernel, n, d, np.random.default_rng(0), method="mc")
     radius = np.linalg.norm(sample.frequencies, axis=1)
