@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skgpx._draws._sections import section_terms
 from skgpx._draws._terms import Term
+from skgpx._draws._weight_roots import WeightRoot, observe
 from skgpx._numerics.linalg import (
     NUGGET,
     block_diagonal,
@@ -16,6 +17,7 @@ from skgpx._numerics.linalg import (
     solve_lower,
     solve_lower_transpose,
 )
+from skgpx._numerics.weights import GaussianWeights
 
 Array = NDArray[np.float64]
 
@@ -132,19 +134,20 @@ class KernelProcess(NamedTuple):
         h, K = self._split(X)
         nugget = self.nugget(X)
         K[np.diag_indices(len(X))] += nugget
-        corner, new = cholesky(K).L, np.eye(len(X))
+        corner = cholesky(K).L
         root = np.block([[self.root, np.zeros(h.shape)], [h.T, corner]])
-        moved, spread = observe(
-            [block_diagonal(S, new) for S in self.spread],
+        moved, roots = observe(
+            tuple(WeightRoot(S) for S in self.spread),
             np.concatenate((h, corner.T)).T,
             self.scale,
             discrepancy,
             noise_variance,
             nugget,
         )
+        spread = np.stack([one.dense() for one in roots])
         combinations = self.combinations
         if combinations is not None:
-            combinations = block_diagonal(combinations, new)
+            combinations = block_diagonal(combinations, np.eye(len(X)))
         points = np.concatenate((self.points, X))
         after = KernelProcess(
             self.kernel, points, root, spread, self.scale, combinations
@@ -156,7 +159,7 @@ class KernelProcess(NamedTuple):
     ) -> tuple[tuple[Term, ...], KernelProcess]:
         """What observing values at X adds to draws, and the process it leaves.
 
-        O(q^2 p + p^3 + q p r) time, once for each distinct scale of the outputs.
+        O(q p (q + r) + p^3) time, for each output whose law or scale is its own.
         """
         moved, after = self.learn(X, discrepancy, noise_variance)
         weights = solve_lower_transpose(after.root, moved.reshape(len(moved), -1))
@@ -182,22 +185,27 @@ class FiniteProcess(NamedTuple):
 
     ::
 
-        cov(f(x), f(y)) = scale² φ(x)ᵀ [S Sᵀ 0; 0 I] φ(y)
+        cov(f(x), f(y)) = scale² φ(x)ᵀ R Rᵀ φ(y)
 
     Attributes
     ----------
     basis : FiniteBasis
         ``φ``, q functions.
-    spread : ndarray of shape (g, m, r)
-        ``S``: root of the covariance of the first m <= q weights, for each output or
-        (g = 1) for all. Nothing is known of the others, which are N(0, I).
+    roots : tuple of WeightRoot
+        ``R``, for each output or one for all.
     scale : ndarray of shape (c,)
         Units of the outputs.
     """
 
     basis: Any
-    spread: Array
+    roots: tuple[WeightRoot, ...]
     scale: Array
+
+    @classmethod
+    def of_law(cls, basis: Any, law: GaussianWeights) -> FiniteProcess:
+        """Process of a law of the first weights; the others are N(0, I)."""
+        mean, spread = law.moments()
+        return cls(basis, tuple(map(WeightRoot, spread)), np.ones(mean.shape[1]))
 
     def scaled(self, factor: Array) -> FiniteProcess:
         """Process of the functions times a factor for each output."""
@@ -205,11 +213,18 @@ class FiniteProcess(NamedTuple):
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
-        features = self.basis.all_features(X)
-        S = self.spread[output % len(self.spread)]
-        known, rest = features[:, : len(S)] @ S, features[:, len(S) :]
-        covariance: Array = self.scale[output] ** 2 * (known @ known.T + rest @ rest.T)
+        root = self.roots[output % len(self.roots)]
+        half = root.times(self.basis.all_features(X))
+        covariance: Array = self.scale[output] ** 2 * (half @ half.T)
         return covariance
+
+    @property
+    def spread(self) -> Array:
+        """``R`` of the weights of which something is known, dense: (g, m, r).
+
+        Of those of the law, or of all after something was observed.
+        """
+        return np.stack([root.dense() for root in self.roots])
 
     def learn(
         self, X: Array, discrepancy: Array, noise_variance: Array
@@ -219,102 +234,18 @@ class FiniteProcess(NamedTuple):
         Parameters as in :meth:`update`.
         """
         features = self.basis.all_features(X)
-        rest = np.eye(features.shape[1] - self.spread.shape[1])
-        moved, spread = observe(
-            [block_diagonal(S, rest) for S in self.spread],
-            features,
-            self.scale,
-            discrepancy,
-            noise_variance,
-            NUGGET * np.einsum("pq,pq->p", features, features),
+        nugget = NUGGET * np.einsum("pq,pq->p", features, features)
+        moved, roots = observe(
+            self.roots, features, self.scale, discrepancy, noise_variance, nugget
         )
-        return moved, self._replace(spread=spread)
+        return moved, self._replace(roots=roots)
 
     def update(
         self, X: Array, discrepancy: Array, noise_variance: Array
     ) -> tuple[tuple[Term, ...], FiniteProcess]:
         """What observing values at X adds to draws, and the process it leaves.
 
-        O(q^2 p + p^3) time and O(q^2) memory.
+        O(q p (p + p') + p^3) time for p rows after p' others, and O(q p) memory.
         """
         moved, after = self.learn(X, discrepancy, noise_variance)
         return self.basis.all_terms(moved), after
-
-
-def observe(
-    spreads: list[Array],
-    seen: Array,
-    scale: Array,
-    discrepancy: Array,
-    noise_variance: Array,
-    nugget: Array,
-) -> tuple[Array, Array]:
-    """Observe ``seen v + ε`` of variables v with covariances ``S Sᵀ``.
-
-    Parameters
-    ----------
-    spreads : list of ndarray of shape (q, r)
-        ``S``, one for each output or one for all.
-    seen : ndarray of shape (p, q)
-    scale : ndarray of shape (c,)
-        Units of the outputs.
-    discrepancy : ndarray of shape (p, c, s)
-        In the units of the outputs.
-    noise_variance, nugget : ndarray of shape (p,)
-        In the squared units of the outputs, and of v; their sum is positive.
-
-    Returns
-    -------
-    moved : ndarray of shape (q, c, s)
-        What is added to draws of v, in the units of the outputs.
-    spread : ndarray of shape (1 or c, q, r)
-        Roots of the covariances that are left.
-    """
-    shared = len(spreads) == 1 and bool(np.all(scale == scale[0]))
-    moves, after = [], []
-    for o in range(1 if shared else len(scale)):
-        S, outputs = (
-            spreads[o % len(spreads)],
-            slice(None) if shared else slice(o, o + 1),
-        )
-        noise = noise_variance / scale[o] ** 2 + nugget
-        learn = _learn(seen @ S, noise)
-        moves.append(np.tensordot(S, learn.shift(discrepancy[:, outputs]), 1))
-        after.append(S - (S @ learn.B.T) @ learn.Y)
-    return np.concatenate(moves, axis=1), np.stack(after)
-
-
-class _Lesson(NamedTuple):
-    """What ``A ξ + ε`` tells about ``ξ ~ N(0, I)``."""
-
-    B: Array
-    Y: Array
-    L: Array
-    std: Array
-
-    def shift(self, discrepancy: Array) -> Array:
-        """``Aᵀ (A Aᵀ + N)⁻¹`` discrepancy: (p, c, s) to (r, c, s)."""
-        p, c, s = discrepancy.shape
-        scaled = discrepancy.reshape(p, c * s) / self.std[:, np.newaxis]
-        solved = solve_lower_transpose(self.L, solve_lower(self.L, scaled))
-        return (self.B.T @ solved).reshape(-1, c, s)
-
-
-def _learn(A: Array, noise: Array) -> _Lesson:
-    """Observe ``A ξ + ε``, ε of variances ``noise`` (p,).
-
-    With ``B = N^(-1/2) A`` and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least one,
-    ``T = I - Bᵀ Y``, ``Y = L⁻ᵀ (L + I)⁻¹ B``, is a root of the covariance ``(I + Bᵀ
-    B)⁻¹`` of what is left [1]_.
-
-    References
-    ----------
-    .. [1] Andrews, "A square root formulation of the Kalman covariance equations",
-       AIAA Journal, 1968.
-    """
-    std = np.sqrt(noise)
-    B = A / std[:, np.newaxis]
-    unit = np.eye(len(B))
-    L = cholesky(unit + B @ B.T, jitter=0.0).L
-    Y = solve_lower_transpose(L, solve_lower(L + unit, B))
-    return _Lesson(B, Y, L, std)

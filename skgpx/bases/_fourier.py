@@ -177,8 +177,7 @@ class Fourier:
 
     def process(self, law: GaussianWeights) -> FiniteProcess:
         """Law of ``φᵀw`` as a process that can be conditioned."""
-        mean, spread = law.moments()
-        return FiniteProcess(self, spread, np.ones(mean.shape[1]))
+        return FiniteProcess.of_law(self, law)
 
     def grown(self, process: FiniteProcess) -> Fourier:
         """Return the basis of a process that this one became: the same."""

@@ -220,12 +220,11 @@ class FourierSeries:
 
     def process(self, law: Any) -> FiniteProcess:
         """Law of draws as a process that can be conditioned, with O(J^2) memory."""
-        mean, spread = law.moments()
-        return FiniteProcess(self, spread, np.ones(mean.shape[1]))
+        return FiniteProcess.of_law(self, law)
 
     def grown(self, process: FiniteProcess) -> FourierSeries:
         """Return the basis of a process that this one became by observing values."""
-        return replace(self, n_basis=process.spread.shape[1])
+        return replace(self, n_basis=process.roots[0].n_known)
 
     @property
     def white_variance(self) -> float:
