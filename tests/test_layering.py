@@ -33,11 +33,14 @@ LAYERS = {
     "_callbacks": set(),
     "_validation": BELOW_SHELL,
     "_base": BELOW_SHELL | {"_validation"},
+    "_row_statistics": BELOW_SHELL | DOOR,
     "_hyperparameters": BELOW_SHELL | DOOR,
     # L4: one room an estimator; they never import one another
-    "_pls": BELOW_SHELL | DOOR | {"_base", "_hyperparameters"},
+    "_pls": BELOW_SHELL | DOOR | {"_base", "_hyperparameters", "_row_statistics"},
     "_decoupled": BELOW_SHELL | DOOR,
-    "_spectral_vgp": BELOW_SHELL | DOOR | {"_base", "_hyperparameters"},
+    "_spectral_vgp": BELOW_SHELL
+    | DOOR
+    | {"_base", "_hyperparameters", "_row_statistics"},
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "thompson": {"_decoupled", "_draws", "_validation"},

@@ -9,7 +9,7 @@ from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
 from skgpx._draws._remembered import RememberedTerm
-from skgpx._draws._sections import section_terms
+from skgpx._draws._sections import KernelSections, section_terms
 from skgpx._draws._side_by_side import side_by_side
 from skgpx._draws._terms import LinearTerm, Term
 
@@ -19,6 +19,7 @@ __all__ = [
     "FourierFeatures",
     "FunctionDraws",
     "KernelProcess",
+    "KernelSections",
     "LinearTerm",
     "Optima",
     "Process",

@@ -70,10 +70,12 @@ def weight_statistics(
     -----
     O(n m^2) time.
     """
-    weighted = features * weights[:, np.newaxis]
+    root = np.sqrt(weights)
+    # a matrix times its own transpose is half the work of any other product
+    half = features if np.all(root == 1.0) else features * root[:, np.newaxis]
     return WeightStatistics(
-        weighted.T @ features,
-        weighted.T @ y,
+        half.T @ half,
+        half.T @ (root * y),
         float(weights @ y**2),
         float(weights @ residual),
         float(weights.sum()),

@@ -16,13 +16,14 @@ from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._numerics.regression import WeightStatistics, posterior, weight_statistics
+from skgpx._numerics.regression import posterior
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
 from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
 from skgpx._pls._tempering import run_smc
+from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -105,7 +106,8 @@ def infer(
     method = _resolve(settings.method, likelihood)
     if method == "exact":
         law = posterior(
-            _statistics(basis, rows, settings.n_jobs), float(likelihood.variance(0.0))
+            row_statistics(basis, rows, settings.n_jobs),
+            float(likelihood.variance(0.0)),
         )
         return _exact(basis, law, settings.n_particles, rng)
 
@@ -214,23 +216,6 @@ def _exact(
     return Inference(LatentModel(basis, law), particles, sample)
 
 
-def _statistics(basis: Nystroem, rows: Rows, n_jobs: int | None) -> WeightStatistics:
-    """Sums over the rows, block by block: memory O(m^2), time O(n m^2)."""
-    blocks = [slice(i, i + _ROWS) for i in range(0, len(rows.y), _ROWS)]
-    items = [(basis, Rows(*(a[block] for a in rows))) for block in blocks]
-    parts = parallel_map(_block_statistics, items, n_jobs)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.add(part)
-    return total
-
-
-def _block_statistics(basis: Nystroem, rows: Rows) -> WeightStatistics:
-    features = basis(rows.X)
-    residual = basis.residual_variance(rows.X, features)
-    return weight_statistics(features, rows.y, rows.weights, residual)
-
-
 def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:
     features = basis(X)
     return np.ascontiguousarray(features), basis.residual_variance(X, features)
@@ -258,7 +243,7 @@ def _target_and_mode(
     """Target in the coordinates of the weights, and its Laplace approximation."""
     if isinstance(likelihood, Gaussian):
         noise_variance = float(likelihood.variance(0.0))
-        statistics = _statistics(basis, rows, settings.n_jobs)
+        statistics = row_statistics(basis, rows, settings.n_jobs)
         law = posterior(statistics, noise_variance)
         gram, moment = statistics.gram, statistics.moment
         target = langevin.quadratic_target(

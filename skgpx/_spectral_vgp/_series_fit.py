@@ -127,9 +127,10 @@ def fit_series(
     state = start_series(rows, domain, settings, n_jobs)
     fit = state.solve()
     for _ in range(3):
-        box = box_of(state.domain, fit.prior, learns)
+        box = box_of(state.domain, fit.prior, learns, domain is None)
         ratio = box.period / state.statistics.box.period
-        moved = np.any(np.abs(np.log(ratio)) >= 0.3)
+        # too little room spoils what the kernel says beyond the data
+        moved = np.any((ratio >= 1.1) | (ratio <= 0.75))
         if not learns or not (moved or _is_clipped(state, fit)):
             break
         settings = settings._replace(
@@ -153,9 +154,10 @@ def start_series(
     rows: Rows, domain: Array | None, settings: SeriesSettings, n_jobs: int | None
 ) -> SeriesState:
     """Box for the rule as it is, and the sums over some rows."""
+    has_margin = domain is None
     if domain is None:
         domain = data_domain(rows.X)
-    box = box_of(domain, settings.rule, settings.learns())
+    box = box_of(domain, settings.rule, settings.learns(), has_margin)
     by_rows = isinstance(settings.n_basis, str)
     size = settings.largest if by_rows else int(settings.n_basis)
     if settings.ordering != "prior":
@@ -251,7 +253,7 @@ def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
     """Rule, noise variance and number of functions, in turns until they agree."""
     settings, box = state.settings, state.statistics.box
     weight, auto = state.statistics.weight, settings.n_basis == "auto"
-    fixed = settings.noise_level
+    fixed = settings.white_noise_variance
     if settings.noise_variance is not None:
         fixed = settings.noise_variance / sums.scale**2
     rule = _at_sample_size(settings, weight, len(box.period))

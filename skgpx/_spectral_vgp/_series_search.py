@@ -48,6 +48,10 @@ class SeriesSettings(NamedTuple):
         Most functions.
     normalize_y, quiet : bool
         Whether y is standardised; whether warnings are left out.
+    white_noise_variance : float or None
+        Fixed variance of the WhiteKernel, for the standardised y.
+    given : object
+        Parameters that models must share to be merged, comparable by value.
     start_noise : float or None
         Noise variance of a search on fewer rows, for the standardised y.
     """
@@ -61,8 +65,8 @@ class SeriesSettings(NamedTuple):
     ordering: str
     largest: int
     normalize_y: bool
-    noise_level: float | None = None
-    given: str = ""
+    white_noise_variance: float | None = None
+    given: Any = None
     quiet: bool = False
     start_noise: float | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from skgpx._numerics.series_statistics import (
     direct_statistics,
     sketched_statistics,
 )
-from skgpx._parallel import parallel_map
+from skgpx._parallel import parallel_sum
 from skgpx._validation import Rows
 from skgpx.bases import (
     Box,
@@ -46,11 +47,7 @@ def row_sums(
     items = ((*(v[c] for v in rows), domain, box, shift, reach) for c in chunks)
     if len(chunks) == 1:
         return _chunk_sums(*next(items))
-    parts = parallel_map(_chunk_sums, items, n_jobs)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return parallel_sum(_chunk_sums, items, operator.add, n_jobs)
 
 
 def _chunk_sums(

@@ -22,7 +22,7 @@ from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
 from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.bases._marginals import FeatureMarginals
+from skgpx.bases._marginals import FeatureMarginals, Marginals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -176,7 +176,7 @@ class FourierSeries:
             total += float(statistics.cosines(waves) @ excess)
         return max(total, 0.0)
 
-    def marginals(self, law: WeightLaw) -> SeriesMarginals | FeatureMarginals:
+    def marginals(self, law: WeightLaw) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a law of the weights.
 
         Sums of waves, without the features, for a normal law of one output.

@@ -307,8 +307,10 @@ def test_ordering_by_power_finds_a_hidden_frequency():
 
 
 @pytest.mark.parametrize("kernel", [None, RBF(0.3)])
-def test_nothing_is_evaluated_outside_the_domain(kernel):
-    model = SpectralVGPRegressor(kernel, domain=(-1.0, 2.0), optimizer=None).fit(X, Y)
+def test_nothing_is_evaluated_outside_the_domain_on_request(kernel):
+    model = SpectralVGPRegressor(
+        kernel, domain=(-1.0, 2.0), optimizer=None, extrapolation="error"
+    ).fit(X, Y)
     assert np.all(np.isfinite(model.predict([[-1.0], [2.0]])))
     draws = model.sample_functions(2, random_state=0)
     for method in (model.predict, model.sample_y, draws, model.credible_band):
