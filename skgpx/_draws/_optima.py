@@ -106,24 +106,21 @@ def _search(
         value, slope = evaluate(flat)
         return float(value.sum()), slope.ravel()
 
-    def limits(U: Array) -> list[tuple[float, float]]:
-        return [(0.0, 1.0)] * U.size
+    def descend(start: Array, max_iter: int, ftol: float, gtol: float) -> Any:
+        return scipy_minimize(
+            total, start.ravel(), jac=True, method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * start.size,
+            options={"maxiter": max_iter, "ftol": ftol, "gtol": gtol},
+        )  # fmt: skip
 
     # all starts as one problem: their sum is smallest where each of them is
-    options = {"maxiter": _JOINT, "ftol": 1e-9, "gtol": 1e-7}
-    joint = scipy_minimize(
-        total, starts.ravel(), jac=True, method="L-BFGS-B",
-        bounds=limits(starts), options=options,
-    )  # fmt: skip
+    joint = descend(starts, _JOINT, ftol=1e-9, gtol=1e-7)
     candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
     values = evaluate(candidates.ravel())[0]
     order = np.argsort(values, kind="stable")
     u, fun = candidates[order[0]], float(values[order[0]])
     for start in _distinct(candidates[order]):
-        found = scipy_minimize(
-            total, start, jac=True, method="L-BFGS-B", bounds=limits(start),
-            options={"maxiter": 200, "ftol": 1e-14, "gtol": 1e-9},
-        )  # fmt: skip
+        found = descend(start, 200, ftol=1e-14, gtol=1e-9)
         if found.fun < fun:
             u, fun = found.x, float(found.fun)
     return u, fun
