@@ -98,7 +98,7 @@ class Categorical(Likelihood):
             )
         if not y.size or np.max(y) < 1.0:
             raise ValueError(
-                "Categorical expects at least two classes; got one class only."
+                "Categorical expects at least two classes; got only one."
             )
 
     def _count_outputs(self, y: Array) -> int:
