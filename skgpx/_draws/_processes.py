@@ -1,4 +1,4 @@
-"""Laws of drawn functions as Gaussian processes, and what observations make of them."""
+"""Laws of drawn functions as Gaussian processes, and their conditioning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class Process(Protocol):
-    """What is known of the Gaussian process that draws come from."""
+    """Covariance of the Gaussian process that draws come from."""
 
     def scaled(self, factor: Array) -> Process:
         """Process of the functions times a factor for each output, shape (c,)."""
@@ -58,11 +58,11 @@ class KernelProcess(NamedTuple):
         cov(f(x), f(y)) = scale² (k(x, y) - h(x)ᵀ (I - S Sᵀ) h(y))
         h = L⁻¹ Aᵀ k(P, ·)
 
-    the form of a prior (no points), of a Gaussian process given data (``A = I``,
-    ``L Lᵀ`` the covariance of the noisy data, S empty), of one whose combinations ``u =
-    Aᵀ f(P)`` have another law (``L Lᵀ`` their prior covariance, S a root of that of
-    ``L⁻¹u``), and of what these become when more is observed. Nothing is ever
-    inverted: little noise makes the inverse of ``L Lᵀ`` useless.
+    This is the form of a prior (no points), of a Gaussian process given data (``A =
+    I``, ``L Lᵀ`` the covariance of the noisy data, S empty), of one whose combinations
+    ``u = Aᵀ f(P)`` have another law (``L Lᵀ`` their prior covariance, S a root of the
+    covariance of ``L⁻¹u``), and of all these after further conditioning. ``L Lᵀ`` is
+    never inverted: with little noise the inverse would be inaccurate.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class KernelProcess(NamedTuple):
         return covariance
 
     def _split(self, X: Array) -> tuple[Array, Array]:
-        """h(X) (q, n), and the covariance that it leaves over (n, n)."""
+        """h(X) (q, n), and the remaining covariance (n, n)."""
         K = self.kernel(X, X)
         if not len(self.points):
             return np.empty((0, len(X))), K
@@ -116,7 +116,7 @@ class KernelProcess(NamedTuple):
         return h, K - h.T @ h
 
     def nugget(self, X: Array) -> Array:
-        """Least noise variance of an observation at the rows of X, shape (n,)."""
+        """Smallest noise variance of observations at the rows of X, shape (n,)."""
         nugget: Array = NUGGET * self.kernel.diag(X)
         return nugget
 
@@ -125,8 +125,8 @@ class KernelProcess(NamedTuple):
     ) -> tuple[Array, KernelProcess]:
         """What observing values at X adds to whitened variables, and what it leaves.
 
-        The values become variables themselves, after those that there are. Parameters
-        as in :meth:`update`; the array (q + p, c, s) is in the units of the outputs.
+        The values become variables too, after the existing ones. Parameters as in
+        :meth:`update`; the array (q + p, c, s) is in the units of the outputs.
         """
         # [L 0; hᵀ C] is the root with the new variables
         h, K = self._split(X)
@@ -190,7 +190,7 @@ class FiniteProcess(NamedTuple):
         ``φ``, q functions.
     spread : ndarray of shape (g, m, r)
         ``S``: root of the covariance of the first m <= q weights, for each output or
-        (g = 1) for all. Nothing is known of the others, which are N(0, I).
+        (g = 1) for all. The others have their prior law N(0, I).
     scale : ndarray of shape (c,)
         Units of the outputs.
     """
@@ -266,9 +266,9 @@ def observe(
     Returns
     -------
     moved : ndarray of shape (q, c, s)
-        What is added to draws of v, in the units of the outputs.
+        Change of the draws of v, in the units of the outputs.
     spread : ndarray of shape (1 or c, q, r)
-        Roots of the covariances that are left.
+        Roots of the conditional covariances.
     """
     shared = len(spreads) == 1 and bool(np.all(scale == scale[0]))
     moves, after = [], []
@@ -285,7 +285,7 @@ def observe(
 
 
 class _Lesson(NamedTuple):
-    """What ``A ξ + ε`` tells about ``ξ ~ N(0, I)``."""
+    """Conditional law of ``ξ ~ N(0, I)`` given ``A ξ + ε``."""
 
     B: Array
     Y: Array
@@ -304,8 +304,8 @@ def _learn(A: Array, noise: Array) -> _Lesson:
     """Observe ``A ξ + ε``, ε of variances ``noise`` (p,).
 
     With ``B = N^(-1/2) A`` and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least one,
-    ``T = I - Bᵀ Y``, ``Y = L⁻ᵀ (L + I)⁻¹ B``, is a root of the covariance ``(I + Bᵀ
-    B)⁻¹`` of what is left [1]_.
+    ``T = I - Bᵀ Y``, ``Y = L⁻ᵀ (L + I)⁻¹ B``, is a root of the conditional covariance
+    ``(I + Bᵀ B)⁻¹`` [1]_.
 
     References
     ----------

@@ -15,7 +15,8 @@ _SPACING, _REACH = 0.05, 12.0
 # Newton steps at most; each is safeguarded by a bracket.
 _STEPS = 60
 _TOLERANCE = 1e-9
-# Weights below this fraction of the sum of larger ones are replaced by their mean.
+# Terms whose weights are below this fraction of the sum of larger ones are replaced by
+# their mean.
 _NEGLIGIBLE = 1e-12
 
 

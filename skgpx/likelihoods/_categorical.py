@@ -97,9 +97,7 @@ class Categorical(Likelihood):
                 " integers."
             )
         if not y.size or np.max(y) < 1.0:
-            raise ValueError(
-                "Categorical expects at least two classes; got only one."
-            )
+            raise ValueError("Categorical expects at least two classes; got one class only.")
 
     def _count_outputs(self, y: Array) -> int:
         return int(np.max(y)) + 1

@@ -123,7 +123,7 @@ def _usual(rng: np.random.Generator) -> list[Array]:
 
 
 def _support(case: _Case) -> Iterator[str]:
-    """Refuses targets that no likelihood, or no discrete one, may accept."""
+    """Refusal of targets that no likelihood, or no discrete one, may accept."""
     bad = {"NaN": np.nan, "infinity": np.inf}
     if case.likelihood.discrete:
         bad["the fraction 0.5"] = 0.5
@@ -282,7 +282,7 @@ def _grid(likelihood: Likelihood, draws: Array) -> Array:
         return np.linspace(low, high, 401, axis=1)
     start = np.floor(low)[:, np.newaxis]
     reach = int(min(np.max(np.ceil(high) - np.floor(low)), 400.0))
-    # Never past the largest sample: a class number has no density there.
+    # Not beyond the largest sample: a class number has no density there.
     return np.minimum(start + np.arange(reach + 1.0), np.floor(high)[:, np.newaxis])
 
 
