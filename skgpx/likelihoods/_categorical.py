@@ -97,7 +97,9 @@ class Categorical(Likelihood):
                 " integers."
             )
         if not y.size or np.max(y) < 1.0:
-            raise ValueError("Categorical expects at least two classes; got one class only.")
+            raise ValueError(
+                "Categorical expects at least two classes; got one class only."
+            )
 
     def _count_outputs(self, y: Array) -> int:
         return int(np.max(y)) + 1
