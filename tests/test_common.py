@@ -83,7 +83,7 @@ def fitted():
 
 
 def outputs(model, X=X):
-    """Everything deterministic that a model says about some rows."""
+    """All deterministic predictions of a model at some rows."""
     if is_classifier(model):
         latent = model.latent_mean_and_variance(X)
         return [model.predict_proba(X), *latent]
@@ -191,7 +191,7 @@ def test_random_state_may_be_a_random_state():
     assert_same_bits(*fits)
 
 
-# Several blocks of chains and of rows, so that there is something to share out.
+# Several blocks of chains and of rows, so that there is work for several threads.
 MANY = {"n_particles": 120, **NO_PRIOR_SEARCH}
 
 

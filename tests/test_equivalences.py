@@ -1,4 +1,4 @@
-"""Roads that must lead to the same place."""
+"""Different computations that must agree."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Products of features and weights, the features made block by block in the cache."""
+"""Products of features and weights, with features computed in blocks in the cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_product(
     out: Array,
     single_precision: bool = False,
 ) -> None:
-    """Add ``F(X) @ weights``, with features that are made block by block in the cache.
+    """Add ``F(X) @ weights``, with features computed block by block in the cache.
 
     Parameters
     ----------
@@ -44,8 +44,7 @@ def add_product(
     for first in range(0, n, size):
         rows, total = X[first : first + size], out[first : first + size]
         if len(rows) < size:
-            # a multiple of what vector code and the product take at a time: the rest
-            # of a loop may round differently
+            # full vectors only: the remainder of a loop may round differently
             size = -(-len(rows) // 64) * 64
             points, features = np.zeros((X.shape[1], size)), np.empty((m, size), dtype)
         points[:, : len(rows)] = rows.T

@@ -22,7 +22,7 @@ def condition(
     solve: Callable[[Array], Array],
     combinations: Array | None = None,
 ) -> FunctionDraws:
-    """Matheron's update: draws of the process given variables that are linear in it.
+    """Matheron's update: draws of the process given linear functionals of it.
 
     ::
 

@@ -25,7 +25,7 @@ class ShiftedCosines:
     turns : ndarray of shape (g, d', R)
         Sets of frequencies ω, in turns; inputs are padded to a multiple of four.
     owners : ndarray of shape (f,)
-        Which set belongs to each function.
+        Number of the set of each function.
     amplitudes, phases : ndarray of shape (f, R)
         a, and φ in turns.
     """
@@ -46,7 +46,7 @@ class ShiftedCosines:
 
     @staticmethod
     def joined(parts: Sequence[ShiftedCosines]) -> ShiftedCosines:
-        """Functions of all parts, which have as many frequencies each."""
+        """Functions of all parts, which have equal numbers of frequencies."""
         sets = np.cumsum([0] + [len(part.turns) for part in parts[:-1]])
         owners = [part.owners + g for part, g in zip(parts, sets, strict=True)]
         return ShiftedCosines(
@@ -69,7 +69,7 @@ class FourierFeatures:
         Factors ``a``; with weights N(0, I) the variance of the sum is ``Σ a²``.
     single_precision : bool, default=False
         Hold features and weights in float32: half the memory and up to twice the
-        speed for many draws; values err by about 1e-6 of their standard deviation.
+        speed for many draws, with errors of about 1e-6 of the standard deviation.
     """
 
     frequencies: Array
@@ -104,7 +104,7 @@ class FourierFeatures:
         if weights.shape[1] != 1:
             add_product(X, weights, self._fill, out, self.single_precision)
             return
-        # a cos + b sin = A cos(· - φ) takes half the work
+        # a cos + b sin = A cos(· - φ) is half the work
         waves = self.prepare(weights.T)
         trigonometry.shifted_cosines(
             X, self._turns, waves.amplitudes[0], waves.phases[0], out[:, 0]

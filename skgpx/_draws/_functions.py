@@ -14,7 +14,7 @@ from skgpx._draws._processes import Process
 from skgpx._draws._terms import LinearTerm, Term, merged
 
 Array = NDArray[np.float64]
-# Rows evaluated at a time: bounds the memory beside that of the values.
+# Rows evaluated at a time: bounds the memory used beside the values.
 _ROWS = 2048
 # Pairs of a row and a draw that are differentiated at a time.
 _PAIRS = 4096
@@ -23,10 +23,10 @@ _PAIRS = 4096
 class FunctionDraws:
     """Functions drawn from a Gaussian process (or a mixture), callable anywhere.
 
-    A draw is a function, not a vector of values: calling it twice, on other rows or
-    in another order gives the same function, and values at different rows are
-    jointly distributed as the process is. Draws add (``f + g``), can be selected
-    (``f[:10]``), differentiated, optimised, conditioned on observations and pickled.
+    A draw is a function, not a vector of values: it is the same at every call, whatever
+    the rows and their order, and its values at different rows have the joint law of the
+    process. Draws can be added (``f + g``), selected (``f[:10]``), differentiated,
+    optimised, conditioned on observations and pickled.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ class FunctionDraws:
     n_draws : int
         Number of draws ``s``.
     process : Process, default=None
-        Covariance of the law of the draws, where it is Gaussian and known; what
-        :meth:`condition` needs.
+        Covariance of the law of the draws, where it is Gaussian and known;
+        :meth:`condition` needs it.
 
     Notes
     -----
     A call costs O(n (R + m) (d + s)) time for n rows, R Fourier frequencies and m
-    kernel sections, and constant memory beside the values. Draws are made by
-    Matheron's rule [1]_, equation (13): a draw from the prior and one more linear
-    term that makes it agree with what is known.
+    kernel sections, and constant memory beside the values. Posterior draws follow
+    Matheron's rule [1]_, equation (13): a draw from the prior plus one more linear
+    term that makes it agree with the data.
 
     References
     ----------
@@ -81,7 +81,7 @@ class FunctionDraws:
         widths = {term.n_features for term in self.terms} - {None}
         if len(widths) > 1:
             raise ValueError(
-                "Terms of FunctionDraws must take as many input columns; got "
+                "Terms of FunctionDraws must take equally many input columns; got "
                 f"{sorted(map(str, widths))}."
             )
         self.n_features = widths.pop() if widths else None
@@ -177,7 +177,7 @@ class FunctionDraws:
         values : ndarray of shape (n, s), or (n, c, s) for several outputs
         gradients : ndarray of shape (n, s, d), or (n, c, s, d)
             Derivatives in the inputs. At the kinks of a Matérn kernel of order 1/2,
-            where there is none, the mean of both sides.
+            where there is none, the mean of the one-sided derivatives.
 
         Raises
         ------
@@ -218,9 +218,9 @@ class FunctionDraws:
     ) -> Optima:
         """Smallest value of each function in a box, and where it is.
 
-        The functions are evaluated on a scrambled Sobol mesh; the best places of
-        each start a batched L-BFGS-B search, and the best of these are polished
-        one by one.
+        The functions are evaluated on a scrambled Sobol mesh; the best points of each
+        are starts of a batched L-BFGS-B search, and the best results are refined one
+        by one.
 
         Parameters
         ----------
@@ -265,8 +265,8 @@ class FunctionDraws:
     ) -> FunctionDraws:
         """Draws of the process given more observations, from these draws.
 
-        Each function moves to agree with the observations, and stays where it was
-        where they tell nothing: fantasies, new data without a new fit.
+        Each function changes to agree with the observations, and keeps its values where
+        they carry no information: for fantasies, or new data without a new fit.
 
         Parameters
         ----------
@@ -287,12 +287,13 @@ class FunctionDraws:
         Raises
         ------
         ValueError
-            If the law of the draws is not Gaussian with a known covariance, or
-            shapes do not fit.
+            If the law of the draws is not Gaussian with a known covariance, or if
+            shapes do not agree.
 
         Notes
         -----
-        O(p^3 + p q (p + q)) time, q the number of points the process is known from.
+        O(p^3 + p q (p + q)) time, with q the number of points, or variables, that the
+        process has been conditioned on before.
         """
         if self.process is None:
             raise ValueError(
@@ -317,7 +318,7 @@ class FunctionDraws:
         return FunctionDraws(everything, self.n_outputs, self.n_draws)
 
     def with_process(self, process: Process | None) -> FunctionDraws:
-        """Return the same functions, said to come from this process."""
+        """Return the same functions with this process as the law they come from."""
         return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
 
     def __len__(self) -> int:
@@ -335,7 +336,8 @@ class FunctionDraws:
             return NotImplemented
         if (self.n_outputs, self.n_draws) != (other.n_outputs, other.n_draws):
             raise ValueError(
-                "FunctionDraws can be added if they have as many outputs and draws; "
+                "FunctionDraws can be added if they have equal numbers of outputs and "
+                "draws; "
                 f"got {(self.n_outputs, self.n_draws)} and "
                 f"{(other.n_outputs, other.n_draws)}."
             )

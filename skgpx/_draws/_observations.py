@@ -1,4 +1,4 @@
-"""Observations of drawn functions, checked."""
+"""Checks of observations of drawn functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def observations(
     Raises
     ------
     ValueError
-        If shapes do not fit, or something is not finite, or a variance is negative.
+        If shapes do not agree, a value is not finite, or a variance is negative.
     """
     p = shape[0]
     observed = _observed(y, shape)

@@ -1,4 +1,4 @@
-"""Smallest values of drawn functions: many starts, batched."""
+"""Minima of drawn functions, by batched searches from many starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
 Array = NDArray[np.float64]
-# Searches of each function that are polished one by one.
+# Searches of each function that are refined one by one.
 _POLISHED = 2
 # Iterations of the batched search.
 _JOINT = 30
@@ -22,7 +22,7 @@ class Optima(NamedTuple):
     Attributes
     ----------
     x : ndarray of shape (s, d)
-        Place of each function's optimum.
+        Location of each function's optimum.
     fun : ndarray of shape (s,)
         Values there.
     """
@@ -34,13 +34,13 @@ class Optima(NamedTuple):
 def minimise(
     draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any, sign: float
 ) -> Optima:
-    """Optimum of each draw in a box; sign -1.0 looks for the largest.
+    """Optimum of each draw in a box; sign -1.0 looks for the maximum.
 
     Raises
     ------
     ValueError
-        If the draws have several outputs or no gradient, or bounds or numbers are
-        not in order.
+        If the draws have several outputs or no gradient, or if bounds or numbers are
+        invalid.
     """
     if draws.n_outputs != 1:
         raise ValueError(
@@ -49,7 +49,7 @@ def minimise(
         )
     box = _box(bounds)
     draws.check_width(len(box))
-    # draws without gradients refuse here, before they are evaluated anywhere
+    # draws without gradients raise here, before they are evaluated on the mesh
     draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
     if n_starts < 1 or n_mesh < n_starts:
         raise ValueError(
@@ -85,7 +85,7 @@ def _box(bounds: ArrayLike) -> Array:
 
 
 def _placed(unit: Array, box: Array) -> Array:
-    """Points of the unit cube in the box; never outside by rounding."""
+    """Points of the unit cube mapped to the box, clipped against rounding."""
     low, high = box.T
     return np.clip(low + unit * (high - low), low, high)
 
@@ -113,7 +113,7 @@ def _search(
             options={"maxiter": max_iter, "ftol": ftol, "gtol": gtol},
         )  # fmt: skip
 
-    # all starts as one problem: their sum is smallest where each of them is
+    # all starts as one problem: the sum is minimal where each term is
     joint = descend(starts, _JOINT, ftol=1e-9, gtol=1e-7)
     candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
     values = evaluate(candidates.ravel())[0]
@@ -127,7 +127,7 @@ def _search(
 
 
 def _distinct(candidates: Array) -> Array:
-    """Return the first few candidates that are not in the same place."""
+    """Return the first few candidates at distinct points."""
     kept = candidates[:1]
     for candidate in candidates[1:]:
         if len(kept) == _POLISHED:

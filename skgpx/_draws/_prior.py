@@ -38,10 +38,10 @@ def draw_prior(
     """Functions from the Gaussian process with mean zero and this kernel.
 
     Sums and products of kernels are multiplied out. Constants, DotProducts, the
-    finite-rank part of a GREKernel and a periodic kernel are exact; stationary
-    kernels have random Fourier features, whose covariance is right on average over
-    the frequencies, which all draws of one group share. A WhiteKernel that is added
-    is observation noise, and not part of the function.
+    finite-rank part of a GREKernel and a periodic kernel are exact. Stationary kernels
+    have random Fourier features, whose covariance is right on average over the
+    frequencies; all draws of one group share these. A WhiteKernel that is added is
+    observation noise, and not part of the function.
 
     Parameters
     ----------
@@ -56,18 +56,18 @@ def draw_prior(
     rng : numpy.random.Generator
         Source of the draws.
     prior : {"auto", "spectral", "exact"}, default="auto"
-        Fourier features; exact draws that remember where they were evaluated, at a
-        cost cubic in the number of distinct points; or features where the kernel has
-        them and exact draws elsewhere.
+        "spectral": Fourier features. "exact": exact draws that remember where they were
+        evaluated, at a cost cubic in the number of distinct points. "auto": features
+        for the parts of the kernel that have them, exact draws of the others.
     n_basis : int or "auto", default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
-        terms of a sum divide them in proportion to their variance. "auto" takes as
+        terms of a sum share them in proportion to their variance. "auto" takes as
         many as ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
     frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
-        How frequencies are sampled: evenly by a scrambled Sobol net, independently,
-        or by a net with importance weights that has more of the high frequencies.
-        How many more is chosen from what is ``given``. "auto" is "qmc" if nothing
-        is, and else the best of "qmc" and "tail".
+        How frequencies are sampled: evenly by a scrambled Sobol net ("qmc"),
+        independently ("mc"), or by a net with importance weights that has more of the
+        high frequencies ("tail"), how many more depending on what is ``given``. "auto"
+        is "qmc" if nothing is given, and otherwise the better of "qmc" and "tail".
     n_groups : int, default=1
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.

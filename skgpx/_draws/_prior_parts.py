@@ -28,10 +28,10 @@ from skgpx.kernels import (
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Tensor features of a product of linear kernels above which it is refused; each is
-# multiplied by all waves of a stationary factor.
+# Largest number of tensor features of a product of linear kernels; each is multiplied
+# by all waves of a stationary factor.
 _LARGEST_TENSOR = 512
-# Fewest frequencies of a part of a sum.
+# Smallest number of frequencies of a part of a sum.
 _FEWEST = 8
 
 
@@ -95,7 +95,7 @@ class TensorFeatures:
 class Setting:
     """How frequencies are sampled: number, net or random, enrichment of the tail.
 
-    And whether their waves are kept in single precision.
+    Also whether their waves are kept in single precision.
     """
 
     n_frequencies: int
@@ -127,13 +127,13 @@ class Part:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its features do not depend on chance."""
+        """Whether its features are deterministic."""
         return not self.laws or (
             len(self.laws) == 1 and isinstance(self.laws[0], PeriodicLaw)
         )
 
     def size(self, X: Array) -> float:
-        """Mean prior variance at the rows of X, up to what the laws ignore."""
+        """Mean prior variance at the rows of X; stationary factors count as one."""
         total = np.full(X.shape[0], self.variance)
         for feature_map in self.exact:
             total *= np.sum(feature_map(X) ** 2, axis=1)

@@ -1,4 +1,4 @@
-"""Laws of drawn functions as Gaussian processes, and what observations make of them."""
+"""Laws of drawn functions as Gaussian processes, and their conditioning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 class Process(Protocol):
-    """What is known of the Gaussian process that draws come from."""
+    """Covariance of the Gaussian process that draws come from."""
 
     def scaled(self, factor: Array) -> Process:
         """Process of the functions times a factor for each output, shape (c,)."""
@@ -60,11 +60,11 @@ class KernelProcess(NamedTuple):
         cov(f(x), f(y)) = scale² (k(x, y) - h(x)ᵀ (I - S Sᵀ) h(y))
         h = L⁻¹ Aᵀ k(P, ·)
 
-    the form of a prior (no points), of a Gaussian process given data (``A = I``,
-    ``L Lᵀ`` the covariance of the noisy data, S empty), of one whose combinations ``u =
-    Aᵀ f(P)`` have another law (``L Lᵀ`` their prior covariance, S a root of that of
-    ``L⁻¹u``), and of what these become when more is observed. Nothing is ever
-    inverted: little noise makes the inverse of ``L Lᵀ`` useless.
+    This is the form of a prior (no points), of a Gaussian process given data (``A =
+    I``, ``L Lᵀ`` the covariance of the noisy data, S empty), of one whose combinations
+    ``u = Aᵀ f(P)`` have another law (``L Lᵀ`` their prior covariance, S a root of the
+    covariance of ``L⁻¹u``), and of all these after further conditioning. ``L Lᵀ`` is
+    never inverted: with little noise the inverse would be inaccurate.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class KernelProcess(NamedTuple):
         return covariance
 
     def _split(self, X: Array) -> tuple[Array, Array]:
-        """h(X) (q, n), and the covariance that it leaves over (n, n)."""
+        """h(X) (q, n), and the remaining covariance (n, n)."""
         K = self.kernel(X, X)
         if not len(self.points):
             return np.empty((0, len(X))), K
@@ -118,7 +118,7 @@ class KernelProcess(NamedTuple):
         return h, K - h.T @ h
 
     def nugget(self, X: Array) -> Array:
-        """Least noise variance of an observation at the rows of X, shape (n,)."""
+        """Smallest noise variance of observations at the rows of X, shape (n,)."""
         nugget: Array = NUGGET * self.kernel.diag(X)
         return nugget
 
@@ -127,8 +127,8 @@ class KernelProcess(NamedTuple):
     ) -> tuple[Array, KernelProcess]:
         """What observing values at X adds to whitened variables, and what it leaves.
 
-        The values become variables themselves, after those that there are. Parameters
-        as in :meth:`update`; the array (q + p, c, s) is in the units of the outputs.
+        The values become variables too, after the existing ones. Parameters as in
+        :meth:`update`; the array (q + p, c, s) is in the units of the outputs.
         """
         # [L 0; hᵀ C] is the root with the new variables
         h, K = self._split(X)

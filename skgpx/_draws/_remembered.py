@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 class NoiseFree:
     """A kernel without the WhiteKernels that are added to it.
 
-    Scikit-learn's WhiteKernel is zero between two sets of points, even equal ones.
+    Uses that scikit-learn's ``WhiteKernel()(X, Y)`` is zero, even where rows are equal.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class NoiseFree:
 class PriorMemory:
     """Exact draws of a Gaussian process that remember where they were evaluated.
 
-    A new point is drawn from the law given all values handed out so far, so that
-    every answer agrees with every earlier one. A nugget of 1e-10 of the prior
-    variance keeps near-duplicates harmless. The values depend on the order of the
-    questions; a pickled copy continues with the same random numbers.
+    The value at a new point is drawn from its law given all values drawn so far, so all
+    values are consistent. A nugget of 1e-10 of the prior variance handles points that
+    nearly coincide. The values depend on the order in which points are evaluated; a
+    pickled copy continues with the same random numbers.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class PriorMemory:
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, c, s)."""
-        X = X + 0.0  # -0.0 and 0.0 are the same place
+        X = X + 0.0  # -0.0 and 0.0 are the same point
         keys = [row.tobytes() for row in X]
         with self._lock:
             first = {key: i for i, key in enumerate(keys) if key not in self.position}
@@ -146,8 +146,8 @@ class RememberedTerm:
         """One draw at each row of X (p, d): values (p, c); there is no gradient."""
         if gradient:
             raise ValueError(
-                f"Exact draws of {self.memory.kernel!r} remember values and have no "
-                "derivative. Register a spectral sampler for the kernel."
+                f"Exact draws of {self.memory.kernel!r} are sampled point by point and "
+                "have no derivative. Register a spectral sampler for the kernel."
             )
         return self._values(X)[np.arange(len(X)), :, draws], None
 

@@ -83,7 +83,7 @@ class RadialSections:
 
     @cached_property
     def _origin(self) -> Array:
-        # distances of points far from zero keep their digits
+        # distances between points far from zero then lose no digits
         return self.points.mean(axis=0)
 
     @cached_property
@@ -139,9 +139,9 @@ class RadialSections:
 def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
     """Terms of the functions ``k(·, Z) weights``.
 
-    A sum of kernels becomes one term each, constants move into the weights, linear
-    kernels become linear functions; what is left goes to compiled loops if it is
-    an RBF, a Matern of order 1/2, 3/2, 5/2 or a RationalQuadratic.
+    Each summand of a kernel becomes a term, constants move into the weights, and linear
+    kernels become linear functions. An RBF, a Matern of order 1/2, 3/2 or 5/2 or a
+    RationalQuadratic is evaluated by compiled loops.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class SideBySideTerm:
 
     @cached_property
     def _waves(self) -> ShiftedCosines | None:
-        """Functions of all sets at once, if they are waves, as many in every set."""
+        """Functions of all sets together, if all are sums of equally many waves."""
         terms = [
             term
             for group in self.sets
@@ -173,8 +173,7 @@ def side_by_side(
     sets : sequence of FunctionDraws
         With the same number of outputs.
     order : ndarray of shape (s,), default=None
-        Draw i is number ``order[i]`` of the sets one after the other; None leaves
-        them so.
+        Draw i is number ``order[i]`` of the concatenated sets; None keeps their order.
 
     Returns
     -------
@@ -189,7 +188,7 @@ def side_by_side(
     outputs = {draws.n_outputs for draws in sets}
     if len(outputs) != 1:
         raise ValueError(
-            "side_by_side expects at least one set of draws, all with as many "
+            "side_by_side expects at least one set of draws, all with equally many "
             f"outputs; got {len(sets)} sets with {sorted(outputs)} outputs."
         )
     if len(sets) == 1:

@@ -19,8 +19,8 @@ from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
 Array = NDArray[np.float64]
 
-# Arrays over the mixture components of a row that a prediction holds at a time, with
-# the quadrature nodes of each.
+# Floats that a prediction holds for each mixture component of a row, quadrature nodes
+# included.
 _PER_COMPONENT = 120
 
 
@@ -54,7 +54,7 @@ class LatentModel:
 
     @property
     def floats_per_row(self) -> int:
-        """Numbers that a prediction of one row holds in memory, at most."""
+        """Largest number of floats in memory for the prediction of one row."""
         _, c, s = self.law.shape
         floats: int = self.basis.floats_per_row + _PER_COMPONENT * c * s
         return floats
@@ -67,7 +67,7 @@ class LatentModel:
         return marginals
 
     def __getstate__(self) -> dict[str, Any]:
-        # what is cached can be computed again
+        # without the cached properties, which can be computed again
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def marginals(self, X: Array) -> LatentMixture:
@@ -107,7 +107,7 @@ class LatentModel:
         return draws if self.mean is None else self.mean.added_to(draws)
 
     def process(self) -> Process | None:
-        """Law of ``f - m`` as a process that can be conditioned; None if not known."""
+        """Law of ``f - m`` as a process that can be conditioned; None for particles."""
         process = self._whitened_process()
         scale = np.broadcast_to(self.scale, (self.n_outputs,))
         return None if process is None else process.scaled(scale)
@@ -142,8 +142,8 @@ class LatentModel:
 
         Notes
         -----
-        O(m^2 p + p^3). The values become inducing variables of a kernel basis, which
-        grows; a finite basis stays as it is.
+        O(m^2 p + p^3). A basis of kernel sections grows: the observed values become
+        inducing variables. A finite basis does not.
         """
         process = self.process()
         if process is None:
@@ -153,7 +153,7 @@ class LatentModel:
             )
         mean = self.marginals(X).moments()[0]
         scale = np.broadcast_to(self.scale, (self.n_outputs,))
-        # what is white in the residual is as unknown as noise
+        # the white part of the residual acts as noise of the observations
         white = self.basis.white_variance * float(np.max(scale**2))
         learned, after = process.learn(
             X, (y - mean)[:, :, np.newaxis], noise_variance + white

@@ -8,9 +8,9 @@ from scipy.special import gammaln, kve
 
 Array = NDArray[np.float64]
 
-# Order from which Debye's expansion to four terms is good to 1e-11.
+# Order from which Debye's expansion to four terms is accurate to 1e-11.
 _LARGE_ORDER = 100.0
-# Argument up to which SciPy's function is asked; it gives up above 1e9.
+# Argument up to which SciPy's function is used; it fails above 1e9.
 _LARGE_ARGUMENT = 1e8
 
 

@@ -14,7 +14,7 @@ _TIE = 1e-12
 
 
 class PivotedCholesky(NamedTuple):
-    """Partial factorisation ``K ≈ rows.T @ rows`` and what it leaves over.
+    """Partial factorisation ``K ≈ rows.T @ rows`` and its residual.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ def pivoted_cholesky(
     tolerance: float = 1e-10,
     priority: NDArray[np.intp] | None = None,
 ) -> PivotedCholesky:
-    """Greedy partial Cholesky: always the row of largest conditional variance.
+    """Greedy partial Cholesky: takes the row of largest conditional variance each time.
 
     Parameters
     ----------

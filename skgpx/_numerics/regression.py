@@ -45,7 +45,7 @@ class WeightStatistics(NamedTuple):
     weight: float
 
     def add(self, other: WeightStatistics, sign: float = 1.0) -> WeightStatistics:
-        """Statistics of both sets of rows; sign -1.0 takes the other set away."""
+        """Statistics of both sets of rows; sign -1.0 removes the other set."""
         return WeightStatistics(
             self.gram + sign * other.gram,
             self.moment + sign * other.moment,
@@ -100,11 +100,11 @@ def posterior_from(
 
 
 def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
-    """Log evidence, less the penalty of what the basis leaves out.
+    """Log evidence, less a penalty for the residual of the basis.
 
     ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
-    equation (9), when Φ projects a Gaussian process; the exact log evidence when
-    nothing is left out. In nats, summed over rows; O(m^3).
+    equation (9), when Φ projects a Gaussian process; the exact log evidence when the
+    residual is zero. In nats, summed over rows; O(m^3).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Weight laws: what is known of w in f(x) = Φ(x)ᵀw after (or before) the data."""
+"""Laws of the weights w in f(x) = Φ(x)ᵀw, before or after the data."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class WeightParticles(NamedTuple):
         return draws
 
     def points(self) -> list[GaussianWeights]:
-        """Each particle as a normal law without spread."""
+        """Each particle as a degenerate normal law, of covariance zero."""
         m, _, s = self.values.shape
         no_spread = np.empty((1, m, 0))
         return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]

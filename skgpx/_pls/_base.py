@@ -1,4 +1,4 @@
-"""What regression and classification by projected Langevin sampling share."""
+"""The common part of regression and classification by projected Langevin sampling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
-    """What regression and classification share."""
+    """Parameters and fit, common to regression and classification."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -200,13 +200,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "rhat_": sample.r_hat,
             "ess_": sample.ess,
             "energy_curve_": sample.energy_curve,
-            # an exact draw is one step of a chain that forgets at once
+            # an exact draw counts as one step of a chain without autocorrelation
             "n_iter_": max(sample.n_iter, 1),
             "_request": (copy.deepcopy(self.kernel), self.prior),
         }
 
 
 def _in_units_of_y(found: Hyperparameters, rows: Rows, scale: float) -> Hyperparameters:
-    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row."""
+    """Evidence of y from that of ``y / scale``; p(y) = p(y / scale) / scale per row."""
     evidence = found.log_evidence - rows.weights.sum() * np.log(scale)
     return found._replace(log_evidence=float(evidence))

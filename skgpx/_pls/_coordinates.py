@@ -15,9 +15,9 @@ from skgpx.kernels import GREKernel
 Array = NDArray[np.float64]
 
 TIERS = {"ou_mala": CORRELATED, "mala": ADJUSTED}
-# Fraction of the largest stable-by-curvature step that the unadjusted scheme takes.
+# Step of the unadjusted scheme times the largest eigenvalue of the Hessian (stable: 2).
 _ULA_STEP = 0.2
-# Eigenvalues of k(Z, Z) below this fraction of the largest are rounding.
+# Eigenvalues of k(Z, Z) below this fraction of the largest are rounding errors.
 _SMALLEST_EIGENVALUE = 1e-10
 
 
@@ -77,9 +77,10 @@ def choose_scheme(
     step_size: float | None,
     rng: np.random.Generator,
 ) -> tuple[Scheme, float]:
-    """Step of the method and the score of its trial.
+    """Step of the method, and the score of its trial.
 
-    The size comes from a trial, or from the Hessian for ULA (whose score is 1).
+    The step size is `step_size` if given (score 1), comes from the Hessian for ULA
+    (score 1), and from a trial otherwise.
     """
     if step_size is not None:
         if method == "ou_mala":

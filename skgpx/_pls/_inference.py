@@ -36,7 +36,7 @@ _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
 
 
 class InferenceSettings(NamedTuple):
-    """Parameters of an estimator that decide about the sampler; see `PLSRegressor`.
+    """Parameters of an estimator that concern the sampler; see `PLSRegressor`.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ def infer(
     previous : ndarray of shape (m, c, s), optional
         Particles of an earlier fit, where the chains start instead.
     report : callable, optional
-        Told of each round of steps; True stops the chains.
+        Called after each round of steps; True stops the chains.
 
     Raises
     ------
     ValueError
-        If ``method="exact"`` meets another likelihood than the Gaussian, or if the
-        unadjusted scheme diverges.
+        If ``method="exact"`` and the likelihood is not Gaussian, or if the unadjusted
+        scheme diverges.
     """
     method = _resolve(settings.method, likelihood)
     if method == "exact":
@@ -158,7 +158,7 @@ def _run_chains(
     previous: Array | None,
     told: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
-    """Langevin chains from the Laplace law, and the coordinates they ended in."""
+    """Langevin chains from the Laplace law, and the target in their coordinates."""
     plain, mode = _target_and_mode(basis, rows, likelihood, settings)
     target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
     z = start(target, mode, settings.n_particles, previous, rng)
@@ -166,7 +166,7 @@ def _run_chains(
     scheme, score = choose_scheme(target, z, mode, method, settings.step_size, rng)
     gaussian = plain.code == langevin.QUADRATIC
     if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
-        # the Laplace law is a poor guide: look where the bulk of the posterior is
+        # the Laplace law is a poor approximation: move to the bulk of the posterior
         mode = laplace.refine(plain, mode)
         target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
         z = start(target, mode, settings.n_particles, previous, rng)
@@ -257,11 +257,11 @@ def _target_and_mode(
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
-    """Raise on divergence; one warning where the chains cannot be trusted yet."""
+    """Raise on divergence; warn once if the chains have not converged."""
     if not np.all(np.isfinite(sample.z)):
         raise ValueError(
-            f'method="{method}" diverged with step_size={settings.step_size!r}. Lower '
-            "it, or leave it None to take it from the largest eigenvalue of the "
+            f'method="{method}" diverged with step_size={settings.step_size!r}. Use a '
+            "smaller one, or None to take it from the largest eigenvalue of the "
             "Hessian."
         )
     worst = float(np.max(sample.r_hat))
@@ -269,8 +269,8 @@ def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
         if sample.acceptance < 0.02:
             warnings.warn(
                 f"Only {sample.acceptance:.1%} of the moves were accepted at the end "
-                "of the tempering. Increase n_particles, or n_inducing if the "
-                "posterior is needlessly stiff.",
+                "of the tempering: the particles may not represent the posterior. "
+                "Increase n_particles.",
                 ConvergenceWarning,
                 stacklevel=7,
             )

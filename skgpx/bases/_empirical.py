@@ -13,7 +13,7 @@ from skgpx.bases._kernel_basis import KernelBasis
 
 Array = NDArray[np.float64]
 
-# Eigenvalues below this part of the largest are rounding errors.
+# Eigenvalues below this fraction of the largest are rounding errors.
 _RANK_TOLERANCE = 1e-12
 
 
@@ -25,8 +25,8 @@ class EmpiricalSpectral(KernelBasis):
 
         φ_j(x) = e_j^(-1/2) k(x, X) v_j
 
-    Of all variables that are linear in the values at the data, m of these tell most
-    about them: the posterior is that of kernel principal components regression, with
+    Of all sets of m linear functionals of the values at the data, these explain most of
+    their variance: the posterior is that of kernel principal component regression, with
     the variance of the other components kept.
 
     Parameters
@@ -74,7 +74,7 @@ class EmpiricalSpectral(KernelBasis):
         n_basis : int
             Number of features m; fewer if the matrix has no more positive eigenvalues.
         weights : ndarray of shape (n,), optional
-            Frequencies of the rows: as if they were repeated.
+            Row weights: a weight of two is the same as repeating the row.
         """
         half = np.ones(len(X)) if weights is None else np.sqrt(weights)
         # repeated rows: the eigenvectors of W^½ k(X, X) W^½

@@ -58,9 +58,9 @@ class Fourier:
     length_scale : float or ndarray of shape (d,), default=1.0
         ``ℓ``, in the units of the inputs: one for all inputs or one for each.
     tail_variance : float, default=0.0
-        Variance that the frequencies do not carry, white: the residual. Drawn
-        functions leave it out, as they leave out noise; who observes them adds it to
-        the variance of the noise.
+        Variance of the residual, which is white: the part of the prior variance that
+        the frequencies do not carry. Drawn functions leave it out, as they do noise;
+        add it to the noise variance when conditioning on observations.
 
     Notes
     -----
@@ -146,7 +146,7 @@ class Fourier:
         return self.waves(X)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance that the basis leaves over, the tail's, shape (n,)."""
+        """Prior variance of the residual, that of the tail, shape (n,)."""
         del features
         return np.full(len(X), float(self.tail_variance))
 
@@ -180,12 +180,12 @@ class Fourier:
         return FiniteProcess.of_law(self, law)
 
     def grown(self, process: FiniteProcess) -> Fourier:
-        """Return the basis of a process that this one became: the same."""
+        """Return the basis of a process after conditioning, which is the same."""
         del process
         return self
 
     def all_features(self, X: Array) -> Array:
-        """Functions that draws are made of: those of the basis."""
+        """Functions that draws are combinations of: those of the basis."""
         return self.waves(X)
 
     def all_terms(self, weights: Array) -> tuple[Term, ...]:
@@ -203,7 +203,7 @@ class Fourier:
         G : ndarray of shape (n, 2 R)
             Derivatives of a function of the features in each of them.
         features : ndarray of shape (n, 2 R), default=None
-            ``self(X)``, if it is at hand: saves the cosines.
+            ``self(X)``, if available: saves the cosines.
 
         Returns
         -------

@@ -27,9 +27,9 @@ from skgpx.bases._marginals import FeatureMarginals, Marginals
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Functions that carry the residual, beside those of the basis.
+# Functions that carry the residual, in addition to those of the basis.
 _MOST_RESIDUAL = 4096
-# Part of the variance below which there is no residual.
+# Fraction of the variance below which the residual is taken as zero.
 _NOTHING = 1e-13
 
 
@@ -52,7 +52,7 @@ class FourierSeries:
     spectrum : ndarray of shape (J,)
         Their eigenvalues ``λ``. Where the process has infinitely many functions, the
         last half of those of the residual carry the variance of all later ones: the
-        variance is exact, the covariance up to waves that are too short to matter.
+        variance is exact, the covariance exact up to waves too short to matter.
     n_basis : int
         Size ``m`` of the basis.
     remainder : float, default=0.0
@@ -97,8 +97,8 @@ class FourierSeries:
         functions : FourierIndex, default=None
             All functions considered, in order; by default those of the rule.
         n_residual : int, default=4096
-            Most functions that carry the residual. Fewer are taken if the variance
-            they would add is nothing.
+            Largest number of functions that carry the residual. Fewer are taken if the
+            others would add no variance.
         """
         if functions is None:
             functions = rule.index(box, n_basis + n_residual)
@@ -138,14 +138,14 @@ class FourierSeries:
         return float(np.sum(self.spectrum[self.n_basis :])) + self.remainder
 
     def check(self, X: Array) -> None:
-        """Do nothing: the functions are known everywhere, and repeat."""
+        """Do nothing: the functions are defined everywhere, and repeat."""
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m); their prior weights are N(0, I)."""
         return _features(self.index, self.eigenvalues, self.box.turns(X))
 
     def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance that the basis leaves over, ``Σ_{j>m} λ_j φ_j²``, (n,).
+        """Prior variance of the residual, ``Σ_{j>m} λ_j φ_j²``, (n,).
 
         Constant where sines and cosines have equal eigenvalues.
         """
@@ -195,7 +195,7 @@ class FourierSeries:
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
 
-        `prior` is for other bases: here the residual is a sum of functions, too.
+        `prior` is for other bases, and not used: here the residual is a finite sum.
         """
         del prior
         _, c, s = weights.shape
@@ -223,7 +223,7 @@ class FourierSeries:
         return FiniteProcess.of_law(self, law)
 
     def grown(self, process: FiniteProcess) -> FourierSeries:
-        """Return the basis of a process that this one became by observing values."""
+        """Return the basis of a process after conditioning on values."""
         return replace(self, n_basis=process.roots[0].n_known)
 
     @property
@@ -232,7 +232,7 @@ class FourierSeries:
         return self.remainder
 
     def all_features(self, X: Array) -> Array:
-        """Functions that draws are made of, those of the residual too, (n, J)."""
+        """Functions that draws are combinations of, residual included, (n, J)."""
         return _features(self.functions, self.spectrum, self.box.turns(X))
 
     def all_terms(self, weights: Array) -> tuple[Term, ...]:

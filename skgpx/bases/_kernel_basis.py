@@ -1,4 +1,4 @@
-"""Bases of kernel sections: what some variables, linear in f, tell about it."""
+"""Bases of kernel sections: projections of f on linear functionals of it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class KernelBasis:
     root : ndarray of shape (m, m), default=None
         Lower Cholesky factor ``L``; None is the identity.
     jitter : float or ndarray of shape (m,), default=0.0
-        ``L w`` is u plus noise of this variance, which draws of f need to know: where
-        ``L⁻¹`` is large it matters.
+        ``L w`` is u plus noise of this variance. Draws of f take it into account, since
+        it matters where ``L⁻¹`` is large.
     combinations : ndarray of shape (n, m), default=None
         ``A``; None for the values at the points themselves.
     """
@@ -84,7 +84,7 @@ class KernelBasis:
         return FeatureMarginals(self, law)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance that the basis leaves over, ``var g(x)``, shape (n,).
+        """Prior variance of the residual, ``var g(x)``, shape (n,).
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class KernelBasis:
     def residual_covariance(self, X: Array, features: Array) -> Array:
         """Joint prior covariance of the residual at the rows of X, shape (n, n).
 
-        Jitter in the whitening only ever adds to it, so it is positive semi-definite
+        Jitter in the whitening can only increase it, so it is positive semi-definite
         up to rounding. Parameters as in :meth:`residual_variance`; O(n^2 m).
         """
         # k(X, X) - Φ Φᵀ
@@ -122,9 +122,9 @@ class KernelBasis:
         )
 
     def grown(self, process: KernelProcess) -> KernelBasis:
-        """Return the basis of a process that this one became by observing values.
+        """Return the basis of a process after conditioning on values.
 
-        The variables of this basis come first, then the values observed.
+        The variables of this basis come first, then the observed values.
         """
         known = np.broadcast_to(self.jitter, (self.n_basis,))
         more = len(process.root) - self.n_basis

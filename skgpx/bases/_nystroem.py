@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Nystroem(KernelBasis):
-    """Whitened Nyström basis: what the values at inducing points tell about f.
+    """Whitened Nyström basis: projection of f on its values at inducing points.
 
     With ``f ~ GP(0, k)`` and ``f(Z) = L w``, ``w ~ N(0, I)``, the process splits
     into two independent parts::
@@ -34,8 +34,8 @@ class Nystroem(KernelBasis):
     root : ndarray of shape (m, m)
         Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
     jitter : float, default=0.0
-        That jitter. ``L w`` is f(Z) plus noise of this variance, which draws of f need
-        to know: where ``L⁻¹`` is large it matters.
+        That jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
+        into account, since it matters where ``L⁻¹`` is large.
 
     Examples
     --------

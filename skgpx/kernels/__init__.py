@@ -1,7 +1,7 @@
 """Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack.
 
-What the library knows of a type of kernel is one record (``_records``), filled by one
-file a kernel; :func:`register_kernel` adds your own.
+What the library knows of a type of kernel is one record (``_records``), filled in by
+one file for each kernel; :func:`register_kernel` adds your own.
 """
 
 from skgpx.kernels import _composites as _composites

@@ -1,4 +1,4 @@
-"""Sum, Product and Exponentiation: rules that ask those of the parts."""
+"""Sum, Product and Exponentiation: rules in terms of those of the parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConstantKernel, and WhiteKernel, which is zero between unequal places."""
+"""ConstantKernel and WhiteKernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _constant_inputs(
 
 
 def _constant_on_box(kernel: ConstantKernel, omega: Array, box: Box) -> KernelSpectrum:
-    """All variance at the frequency zero."""
+    """All variance is at the frequency zero."""
     del box
     value = _value(kernel)
     values = np.where(omega.any(axis=1), 0.0, value)
@@ -73,7 +73,7 @@ def _white_inputs(kernel: WhiteKernel, X: Array, Z: Array) -> tuple[Array, Pullb
 
 
 def _no_slope(X: Array) -> Pullback:
-    """Pullback to the inputs of what does not depend on them."""
+    """Pullback to the inputs of a kernel that does not depend on them."""
 
     def pullback(G: Any) -> Array:
         del G

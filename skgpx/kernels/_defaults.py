@@ -1,4 +1,4 @@
-"""Default kernels, and the parts of a kernel the estimators ask about."""
+"""The default kernel, and the separation of a kernel from its white noise."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def default_kernel(
     """Amplitude times an RBF with one lengthscale per column.
 
     The lengthscales start at ``2 sqrt(d)`` standard deviations of their column,
-    within bounds of 1e-2 and 1e3 standard deviations: long enough that the first
-    step of a hyperparameter search sees structure in every column.
+    within bounds of 1e-2 and 1e3 standard deviations: long enough for non-zero
+    gradients in every column at the first step of a hyperparameter search.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def default_kernel(
 def _column_std(
     X: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """Column-wise standard deviation; 1 where it is nothing but rounding."""
-    # in units of the largest entry, so that squares neither over- nor underflow
+    """Column-wise standard deviation; 1 where it is at rounding level."""
+    # in units of the largest entry, so that squares neither overflow nor underflow
     size = np.max(np.abs(X), axis=0, initial=0.0)
     scaled = X / np.where(size > 0.0, size, 1.0)
     mean = np.average(scaled, axis=0, weights=weights)
@@ -84,8 +84,8 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     Raises
     ------
     ValueError
-        If a WhiteKernel is anywhere but at the top level of a sum, if there are
-        several, or if there is nothing else.
+        If a WhiteKernel is not a summand of the whole kernel, if there are several, or
+        if there is nothing else.
     """
     parts = summands(kernel)
     noises = [part for part in parts if isinstance(part, WhiteKernel)]

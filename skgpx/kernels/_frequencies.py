@@ -54,7 +54,7 @@ def sample_frequencies(
         :func:`register_spectral_sampler`.
     n_frequencies : int
         Number of frequencies ``R``, best a power of two. A periodic kernel alone
-        has its exact cosine series instead.
+        gives its exact cosine series instead, of whatever length.
     d : int
         Number of input columns.
     rng : numpy.random.Generator
@@ -96,7 +96,7 @@ def sample_frequencies(
 
 
 def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, ...]:
-    """Laws of the factors of a product; their frequencies add.
+    """Laws of the factors of a product, whose frequencies are added.
 
     Raises
     ------
@@ -113,9 +113,9 @@ def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, 
 
 
 def with_one_rbf(factors: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Factors of a product, its RBFs as one, at the end.
+    """Factors of a product, with its RBFs merged into one, at the end.
 
-    A product of RBFs is one, whose squared inverse lengthscales are summed.
+    A product of RBFs is an RBF; squared inverse lengthscales are summed.
     """
     gaussian = [k for k in factors if type(k) is RBF]
     others = tuple(k for k in factors if type(k) is not RBF)
@@ -138,7 +138,7 @@ def warped_sample(
     The first coordinate of each law is the probability ``u`` of a higher frequency.
     Where a plain sample takes ``u = v`` from a uniform ``v``, this one takes
     ``u = v^κ``, which sends more points to the tail, and gives them the importance
-    weight ``du/dv = κ v^(κ - 1)``: of mean one, and never above κ.
+    weight ``du/dv = κ v^(κ - 1)``, of mean one and at most κ.
     """
     if len(laws) == 1 and isinstance(laws[0], PeriodicLaw):
         waves, series = laws[0].series()
@@ -148,7 +148,7 @@ def warped_sample(
         return SpectralSample(waves, np.full(n, n**-0.5))
     uniform = _uniform(n, sum(law.n_coordinates for law in laws), rng, method)
     if uniform.shape[1]:
-        # ω and -ω are the same wave: the first summand needs half of its directions
+        # ω and -ω are the same wave: half of the directions suffice for one summand
         uniform[:, 1] *= 0.5
     total, weights, start = np.zeros((n, d)), np.ones(n), 0
     for law in laws:
@@ -171,6 +171,6 @@ def _uniform(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
     if method == "mc" or d == 0:
         return np.clip(rng.random((n, d)), 2.0**-32, 1.0 - 2.0**-32)
     # the net is balanced at powers of two only: draw such a number, keep the first n
-    # `seed` is what older SciPy calls its rng; newer ones take both
+    # older versions of SciPy call the rng `seed`; newer ones accept both
     points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())
     return np.clip(points[:n], 2.0**-32, 1.0 - 2.0**-32)

@@ -1,4 +1,4 @@
-"""What is known of the GRE kernel beside its values."""
+"""The record of the GRE kernel: its derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the lengthscales of a kernel are: in its parts, and in its theta."""
+"""Lengthscales of composite kernels, and their positions in theta."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def scaled_parts(kernel: Any) -> Iterator[Any]:
 
 
 def length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
-    """Lengthscales of the first kernel inside that has some, shape (d,); else ones."""
+    """Lengthscales of the first part that has some, shape (d,); ones if none has."""
     part = next(scaled_parts(kernel), None)
     scale = 1.0 if part is None else np.asarray(part.length_scale, dtype=np.float64)
     return np.array(np.broadcast_to(scale, (n_features,)))
 
 
 def longest_length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
-    """Largest lengthscale of each input over the kernels inside, (d,); else zeros."""
+    """Largest lengthscale of each input over all parts, (d,); zeros if none has any."""
     longest = np.zeros(n_features)
     for part in scaled_parts(kernel):
         longest = np.maximum(longest, length_scales(part, n_features))
@@ -38,7 +38,7 @@ def longest_length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
 
 
 def theta_entries(kernel: Any) -> Iterator[tuple[str, slice]]:
-    """Names of the free hyperparameters, and which entries of theta are theirs."""
+    """Names of the free hyperparameters, and their entries of theta."""
     start = 0
     for parameter in kernel.hyperparameters:
         if not parameter.fixed:
@@ -47,6 +47,6 @@ def theta_entries(kernel: Any) -> Iterator[tuple[str, slice]]:
 
 
 def length_scale_entries(kernel: Any) -> list[slice]:
-    """Which entries of theta are lengthscales, one slice for each kernel inside."""
+    """Entries of theta that are lengthscales, one slice for each part of the kernel."""
     entries = theta_entries(kernel)
     return [part for name, part in entries if name.endswith("length_scale")]

@@ -1,4 +1,4 @@
-"""Matern of any order ν; an infinite one is an RBF."""
+"""Matern of any order ν; an RBF for ν = ∞."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def matrix_and_pullback(
     if kernel.nu == np.inf:
         return _rbf.matrix_and_pullback(kernel, X, Y)
     left, right = scaled_points(X, Y, kernel.length_scale)
-    # the direct sum: a square root has no patience with cancellation at zero
+    # direct sums of squares: the root would amplify cancellation errors near zero
     K, W = matern_profile(kernel.nu, cdist(left, right))
     return K, length_scale_pullback(kernel, W, left, right)
 
@@ -55,7 +55,7 @@ def matern_profile(nu: float, r: Array) -> tuple[Array, Array]:
     """Matérn function of the scaled distance, and ``-(dk/dr) / r``."""
     if nu == 0.5:
         K = np.exp(-r)
-        # the kink contributes nothing: W multiplies r², which is zero there
+        # the value of W at the kink is irrelevant: it multiplies r² = 0
         return K, np.divide(K, r, out=np.zeros_like(r), where=r > 1e-8)
     if nu == 1.5:
         t = np.sqrt(3.0) * r
@@ -132,7 +132,7 @@ def spectral_score(kernel: Matern, omega: Array) -> Array:
 
 
 def radial_code(kernel: Matern) -> tuple[int, float] | None:
-    """Code of the compiled loops, which know half of the usual orders."""
+    """Code of the compiled loops, for the orders that these have."""
     code = _RADIAL_CODES.get(kernel.nu)
     return None if code is None else (code, 0.0)
 

@@ -13,9 +13,9 @@ from skgpx.kernels._distances import distance_pullback
 from skgpx.kernels._records import Array, Pullback, fill_record, no_sampler
 from skgpx.kernels._spectral_laws import SpectralLaw
 
-# Relative weight at which the cosine series of a periodic kernel is cut.
+# Relative weight at which the cosine series of a periodic kernel is truncated.
 _SERIES_END = 1e-17
-# Largest 1/ℓ² of a periodic kernel that is told from a narrower one: ℓ = 1e-4.
+# Larger 1/ℓ² of a periodic kernel are replaced by this one: ℓ = 1e-4.
 _NARROWEST = 1e8
 
 
@@ -48,9 +48,9 @@ class PeriodicLaw:
         ``wⱼ = 2 e⁻ˢ Iⱼ(s)`` and ``s = 1/ℓ²``.
         """
         s = float(self.length_scale) ** -2.0
-        # Iⱼ(s) falls like a Gaussian of width √s, then faster
+        # Iⱼ(s) decays in j like a Gaussian of width √s, then faster
         j = np.arange(int(30 + 10.0 * np.sqrt(min(s, _NARROWEST))))
-        # for large s, e⁻ˢ Iⱼ(s) is a normal density, and SciPy's fails
+        # for large s, e⁻ˢ Iⱼ(s) is a normal density, and SciPy's function fails
         bessel = ive(j, s) if s < 1e6 else np.exp(-0.5 * j * j / min(s, _NARROWEST))
         weights = np.where(j == 0, 1.0, 2.0) * bessel
         kept = weights > _SERIES_END * weights.max()

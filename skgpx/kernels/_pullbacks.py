@@ -38,8 +38,8 @@ def matrix_and_pullback(
     X : ndarray of shape (n, d)
         Left points.
     Y : ndarray of shape (m, d), optional
-        Right points. None means X, and then a WhiteKernel is on the diagonal, as
-        in scikit-learn.
+        Right points. None means X; a WhiteKernel then contributes to the diagonal,
+        as in scikit-learn.
 
     Returns
     -------

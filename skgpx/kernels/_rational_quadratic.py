@@ -34,7 +34,7 @@ from skgpx.kernels._distances import (
 from skgpx.kernels._records import Array, KernelSpectrum, Pullback, fill_record
 from skgpx.kernels._spectral_laws import EllipticalLaw, SpectralLaw
 
-# Nodes of the mixture, and most waves that are summed for one input.
+# Nodes of the mixture, and largest number of waves summed for one input.
 _NODES, _MOST_WAVES = 240, 20_000
 
 
@@ -158,8 +158,8 @@ def radial_code(kernel: RationalQuadratic) -> tuple[int, float]:
 def box_spectrum(kernel: RationalQuadratic, omega: Array, box: Box) -> KernelSpectrum:
     """Eigenvalues at frequencies omega (R, d) of waves of a box.
 
-    The heavy tail of the kernel has no sum over images for ``α <= d/2``. The
-    eigenvalue of the constant is therefore the one that makes the variance one.
+    The sum of the kernel over periodic images diverges for ``α <= d/2``. The eigenvalue
+    of the constant is therefore chosen such that the variance is one.
     """
     d, alpha = len(box.period), float(kernel.alpha)
     square = np.sum((omega * kernel.length_scale) ** 2, axis=1)

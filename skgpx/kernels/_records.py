@@ -1,7 +1,7 @@
-"""What the library knows of each type of kernel: one record a type.
+"""What the library knows of each type of kernel: one record per type.
 
-A record is looked up by the exact type. A subclass has another formula as often as not
-(``Matern`` is a subclass of ``RBF``), and inherits nothing.
+A record is looked up by the exact type. A subclass often has another formula
+(``Matern`` is a subclass of ``RBF``), and therefore inherits nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Score = Callable[[Any, Array], Array]
 
 
 class InducingKernels(NamedTuple):
-    """What an objective with inducing points needs of a kernel.
+    """Kernel matrices that an objective with inducing points needs.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class KernelSpectrum(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """What is known of one type of kernel; None where nothing is.
+    """What is known of one type of kernel; None for what is not.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class KernelRecord:
     spectral_score : callable
         ``(kernel, omega) -> (R, d)``; see :func:`register_spectral_score`.
     box_spectrum : callable
-        ``(kernel, omega, box) -> KernelSpectrum``, where the eigenvalues on a box are
-        not the spectral density over the volume.
+        ``(kernel, omega, box) -> KernelSpectrum``, where the eigenvalues on a box
+        differ from the spectral density divided by the volume.
     radial_code : callable
         ``(kernel) -> (code, parameter)`` of the compiled loops of
         :mod:`skgpx._numerics.radial`, or None.

@@ -1,4 +1,4 @@
-"""What you know of your own kernel, told to the library."""
+"""Registration of what is known of your own kernels."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def register_kernel(
     spectral_density: Density | None = None,
     spectral_score: Score | None = None,
 ) -> None:
-    """Tell the library what is special about your kernel, in one call.
+    """Register everything that is known of your kernel, in one call.
 
-    Everything is optional. What is left out stays as it was, and nothing is inherited
-    by subclasses, which have other formulas as often as not.
+    Everything is optional. What is left out is unchanged, and subclasses inherit
+    nothing, since they often have other formulas.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def register_kernel(
     diagonal_pullback : callable, optional
         The same for their diagonals; see :func:`register_diagonal_pullback`.
     input_gradient : callable, optional
-        Gradients in the inputs, which drawn functions need for their own; see
+        Gradients in the inputs, which gradients of drawn functions need; see
         :func:`register_input_gradient`.
     spectral_sampler : callable, optional
         Fourier features; see :func:`register_spectral_sampler`.
@@ -93,7 +93,7 @@ def register_kernel(
     if spectral_sampler is not None:
         fields["spectral_law"] = _sampled_law(spectral_sampler)
     if spectral_density is not None:
-        # what was known of another density is no longer true
+        # what was derived from an earlier density no longer holds
         fields |= {"log_spectral_density": None, "box_spectrum": None}
     fill_record(kernel_type, **fields)
 
@@ -101,7 +101,7 @@ def register_kernel(
 def register_pullback(*kernel_types: type) -> Callable[[MatrixRule], MatrixRule]:
     """Register ``rule(kernel, X, Y) -> (K, pullback)`` for these exact types.
 
-    Without a rule, scikit-learn's ``eval_gradient`` is used in blocks: correct, slower.
+    Without a rule, scikit-learn's ``eval_gradient`` is used in blocks, which is slower.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def register_input_gradient(*kernel_types: type) -> Callable[[InputRule], InputR
 
 
 def register_spectral_sampler(kernel_type: type, sampler: Sampler) -> None:
-    """Say how to sample the spectral density of your own stationary kernel.
+    """Register a sampler of the spectral density of your own stationary kernel.
 
     Registration is by exact type: a subclass has another density (``Matern`` is a
     subclass of ``RBF``), and does not inherit the sampler.
@@ -185,10 +185,10 @@ def register_spectral_sampler(kernel_type: type, sampler: Sampler) -> None:
 
 
 def register_spectral_density(kernel_type: type, density: Density) -> None:
-    """Say what the spectral density of your own stationary kernel is.
+    """Register the spectral density of your own stationary kernel.
 
-    Fourier functions on a box then serve it. Registration is by exact type, as in
-    :func:`register_spectral_sampler`.
+    The kernel can then be used with Fourier functions on a box. Registration is by
+    exact type, as in :func:`register_spectral_sampler`.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def register_spectral_density(kernel_type: type, density: Density) -> None:
 
 
 def register_spectral_score(kernel_type: type, score: Score) -> None:
-    """Say how the logarithm of the spectral density of your kernel changes with ω.
+    """Register the gradient of the logarithm of your kernel's spectral density.
 
     Registration is by exact type, as in :func:`register_spectral_sampler`.
 

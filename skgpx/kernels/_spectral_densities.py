@@ -93,7 +93,7 @@ def spectral_score(kernel: Any, omega: Array) -> Array:
         return scores[0]
     logs = np.stack([_log_density(part, omega) for part in parts])
     logs += np.log(shares)[:, np.newaxis]
-    # a density that is infinite outweighs all others
+    # an infinite density has all the weight
     logs = np.minimum(logs, np.finfo(np.float64).max)
     weights = np.exp(logs - logsumexp(logs, axis=0))
     average: Array = np.einsum("kr,krd->rd", weights, scores)
@@ -115,7 +115,7 @@ def _mixture(kernel: Any, d: int) -> tuple[Array, list[Any]]:
 
 
 def _log_density(part: Any, omega: Array) -> Array:
-    """Logarithm of the normalised density of one kernel, no sum or product."""
+    """Logarithm of the normalised density of one kernel, not a sum or product."""
     record = record_of(part)
     if record.log_spectral_density is not None:
         return record.log_spectral_density(part, omega)

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 
-# Above this radius, in inverse lengthscales, frequencies are compressed: no two inputs
-# tell them apart, and their phases would lose digits.
+# Above this radius, in inverse lengthscales, frequencies are compressed: such waves
+# cannot be resolved, and their phases would lose digits.
 _LARGEST_RADIUS = 1e6
 
 
@@ -21,8 +21,8 @@ class SpectralLaw(Protocol):
 
     ``frequencies(U, rng)`` maps uniform points (R, n_coordinates) to frequencies
     (R, d). The first coordinate, if there is one, orders them: it is the probability
-    of an even higher frequency, so that small values are the tail of the density. The
-    second, halved, gives one of each pair ±ω.
+    of a higher frequency, so small values are in the tail of the density. Half the
+    range of the second gives one of each pair ±ω.
     """
 
     @property
@@ -75,7 +75,7 @@ def _directions(uniform: Array, d: int) -> Array:
         circle = np.column_stack((np.cos(angle), np.sin(angle)))
         if d == 2:
             return circle
-        # Archimedes: the height of a uniform point of the sphere is uniform
+        # Archimedes: the height of a uniform point on the sphere is uniform
         height = 2.0 * uniform[:, 1:] - 1.0
         return np.hstack((np.sqrt(1.0 - height**2) * circle, height))
     normal = ndtri(uniform)
@@ -83,15 +83,15 @@ def _directions(uniform: Array, d: int) -> Array:
 
 
 def _compressed(r: Array) -> Array:
-    """Radii above the largest, on a logarithmic scale from there on."""
-    # distinct, so that clipped frequencies do not become one strong wave
+    """Radii, with those above the limit on a logarithmic scale from there on."""
+    # they stay distinct: equal frequencies would add up to one strong wave
     excess = np.maximum(r / _LARGEST_RADIUS, 1.0)
     return np.minimum(r, _LARGEST_RADIUS) * (1.0 + np.log(excess))
 
 
 @dataclass(frozen=True)
 class SampledLaw:
-    """What a user's sampler returns: frequencies without coordinates."""
+    """Law given by a user's sampler: frequencies without coordinates."""
 
     kernel: Any
     sampler: Any

@@ -1,4 +1,4 @@
-"""Draws that tests of several files look at."""
+"""Draws that the tests of several files share."""
 
 import numpy as np
 import pytest

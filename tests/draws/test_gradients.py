@@ -1,4 +1,4 @@
-"""Gradients, single evaluations and refusals of drawn functions."""
+"""Gradients, single evaluations and errors of drawn functions."""
 
 import tracemalloc
 

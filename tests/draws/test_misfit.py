@@ -1,4 +1,4 @@
-"""Conditioned draws have the standard deviations they should, and know if not."""
+"""Conditioned draws have the right standard deviations; their errors are predicted."""
 
 import warnings
 
@@ -182,7 +182,7 @@ def test_enough_features_for_a_stated_accuracy(accuracy):
     assert rms(log_std_errors(features, kernel, X, T)) < 1.5 * accuracy
 
 
-def test_accuracy_out_of_reach_is_said():
+def test_accuracy_out_of_reach_warns():
     X, kernel = uniform_points(100, 6), RBF(0.5)
     with pytest.warns(UserWarning, match="With 8192 Fourier features .* not 1e-05 %"):
         chosen_features(kernel, X, "auto", accuracy=1e-7)

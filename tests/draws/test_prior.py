@@ -1,4 +1,4 @@
-"""Prior draws of composite kernels: their law, their groups, their refusals."""
+"""Prior draws of composite kernels: their law, their groups, their errors."""
 
 import pickle
 

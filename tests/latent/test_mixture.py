@@ -92,7 +92,7 @@ def test_draws_are_functions(mixture):
         draws.condition(X[:1], [0.0])
 
 
-def test_conditioning_weighs_the_parts_by_what_they_said(mixture):
+def test_conditioning_weighs_models_by_their_evidence(mixture):
     X, y, noise = T[:2], np.array([[1.0], [2.5]]), np.full(2, 0.3)
     after = mixture.condition(X, y, noise)
     densities = [m.log_density(X, y, noise) for m in mixture.models]
@@ -106,7 +106,7 @@ def test_conditioning_weighs_the_parts_by_what_they_said(mixture):
         )
 
 
-def test_particles_conditioned_are_what_importance_sampling_says():
+def test_conditioned_particles_agree_with_importance_sampling():
     """Without a residual, conditioning particles only changes their weights."""
     basis = Nystroem.from_kernel(LINEAR, np.array([[-1.0], [1.0]]))
     particles = WeightParticles(RNG.normal(size=(2, 1, 50)))
