@@ -31,6 +31,7 @@ from skgpx._numerics.fourier_index import (
     half_space,
 )
 from skgpx._numerics.series_evidence import Spectrum
+from skgpx.bases._periodic_variance import periodic_variance
 from skgpx.kernels import rational_quadratic
 
 Array = NDArray[np.float64]
@@ -95,7 +96,7 @@ def register_spectral_density(kernel_type: type, density: Density) -> None:
     def eigenvalues(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
         values, gradients = density(kernel, omega)
         volume = np.prod(box.period)
-        total, slope = _periodic_variance(kernel, box)
+        total, slope = periodic_variance(kernel, box, density)
         return KernelSpectrum(values / volume, gradients / volume, total, slope)
 
     _EIGENVALUES[kernel_type] = eigenvalues
@@ -188,8 +189,8 @@ class KernelEigenvalues:
         """Eigenvalues of listed functions and the variance of all others."""
         s = kernel_spectrum(self.kernel, box.frequencies(index.waves), box)
         tail = s.total - float(np.sum(s.values))
-        # what is left by subtraction below rounding level is nothing
         slopes = s.total_gradient - s.gradients.sum(axis=0)
+        # what is left by subtraction below rounding level is nothing
         if tail <= 1e-14 * s.total:
             tail, slopes = 0.0, np.zeros_like(slopes)
         positive = np.maximum(s.values, np.finfo(float).tiny)
@@ -246,23 +247,6 @@ def _constant(kernel: ConstantKernel, omega: Array, box: Box) -> KernelSpectrum:
     return KernelSpectrum(values, np.tile(values[:, np.newaxis], free), value, gradient)
 
 
-def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
-    """``Σ_n k(n period)`` and its gradient in theta, by images of the origin."""
-    d, n = len(box.period), 1
-    while True:
-        axes = [np.arange(-n, n + 1)] * d
-        steps = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
-        order = np.argsort(np.abs(steps).sum(axis=1), kind="stable")
-        steps = steps[order]
-        row = kernel(np.zeros((1, d)), steps * box.period)[0]
-        outer = np.abs(steps).max(axis=1) == n
-        if row[outer].max() <= 1e-17 * row[0] or n >= 3 ** (4 - d):
-            break
-        n += 1
-    K, gradient = kernel(steps * box.period, eval_gradient=True)
-    return float(K[0].sum()), gradient[0].sum(axis=0)
-
-
 def _ard_gradient(kernel: Any, by_input: Array) -> Array:
     """Columns of free log-lengthscales from those of each input (R, d)."""
     if kernel.hyperparameter_length_scale.fixed:
@@ -297,8 +281,7 @@ def _matern(kernel: Any, omega: Array) -> tuple[Array, Array]:
 
 
 def _rational_quadratic(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
-    values, slopes = rational_quadratic(kernel, omega, box)
-    return KernelSpectrum(values, slopes, 1.0, np.zeros(slopes.shape[1]))
+    return KernelSpectrum(*rational_quadratic(kernel, omega, box))
 
 
 _EIGENVALUES.update({ConstantKernel: _constant, RationalQuadratic: _rational_quadratic})

@@ -11,20 +11,22 @@ from scipy.special import digamma, gammaln
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
 from skgpx._numerics.fourier_index import Box
+from skgpx._numerics.theta import theta_sum
 
 Array = NDArray[np.float64]
 
-# Nodes of the mixture, and most waves that are summed for one input.
-_NODES, _MOST_WAVES = 240, 20_000
+# Nodes of the mixture.
+_NODES = 240
 
 
 def rational_quadratic(
     kernel: RationalQuadratic, omega: Array, box: Box
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, float, Array]:
     """Eigenvalues of a RationalQuadratic kernel of variance one on a box.
 
     Its heavy tail has no sum over images for ``α <= d/2``. The eigenvalue of the
-    constant is therefore the one that makes the variance that of the kernel.
+    constant is therefore the one that makes the variance that of the kernel, or zero if
+    the other waves have more.
 
     Parameters
     ----------
@@ -38,6 +40,9 @@ def rational_quadratic(
     values : ndarray of shape (R,)
     slopes : ndarray of shape (R, p)
         In ``kernel.theta``.
+    total : float
+        Sum of the eigenvalues of all functions.
+    total_slope : ndarray of shape (p,)
     """
     d, alpha = len(box.period), float(kernel.alpha)
     square = np.sum((omega * kernel.length_scale) ** 2, axis=1)
@@ -50,15 +55,17 @@ def rational_quadratic(
     terms = weights * np.exp(-half)
     values = np.where(constant, 0.0, terms.sum(axis=1))
     slopes = np.stack([alpha * (terms @ score), np.sum(terms * (d - 2.0 * half), 1)], 1)
-    slopes[constant] = 0.0
-    if constant.any():
-        sums, growth = _all_waves(s, kernel.length_scale / box.period)
-        in_length = weights @ (d * sums + growth)
-        values[constant] = max(1.0 - weights @ sums, 0.0)
-        slopes[constant] = -alpha * (weights @ (score * sums)), -in_length
+    sums, growth = _all_waves(s, kernel.length_scale / box.period)
+    others = float(weights @ sums)
+    slope = np.array(
+        [alpha * (weights @ (score * sums)), weights @ (d * sums + growth)]
+    )
+    # across a box much wider one way than the other the waves may have more than one
+    total, total_slope = (1.0, 0.0 * slope) if others < 1.0 else (others, slope)
+    values[constant], slopes[constant] = total - others, total_slope - slope
     fixed = kernel.hyperparameter_alpha.fixed, kernel.hyperparameter_length_scale.fixed
-    slopes = slopes[:, ~np.array(fixed)]
-    return values, slopes
+    free = ~np.array(fixed)
+    return values, slopes[:, free], total, total_slope[free]
 
 
 def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
@@ -70,17 +77,10 @@ def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
     ratios : ndarray of shape (d,)
         Lengthscale over period, ``r``, of each input.
     """
-    logs, slopes = np.zeros(len(s)), np.zeros(len(s))
-    for r in ratios:
-        most = np.sqrt(80.0 * s.max()) / (2.0 * np.pi * r)
-        k = np.arange(1, 2 + int(min(most, _MOST_WAVES)))
-        half = (2.0 * np.pi * k * r) ** 2 / (2.0 * s[:, np.newaxis])
-        terms = 2.0 * np.exp(-half)
-        delta = terms.sum(axis=1)
-        logs += np.log1p(delta)
-        slopes -= np.sum(2.0 * half * terms, axis=1) / (1.0 + delta)
-    # the product of all 1 + δ, less one, without cancellation
-    return np.expm1(logs), np.exp(logs) * slopes
+    theta = theta_sum(np.sqrt(2.0 * np.pi / s)[:, np.newaxis] * ratios)
+    # the product of all sums, less one, without cancellation
+    logs = theta.log_waves.sum(axis=1)
+    return np.expm1(logs), np.exp(logs) * np.sum(theta.slope - 1.0, axis=1)
 
 
 def _gamma_rule(alpha: float) -> tuple[Array, Array]:
