@@ -297,7 +297,8 @@ class SpectralVGPRegressor(LatentRegressor):
         self.basis_ = self._resolved_basis()
         if self.basis_ == "fourier":
             settings, domain = self._series_settings(), self._domain()
-            state, found = fit_series(rows, domain, settings, self.n_jobs)
+            rng = generator(self.random_state)
+            state, found = fit_series(rows, domain, settings, rng, self.n_jobs)
         else:
             state = self._start_sparse(canonical_rows(*rows))
             found = state.solve()
@@ -513,18 +514,18 @@ class SpectralVGPRegressor(LatentRegressor):
         rule, noise = self._rule()
         alpha = 0.5 if self.alpha == "evidence" else float(self.alpha)
         return SeriesSettings(
-            rule,
-            self.tau is None,
-            self.n_basis,
-            alpha,
-            self.noise_variance,
-            self.optimizer,
-            self.ordering,
-            int(self.max_basis),
-            self.normalize_y,
-            noise,
+            rule=rule,
+            scale_is_free=self.tau is None,
+            n_basis=self.n_basis,
+            regularity=alpha,
+            noise_variance=self.noise_variance,
+            optimizer=self.optimizer,
+            ordering=self.ordering,
+            largest=int(self.max_basis),
+            normalize_y=self.normalize_y,
+            white_variance=noise,
             # what models must share to be merged
-            repr(self.get_params(deep=False) | {"domain": None, "n_jobs": None}),
+            given=repr(self.get_params(deep=False) | {"domain": None, "n_jobs": None}),
         )
 
     def _rule(self) -> tuple[Any, float | None]:
