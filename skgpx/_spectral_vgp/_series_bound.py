@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,3 +103,41 @@ class SeriesBound:
             # y is constant: there is no best noise
             return -np.inf
         return -0.5 * float(weight * np.log(2.0 * np.pi * variance) + square / variance)
+
+
+class SeriesPrior(NamedTuple):
+    """Point of a search and the bound there.
+
+    Attributes
+    ----------
+    rule : EigenvalueRule
+    noise_variance : float
+        For the standardised y.
+    log_evidence : float
+        In nats, of the standardised y.
+    """
+
+    rule: Any
+    noise_variance: float
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class SeriesChoice:
+    """What a search ends with: the bound it maximised, and where.
+
+    Attributes
+    ----------
+    bound : SeriesBound
+        Of the functions chosen.
+    prior : SeriesPrior
+    elbow : int
+        ``#{j : n λ_j >= σ²}``, no more than one beyond the most that are allowed.
+    only_noise : bool
+        Whether noise alone has at least this bound.
+    """
+
+    bound: SeriesBound
+    prior: SeriesPrior
+    elbow: int
+    only_noise: bool

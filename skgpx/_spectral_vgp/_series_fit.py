@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import SeriesModel
-from skgpx._numerics.regression import (
-    log_evidence_from,
-    posterior_from,
-    precision_root,
-)
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._numerics.series_statistics import SeriesStatistics
-from skgpx._numerics.weights import GaussianWeights
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -25,10 +17,9 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._series_bound import SeriesBound
+from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesChoice
 from skgpx._spectral_vgp._series_search import (
     Search,
-    SeriesPrior,
     SeriesSettings,
     maximise_bound,
 )
@@ -42,10 +33,15 @@ from skgpx._spectral_vgp._series_size import (
     rate,
     summable,
 )
+from skgpx._spectral_vgp._series_solution import (
+    solve_series,
+    warn_if_capped,
+    warn_if_only_noise,
+)
 from skgpx._spectral_vgp._series_sums import StandardSums, row_sums
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows
-from skgpx.bases import BoundedSeries, ExponentialEigenvalues, FourierSeries
+from skgpx.bases import ExponentialEigenvalues
 
 Array = NDArray[np.float64]
 
@@ -122,29 +118,8 @@ class SeriesState(NamedTuple):
         Nothing is said where only noise is found: more rows may come.
         """
         choice = search_series(self)
-        _warn_if_capped(self.settings, choice)
-        return solve_series(self, choice)
-
-
-@dataclass(frozen=True)
-class SeriesChoice:
-    """What a search ends with: the bound it maximised, and where.
-
-    Attributes
-    ----------
-    bound : SeriesBound
-        Of the functions chosen.
-    prior : SeriesPrior
-    elbow : int
-        ``#{j : n λ_j >= σ²}``, no more than one beyond the most that are allowed.
-    only_noise : bool
-        Whether noise alone has at least this bound.
-    """
-
-    bound: SeriesBound
-    prior: SeriesPrior
-    elbow: int
-    only_noise: bool
+        warn_if_capped(self.settings, choice)
+        return solve_series(self.settings, self.domain, choice)
 
 
 # ---- Sums, pilot, search, solution ---------------------------------------------------
@@ -165,9 +140,9 @@ def fit_series(
         domain = data_domain(rows.X)
     settings = _after_pilot(rows, domain, settings, rng, n_jobs)
     state, choice = _search_boxes(rows, domain, settings, n_jobs)
-    _warn_if_only_noise(choice)
-    _warn_if_capped(settings, choice)
-    return state, solve_series(state, choice)
+    warn_if_only_noise(choice)
+    warn_if_capped(settings, choice)
+    return state, solve_series(settings, domain, choice)
 
 
 def start_series(
@@ -209,7 +184,8 @@ def _after_pilot(
     if chosen is None:
         return settings
     some = Rows(*(values[chosen] for values in rows))
-    _, choice = _search_boxes(some, domain, settings, n_jobs)
+    few_functions = settings._replace(largest=min(settings.largest, _MOST_SEARCHED))
+    _, choice = _search_boxes(some, domain, few_functions, n_jobs)
     # what is noise to few rows may be more to many
     return settings if choice.only_noise else _started(settings, choice)
 
@@ -336,109 +312,3 @@ def _at_sample_size(settings: SeriesSettings, weight: float, d: int) -> Any:
     n = max(weight, 2.0)
     decay = n ** (-1.0 / (d + 2.0 * settings.regularity)) * np.log(n)
     return replace(rule, decay=float(decay))
-
-
-# ---- Solution ------------------------------------------------------------------------
-
-
-def solve_series(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
-    """Posterior and bound of the prior and the functions that were found."""
-    bound, (rule, noise, _) = choice.bound, choice.prior
-    sums, box = bound.sums, state.statistics.box
-    series = FourierSeries.from_rule(rule, box, bound.size, bound.functions)
-    given, spectrum = series.eigenvalues, series.spectrum
-    if choice.only_noise or _scale_is_learned(state.settings):
-        spectrum = _with_free_level(series)
-    basis = BoundedSeries(
-        box=box,
-        functions=series.functions,
-        spectrum=spectrum,
-        n_basis=series.n_basis,
-        remainder=series.remainder,
-        domain=state.domain,
-    )
-    residual = bound.weight * bound.spectrum(rule).tail
-    statistics = bound.equations.whitened(basis.eigenvalues, residual)
-    root = precision_root(statistics.gram, noise)
-    law = posterior_from(statistics, noise, root)
-    evidence = log_evidence_from(statistics, noise, root)
-    evidence -= _level_evidence(law, given, basis.eigenvalues)
-    return SpectralFit(
-        posterior=SeriesModel(basis, law),
-        noise_variance=noise * sums.scale**2,
-        log_evidence=float(evidence - bound.weight * np.log(sums.scale)),
-        shift=sums.shift if state.settings.normalize_y else 0.0,
-        scale=sums.scale,
-        prior=rule,
-        spectrum=_prior_variances(rule, basis) * sums.scale**2,
-    )
-
-
-def _prior_variances(rule: Any, basis: BoundedSeries) -> Array:
-    """Eigenvalues of all functions; those of the residual do not carry later ones."""
-    variances = rule.spectrum(basis.functions, basis.box).eigenvalues.copy()
-    variances[: basis.n_basis] = basis.eigenvalues
-    return variances
-
-
-def _scale_is_learned(settings: SeriesSettings) -> bool:
-    """Whether a prior might know the level that was taken away with the mean of y."""
-    series = kernel_of(settings.rule) is None
-    return settings.normalize_y and series and bool(settings.free()[:1].any())
-
-
-def _with_free_level(series: FourierSeries) -> Array:
-    """Spectrum in which the level of the (standardised) function is free to vary.
-
-    The mean of y was taken away as if it were known. With a scale that is learned, a
-    function that is nearly constant would be known exactly; a prior variance of at
-    least one for the constant function gives the level its ``σ² / n``.
-    """
-    spectrum = series.spectrum.copy()
-    constant = ~np.any(series.index.waves, axis=1)
-    leading = spectrum[: series.n_basis]
-    leading[constant] = np.maximum(leading[constant], 1.0)
-    return spectrum
-
-
-def _level_evidence(law: GaussianWeights, given: Array, raised: Array) -> float:
-    """What the free level adds to the bound, which is that of the prior searched for.
-
-    With ρ = 1 - λ / λ' of the one eigenvalue that was raised to λ', and its weight's
-    posterior N(μ, s): ``½ log(1 - ρ (1 - s)) + ½ ρ μ² / (1 - ρ (1 - s))``, the change
-    of the log density of y when ``(λ' - λ) φφᵀ`` is added to its covariance.
-    """
-    changed = np.flatnonzero(given < raised)
-    if not len(changed):
-        return 0.0
-    i = changed[0]
-    rho, mean = 1.0 - given[i] / raised[i], law.mean[i, 0]
-    kept = 1.0 - rho * (1.0 - np.sum(law.root[0, i] ** 2))
-    return 0.5 * float(np.log(kept) + rho * mean**2 / kept)
-
-
-def _warn_if_only_noise(choice: SeriesChoice) -> None:
-    if not choice.only_noise:
-        return
-    warnings.warn(
-        "Nothing but noise was found: no hyperparameters have a larger bound than "
-        "noise around a constant. If there is more in the data, give more rows, a "
-        'smoother kernel, a larger n_basis, or basis="inducing".',
-        UserWarning,
-        stacklevel=5,
-    )
-
-
-def _warn_if_capped(settings: SeriesSettings, choice: SeriesChoice) -> None:
-    bound, rule = choice.bound, choice.prior.rule
-    if settings.n_basis != "auto" or choice.elbow <= settings.largest:
-        return
-    tail = bound.sums.scale * np.sqrt(bound.spectrum(rule).tail)
-    warnings.warn(
-        f"The data would support more than the {bound.size} basis functions that "
-        "are allowed; the others add a prior standard deviation of "
-        f"{tail:.3g} to every prediction. Raise `max_basis`, or choose a smoother "
-        "prior.",
-        UserWarning,
-        stacklevel=5,
-    )

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgpx._hyperparameters import stretched
 from skgpx._numerics.series_evidence import noise_bounds
-from skgpx._spectral_vgp._series_bound import SeriesBound
+from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesPrior
 from skgpx.bases import KernelEigenvalues
 
 Array = NDArray[np.float64]
@@ -89,23 +89,6 @@ class SeriesSettings(NamedTuple):
         if self.noise_variance is None:
             return self.white_variance
         return self.noise_variance / scale**2
-
-
-class SeriesPrior(NamedTuple):
-    """Point of a search and the bound there.
-
-    Attributes
-    ----------
-    rule : EigenvalueRule
-    noise_variance : float
-        For the standardised y.
-    log_evidence : float
-        In nats, of the standardised y.
-    """
-
-    rule: Any
-    noise_variance: float
-    log_evidence: float
 
 
 class Search(NamedTuple):
