@@ -15,6 +15,7 @@ NAMES = (
     "draws_accuracy",
     "loops",
     "series",
+    "series_elbow",
     "spectral_vgp",
 )
 

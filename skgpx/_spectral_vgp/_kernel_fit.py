@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from skgpx._hyperparameters import PriorSettings, fit_prior
 from skgpx._latent import LatentModel
@@ -16,6 +15,7 @@ from skgpx._numerics.regression import (
     log_evidence,
     posterior,
 )
+from skgpx._numerics.series_evidence import ScaleProfile
 from skgpx._row_statistics import row_statistics
 from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._spectral_vgp._solution import SpectralFit
@@ -28,8 +28,6 @@ Array = NDArray[np.float64]
 
 # Rows whose kernel matrix is decomposed for empirical spectral features.
 MAX_EMPIRICAL_ROWS = 4000
-# Search interval of the noise variance, in units of the variance of y.
-_NOISE_BOUNDS = (1e-8, 10.0)
 
 
 class SparseSettings(NamedTuple):
@@ -118,7 +116,7 @@ class SparseState:
         """Noise variance, posterior and bound; O(m^3)."""
         noise = self.noise_variance
         if self.noise_is_free:
-            noise = best_noise_variance(self.statistics)
+            noise = ScaleProfile.of(self.statistics).best_noise_variance()
         law = posterior(self.statistics, noise)
         weight = self.statistics.weight
         evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)
@@ -229,29 +227,3 @@ def _empirical_basis(
         known = basis.eigenvalues * rows.weights.sum() / weights.sum()
         size = max(1, int(np.sum(known >= noise_variance)))
     return basis.leading(size)
-
-
-def best_noise_variance(statistics: WeightStatistics) -> float:
-    """Noise variance that maximises the bound, all else fixed; O(m^3) once.
-
-    With ``ΦᵀΦ = Q diag(g) Qᵀ`` and ``c = QᵀΦᵀy`` the bound is
-    ``-½ [Σ log(1 + g/σ²) + n log 2πσ² + (yᵀy + t)/σ² - Σ c²/(σ²(σ² + g))]``.
-    """
-    values, vectors = np.linalg.eigh(statistics.gram)
-    g = np.maximum(values, 0.0)
-    square = (vectors.T @ statistics.moment) ** 2
-    total = statistics.square + statistics.residual
-
-    def negative(log_noise: float) -> float:
-        v = np.exp(log_noise)
-        volume = np.sum(np.log1p(g / v)) + statistics.weight * log_noise
-        return float(volume + (total - np.sum(square / (v + g))) / v)
-
-    # 1 where y has no variance, so that logarithms exist
-    variance = statistics.square / statistics.weight or 1.0
-    low, high = np.log(variance) + np.log(_NOISE_BOUNDS)
-    grid = np.linspace(low, high, 41)
-    best = int(np.argmin([negative(point) for point in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, 40)]
-    found = optimize.minimize_scalar(negative, bounds=around, method="bounded")
-    return float(np.exp(found.x))

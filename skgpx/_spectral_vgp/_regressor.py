@@ -69,14 +69,16 @@ class SpectralVGPRegressor(LatentRegressor):
         eigenvectors of the kernel matrix; values at inducing points. "auto" is
         Fourier if possible, otherwise inducing points.
     n_basis : int, "auto" or "rate", default="auto"
-        Number m of inducing variables. "auto" is the elbow ``#{j : n lambda_j >=
-        noise_variance}`` (for inducing points ``max(100, sqrt(n))``); "rate" is ``n^(d
-        / (d + 2 alpha))``, enough for the best rate of contraction, but without regard
-        to the noise.
+        Number m of inducing variables. "auto" takes Fourier functions until those left
+        out would add at most 2 % to the posterior variance: the elbow ``#{j : n
+        lambda_j >= noise_variance}`` at least, and beyond it no more than 1001
+        functions (for inducing points ``max(100, sqrt(n))``). "rate" is ``n^(d / (d + 2
+        alpha))``, enough for the best rate of contraction, but without regard to the
+        noise.
     max_basis : int, default=2000
         Most functions for "auto" and "rate", and the first functions of the prior
         among which `ordering` chooses. A warning says what standard deviation
-        remains when "auto" would want more.
+        remains when the elbow is beyond them.
     eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
         Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
         alpha/d)``; ``tau exp(-c j^(1/d))`` with ``c = n^(-1/(d + 2 alpha)) log n``; or
@@ -123,7 +125,8 @@ class SpectralVGPRegressor(LatentRegressor):
         Threads (or the workers of ``joblib.parallel_config``) over blocks of rows. The
         result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of the choice of inducing points, and of subsets of rows.
+        Seed of the choice of inducing points, and of the rows on which the search
+        begins where there are many (20 000 of one input, 3000 of two, 2000 of three).
 
     Attributes
     ----------
@@ -318,7 +321,8 @@ class SpectralVGPRegressor(LatentRegressor):
         state: Any
         if self.basis_ == "fourier":
             rows, domain = self._series_rows(rows)
-            state, found = fit_series(rows, domain, series_settings(self), self.n_jobs)
+            settings, rng = series_settings(self), generator(self.random_state)
+            state, found = fit_series(rows, domain, settings, rng, self.n_jobs)
         else:
             state = self._start_sparse(rows)
             found = state.solve()

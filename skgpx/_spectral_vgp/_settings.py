@@ -162,6 +162,7 @@ def series_settings(model: BaseEstimator) -> SeriesSettings:
         normalize_y=model.normalize_y,
         white_noise_variance=white_noise,
         given=GivenParameters(copy.deepcopy(shared)),
+        domain_is_given=model.domain is not None,
     )
 
 

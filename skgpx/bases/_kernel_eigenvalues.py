@@ -22,6 +22,7 @@ from skgpx._numerics.fourier_index import (
     half_space,
 )
 from skgpx._numerics.series_evidence import Spectrum
+from skgpx.bases._periodic_variance import periodic_variance
 from skgpx.kernels import KernelSpectrum, record_of
 
 Array = NDArray[np.float64]
@@ -63,7 +64,7 @@ def kernel_spectrum(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
         raise _no_density(kernel)
     values, gradients = record.spectral_density(kernel, omega)
     volume = np.prod(box.period)
-    total, slope = _periodic_variance(kernel, box)
+    total, slope = periodic_variance(kernel, box, record.spectral_density)
     return KernelSpectrum(values / volume, gradients / volume, total, slope)
 
 
@@ -121,8 +122,8 @@ class KernelEigenvalues:
         """Eigenvalues of listed functions and the variance of all others."""
         s = kernel_spectrum(self.kernel, box.frequencies(index.waves), box)
         tail = s.total - float(np.sum(s.values))
-        # what is left by subtraction below rounding level is nothing
         slopes = s.total_gradient - s.gradients.sum(axis=0)
+        # what is left by subtraction below rounding level is nothing
         if tail <= 1e-14 * s.total:
             tail, slopes = 0.0, np.zeros_like(slopes)
         positive = np.maximum(s.values, np.finfo(float).tiny)
@@ -169,20 +170,3 @@ def _product(kernel: Any, omega: Array, box: Box) -> KernelSpectrum:
         c.total * s.total,
         np.concatenate(totals),
     )
-
-
-def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
-    """``Σ_n k(n period)`` and its gradient in theta, by images of the origin."""
-    d, n = len(box.period), 1
-    while True:
-        axes = [np.arange(-n, n + 1)] * d
-        steps = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
-        order = np.argsort(np.abs(steps).sum(axis=1), kind="stable")
-        steps = steps[order]
-        row = kernel(np.zeros((1, d)), steps * box.period)[0]
-        outer = np.abs(steps).max(axis=1) == n
-        if row[outer].max() <= 1e-17 * row[0] or n >= 3 ** (4 - d):
-            break
-        n += 1
-    K, gradient = kernel(steps * box.period, eval_gradient=True)
-    return float(K[0].sum()), gradient[0].sum(axis=0)

@@ -24,6 +24,7 @@ from sklearn.gaussian_process.kernels import RationalQuadratic
 from skgpx._numerics import radial
 from skgpx._numerics.bessel import log_power_bessel_k
 from skgpx._numerics.fourier_index import Box
+from skgpx._numerics.theta import theta_sum
 from skgpx.kernels._distances import (
     distance_pullback,
     scaled_frequencies,
@@ -34,8 +35,8 @@ from skgpx.kernels._distances import (
 from skgpx.kernels._records import Array, KernelSpectrum, Pullback, fill_record
 from skgpx.kernels._spectral_laws import EllipticalLaw, SpectralLaw
 
-# Nodes of the mixture, and largest number of waves summed for one input.
-_NODES, _MOST_WAVES = 240, 20_000
+# Nodes of the mixture.
+_NODES = 240
 
 
 def matrix_and_pullback(
@@ -159,7 +160,8 @@ def box_spectrum(kernel: RationalQuadratic, omega: Array, box: Box) -> KernelSpe
     """Eigenvalues at frequencies omega (R, d) of waves of a box.
 
     The sum of the kernel over periodic images diverges for ``α <= d/2``. The eigenvalue
-    of the constant is therefore chosen such that the variance is one.
+    of the constant is therefore chosen such that the variance is one, or zero if the
+    other waves have more.
     """
     d, alpha = len(box.period), float(kernel.alpha)
     square = np.sum((omega * kernel.length_scale) ** 2, axis=1)
@@ -172,15 +174,17 @@ def box_spectrum(kernel: RationalQuadratic, omega: Array, box: Box) -> KernelSpe
     terms = weights * np.exp(-half)
     values = np.where(constant, 0.0, terms.sum(axis=1))
     slopes = np.stack([alpha * (terms @ score), np.sum(terms * (d - 2.0 * half), 1)], 1)
-    slopes[constant] = 0.0
-    if constant.any():
-        sums, growth = _all_waves(s, kernel.length_scale / box.period)
-        in_length = weights @ (d * sums + growth)
-        values[constant] = max(1.0 - weights @ sums, 0.0)
-        slopes[constant] = -alpha * (weights @ (score * sums)), -in_length
+    sums, growth = _all_waves(s, kernel.length_scale / box.period)
+    others = float(weights @ sums)
+    slope = np.array(
+        [alpha * (weights @ (score * sums)), weights @ (d * sums + growth)]
+    )
+    # in a box much wider one way than the other, the waves may have more than one
+    total, total_slope = (1.0, 0.0 * slope) if others < 1.0 else (others, slope)
+    values[constant], slopes[constant] = total - others, total_slope - slope
     fixed = kernel.hyperparameter_alpha.fixed, kernel.hyperparameter_length_scale.fixed
-    slopes = slopes[:, ~np.array(fixed)]
-    return KernelSpectrum(values, slopes, 1.0, np.zeros(slopes.shape[1]))
+    free = ~np.array(fixed)
+    return KernelSpectrum(values, slopes[:, free], total, total_slope[free])
 
 
 def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
@@ -192,17 +196,10 @@ def _all_waves(s: Array, ratios: Array) -> tuple[Array, Array]:
     ratios : ndarray of shape (d,)
         Lengthscale over period, ``r``, of each input.
     """
-    logs, slopes = np.zeros(len(s)), np.zeros(len(s))
-    for r in ratios:
-        most = np.sqrt(80.0 * s.max()) / (2.0 * np.pi * r)
-        k = np.arange(1, 2 + int(min(most, _MOST_WAVES)))
-        half = (2.0 * np.pi * k * r) ** 2 / (2.0 * s[:, np.newaxis])
-        terms = 2.0 * np.exp(-half)
-        delta = terms.sum(axis=1)
-        logs += np.log1p(delta)
-        slopes -= np.sum(2.0 * half * terms, axis=1) / (1.0 + delta)
-    # the product of all 1 + δ, less one, without cancellation
-    return np.expm1(logs), np.exp(logs) * slopes
+    theta = theta_sum(np.sqrt(2.0 * np.pi / s)[:, np.newaxis] * ratios)
+    # the product of all sums, less one, without cancellation
+    logs = theta.log_waves.sum(axis=1)
+    return np.expm1(logs), np.exp(logs) * np.sum(theta.slope - 1.0, axis=1)
 
 
 def _gamma_rule(alpha: float) -> tuple[Array, Array]:

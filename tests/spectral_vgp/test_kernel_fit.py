@@ -241,6 +241,7 @@ def test_parameters_that_change_after_the_fit_do_not_count():
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 @pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.filterwarnings("ignore:Nothing but noise")
 def test_inputs_up_to_which_fourier_functions_are_taken(d, most, monkeypatch):
     monkeypatch.setattr(_settings, "_MAX_FOURIER_INPUTS", most)
     data = rows(60, d)
