@@ -220,7 +220,10 @@ def test_the_bound_that_is_searched_is_the_one_that_is_reported(case, d):
     assert_allclose(choice.bound.at(rule, noise).value, reported, rtol=1e-8, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", ["series", "regularity", "kernel", "kernel, even", "even"])
+AT_MAXIMUM = ["series", "regularity", "kernel", "kernel, even", "even"]
+
+
+@pytest.mark.parametrize("case", AT_MAXIMUM)
 def test_the_bound_is_at_its_maximum_for_the_functions_chosen(case):
     X, y = smooth(300)
     choice = search_series(SpectralVGPRegressor(**CASES[case]).fit(X, y)._state)
