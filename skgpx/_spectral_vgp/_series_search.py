@@ -147,8 +147,9 @@ def maximise_bound(
     -------
     best : SeriesPrior
     only_noise : bool
-        Whether every start ended below the bound of noise alone; the rule is then one
-        of a function that is nothing, unless its parameters are given.
+        Whether every start ended below the bound of noise alone; a kernel is then one
+        of a function that is nothing, unless it is given. False for a series prior
+        whose scale is searched for: it may become nothing by itself.
     """
     only_noise = search.bound.of_noise(search.given_noise)
     if not np.any(search.free):
@@ -165,7 +166,8 @@ def maximise_bound(
     silent = _silent(search, rule)
     if silent is not None and silent.log_evidence > best.log_evidence:
         best = silent
-    return best, True
+    # a series whose scale is learned has noise alone among its priors
+    return best, silent is None or isinstance(rule, KernelEigenvalues)
 
 
 def _best_noise(search: Search, rule: Any) -> SeriesPrior:
