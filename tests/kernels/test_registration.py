@@ -115,3 +115,21 @@ class TestHostileRegistrations:
     def test_no_class(self):
         with pytest.raises(ValueError, match="at least one class"):
             kernels.register_pullback()
+
+
+def test_another_density_forgets_the_score_of_the_earlier_one():
+    class Other(RBF):
+        """A kernel whose density changes."""
+
+    def density(kernel, omega):
+        return np.exp(-0.5 * omega[:, 0] ** 2), np.empty((len(omega), 0))
+
+    def score(kernel, omega):
+        return -omega
+
+    register_kernel(Other, spectral_density=density, spectral_score=score)
+    assert record_of(Other()).spectral_score is score
+    register_kernel(
+        Other, spectral_density=lambda kernel, omega: density(kernel, omega)
+    )
+    assert record_of(Other()).spectral_score is None
