@@ -123,8 +123,17 @@ def record_of(kernel: Any) -> KernelRecord:
 
 
 def fill_record(kernel_type: type, **fields: Any) -> None:
-    """Set fields of the record of a type, and keep the others."""
+    """Set fields of the record of a type, and keep the others.
+
+    What belongs to an earlier density does not hold for another one.
+    """
     check_kernel_type(kernel_type)
+    if "spectral_density" in fields:
+        known = _RECORDS.get(kernel_type, _NOTHING)
+        stale = ["log_spectral_density", "box_spectrum"]
+        if known.spectral_density is not None:
+            stale.append("spectral_score")
+        fields = dict.fromkeys(stale) | fields
     _RECORDS[kernel_type] = replace(_RECORDS.get(kernel_type, _NOTHING), **fields)
 
 

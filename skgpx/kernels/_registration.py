@@ -92,10 +92,6 @@ def register_kernel(
             _check_callable(name, value)
     if spectral_sampler is not None:
         fields["spectral_law"] = _sampled_law(spectral_sampler)
-    if spectral_density is not None:
-        # what belongs to an earlier density no longer holds
-        earlier = ("log_spectral_density", "box_spectrum", "spectral_score")
-        fields = dict.fromkeys(earlier) | fields
     fill_record(kernel_type, **fields)
 
 
