@@ -164,7 +164,7 @@ def test_draws_of_a_conditioned_model_have_its_moments(basis):
     model = model_on(basis).condition(
         np.array([[0.3], [0.8]]), np.array([[0.0, 1.0], [2.0, -1.0]]), np.full(2, 0.05)
     )
-    size, options = 8000, {} if isinstance(basis, FourierSeries) else {"n_basis": 4096}
+    size, options = 4000, {} if isinstance(basis, FourierSeries) else {"n_basis": 1024}
     values = model.draw(size, np.random.default_rng(1), **options).values(T)
     mean, variance = model.marginals(T).moments()
     z = (values.mean(axis=2) - mean) / np.sqrt(variance / size)

@@ -371,10 +371,7 @@ def test_the_proportion_at_which_rows_are_left_out(d):
 
 def test_a_given_domain_keeps_wild_rows_or_refuses_them():
     inputs, _, y, _ = sine("one", 0)
-    model = SpectralVGPRegressor(domain=(0.0, 2e4), n_basis=21)
-    # 21 functions of such a domain resolve nothing
-    with pytest.warns(UserWarning, match="Nothing but noise"):
-        model.fit(inputs, y)
+    model = SpectralVGPRegressor(domain=(0.0, 2e4), n_basis=21).fit(inputs, y)
     assert model.domain_[0, 1] == 2e4
     with pytest.raises(ValueError, match="domain"):
         SpectralVGPRegressor(domain=(0.0, 10.0)).fit(inputs, y)
