@@ -123,12 +123,13 @@ class KernelProcess(NamedTuple):
         return nugget
 
     def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array
+        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
     ) -> tuple[Array, KernelProcess]:
         """What observing values at X adds to whitened variables, and what it leaves.
 
         The values become variables too, after the existing ones. Parameters as in
-        :meth:`update`; the array (q + p, c, s) is in the units of the outputs.
+        :meth:`update`, and the variance of noise in units of the whitened process; the
+        array (q + p, c, s) is in the units of the outputs.
         """
         # [L 0; hᵀ C] is the root with the new variables
         h, K = self._split(X)
@@ -142,7 +143,7 @@ class KernelProcess(NamedTuple):
             self.scale,
             discrepancy,
             noise_variance,
-            nugget,
+            nugget + white,
         )
         spread = np.stack([one.dense() for one in roots])
         combinations = self.combinations
@@ -227,14 +228,14 @@ class FiniteProcess(NamedTuple):
         return np.stack([root.dense() for root in self.roots])
 
     def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array
+        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
     ) -> tuple[Array, FiniteProcess]:
         """What observing values at X adds to the weights (q, c, s), and what it leaves.
 
-        Parameters as in :meth:`update`.
+        Parameters as in :meth:`KernelProcess.learn`.
         """
         features = self.basis.all_features(X)
-        nugget = NUGGET * np.einsum("pq,pq->p", features, features)
+        nugget = white + NUGGET * np.einsum("pq,pq->p", features, features)
         moved, roots = observe(
             self.roots, features, self.scale, discrepancy, noise_variance, nugget
         )

@@ -143,20 +143,20 @@ class LatentModel:
         Notes
         -----
         O(m^2 p + p^3). A basis of kernel sections grows: the observed values become
-        inducing variables. A finite basis does not.
+        inducing variables. A finite basis has all its functions, also those of its
+        residual, in the result.
         """
-        process = self.process()
-        if process is None:
+        if not isinstance(self.law, GaussianWeights):
             raise ValueError(
                 "A latent model with particles cannot be conditioned: its law is not "
                 "one Gaussian process. Use MixtureModel.of_particles(model)."
             )
         mean = self.marginals(X).moments()[0]
         scale = np.broadcast_to(self.scale, (self.n_outputs,))
+        process = self.basis.process_at(self.law, X).scaled(scale)
         # the white part of the residual acts as noise of the observations
-        white = self.basis.white_variance * float(np.max(scale**2))
         learned, after = process.learn(
-            X, (y - mean)[:, :, np.newaxis], noise_variance + white
+            X, (y - mean)[:, :, np.newaxis], noise_variance, self.basis.white_variance
         )
         moved = learned[:, :, 0] / scale
         moved[: len(self.law.moments()[0])] += self.law.moments()[0]

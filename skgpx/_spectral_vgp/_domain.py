@@ -21,8 +21,9 @@ _MARGIN = 0.25
 _PADDING = 4.0
 # Lengthscales between the ends of the data, so that a kernel can be followed beyond
 # them: up to half of the gap, as long as the other end is some lengthscales away. Fewer
-# in several dimensions if the data are many lengthscales wide: room costs functions.
-_GAP, _NARROW_GAP = 8.0, 6.0
+# in several dimensions, where room costs functions: in two if the data are many
+# lengthscales wide, always in three.
+_GAP, _NARROW_GAP, _LEAST_GAP = 8.0, 6.0, 4.0
 _APART = 3.0
 # Room for both in widths of the domain, at most.
 _MOST_PADDING = {1: 50.0, 2: 1.0, 3: 0.5}
@@ -88,8 +89,8 @@ def box_of(domain: Array, rule: Any, learns: bool, has_margin: bool = False) -> 
 
 def _gap(scales: Array) -> Array:
     """Lengthscales between the ends of data that are one wide, across the joint."""
-    if len(scales) == 1:
-        return np.full(1, _GAP)
+    if len(scales) != 2:
+        return np.full(len(scales), _GAP if len(scales) == 1 else _LEAST_GAP)
     gap: Array = _NARROW_GAP + (_GAP - _NARROW_GAP) * np.clip(1.5 * scales - 0.5, 0, 1)
     return gap
 

@@ -17,7 +17,7 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesChoice
+from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesChoice, SeriesPrior
 from skgpx._spectral_vgp._series_search import (
     Search,
     SeriesSettings,
@@ -53,6 +53,8 @@ _PILOT_ROWS = {1: 20_000, 2: 3000, 3: 2000}
 # number is searched for exactly; more may be so much more than are needed.
 _MOST_SEARCHED = 501
 _SLACK = 1.1
+# Share of the variance of y that is noise, where nothing is known of it yet.
+_FIRST_NOISE = 0.1
 # Searches with another number or order of functions, and boxes, at most.
 _ROUNDS, _BOXES = 6, 4
 # Ratios of a new side of the box to the old at which sums are taken again: too little
@@ -231,30 +233,42 @@ def search_series(state: SeriesState) -> SeriesChoice:
     """Rule, noise variance and number of functions, in turns until they agree."""
     settings, box = state.settings, state.statistics.box
     sums = StandardSums.of(state.statistics, settings.normalize_y)
-    rule = _at_sample_size(settings, state.statistics.weight, len(box.period))
+    rule = start = _at_sample_size(settings, state.statistics.weight, len(box.period))
     noise = settings.start_noise_variance
     size = _first_size(state, sums, rule)
     for _ in range(_ROUNDS):
         choice = _search_once(state, sums, rule, noise, size)
         found, size = choice.prior, choice.bound.size
         if choice.only_noise:
-            break
-        wanted = size
-        if settings.n_basis == "auto":
-            wanted = _wanted(state, found.rule, found.noise_variance)
-        if size > _MOST_SEARCHED and size / _SLACK <= wanted <= size:
-            wanted = size
+            # few functions may see nothing where those of the given prior see much
+            rule, noise = start, _FIRST_NOISE * sums.variance
+            wanted = _wanted(state, rule, noise)
+            if settings.n_basis != "auto" or wanted <= size:
+                break
+            size = wanted
+            continue
+        wanted = _next_size(state, found, size)
         moved = order_changed(found.rule, rule, box, size)
         if wanted == size and not moved:
             break
-        if wanted > size and size <= _MOST_SEARCHED:
-            # room for more before it is known how many
-            wanted = 2 * wanted
         # other functions may say more: their number is not lowered before they do
         size = max(wanted, size) if moved else wanted
-        size = min(size, settings.largest) if settings.n_basis == "auto" else size
         rule, noise = found.rule, found.noise_variance
     return choice
+
+
+def _next_size(state: SeriesState, found: SeriesPrior, size: int) -> int:
+    """Functions for the next search; as many again if there are enough."""
+    settings = state.settings
+    if settings.n_basis != "auto":
+        return size
+    wanted = _wanted(state, found.rule, found.noise_variance)
+    if size > _MOST_SEARCHED and size / _SLACK <= wanted <= size:
+        return size
+    if wanted > size and size <= _MOST_SEARCHED:
+        # room for more before it is known how many
+        wanted = 2 * wanted
+    return min(wanted, settings.largest)
 
 
 def _search_once(
@@ -287,11 +301,11 @@ def _first_size(state: SeriesState, sums: StandardSums, rule: Any) -> int:
         return int(settings.n_basis)
     elif settings.start_noise_variance is not None:
         wanted = _wanted(state, rule, settings.start_noise_variance)
-    elif settings.learns() or settings.given_noise_variance(sums.scale) is None:
+    elif settings.learns():
         wanted = FIRST_FUNCTIONS[d]
     else:
         noise = settings.given_noise_variance(sums.scale)
-        wanted = _wanted(state, rule, float(noise or 0.0))
+        wanted = _wanted(state, rule, noise or _FIRST_NOISE * sums.variance)
     return min(settings.largest, wanted)
 
 

@@ -109,7 +109,8 @@ def warn_if_only_noise(choice: SeriesChoice) -> None:
     warnings.warn(
         "Nothing but noise was found: no hyperparameters have a larger bound than "
         "noise around a constant. If there is more in the data, give more rows, a "
-        'smoother kernel, a larger n_basis, or basis="inducing".',
+        'smoother kernel, a larger n_basis, ordering="power" for cycles, or '
+        'basis="inducing".',
         UserWarning,
         stacklevel=5,
     )

@@ -96,6 +96,11 @@ class StandardSums:
         """Subtracted from y."""
         return self.statistics.shift
 
+    @property
+    def variance(self) -> float:
+        """Variance of the standardised y: 1, unless y is constant or not scaled."""
+        return self.statistics.square / self.statistics.weight / self.scale**2 or 1.0
+
     def equations(self, functions: FourierIndex) -> NormalEquations:
         """Sums for these functions, of ``(y - shift) / scale``."""
         raw = self.statistics.normal_equations(functions)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, LinearTerm
-from skgpx._numerics.fourier_gram import combination, evaluate
+from skgpx._draws import FiniteProcess, FunctionDraws, LinearTerm, Term
 from skgpx._numerics.fourier_index import FourierIndex
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._continuation import (
@@ -20,6 +19,7 @@ from skgpx.bases._continuation import (
     PriorFeatures,
     rest,
 )
+from skgpx.bases._continued_marginals import ContinuedMarginals
 from skgpx.bases._fading import KernelFading, SeriesFading, constant_variance
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._marginals import Marginals
@@ -133,11 +133,17 @@ class BoundedSeries(FourierSeries):
             power = np.zeros(len(waves))
             np.add.at(power, place, prior.spectrum)
             series = SeriesFading(self.box.period, waves, power)
-            return replace(self, continuation=Continuation(region, series))
+            return replace(
+                self, continuation=Continuation(region, series, self.variance)
+            )
         # a constant that the basis does not have fades with the rest
         level = 0.0 if self._constant is None else constant_variance(kernel)
         fading = KernelFading(kernel, level)
-        return replace(self, continuation=Continuation(region, fading, level))
+        # the series may have more, where lengthscales are long for the box
+        fresh = float(kernel.diag(np.zeros((1, len(region))))[0]) - level
+        return replace(
+            self, continuation=Continuation(region, fading, max(fresh, 0.0), level)
+        )
 
     def check(self, X: Array) -> None:
         """Raise a ValueError if a row of X cannot be answered."""
@@ -162,7 +168,7 @@ class BoundedSeries(FourierSeries):
         E, rho = self.continuation.place(X)
         square = rho**2
         inside = square * super().residual_variance(E, features)
-        fresh = self.variance - self.continuation.level
+        fresh = self.continuation.fresh
         level = (1.0 - rho) ** 2 * self._level_residual
         variance: Array = inside + level + (1.0 - square) * fresh
         return variance
@@ -189,22 +195,64 @@ class BoundedSeries(FourierSeries):
         self, weights: Array, rng: np.random.Generator, **prior: Any
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual."""
-        draws = super().draw(weights, rng, **prior)
         if self.continuation is None:
-            return draws
-        _, c, s = weights.shape
-        fresh = self._independent
-        noise = rng.standard_normal((fresh.n_basis, c, s))
-        terms = [
-            LinearTerm(PriorFeatures(term.features, self.continuation), term.weights)
-            for term in fresh.linear(noise).terms
-            if isinstance(term, LinearTerm)
-        ]
-        if self.continuation.level > 0.0:
-            level = np.sqrt(self._level_residual) * rng.standard_normal((1, c, s))
-            features = LevelFeatures(self.continuation)
-            terms.append(LinearTerm(features, level))
-        return draws.plus(tuple(terms))
+            return super().draw(weights, rng, **prior)
+        m, c, s = weights.shape
+        n_rest = len(self.spectrum) - m + self._n_outside
+        rest_of_all = rng.standard_normal((n_rest, c, s))
+        terms = self.all_terms(np.concatenate((weights, rest_of_all)))
+        return FunctionDraws(terms, c, s)
+
+    @property
+    def _n_outside(self) -> int:
+        """Functions that are zero inside: those of q, and the rest of the level."""
+        return self._independent.n_basis + 1
+
+    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+        """Process of the functions inside, in which rows X (p, d) are observed.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside: what is learned there has no place in this basis.
+        """
+        if self.continuation is not None and len(self.continuation.outside(X)):
+            raise ValueError(
+                "A model on Fourier functions can only be conditioned on rows of its "
+                f"region {self.continuation.region.tolist()}. Fit with a wider "
+                "`domain`, or condition its draws, which can be observed anywhere."
+            )
+        self.check(X)
+        inside = replace(self, continuation=None, domain=None)
+        return FiniteProcess.of_law(inside, law)
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are combinations of: (n, J), and those outside."""
+        self.check(X)
+        if self.continuation is None:
+            return super().all_features(X)
+        E, rho = self.continuation.place(X)
+        inside = rho[:, np.newaxis] * super().all_features(E)
+        away = LevelFeatures(self.continuation)(X)
+        if self._level_weight > 0.0:
+            inside[:, self._constant] += self._level_weight * away[:, 0]
+        outside = rest(rho)[:, np.newaxis] * self._independent(X)
+        level = np.sqrt(self._level_residual) * away
+        return np.concatenate((inside, outside, level), axis=1)
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with whitened weights of all, see `all_features`."""
+        if self.continuation is None:
+            return super().all_terms(weights)
+        J, n = len(self.spectrum), self._independent.n_basis
+        terms = list(self.linear(weights[:J]).terms)
+        for term in self._independent.linear(weights[J : J + n]).terms:
+            if isinstance(term, LinearTerm):
+                terms.append(LinearTerm(self._outside_features, term.weights))
+        if self._level_residual > 0.0:
+            level = np.sqrt(self._level_residual) * weights[J + n :]
+            terms.append(LinearTerm(self._level_features, level))
+        return tuple(terms)
 
     def linear(self, weights: Array) -> FunctionDraws:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
@@ -218,8 +266,7 @@ class BoundedSeries(FourierSeries):
         ]
         if self.continuation is not None and self.continuation.level > 0.0:
             level = self._level_weight * weights[self._constant][np.newaxis]
-            features = LevelFeatures(self.continuation)
-            terms.append(LinearTerm(features, level))
+            terms.append(LinearTerm(self._level_features, level))
         return FunctionDraws(tuple(terms), draws.n_outputs, draws.n_draws)
 
     def marginals(self, law: WeightLaw) -> Marginals:
@@ -231,9 +278,29 @@ class BoundedSeries(FourierSeries):
 
     def _limited(self, features: Any) -> Any:
         """Features that fade outside, or refuse."""
+        if features is self._all_waves[0]:
+            return self._all_limited
+        return self._wrapper(features)
+
+    def _wrapper(self, features: Any) -> Any:
         if self.continuation is not None:
             return ContinuedFeatures(features, self.continuation)
         return BoundedFeatures(features, np.asarray(self.domain))
+
+    # one object each: terms of the same feature map are evaluated as one
+
+    @cached_property
+    def _all_limited(self) -> Any:
+        return self._wrapper(self._all_waves[0])
+
+    @cached_property
+    def _outside_features(self) -> PriorFeatures:
+        waves = self._independent._all_waves[0]
+        return PriorFeatures(waves, _checked(self.continuation))
+
+    @cached_property
+    def _level_features(self) -> LevelFeatures:
+        return LevelFeatures(_checked(self.continuation))
 
     @cached_property
     def _constant(self) -> int | None:
@@ -258,8 +325,11 @@ class BoundedSeries(FourierSeries):
     @cached_property
     def _independent(self) -> FourierSeries:
         """The prior without its constant part, as a basis of all its functions."""
-        level = 0.0 if self.continuation is None else self.continuation.level
-        return self._stationary(level)
+        if self.continuation is None:
+            return self._stationary(0.0)
+        prior = self._stationary(self.continuation.level)
+        scale = self.continuation.fresh / max(prior.variance, np.finfo(float).tiny)
+        return replace(prior, spectrum=scale * prior.spectrum)
 
     def _stationary(self, level: float) -> FourierSeries:
         """Prior with equal variances of sine and cosine, less a constant's."""
@@ -279,58 +349,7 @@ class BoundedSeries(FourierSeries):
         return FourierSeries(self.box, index, spectrum, len(both))
 
 
-@dataclass(frozen=True)
-class ContinuedMarginals:
-    """Mean and variance of ``f(x)`` of a continued series as sums of waves.
-
-    Parameters
-    ----------
-    basis : BoundedSeries
-        With a continuation.
-    law : GaussianWeights
-        Law of the whitened weights of one output.
-    """
-
-    basis: BoundedSeries
-    law: GaussianWeights
-
-    @cached_property
-    def _inside(self) -> SeriesMarginals:
-        inside = replace(self.basis, continuation=None, domain=None)
-        return SeriesMarginals(inside, self.law)
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
-        continuation: Any = self.basis.continuation
-        E, rho = continuation.place(X)
-        mean, variance = (moment[:, 0, 0] for moment in self._inside(E))
-        rows = continuation.outside(X)
-        if len(rows):
-            mean, variance = mean.copy(), variance.copy()
-            self._fade(mean, variance, rows, E[rows], rho[rows])
-        shape = (-1, 1, 1)
-        return mean.reshape(shape), np.maximum(variance, 0.0).reshape(shape)
-
-    def _fade(
-        self, mean: Array, variance: Array, rows: Index, E: Array, r: Array
-    ) -> None:
-        """Replace the moments at rows outside, r the correlation with the edge E."""
-        continuation: Any = self.basis.continuation
-        square = r**2
-        fresh = self.basis.variance - continuation.level
-        level, spread, shared = self._level(E)
-        variance[rows] = square * variance[rows] + (1.0 - square) * fresh
-        variance[rows] += (1.0 - r) ** 2 * spread + 2.0 * r * (1.0 - r) * shared
-        mean[rows] = r * mean[rows] + (1.0 - r) * level
-
-    def _level(self, E: Array) -> tuple[float, float, Any]:
-        """Mean and variance of the constant part, and covariances with f at E."""
-        basis, law = self.basis, self.law
-        if not basis._level_weight > 0.0:
-            return 0.0, 0.0, 0.0
-        i, weight = basis._constant, basis._level_weight
-        column = law.root[0] @ law.root[0, i]
-        spread = weight**2 * float(column[i]) + basis._level_residual
-        table = combination(basis.index, np.sqrt(basis.eigenvalues) * column)
-        shared = weight * evaluate((table,), basis.box.turns(E))[:, 0]
-        return weight * float(law.mean[i, 0]), spread, shared
+def _checked(continuation: Continuation | None) -> Continuation:
+    """The continuation of a series that has one."""
+    assert continuation is not None
+    return continuation

@@ -6,8 +6,7 @@ from one at the edge of the region, and ``q`` an independent draw of the prior::
     f(x) = ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)
 
 ``c`` is the constant part of the prior, if it has one, which does not fade; ``q`` is of
-the rest. The prior variance is that of the series everywhere, f is continuous at the
-edge, and far away it is c plus a draw of the prior.
+the rest. f is continuous at the edge, and far away it is c plus a draw of the prior.
 """
 
 from __future__ import annotations
@@ -34,12 +33,15 @@ class Continuation:
         Lower and upper end of each input.
     fading : Fading
         ρ.
+    fresh : float
+        Variance of ``q``: that of the prior, without the constant part.
     level : float, default=0.0
         Variance of the constant part ``c`` of the prior.
     """
 
     region: Array
     fading: Fading
+    fresh: float
     level: float = 0.0
 
     def outside(self, X: Array) -> Index:

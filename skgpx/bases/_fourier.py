@@ -179,6 +179,11 @@ class Fourier:
         """Law of ``φᵀw`` as a process that can be conditioned."""
         return FiniteProcess.of_law(self, law)
 
+    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+        """Process in which rows X (p, d) are observed."""
+        del X
+        return self.process(law)
+
     def grown(self, process: FiniteProcess) -> Fourier:
         """Return the basis of a process after conditioning, which is the same."""
         del process

@@ -206,9 +206,14 @@ class FourierSeries:
         # one object: terms of the same feature map are evaluated as one
         return _box_waves(self.box, self.functions)
 
-    def process(self, law: Any) -> FiniteProcess:
-        """Law of draws as a process that can be conditioned, with O(J^2) memory."""
+    def process(self, law: GaussianWeights) -> FiniteProcess:
+        """Law of draws as a process that can be conditioned."""
         return FiniteProcess.of_law(self, law)
+
+    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+        """Process in which rows X (p, d) are observed."""
+        del X
+        return self.process(law)
 
     def grown(self, process: FiniteProcess) -> FourierSeries:
         """Return the basis of a process after conditioning on values."""

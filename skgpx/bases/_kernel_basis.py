@@ -121,6 +121,11 @@ class KernelBasis:
             combinations=self.combinations,
         )
 
+    def process_at(self, law: GaussianWeights, X: Array) -> KernelProcess:
+        """Process in which rows X (p, d) are observed."""
+        del X
+        return self.process(law)
+
     def grown(self, process: KernelProcess) -> KernelBasis:
         """Return the basis of a process after conditioning on values.
 

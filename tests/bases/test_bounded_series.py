@@ -110,7 +110,7 @@ def law(basis, seed=0):
 
 
 @pytest.mark.parametrize(("name", "d"), CASES)
-def test_prior_variance_is_that_of_the_series_everywhere(name, d):
+def test_prior_variance_goes_from_that_of_the_series_to_that_of_the_prior(name, d):
     basis = continued(name, d)
     X = places(d)
     features = basis(X)
@@ -122,7 +122,9 @@ def test_prior_variance_is_that_of_the_series_everywhere(name, d):
     )
     at_edge = np.sum(free(E) ** 2, axis=1) + free.residual_variance(E, free(E))
     # where sines and cosines differ, the variance at the edge is that of the edge
-    expected = basis.variance + rho**2 * (at_edge - basis.variance)
+    prior = basis.continuation.fresh + basis.continuation.level
+    assert_allclose(prior, basis.variance, rtol=5e-3)
+    expected = prior + rho**2 * (at_edge - prior)
     assert_allclose(variance, expected, rtol=1e-9)
     assert_allclose(np.abs(rho).max(), 1.0)
 
@@ -196,7 +198,7 @@ def test_far_away_is_the_prior():
     model = LatentModel(basis, law(basis))
     mixture = model.marginals(np.array([[60.0]]))
     assert_allclose(mixture.mean, 0.0, atol=1e-12)
-    assert_allclose(mixture.variance, basis.variance)
+    assert_allclose(mixture.variance, 1.5, rtol=1e-9)
 
 
 def test_the_constant_part_does_not_fade():
@@ -209,6 +211,58 @@ def test_the_constant_part_does_not_fade():
     far = LatentModel(basis, GaussianWeights(mean, root)).marginals(np.array([[60.0]]))
     share = 2.0 / basis.eigenvalues[i]
     assert_allclose(far.mean, 2.0 * share, rtol=1e-12)
-    expected = basis.variance - 2.0 + 2.0 * (1.0 - share)
+    expected = kernel.diag(np.zeros((1, 1)))[0] - 2.0 + 2.0 * (1.0 - share)
     assert_allclose(far.variance, expected, rtol=1e-12)
     assert_allclose(basis.variance, kernel.diag(np.zeros((1, 1)))[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_the_process_is_that_of_the_model_everywhere(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis))
+    X = places(d)
+    assert_allclose(model.process().covariance(X), model.covariance(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_draws_can_be_conditioned_outside(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis)).affine(1.0, 2.0)
+    draws = model.draw(2000, np.random.default_rng(0))
+    X, y = places(d)[[0, 7]], np.array([4.0, 4.0])
+    K = model.covariance(places(d))
+    after = draws.condition(X, y, 1e-6, random_state=0)
+    assert_allclose(after(X), np.repeat(y[:, None], 2000, axis=1), atol=0.01)
+    mean = model.marginals(places(d)).moments()[0][:, 0]
+    gain = np.linalg.solve(K[np.ix_([0, 7], [0, 7])] + 1e-6 * np.eye(2), K[[0, 7]]).T
+    left = np.maximum(np.diag(K - gain @ K[[0, 7]]), 1e-12)
+    found = after(places(d)).mean(axis=1)
+    expected = mean + gain @ (y - mean[[0, 7]])
+    assert np.max(np.abs(found - expected) / np.sqrt(left / 2000 + 1e-6)) < 4.5
+
+
+def test_a_model_is_conditioned_inside_only():
+    basis = continued("rbf", 1)
+    model = LatentModel(basis, law(basis))
+    inside, outside = places(1)[:1], places(1)[-1:]
+    y, noise = np.array([[2.0]]), np.full(1, 1e-8)
+    after = model.condition(inside, y, noise)
+    assert_allclose(after.marginals(inside).moments()[0], y, atol=1e-3)
+    X = places(1)
+    K = model.covariance(X)
+    left = K - np.outer(K[0], K[0]) / (K[0, 0] + 1e-8)
+    assert_allclose(after.covariance(X), left, atol=1e-5)
+    with pytest.raises(ValueError, match="domain"):
+        model.condition(outside, y, noise)
+
+
+def test_a_long_lengthscale_has_the_variance_of_its_kernel_far_away():
+    """The sum over the images of a narrow box is more."""
+    box, kernel = Box(np.zeros(1), np.ones(1)), RBF(3.0)
+    series = BoundedSeries.from_rule(KernelEigenvalues(kernel), box, 9)
+    assert series.variance > 3.0
+    series = series.continued(np.array([[0.0, 0.8]]), kernel)
+    far = np.array([[100.0]])
+    features = series(far)
+    total = np.sum(features**2, axis=1) + series.residual_variance(far, features)
+    assert_allclose(total, 1.0, rtol=1e-6)

@@ -187,6 +187,21 @@ def test_density_is_that_of_a_normal_law():
     assert_allclose(model.log_density(T, y, noise), expected, rtol=1e-8)
 
 
+def test_a_white_tail_is_noise_in_the_units_of_each_output():
+    waves = BASES["fourier"]
+    basis = Fourier(waves.frequencies, waves.amplitudes, tail_variance=0.5)
+    law = gaussian(basis.n_basis, 1)
+    twice = GaussianWeights(np.repeat(law.mean, 2, axis=1), law.root)
+    both = LatentModel(basis, twice).affine(0.0, np.array([1.0, 10.0]))
+    y, noise = RNG.normal(size=(4, 1)), np.zeros(4)
+    after = both.condition(T[:4], y * [1.0, 10.0], noise)
+    mean, variance = after.marginals(T).moments()
+    assert_allclose(mean[:, 1], 10.0 * mean[:, 0], rtol=1e-9)
+    assert_allclose(variance[:, 1], 100.0 * variance[:, 0], rtol=1e-9)
+    alone = LatentModel(basis, law).condition(T[:4], y, noise)
+    assert_allclose(mean[:, :1], alone.marginals(T).moments()[0], rtol=1e-9)
+
+
 def test_particles_are_conditioned_as_a_mixture():
     particles = WeightParticles(RNG.normal(size=(9, 1, 4)))
     model = LatentModel(BASES["nystroem"], particles)

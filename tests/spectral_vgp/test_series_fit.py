@@ -323,3 +323,23 @@ def test_standard_deviations_are_those_of_the_exact_process(nu, n):
     std = exact.predict(new, return_std=True)[1]
     found = model.predict(new, return_std=True, include_noise=False)[1]
     assert abs(np.median(found / std) - 1.0) < (0.02 if nu == 0.5 else 0.01)
+
+
+@pytest.mark.parametrize("optimizer", ["evidence", None])
+@pytest.mark.parametrize("size", [201, 501, 1331])
+def test_a_kernel_is_given_the_functions_that_it_needs(optimizer, size):
+    """Daily cycles of hourly rows: fewer functions than the kernel's see only noise."""
+    n = 3 * size
+    hours = np.arange(float(n))[:, np.newaxis]
+    noise = 0.1 * np.random.default_rng(0).normal(size=n)
+    y = np.sin(2.0 * np.pi * hours[:, 0] / 24.0) + noise
+    kernel = RBF(5.0) if optimizer is None else 1.0 * RBF(5.0)
+    model = SpectralVGPRegressor(kernel, optimizer=optimizer).fit(hours, y)
+    assert 0.08 < np.sqrt(model.noise_variance_) < 0.12
+
+
+def test_few_functions_of_a_given_kernel_are_said_to_see_only_noise():
+    hours = np.arange(4000.0)[:, np.newaxis]
+    y = np.sin(2.0 * np.pi * hours[:, 0] / 24.0)
+    with pytest.warns(UserWarning, match="Nothing but noise"):
+        SpectralVGPRegressor(RBF(5.0), optimizer=None, n_basis=101).fit(hours, y)
