@@ -19,6 +19,7 @@ from skgpx._spectral_vgp._domain import kernel_of
 from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_search import SeriesSettings
 from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._validation import caller_stacklevel
 from skgpx.bases import BoundedSeries, FourierSeries
 
 Array = NDArray[np.float64]
@@ -111,7 +112,7 @@ def warn_if_only_noise(choice: SeriesChoice) -> None:
         "noise around a constant. If there is more in the data, give more rows, a "
         'smoother kernel, a larger n_basis, or basis="inducing".',
         UserWarning,
-        stacklevel=5,
+        stacklevel=caller_stacklevel(),
     )
 
 
@@ -127,5 +128,5 @@ def warn_if_capped(settings: SeriesSettings, choice: SeriesChoice) -> None:
         f"{tail:.3g} to every prediction. Raise `max_basis`, or choose a smoother "
         "prior.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=caller_stacklevel(),
     )
