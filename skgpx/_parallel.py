@@ -11,7 +11,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 # Items for each worker that are dealt out at a time where results are added up.
-_WINDOW = 8
+_WINDOW = 2
 
 
 @cache
@@ -71,7 +71,7 @@ def parallel_sum(
 
     Notes
     -----
-    The results in memory are the sum and one more, or those of at most eight items for
+    The results in memory are the sum and one more, or those of at most two items for
     each of several workers.
     """
     return reduce(add, _in_windows(function, iter(items), n_jobs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ __all__ = [
     "Interval",
     "Rows",
     "StrOptions",
+    "caller_stacklevel",
     "canonical_rows",
     "check_X",
     "check_is_fitted",
@@ -41,6 +43,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 fit_context = _fit_context
+
+# Packages between a user and a warning: this one, and those that call it or wrap it.
+_BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
 
 class Rows(NamedTuple):
@@ -197,3 +202,18 @@ def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
     size = int(max(16, min(budget // (8 * floats_per_row), 16384)))
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
+
+
+def caller_stacklevel() -> int:
+    """``stacklevel`` of a warning about the line of the user that led to it.
+
+    To be called in the function that warns.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and _package(frame.f_globals) in _BETWEEN:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _package(module: dict[str, Any]) -> str:
+    return str(module.get("__name__", "")).partition(".")[0]

@@ -50,7 +50,7 @@ def test_items_are_read_when_they_are_needed(n_jobs):
         return 1
 
     assert parallel_sum(slow, items(), operator.add, n_jobs) == 60
-    assert max(ahead) <= 8 * n_jobs
+    assert max(ahead) <= 2 * n_jobs
 
 
 def test_an_error_in_an_item_is_raised():

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
+from skgpx._validation import caller_stacklevel
 from skgpx.bases import BoundedSeries, Box, KernelEigenvalues
 from skgpx.kernels import longest_length_scales
 
@@ -162,5 +163,5 @@ def warn_outside(model: LatentModel, rule: Any, X: Array, seen: Array) -> None:
         "Fit with a wider `domain`, or with a kernel or basis='inducing' to "
         "extrapolate.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=caller_stacklevel(),
     )

@@ -19,6 +19,7 @@ from skgpx._spectral_vgp._domain import kernel_of
 from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_search import SeriesSettings
 from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._validation import caller_stacklevel
 from skgpx.bases import BoundedSeries, FourierSeries
 
 Array = NDArray[np.float64]
@@ -112,7 +113,7 @@ def warn_if_only_noise(choice: SeriesChoice) -> None:
         'smoother kernel, a larger n_basis, ordering="power" for cycles, or '
         'basis="inducing".',
         UserWarning,
-        stacklevel=5,
+        stacklevel=caller_stacklevel(),
     )
 
 
@@ -128,5 +129,5 @@ def warn_if_capped(settings: SeriesSettings, choice: SeriesChoice) -> None:
         f"{tail:.3g} to every prediction. Raise `max_basis`, or choose a smoother "
         "prior.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=caller_stacklevel(),
     )

@@ -175,8 +175,8 @@ class FourierSeries:
 
     @property
     def floats_per_row(self) -> int:
-        """Numbers in memory for the features of one row."""
-        return 4 * self.n_basis
+        """Numbers in memory for the features and the residual variance of one row."""
+        return 4 * self.n_basis + 2 * len(self._excess[1])
 
     def draw(
         self, weights: Array, rng: np.random.Generator, **prior: Any

@@ -1,8 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from skgpx import SpectralVGPRegressor
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.regression import posterior
@@ -224,3 +228,22 @@ def test_a_finite_basis_has_no_residual():
     assert basis.residual_variance(X, basis(X))[0] < 1e-14
     draws = residual_draws(basis, 1, 2, np.random.default_rng(0))
     assert np.abs(draws(X)).max() < 1e-6
+
+
+def test_predictions_stay_within_the_working_memory():
+    """Eigenvalues of sine and cosine that differ: the residual varies over the box."""
+    X = np.random.default_rng(0).uniform(size=(4000, 1))
+    model = SpectralVGPRegressor(
+        n_basis=11,
+        eigenvalues=np.arange(1.0, 8001.0) ** -1.5,
+        domain=(0.0, 1.0),
+        optimizer=None,
+        noise_variance=0.01,
+    ).fit(X[:200], np.sin(6.0 * X[:200, 0]))
+    model.predict(X[:1], return_std=True)
+    with config_context(working_memory=16):
+        tracemalloc.start()
+        model.predict(X, return_std=True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 18 * 2**20

@@ -210,6 +210,37 @@ def test_gradients_and_optima_of_draws_outside():
     assert np.all(best.fun <= draws(np.linspace(-1.5, 1.5, 99)[:, None]).min(axis=0))
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("predict", ()),
+        ("predict_interval", ()),
+        ("score", (np.zeros(2),)),
+        ("credible_band", ()),
+        ("sample_y", ()),
+        ("log_predictive_density", (np.zeros(2),)),
+    ],
+)
+def test_warnings_are_about_the_line_of_the_caller(name, arguments):
+    model = SpectralVGPRegressor(n_basis=11).fit(X, Y)
+    with pytest.warns(UserWarning, match="outside of the domain") as caught:
+        getattr(model, name)(line(0.0, 5.0), *arguments)
+    assert [w.filename for w in caught] == [__file__]
+
+
+def test_warnings_of_fit_are_about_the_line_of_the_caller():
+    inputs, _, y, _ = sine("one", 0)
+    noise = np.random.default_rng(0).normal(size=len(X))
+    for match, model, data in (
+        ("left out", SpectralVGPRegressor(n_basis=11), (inputs, y)),
+        ("Nothing but noise", SpectralVGPRegressor(RBF(0.3)), (X, noise)),
+        ("more than the 3 basis", SpectralVGPRegressor(max_basis=3), (X, Y)),
+    ):
+        with pytest.warns(UserWarning, match=match) as caught:
+            model.fit(*data)
+        assert [w.filename for w in caught] == [__file__]
+
+
 def test_one_warning_for_each_call():
     model = SpectralVGPRegressor().fit(X, Y)
     far = np.tile(line(0.0, 5.0), (20_000, 1))
@@ -369,6 +400,95 @@ def test_the_proportion_at_which_rows_are_left_out(d):
         with pytest.warns(UserWarning, match="1 of 1001 rows.*column 0"):
             kept = without_wild_rows(rows)
         assert_array_equal(kept.X, base)
+
+
+# Below, at and above the number of rows from which 2.5 % of them are a whole one.
+@pytest.mark.parametrize("n", [5, 30, 39, 40, 41])
+@pytest.mark.parametrize("wild", [1e5, -1e5])
+def test_a_wild_row_among_few(n, wild):
+    inputs = np.random.default_rng(n).uniform(0.0, 6.0, (n, 1))
+    y = np.sin(inputs[:, 0])
+    inputs[n // 2] = wild
+    others = np.arange(n) != n // 2
+    model = SpectralVGPRegressor(n_basis=11)
+    with pytest.warns(UserWarning, match=f"1 of {n} rows are left out.*column 0"):
+        model.fit(inputs, y)
+    alone = SpectralVGPRegressor(n_basis=11).fit(inputs[others], y[others])
+    assert_array_equal(model.domain_, input_range(inputs[others]))
+    new = inputs[others]
+    assert_array_equal(model.predict(new), alone.predict(new))
+
+
+@pytest.mark.parametrize("n", [30, 39, 40, 41])
+def test_a_wild_row_on_either_side_of_few(n):
+    inputs = np.random.default_rng(n).uniform(0.0, 6.0, (n, 1))
+    inputs[:2, 0] = -1e4, 1e4
+    with pytest.warns(UserWarning, match=f"2 of {n} rows are left out"):
+        model = SpectralVGPRegressor(n_basis=11).fit(inputs, np.sin(inputs[:, 0]))
+    assert_array_equal(model.domain_, input_range(inputs[2:]))
+
+
+@pytest.mark.parametrize("n", [39, 40, 41])
+def test_weights_count_as_rows_where_there_are_few(n):
+    rng = np.random.default_rng(n)
+    inputs, weights = rng.uniform(0.0, 6.0, (n - 10, 1)), np.ones(n - 10)
+    inputs[0], weights[1:11] = 1e4, 2.0
+    again = np.repeat(np.arange(n - 10), weights.astype(int))
+    for scale in (1.0, 1e-3):
+        rows = Rows(inputs, np.zeros(n - 10), scale * weights)
+        assert len(quietly(without_wild_rows, rows).y) == n - 11
+    rows = Rows(inputs[again], np.zeros(n), np.ones(n))
+    assert len(quietly(without_wild_rows, rows).y) == n - 1
+
+
+@pytest.mark.parametrize(
+    ("others", "n_left_out"),
+    [
+        # two values, and three: nothing says what is usual
+        ([1e4], 0),
+        ([1.0, 1e4], 0),
+        ([1.0, 1e4, 1e4], 0),
+        ([0.5, 2.0, 1e4], 1),
+        ([0.5, 2.0, 3.0, 1e4], 1),
+        ([0.5, 2.0, 3.0, -1e4, 1e4], 2),
+        ([0.5, 2.0, 50.0], 0),
+        # far from the value of nearly all rows, but usual
+        ([1e4, 1e4 + 1.0, 1e4 + 2.0], 0),
+    ],
+)
+def test_a_wild_row_in_a_mostly_constant_column(others, n_left_out):
+    inputs = np.random.default_rng(0).uniform(0.0, 6.0, (250, 2))
+    inputs[:, 1] = 1.0
+    inputs[: len(others), 1] = others
+    y = np.sin(inputs[:, 0])
+    model = SpectralVGPRegressor(n_basis=11)
+    if n_left_out:
+        with pytest.warns(UserWarning, match=f"{n_left_out} of 250 rows are left out"):
+            model.fit(inputs, y)
+    else:
+        model.fit(inputs, y)
+    kept = inputs[np.abs(inputs[:, 1]) < 1e3] if n_left_out else inputs
+    assert_array_equal(model.domain_, input_range(kept))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 10, 20])
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, size: rng.uniform(size=size),
+        lambda rng, size: rng.exponential(size=size),
+        lambda rng, size: rng.lognormal(size=size),
+        lambda rng, size: rng.normal(size=size) + 30.0 * (rng.uniform(size=size) < 0.5),
+        lambda rng, size: rng.poisson(0.3, size=size).astype(np.float64),
+    ],
+    ids=["uniform", "exponential", "log-normal", "two clusters", "counts"],
+)
+def test_few_ordinary_rows_are_all_kept(draw, d, n):
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        rows = Rows(draw(rng, (n, d)), np.zeros(n), np.ones(n))
+        assert len(without_wild_rows(rows).y) == n
 
 
 def test_a_given_domain_keeps_wild_rows_or_refuses_them():
