@@ -208,11 +208,12 @@ def _search_boxes(
     for left in reversed(range(_BOXES)):
         state = start_series(rows, domain, settings, n_jobs)
         choice = search_series(state)
+        if not left or not learns or choice.only_noise:
+            break
         box = box_of(domain, choice.prior.rule, learns, not settings.domain_is_given)
         ratio = box.period / state.statistics.box.period
         fits = np.all((ratio < _MORE_ROOM) & (ratio > _LESS_ROOM))
-        settled = fits and not _is_clipped(state, choice)
-        if not left or not learns or choice.only_noise or settled:
+        if fits and not _is_clipped(state, choice):
             break
         settings = _started(settings, choice)
     return state, choice
@@ -286,9 +287,11 @@ def _search_once(
     bound = SeriesBound(sums, functions, size)
     given = settings.given_noise_variance(sums.scale)
     prior, only_noise = maximise_bound(Search(bound, free, given), rule, noise)
-    values = prior.rule.index(statistics.box, settings.largest + 1)
-    eigenvalues = prior.rule.spectrum(values, statistics.box).eigenvalues
-    supported = elbow(eigenvalues, statistics.weight, prior.noise_variance)
+    supported = size
+    if settings.n_basis == "auto":
+        listed = prior.rule.index(statistics.box, settings.largest + 1)
+        eigenvalues = prior.rule.spectrum(listed, statistics.box).eigenvalues
+        supported = elbow(eigenvalues, statistics.weight, prior.noise_variance)
     return SeriesChoice(bound, prior, supported, only_noise)
 
 
