@@ -70,10 +70,12 @@ def weight_statistics(
     -----
     O(n m^2) time.
     """
-    weighted = features * weights[:, np.newaxis]
+    # √ω Φ on both sides: the product of a matrix with itself costs half
+    root = np.sqrt(weights)
+    rooted = features if np.all(weights == 1.0) else features * root[:, np.newaxis]
     return WeightStatistics(
-        weighted.T @ features,
-        weighted.T @ y,
+        rooted.T @ rooted,
+        rooted.T @ (root * y),
         float(weights @ y**2),
         float(weights @ residual),
         float(weights.sum()),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.distinct_rows import distinct_rows
-from skgpx._numerics.pivoted_cholesky import pivoted_cholesky
+from skgpx._numerics.pivoted_cholesky import Entries, Index, pivoted_cholesky
 from skgpx.bases._dpp import sample_k_dpp
 from skgpx.kernels import GREKernel, length_scales
 
@@ -80,9 +80,9 @@ def select_inducing(
 
     Notes
     -----
-    Greedy: O(n m^2) time and O(n m) memory for ``m`` points, one kernel column at a
-    time (a GREKernel also keeps its n x n_support features). From more than 20 000
-    distinct rows a uniform sample of 20 000, drawn with ``rng``, competes.
+    Greedy: O(n m^2) time in matrix products and O(n m) memory for ``m`` points (a
+    GREKernel also keeps its n x n_support features). From more than 20 000 distinct
+    rows a uniform sample of 20 000, drawn with ``rng``, competes.
     """
     if isinstance(inducing, str):
         rows, mass = _distinct_rows(X, weights)
@@ -129,27 +129,28 @@ def _greedy(
     if candidates.shape[0] > _MAX_CANDIDATES:
         candidates = np.sort(rng.choice(candidates, _MAX_CANDIDATES, replace=False))
         rows = rows[candidates]
-    column, diagonal = _columns(kernel, rows)
-    return candidates[pivoted_cholesky(column, diagonal, n_inducing).pivots]
+    entries, diagonal = _entries(kernel, rows)
+    return candidates[pivoted_cholesky(entries, diagonal, n_inducing).pivots]
 
 
-def _columns(kernel: Any, X: Array) -> tuple[Callable[[int], Array], Array]:
-    """Prepare the evaluation of single columns of ``k(X, X)``, and its diagonal."""
+def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
+    """Prepare the evaluation of parts of ``k(X, X)``, and its diagonal."""
     if type(kernel) is not GREKernel:
-        return lambda i: kernel(X, X[i : i + 1])[:, 0], kernel.diag(X)
-    # the features once, instead of once per column
+        return lambda i, j: kernel(X[i], X[j]), kernel.diag(X)
+    # the features once, instead of once for each part
     features = np.empty((X.shape[0], len(kernel.support)))
     for start in range(0, X.shape[0], _ROWS):
         rows = slice(start, start + _ROWS)
         features[rows] = kernel.features(X[rows])
     background = kernel.background_kernel()
 
-    def column(i: int) -> Array:
-        far = background(X, X[i : i + 1])[:, 0]
-        return features @ features[i] + kernel.background * far
+    def entries(i: Index, j: Index) -> Array:
+        far = background(X[i], X[j])
+        total: Array = features[i] @ features[j].T + kernel.background * far
+        return total
 
     near = np.einsum("ij,ij->i", features, features)
-    return column, near + kernel.background * background.diag(X)
+    return entries, near + kernel.background * background.diag(X)
 
 
 def _k_means_plus_plus(
@@ -186,8 +187,8 @@ def _dpp(
     if candidates.shape[0] > _MAX_DPP_CANDIDATES:
         candidates = np.sort(rng.choice(candidates, _MAX_DPP_CANDIDATES, replace=False))
         rows = rows[candidates]
-    column, diagonal = _columns(kernel, rows)
-    factor = pivoted_cholesky(column, diagonal, rows.shape[0]).rows
+    entries, diagonal = _entries(kernel, rows)
+    factor = pivoted_cholesky(entries, diagonal, rows.shape[0]).rows
     return candidates[sample_k_dpp(factor.T, n_inducing, rng)]
 
 
