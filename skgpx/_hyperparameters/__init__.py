@@ -1,5 +1,6 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
+from skgpx._hyperparameters._capacity import inducing_by_capacity
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -13,6 +14,7 @@ __all__ = [
     "PriorSettings",
     "SparseEvidence",
     "fit_prior",
+    "inducing_by_capacity",
     "maximise_evidence",
     "row_target",
     "stretched",

@@ -17,8 +17,15 @@ from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._numerics.regression import WeightStatistics, posterior, weight_statistics
-from skgpx._numerics.weights import GaussianWeights, WeightParticles
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence_from,
+    posterior,
+    posterior_from,
+    precision_root,
+    weight_statistics,
+)
+from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
@@ -71,11 +78,18 @@ class Inference(NamedTuple):
     particles : ndarray of shape (m, c, s)
     sample : Sample
         Diagnostics of the chains.
+    log_evidence : float
+        Collapsed bound of all rows, in nats; NaN where the law is not closed.
+    unexplained : float
+        Mean of ``var g(x_i) / (2 noise_variance)``, nats a row by which the bound may
+        be too low; NaN where the law is not closed.
     """
 
     posterior: LatentModel
     particles: Array
     sample: Sample
+    log_evidence: float = np.nan
+    unexplained: float = np.nan
 
 
 def infer(
@@ -108,12 +122,11 @@ def infer(
         If ``method="exact"`` meets another likelihood than the Gaussian, or if the
         unadjusted scheme diverges.
     """
-    method = _resolve(settings.method, likelihood)
+    method = resolved_method(settings.method, likelihood)
     if method == "exact":
-        law = posterior(
-            _statistics(basis, rows, settings.n_jobs), float(likelihood.variance(0.0))
-        )
-        return _exact(basis, law, settings.n_particles, rng)
+        noise_variance = float(likelihood.variance(0.0))
+        statistics = _statistics(basis, rows, settings.n_jobs)
+        return _exact(basis, statistics, noise_variance, settings.n_particles, rng)
 
     def told(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
@@ -191,7 +204,14 @@ def _run_chains(
     return target, sample
 
 
-def _resolve(method: str, likelihood: Likelihood) -> str:
+def resolved_method(method: str, likelihood: Likelihood) -> str:
+    """Name of the sampler that "auto" stands for.
+
+    Raises
+    ------
+    ValueError
+        If the closed form is asked for where there is none.
+    """
     gaussian = isinstance(likelihood, Gaussian)
     if method == "exact" and not gaussian:
         raise ValueError(
@@ -204,9 +224,17 @@ def _resolve(method: str, likelihood: Likelihood) -> str:
 
 
 def _exact(
-    basis: Nystroem, law: GaussianWeights, n_particles: int, rng: np.random.Generator
+    basis: Nystroem,
+    statistics: WeightStatistics,
+    noise_variance: float,
+    n_particles: int,
+    rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions read the law itself, not the draws."""
+    root = precision_root(statistics.gram, noise_variance)
+    law = posterior_from(statistics, noise_variance, root)
+    evidence = log_evidence_from(statistics, noise_variance, root)
+    left_over = statistics.residual / (2.0 * noise_variance * statistics.weight)
     particles = law.draw(n_particles, rng)
     p = law.mean.size
     sample = Sample(
@@ -217,7 +245,7 @@ def _exact(
         np.array([]),
         0,
     )
-    return Inference(LatentModel(basis, law), particles, sample)
+    return Inference(LatentModel(basis, law), particles, sample, evidence, left_over)
 
 
 def _statistics(basis: Nystroem, rows: Rows, n_jobs: int | None) -> WeightStatistics:

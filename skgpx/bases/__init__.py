@@ -11,7 +11,7 @@ from skgpx.bases._eigenvalues import (
 from skgpx.bases._empirical import EmpiricalSpectral
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._nystroem import Nystroem
-from skgpx.bases._selectors import select_inducing
+from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._spectral_densities import (
     KernelEigenvalues,
     has_spectrum,
@@ -42,5 +42,6 @@ __all__ = [
     "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",
+    "select_until",
     "side_by_side",
 ]

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
 # More distinct rows than this are thinned before a greedy selection.
 _MAX_CANDIDATES = 20_000
+# At least so many rows compete for the points that leave little.
+_MIN_COMPETING = 4000
 # More than this before a draw from a determinantal process, which is cubic in them.
 _MAX_DPP_CANDIDATES = 3000
 # Columns of a grid of inducing points.
@@ -98,6 +100,49 @@ def select_inducing(
     if callable(inducing):
         inducing = inducing(X, kernel, n_inducing, rng)
     return _checked(inducing, X.shape[1])
+
+
+def select_until(
+    X: Array,
+    kernel: Any,
+    n_largest: int,
+    mean_residual: float,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+) -> Array | None:
+    """Greedy inducing points until little prior variance is left at the rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    n_largest : int
+        Largest number of points.
+    mean_residual : float
+        Prior variance at the rows, on average, that may be left.
+    rng : numpy.random.Generator
+        Draws the candidates where there are more than 4000 rows.
+    weights : ndarray of shape (n,), optional
+
+    Returns
+    -------
+    inducing_points : ndarray of shape (m, d) or None
+        None where `n_largest` points leave more.
+
+    Notes
+    -----
+    At most ``max(4000, 2 * n_largest)`` distinct rows compete: as many as pay off.
+    """
+    rows, _ = _distinct_rows(X, weights)
+    competing = max(_MIN_COMPETING, 2 * n_largest)
+    if len(rows) > competing:
+        rows = rows[np.sort(rng.choice(len(rows), competing, replace=False))]
+    entries, diagonal = _entries(kernel, rows)
+    size, trace = min(n_largest, len(rows)), mean_residual * len(rows)
+    found = pivoted_cholesky(entries, diagonal, size, trace=trace)
+    # all rows are points, or nothing more than rounding is left
+    done = len(found.pivots) == len(rows) or len(found.pivots) < size
+    return rows[found.pivots] if done or found.residual.sum() <= trace else None
 
 
 def _checked(points: ArrayLike, d: int) -> Array:
