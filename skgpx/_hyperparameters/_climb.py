@@ -15,8 +15,8 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Relative gain at which a search ends.
-_TOLERANCE = 1e-6
+# Relative gain at which a search ends: a hundredth of a nat of a thousand.
+_TOLERANCE = 1e-5
 
 
 class Found(NamedTuple):

@@ -40,6 +40,8 @@ _BLOCKS, _BLOCK_ROWS = 5, 300
 _FAR_BEHIND = 0.05
 # Nats that a latent function must gain on pure noise: the price of its two scales.
 NOISE_PRICE = 2.0
+# Fewer rows are not expected to show it.
+_FEWEST = 30
 
 
 class Sample(NamedTuple):
@@ -154,16 +156,23 @@ def learn_given(
     return _near_and_far(_polish(best, sample), sample)
 
 
-def warn_of_noise(gain: float) -> None:
-    """Say that the kernel explains no more than noise would."""
+def warn_of_noise(found: Found, rows: Rows) -> None:
+    """Say so if the kernel explains no more than noise would.
+
+    Nothing is said of a constant y, nor of rows too few to show a dependence.
+    """
+    free = len(found.kernel.theta) > 0
+    lost = free and found.gain <= NOISE_PRICE
+    if not lost or rows.weights.sum() < _FEWEST or not np.any(rows.y != rows.y[0]):
+        return
     warnings.warn(
         "No dependence of y on X was found: the latent function gains "
-        f"{max(gain, 0.0):.2g} nats of evidence on pure noise, so predictions stay "
-        "close to the mean of y. Check that the columns of X can say something about "
-        "y; if they do, give a kernel whose lengthscales start near the scale of the "
-        "variation.",
+        f"{max(found.gain, 0.0):.2g} nats of evidence on pure noise, so predictions "
+        "stay close to the mean of y. Check that the columns of X can say something "
+        "about y; if they do, give a kernel whose lengthscales start near the scale of "
+        "the variation.",
         UserWarning,
-        stacklevel=7,
+        stacklevel=8,
     )
 
 

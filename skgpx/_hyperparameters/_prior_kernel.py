@@ -139,8 +139,8 @@ def _fit_gaussian(
         if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:
             best = bound
     told = settings.kernel is not None and warn_at_bounds(best.kernel)
-    if len(best.kernel.theta) and found.gain <= NOISE_PRICE and not told:
-        warn_of_noise(found.gain)
+    if not told:
+        warn_of_noise(found, rows)
     return best
 
 

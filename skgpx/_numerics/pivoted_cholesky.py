@@ -66,7 +66,8 @@ def pivoted_cholesky(
         Among rows whose residuals tie, the one of smallest priority is chosen;
         None means the position.
     trace : float, default=0.0
-        Stop when the residuals sum to no more than this, up to 128 pivots later.
+        Stop when the residuals sum to no more than this, up to 128 pivots later and
+        never before the first.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def pivoted_cholesky(
     order = np.arange(n) if priority is None else priority
     k = 0
     while k < n_pivots and residual.max() > tolerance * scale:
-        if residual.sum() <= trace:
+        if k and residual.sum() <= trace:
             break
         block, limit = _largest(residual, order, _TIE * scale)
         # S = K_BB - R_Bᵀ R_B

@@ -120,4 +120,4 @@ def test_stops_at_the_trace():
     pivots, _, residual = factor(K, 400, trace=200.0)[0]
     assert residual.sum() <= 200.0
     assert len(pivots) <= 200 + 128
-    assert len(factor(K, 400, trace=1000.0)[0].pivots) == 0
+    assert 1 <= len(factor(K, 400, trace=1e4)[0].pivots) <= 128
