@@ -16,7 +16,7 @@ from skgpx.likelihoods import Gaussian
 Array = NDArray[np.float64]
 
 # Relative gain at which a search ends: a hundredth of a nat of a thousand.
-_TOLERANCE = 1e-5
+TOLERANCE = 1e-5
 
 
 class Found(NamedTuple):
@@ -112,6 +112,7 @@ def climb(
     blocks: tuple[Rows, ...],
     u: Array,
     max_iter: int,
+    tolerance: float = TOLERANCE,
 ) -> Found:
     """L-BFGS-B on the logarithms from u and the noise of the likelihood."""
     objective = Objective(candidate, likelihood, blocks)
@@ -124,7 +125,7 @@ def climb(
             jac=True,
             method="L-BFGS-B",
             bounds=objective.bounds,
-            options={"maxiter": max_iter, "ftol": _TOLERANCE, "gtol": 1e-3},
+            options={"maxiter": max_iter, "ftol": tolerance, "gtol": 1e-3},
         )
         point = result.x
     final = likelihood.with_theta(point[q:])

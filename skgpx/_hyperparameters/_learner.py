@@ -32,6 +32,7 @@ FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
 # So many times the rows of the search make held-out density the judge.
 _ABUNDANT = 3
 _SCREENING_ITER, _POLISH_ITER, _NEAR_ITER = 40, 30, 20
+_LAST_ITER, _LAST_TOLERANCE = 150, 1e-6
 # Factors of the lengthscales at which a search may start.
 _START_FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 # Neighbourhoods, and the rows of each, that show how the function varies nearby.
@@ -41,7 +42,7 @@ _FAR_BEHIND = 0.05
 # Nats that a latent function must gain on pure noise: the price of its two scales.
 NOISE_PRICE = 2.0
 # Fewer rows are not expected to show it.
-_FEWEST = 30
+_FEWEST = 200
 
 
 class Sample(NamedTuple):
@@ -179,15 +180,25 @@ def warn_of_noise(found: Found, rows: Rows) -> None:
 def _screen(
     pair: tuple[Candidate, Candidate], likelihood: Gaussian, sample: Sample
 ) -> tuple[Found, ...]:
-    """One lengthscale from the best of several starts; then one a column from there."""
+    """One lengthscale from the best of several starts; one a column from there.
+
+    And from long lengthscales, which the other search may have left behind.
+    """
     tied, separate = pair
     one = _isotropic(tied, likelihood, sample.few)
     if tied is separate:
         return (one,)
-    start = untied(one.u, tied, separate)
-    blocks = (sample.few,)
-    many = climb(separate, one.likelihood, blocks, start, _SCREENING_ITER)
-    return one, many
+    long = np.append(0.0, np.full(separate.n_free - 1, _long(sample.few)))
+    starts = (untied(one.u, tied, separate), one.likelihood), (long, likelihood)
+    many = [
+        climb(separate, scale, (sample.few,), u, _SCREENING_ITER) for u, scale in starts
+    ]
+    return one, max(many, key=lambda found: found.evidence)
+
+
+def _long(rows: Rows) -> float:
+    """Logarithm of a lengthscale of 2√d standard deviations."""
+    return float(np.log(2.0 * np.sqrt(rows.X.shape[1])))
 
 
 def _isotropic(candidate: Candidate, likelihood: Gaussian, few: Rows) -> Found:
@@ -196,7 +207,7 @@ def _isotropic(candidate: Candidate, likelihood: Gaussian, few: Rows) -> Found:
     Starting values: amplitude one, noise a tenth of the variance of y.
     """
     objective = Objective(candidate, likelihood, (few,))
-    lengths = np.log(2.0 * np.sqrt(few.X.shape[1]) * np.array(_START_FACTORS))
+    lengths = _long(few) + np.log(_START_FACTORS)
     starts = [np.append(0.0, np.full(candidate.n_free - 1, one)) for one in lengths]
     points = [np.concatenate((start, likelihood.theta)) for start in starts]
     order = np.argsort([-objective.value(point) for point in points], kind="stable")
@@ -225,11 +236,11 @@ def _score(found: Found, sample: Sample) -> float:
 
 
 def _polish(found: Found, sample: Sample) -> Found:
-    """Search on with all rows of the sample."""
-    if len(sample.some.y) == len(sample.few.y):
-        return found
-    blocks = (sample.some,)
-    return climb(found.candidate, found.likelihood, blocks, found.u, _POLISH_ITER)
+    """Search on with all rows of the sample: to the end where there are no others."""
+    blocks, start = (sample.some,), (found.candidate, found.likelihood)
+    if sample.judges is not None:
+        return climb(*start, blocks, found.u, _POLISH_ITER)
+    return climb(*start, blocks, found.u, _LAST_ITER, _LAST_TOLERANCE)
 
 
 def _near_and_far(found: Found, sample: Sample) -> Found:

@@ -67,6 +67,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     likelihood_ : Likelihood
     log_evidence_ : float
         Evidence the search reached, in nats; NaN without one.
+    unexplained_ : float
+        NaN: the posterior has no closed form.
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
