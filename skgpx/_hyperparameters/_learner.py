@@ -38,7 +38,7 @@ _START_FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 # Neighbourhoods, and the rows of each, that show how the function varies nearby.
 _BLOCKS, _BLOCK_ROWS = 5, 300
 # A candidate so far behind is not polished: nats a held-out row.
-_FAR_BEHIND = 0.05
+_FAR_BEHIND = 0.1
 # Nats that a latent function must gain on pure noise: the price of its two scales.
 NOISE_PRICE = 2.0
 # Fewer rows are not expected to show it.
@@ -193,7 +193,7 @@ def _screen(
     many = [
         climb(separate, scale, (sample.few,), u, _SCREENING_ITER) for u, scale in starts
     ]
-    return one, max(many, key=lambda found: found.evidence)
+    return one, max(many, key=lambda found: _score(found, sample))
 
 
 def _long(rows: Rows) -> float:
