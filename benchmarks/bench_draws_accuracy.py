@@ -98,7 +98,7 @@ def make_features(
     else:
         power = float(method.split()[1]) if method.startswith("tail") else 1.0
         setting = Setting(size // 2, "mc" if method == "mc" else "qmc", power)
-    features, scale = part.features(setting, rng), np.sqrt(part.variance)
+    features, scale = part.feature_map(setting, rng), np.sqrt(part.variance)
     return lambda X: scale * features(X)
 
 

@@ -16,6 +16,7 @@ NAMES = (
     "draws_accuracy",
     "loops",
     "series",
+    "series_elbow",
     "spectral_vgp",
 )
 

@@ -1,4 +1,4 @@
-"""Everything a fitted latent model can be asked, written once for all estimators."""
+"""Prediction from a fitted latent model, written once for all estimators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
-# Numbers that the likelihood's functionals hold for a row, whatever the model.
+# Floats per row that the predictive functionals of a likelihood need, for any model.
 _PER_ROW = 1500
 
 
@@ -173,8 +173,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Notes
         -----
-        Nothing here is simulated: the moments are exact sums over the particles, with
-        the residual and the noise integrated out. Streamed over blocks of rows.
+        Nothing is simulated: the moments are sums over the particles, with the residual
+        and the noise integrated out. Computed in blocks of rows.
         """
         if return_std and return_cov:
             raise ValueError(
@@ -229,8 +229,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         Returns
         -------
         values : ndarray of shape (n_rows, q)
-            In the units of y; of the whole mixture of particles, not a multiple of
-            the standard deviation.
+            In the units of y. Quantiles of the mixture over all particles, not
+            multiples of the standard deviation.
         """
         X = check_X(self, X)
         levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
@@ -321,7 +321,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         unknown = labels[self.classes_[codes] != labels]
         if len(unknown):
             raise ValueError(
-                f"y must hold the classes {self.classes_.tolist()}; got "
-                f"{np.unique(unknown)[:5].tolist()} besides."
+                f"y must hold the classes {self.classes_.tolist()} only; got "
+                f"{np.unique(unknown)[:5].tolist()}."
             )
         return codes.astype(np.float64)

@@ -21,15 +21,15 @@ Attributes = Callable[[], dict[str, Any]]
 
 
 class RoundReporter:
-    """Tells the callbacks of an estimator about its fit and each round of steps.
+    """Reports the fit of an estimator, and each round of steps, to its callbacks.
 
     Parameters
     ----------
     estimator : BaseEstimator
         With or without `set_callbacks`.
     X, y : array-like
-        Training data as `fit` got them: callbacks may hand them to the methods of a
-        fitted estimator.
+        Training data as passed to `fit`: callbacks may call methods of a fitted
+        estimator with them.
     sample_weight : array-like or None
     """
 
@@ -46,7 +46,7 @@ class RoundReporter:
         """Report a round; True when a callback wants the fit to stop.
 
         ``attributes()`` gives the fitted attributes as if the fit ended now; it is
-        only called when a callback asks for a fitted estimator.
+        called only if a callback asks for a fitted estimator.
         """
         if self._context is None:
             return False
@@ -59,7 +59,7 @@ class RoundReporter:
         )
 
     def finish(self) -> None:
-        """Report the end of the fit, when the estimator has all its attributes."""
+        """Report the end of the fit; the estimator has all its attributes then."""
         if self._context is not None:
             self._context.call_on_fit_task_end(
                 **self._data, reconstruction_attributes={}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, reduce
+from itertools import islice
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+# Items for each worker that are dealt out at a time where results are added up.
+_WINDOW = 8
 
 
 @cache
@@ -46,3 +50,44 @@ def parallel_map(
         how = {"require": "sharedmem"} if shared_memory else {"prefer": "threads"}
         parallel = Parallel(n_jobs=n_jobs, return_as="generator", **how)
         return list(parallel(delayed(function)(*item) for item in items))
+
+
+def parallel_sum(
+    function: Callable[..., Any],
+    items: Iterable[tuple[Any, ...]],
+    add: Callable[[Any, Any], Any],
+    n_jobs: int | None,
+) -> Any:
+    """Sum of ``function(*item)`` over at least one item, added as results arrive.
+
+    Parameters
+    ----------
+    function, items, n_jobs
+        As of :func:`parallel_map`. `items` may be a generator, which is read when its
+        items are needed.
+    add : callable
+        ``add(total, part)``, in the order of the items: the same bits for every
+        `n_jobs`.
+
+    Notes
+    -----
+    The results in memory are the sum and one more, or those of at most eight items for
+    each of several workers.
+    """
+    return reduce(add, _in_windows(function, iter(items), n_jobs))
+
+
+def _in_windows(
+    function: Callable[..., Any], items: Iterator[tuple[Any, ...]], n_jobs: int | None
+) -> Iterator[Any]:
+    """Results in the order of the items; a window is dealt out when the last is done.
+
+    Otherwise workers would run ahead of the one who adds, without a limit.
+    """
+    size = _WINDOW * effective_n_jobs(n_jobs)
+    with (
+        _libraries().limit(limits=1, user_api="blas"),
+        Parallel(n_jobs=n_jobs, return_as="generator", prefer="threads") as parallel,
+    ):
+        while window := list(islice(items, size)):
+            yield from parallel(delayed(function)(*item) for item in window)

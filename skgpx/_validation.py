@@ -1,4 +1,4 @@
-"""The door: user's input in, clean arrays out; scikit-learn's private names."""
+"""The door: checks what users pass in; imports scikit-learn's private names."""
 
 from __future__ import annotations
 
@@ -95,9 +95,8 @@ def check_rows(
 def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
     """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
 
-    Every sum that follows then sees the same numbers in the same order, whatever the
-    order of the rows and whether a repetition was written out or as a weight.
-    O(n d log n).
+    All later sums then take the same numbers in the same order, whatever the order of
+    the rows, and whether repetitions were given as rows or as weights. O(n d log n).
     """
     positions, totals = distinct_rows(np.column_stack((X, y)), weights)
     return Rows(np.ascontiguousarray(X[positions]), y[positions], totals)
@@ -118,7 +117,7 @@ def standardisation(
         low, middle, high = weighted_quartiles(y, weights)
         if high - low > 1e-14 * max(abs(low), abs(high)):
             return middle, (high - low) / 1.349
-    # in units of the largest value, so that squares neither over- nor underflow
+    # in units of the largest value, so that squares neither overflow nor underflow
     scaled = y / largest
     mean = float(np.average(scaled, weights=weights))
     std = float(np.sqrt(np.average((scaled - mean) ** 2, weights=weights)))
@@ -140,7 +139,7 @@ def check_kernel(kernel: Any, X: Array) -> None:
     Raises
     ------
     ValueError
-        If its parameters are meant for another number of columns, or not finite.
+        If its parameters are for another number of columns, or its value not finite.
     """
     if kernel is None:
         return
@@ -180,11 +179,11 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Generator seeded from scikit-learn's kind of random_state."""
+    """Generator for a `random_state` of scikit-learn, or one that is passed in."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None:
-        # NumPy's global generator stays as it is
+        # does not touch NumPy's global generator
         return np.random.default_rng()
     if isinstance(random_state, int | np.integer):
         return np.random.default_rng(int(random_state))

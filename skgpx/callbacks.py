@@ -1,4 +1,4 @@
-"""Callbacks for the fit of a sampler, in the protocol of scikit-learn 1.9."""
+"""Callbacks for the fit of Langevin samplers, in the protocol of scikit-learn 1.9."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class StopOnRhat:
     """Stop the chains as soon as they agree with each other.
 
     Ends the fit after the first round of steps in which the largest split R-hat over
-    the coordinates is at most `threshold`. The estimators do that by themselves at
-    their `tol`; as a callback the threshold can differ from it, the values are kept
-    in `history_`, and further conditions are a subclass away.
+    the coordinates is at most `threshold`. The estimators themselves do so at their
+    `tol`; the callback can use another threshold, records the values in `history_`,
+    and can be subclassed to add conditions.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ class StopOnRhat:
     ----------
     history_ : list of float
         Largest split R-hat after each round of the latest fit; not finite after the
-        first, when there is nothing to compare yet.
+        first round, when there are no two halves to compare.
 
     Notes
     -----
-    Needs scikit-learn 1.9 or later, in which ``estimator.set_callbacks`` exists. In a
-    search whose candidates are fitted in other processes each has its own copy.
+    Needs scikit-learn 1.9 or later, for ``estimator.set_callbacks``. In a search whose
+    candidates are fitted in other processes each has its own copy.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class StopOnRhat:
         """Do nothing: no resource is held."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Do nothing: only the end of a round counts."""
+        """Do nothing: only the end of a round matters."""
 
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None

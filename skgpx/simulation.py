@@ -1,8 +1,8 @@
 """Differential equations whose drift is a draw: each path moves with its own function.
 
-A draw of a Gaussian process is a function, so a path of ``dx/dt = f(x)`` for an unknown
-f is the solution for one draw of f, the same at every step. Many draws give the law of
-the solution, in which what is not known about f adds up along the path.
+A draw of a Gaussian process is a function. A path of ``dx/dt = f(x)`` for an unknown f
+is the solution for one draw of f, the same at every step. Many draws give the law of
+the solution, in which the uncertainty about f accumulates along the path.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def simulate_ode(
     ValueError
         If the shapes do not agree or something is not finite.
     FloatingPointError
-        If a path leaves the finite numbers: the steps are too long.
+        If a path becomes infinite or NaN: the steps are too long.
 
     See Also
     --------
@@ -67,8 +67,8 @@ def simulate_ode(
     Notes
     -----
     The classical Runge-Kutta method of fourth order with fixed steps: an error of
-    O(step^4). Four evaluations of every draw at one place for each step, O(l + n) each
-    for l features and n points of the data.
+    O(step^4). Each step evaluates every draw at four points, at a cost of O(l + n) for
+    l features and n data points.
 
     Examples
     --------
@@ -136,12 +136,12 @@ def simulate_sde(
     ValueError
         If the shapes do not agree or something is not finite.
     FloatingPointError
-        If a path leaves the finite numbers: the steps are too long.
+        If a path becomes infinite or NaN: the steps are too long.
 
     Notes
     -----
     The Euler-Maruyama method, in the sense of Itô: errors of O(step) in the law of the
-    paths. One evaluation of every draw for each step.
+    paths. Each step evaluates every draw once.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class _Field:
 
     @classmethod
     def check(cls, drift: Any, controls: Controls | None) -> _Field:
-        """Field of one set of draws or of several, with a ValueError if it is none."""
+        """Field of one set of draws or of several; ValueError if it is neither."""
         parts = (drift,) if isinstance(drift, FunctionDraws) else tuple(drift)
         if not parts or not all(isinstance(part, FunctionDraws) for part in parts):
             raise ValueError(
@@ -237,7 +237,7 @@ class _Diffusion:
 
     @classmethod
     def check(cls, diffusion: Any, shape: tuple[int, ...]) -> _Diffusion:
-        """Diffusion of states of this shape, with a ValueError if it is none."""
+        """Diffusion for states of this shape; ValueError if it does not fit them."""
         if callable(diffusion):
             return cls(diffusion)
         G, d = np.asarray(diffusion, dtype=np.float64), shape[1]
@@ -257,7 +257,7 @@ class _Diffusion:
         if G.shape != x.shape:
             raise ValueError(
                 f"diffusion must map states {x.shape} to an array of the same shape; "
-                f"it gave one of shape {G.shape}."
+                f"got shape {G.shape}."
             )
         return G * noise
 
@@ -279,7 +279,7 @@ def _runge_kutta_step(field: _Field, x: Array, now: float, step: float) -> Array
 def _finite(x: Array, now: float) -> Array:
     if not np.all(np.isfinite(x)):
         raise FloatingPointError(
-            f"A path left the finite numbers before t = {now:g}: take shorter steps "
-            "(n_substeps), or a drift that is known where the paths go."
+            f"A path became infinite or NaN before t = {now:g}: take shorter steps "
+            "(larger n_substeps), or fit the drift with data where the paths go."
         )
     return x

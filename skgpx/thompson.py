@@ -1,4 +1,4 @@
-"""Thompson sampling: optimise an expensive function by the optima of draws."""
+"""Thompson sampling: optimisation of an expensive function by the optima of draws."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Array = NDArray[np.float64]
 
 
 class ThompsonSampler:
-    """Propose where to evaluate a function next: optima of draws of what it may be.
+    """Propose where to evaluate a function next: the optima of posterior draws.
 
-    Each proposal is the optimum of its own draw from the posterior, so that a batch
-    of any size can be evaluated in parallel, and proposals may be told in any order,
-    late, or never.
+    Each proposal is the optimum of its own draw from the posterior, so a batch of any
+    size can be evaluated in parallel, and its results may be told in any order, late,
+    or never.
 
     Parameters
     ----------
     bounds : array-like of shape (n_features, 2)
-        Lower and upper bound of each input. Inside, inputs are scaled to [0, 1].
+        Lower and upper bound of each input. Internally inputs are scaled to [0, 1].
     sampler : DecoupledSampler or None, default=None
         Model of the function on the unit box; clones of it are fitted. None stands for
         a GaussianProcessRegressor with a Matérn-5/2 kernel, one lengthscale per
@@ -41,15 +41,15 @@ class ThompsonSampler:
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     n_initial : int or "auto", default="auto"
-        Proposals of a scrambled Sobol design before the first draw, less those rows
-        that were told; "auto" is ``2 (n_features + 1)``.
+        Number of proposals from a scrambled Sobol design before the first draw;
+        evaluations told earlier count towards it. "auto" is ``2 (n_features + 1)``.
     refit_every : int or None, default=1
         Hyperparameters of a GaussianProcessRegressor are fitted again after this many
-        calls of :meth:`tell`, and kept in between; None keeps those of its kernel.
+        calls of :meth:`tell`, and kept in between; None never fits them.
     n_mesh : int, default=10000
-        Points where each draw is evaluated first.
+        Number of points at which each draw is evaluated first.
     n_starts : int, default=32
-        Best points from which each draw is optimised further.
+        Number of the best of these from which each draw is optimised further.
     n_jobs : int or None, default=None
         Threads.
     random_state : int, RandomState or None, default=None
@@ -65,8 +65,8 @@ class ThompsonSampler:
         Input of the best value told.
     best_y_ : float
         The best value told.
-    sampler_ : DecoupledSampler
-        Model of the last proposals, on the unit box; None before.
+    sampler_ : DecoupledSampler or None
+        Model that made the last proposals, on the unit box; None before the first.
 
     See Also
     --------
@@ -74,10 +74,10 @@ class ThompsonSampler:
 
     Notes
     -----
-    Thompson sampling proposes a point as often as it is probable to be the optimum
-    [1]_; a draw with Fourier features is optimised by its gradient and not on a grid,
+    Thompson sampling proposes a point with the probability that it is the optimum
+    [1]_. A draw with Fourier features is optimised by its gradient and not on a grid,
     which matters from about four inputs on [2]_. Pickle the object to resume in
-    another process: its state is what was told, the last model and a few counters.
+    another process: its state is the data told, the last model and a few counters.
 
     References
     ----------
@@ -124,7 +124,7 @@ class ThompsonSampler:
             )
         if sampler is not None and isinstance(sampler.estimator, FrozenEstimator):
             raise ValueError(
-                "ThompsonSampler fits its model to what it is told, and a frozen "
+                "ThompsonSampler fits its model to the data it is told, and a frozen "
                 f"estimator does not learn; got {sampler!r}. Pass the regressor "
                 "itself, with optimizer=None to keep its hyperparameters."
             )
@@ -193,8 +193,8 @@ class ThompsonSampler:
         Raises
         ------
         ValueError
-            If shapes do not agree, or something is not finite: leave evaluations that
-            failed out.
+            If shapes do not agree, or a value is not finite: leave out evaluations
+            that failed.
         """
         X = check_points("X", X, (None, len(self.bounds)))
         y = check_points("y", y, (len(X),))
@@ -219,14 +219,14 @@ class ThompsonSampler:
 
     def _best(self) -> int:
         if not len(self.y_):
-            raise NotFittedError("Nothing was told yet: call tell(X, y) first.")
+            raise NotFittedError("No evaluations yet: call tell(X, y) first.")
         return int(np.argmax(self.y_) if self.maximize else np.argmin(self.y_))
 
     def _design(self) -> Array:
         """The initial design in the unit box, (n_initial, n_features)."""
         rng = np.random.default_rng(self._seed)
         sequence = qmc.Sobol(len(self.bounds), seed=rng)
-        # the balance of the sequence is that of its first 2^k points
+        # the sequence is balanced over its first 2^k points: draw such a number
         return sequence.random_base2(max(self.n_initial - 1, 0).bit_length())[
             : self.n_initial
         ]
@@ -247,7 +247,7 @@ class ThompsonSampler:
         return optima
 
     def _fitted_sampler(self) -> DecoupledSampler:
-        """Model of all that was told, its hyperparameters fitted again if due."""
+        """Model of all evaluations, with hyperparameters fitted again if due."""
         if self.sampler_ is not None and self._n_tells_at_fit == self._n_tells:
             return self.sampler_
         sampler = self._template()
@@ -293,7 +293,7 @@ class ThompsonSampler:
 def _keep_hyperparameters(
     sampler: DecoupledSampler, earlier: DecoupledSampler | None
 ) -> None:
-    """Take those of an earlier fit, or those of the kernel as given."""
+    """Fix hyperparameters at those of the earlier fit, or of the kernel as given."""
     regressor = sampler.estimator if earlier is None else earlier.estimator_
     if not isinstance(regressor, GaussianProcessRegressor):
         return

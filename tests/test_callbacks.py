@@ -1,4 +1,4 @@
-"""Callbacks of the package; those of others are tried in test_pls.py."""
+"""Callbacks of the package; those of others are tested in pls/test_estimators.py."""
 
 import pickle
 
@@ -47,7 +47,7 @@ def test_pickle():
 @pytest.mark.filterwarnings("error")
 def test_stops_when_the_chains_agree():
     stop = StopOnRhat(1.3)
-    # a tolerance that is never met: who stops the chains needs no warning
+    # a tolerance that is never met: chains stopped by a callback do not warn
     model = PLSClassifier(tol=1.0, **SETTINGS).set_callbacks(stop).fit(X, LABELS)
     assert stop.history_[-1] == model.rhat_.max() <= 1.3
     assert not any(value <= 1.3 for value in stop.history_[:-1])

@@ -1,4 +1,4 @@
-"""Roads that must lead to the same place."""
+"""Different computations that must agree."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from skgpx import PLSClassifier, PLSRegressor
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._pls._inference import nystroem_root
+from skgpx._pls._coordinates import nystroem_root
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import (

@@ -1,4 +1,4 @@
-"""Decoupled sampling: posterior functions of a Gaussian process, drawn once."""
+"""Decoupled sampling: functions drawn from the posterior of a Gaussian process."""
 
 from skgpx._decoupled._sampler import DecoupledSampler, check_drawable
 

@@ -1,4 +1,4 @@
-"""The posterior of an exact Gaussian-process regressor, to draw functions from."""
+"""Functions drawn from the posterior of an exact Gaussian-process regressor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ExactPosterior:
 
     ``f + k(·, X) (K + Σ)⁻¹ (y - f(X) - ε)`` with f from the prior and
     ``ε ~ N(0, Σ)``: its mean over f and ε is the posterior mean, whatever the
-    covariance of the f that are used.
+    covariance of f (that of Fourier features, for example).
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ExactPosterior:
 
     @property
     def floats_per_row(self) -> int:
-        """Numbers that a prediction of one row holds in memory, at most."""
+        """Largest number of floats in memory for the prediction of one row."""
         return 4 * len(self.points)
 
     @cached_property
@@ -79,7 +79,7 @@ class ExactPosterior:
     ) -> FunctionDraws:
         """Functions from the posterior in the units of y, without noise.
 
-        `prior` are options of :func:`skgpx.bases.draw_prior`.
+        `prior` are the options of :func:`skgpx.bases.draw_prior`.
         """
         n, c = self.targets.shape
         prior_rng, noise_rng = rng.spawn(2)
@@ -87,7 +87,7 @@ class ExactPosterior:
         d = self.points.shape[1]
         draws = draw_prior(self.kernel, d, c, size, prior_rng, given=given, **prior)
         if n:
-            # ε is drawn for all at once: the blocks below have no randomness
+            # ε is drawn here for all draws: the blocks below have no randomness
             noise = noise_rng.standard_normal((n, c, size))
             noise *= np.sqrt(self.noise)[:, np.newaxis, np.newaxis]
             draws = self._updated(draws, self.targets[:, :, np.newaxis] - noise, n_jobs)
@@ -101,7 +101,7 @@ class ExactPosterior:
         solve = partial(solve_cholesky, self.root)
         blocks = [slice(i, i + _DRAWS) for i in range(0, prior.n_draws, _DRAWS)]
         items = [(prior[b], self.points, values[:, :, b], solve) for b in blocks]
-        # threads: draws that remember their values must do so for all
+        # threads: draws that remember their values share that memory
         parts = parallel_map(update_weights, items, n_jobs, shared_memory=True)
         weights = np.concatenate(parts, axis=2)
         return prior.plus(section_terms(self.kernel, self.points, weights))
@@ -111,7 +111,7 @@ class ExactPosterior:
         return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
 
     def process(self) -> KernelProcess:
-        """Covariance of the standardised function: all of the data are known."""
+        """Covariance of the standardised function given the data."""
         n, c = self.targets.shape
         known = np.empty((1, n, 0))
         return KernelProcess(self.kernel, self.points, self.root, known, np.ones(c))
@@ -120,8 +120,8 @@ class ExactPosterior:
 def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
     """Posterior of a GaussianProcessRegressor; its prior if it is not fitted.
 
-    Nothing is computed again: `L_`, `X_train_`, `y_train_` and `kernel_` are used,
-    and `alpha` as it was during `fit`.
+    Nothing is recomputed: `L_`, `X_train_`, `y_train_` and `kernel_` are used, and
+    `alpha`, which must be the one that was used in `fit`.
     """
     if not hasattr(regressor, "X_train_"):
         c = regressor.n_targets or 1

@@ -1,4 +1,4 @@
-"""Decoupled sampling: Gaussian-process posteriors as functions that can be called."""
+"""Decoupled sampling: draws of Gaussian-process posteriors as callable functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from skgpx._validation import (
 from skgpx.kernels import default_kernel
 
 Array = NDArray[np.float64]
-# Rows observed at a time: fixed, so that results do not depend on the workers.
+# Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
 _ROWS = 1024
 
 
@@ -40,33 +40,34 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
     Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and
-    draws whole functions: a draw of the prior in Fourier features, corrected by kernels
-    at the data. The correction is exact, so the draws have the mean of the exact
-    posterior; and N rows cost O(N) where `sample_y` of scikit-learn takes O(N^3).
+    draws whole functions: a draw of the prior in Fourier features, corrected by kernel
+    sections at the data. The correction is exact, so the draws have the mean of the
+    exact posterior. N rows cost O(N), where `sample_y` of scikit-learn takes O(N^3).
 
     Parameters
     ----------
     estimator : GaussianProcessRegressor or None, default=None
-        What is fitted, as a clone; ``FrozenEstimator(model)`` for a model that is
-        fitted already and stays as it is. Any other regressor with a method
-        `sample_functions`, such as PLSRegressor, draws by itself. None stands for a
-        constant times an RBF with one lengthscale per column, plus white noise, with
-        ``normalize_y=True``.
+        A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
+        already, unchanged. Of any other regressor with a method `sample_functions`,
+        such as PLSRegressor, that method is used. None stands for a
+        GaussianProcessRegressor with a constant times an RBF with one lengthscale per
+        column, plus white noise, and ``normalize_y=True``.
     n_basis : int or "auto", default="auto"
-        Fourier features of the prior, two for each frequency; best a power of two.
-        They decide how well the *covariance* is matched, the mean is exact with any
-        number; "auto" takes as many as that needs for the data at hand.
+        Number of Fourier features of the prior, two for each frequency; best a power
+        of two. It affects the accuracy of the *covariance*; the mean is exact with any
+        number. "auto" takes as many as the covariance needs for the data at hand.
     frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
         How frequencies are chosen: evenly over the spectral density ("qmc"),
-        independently of each other ("mc"), with more of the high ones, which
-        are what dense data leave open ("tail"), or the best for the data ("auto").
+        independently of each other ("mc"), with more of the high ones, about which
+        dense data say least ("tail"), or as is best for the data ("auto").
     n_groups : int or "auto", default="auto"
-        Sets of frequencies, each serving its share of the draws; errors of different
-        sets average out. "auto" is one for each 64 draws, and at most 8.
+        Number of sets of frequencies, each serving its share of the draws; errors of
+        different sets average out. "auto" is one for each 64 draws, and at most 8.
     prior : {"auto", "spectral", "exact"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
-        "exact" is right for every kernel, remembers where a draw was evaluated, and
-        costs the cube of the number of places. "auto" does so where it must.
+        "exact" is exact for every kernel, remembers where a draw was evaluated, and
+        costs the cube of the number of points. "auto" is exact only for those parts of
+        a kernel that have no features.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the product of Fourier features and weights. Single precision
         is up to twice as fast where many draws are evaluated, and errs by about 1e-6
@@ -74,15 +75,16 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of :meth:`sample_functions` where it is given none, and of the search for
-        hyperparameters of the default estimator.
+        Seed of :meth:`sample_functions` if that is given none, and of the
+        hyperparameter search of the default estimator.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted regressor.
     posterior_ : ExactPosterior, LatentModel or None
-        Law the functions are drawn from; None if `estimator_` draws by itself.
+        Law that functions are drawn from; None if `sample_functions` of `estimator_`
+        is used.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance of `estimator_`, white noise included; None if it has none.
     n_features_in_ : int
@@ -104,11 +106,10 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
 
         ``f(x) + k(x, X) (K + Σ)^-1 (y - f(X) - ε)``
 
-    is a draw of the posterior. Here f has l Fourier features [2]_, and costs O(l)
-    anywhere; the second term costs O(n). A
-    WhiteKernel and `alpha` are both part of Σ; only the former is noise of new
-    observations, as in scikit-learn. In total O(n l s + n^2 s) to draw s functions,
-    O((l + n) s) to evaluate them at one row.
+    is a draw of the posterior. Here f has l Fourier features [2]_; evaluating it at one
+    input costs O(l), and the second term O(n). A WhiteKernel and `alpha` are both part
+    of Σ; only the former is noise of new observations, as in scikit-learn. Drawing s
+    functions costs O(n l s + n^2 s), evaluating them at one row O((l + n) s).
 
     References
     ----------
@@ -174,7 +175,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> DecoupledSampler:
-        """Fit a clone of the estimator; nothing is fitted if it is frozen.
+        """Fit a clone of the estimator, unless it is frozen.
 
         Parameters
         ----------
@@ -189,8 +190,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite or has a wrong shape, or if the estimator cannot
-            be drawn from.
+            If X or y is not finite or has a wrong shape, or if functions cannot be
+            drawn from the estimator.
         """
         if isinstance(self.estimator, FrozenEstimator):
             check_drawable(self.estimator.estimator)
@@ -226,26 +227,26 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         jitter: float = 1e-10,
         **options: Any,
     ) -> DecoupledSampler:
-        """Sample a sparse model that was trained anywhere.
+        """Draw from a sparse model that was trained with any library.
 
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-            Prior covariance; a WhiteKernel in it is noise of the observations.
+            Prior covariance; a WhiteKernel in it is observation noise.
         Z : array-like of shape (m, n_features)
             Inducing points.
         q_mean : array-like of shape (m,) or (m, c)
             Mean of the values u at Z, for c outputs.
         q_cov : array-like of shape (m, m) or (c, m, m)
-            Covariance of u, of all outputs or of each.
+            Covariance of u, the same for all outputs or one for each.
         q_root : array-like of shape (m, m) or (c, m, m)
             Instead of `q_cov`: R with ``R R^T`` the covariance.
         u_samples : array-like of shape (m, s) or (m, c, s)
             Instead of all of these: samples of u, from any law. Each is used equally
             often.
         whitened : bool, default=False
-            The law is that of ``L^-1 (u - mean(Z))`` with ``L L^T = k(Z, Z)``, as
-            GPflow and GPyTorch keep it.
+            Whether the law is that of ``L^-1 (u - mean(Z))`` with ``L L^T = k(Z, Z)``,
+            as GPflow and GPyTorch store it.
         mean : float or callable, default=0.0
             Prior mean; a callable maps (n, n_features) to (n,) or (n, c). Should be
             picklable. Unless whitened, u includes it.
@@ -254,8 +255,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             `predict`; added to that of a WhiteKernel.
         jitter : float, default=1e-10
             Added to the diagonal of ``k(Z, Z)``, relative to its mean; the same L is
-            used for the law and for the draws. Take that of the other library if the
-            law is whitened.
+            used for the law and for the draws. For a whitened law, use the jitter of
+            the other library.
         **options
             Parameters of DecoupledSampler.
 
@@ -273,7 +274,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         Notes
         -----
         ``f(x) + k(x, Z) k(Z, Z)^-1 (u - f(Z))`` with f from the prior and u from the
-        law. O(m^3) once; then as for the exact posterior, with m for n.
+        law. O(m^3) once; then the cost of the exact posterior with m for n.
 
         Examples
         --------
@@ -321,7 +322,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             Only if `return_cov`.
         """
         checked = check_X(self, X)
-        # the estimator has seen the names of columns if there were any
+        # the estimator was fitted with the names of the columns, if there were any
         rows: Any = X if hasattr(X, "columns") else checked
         asked = {"return_std": return_std, "return_cov": return_cov}
         options = {name: True for name, wanted in asked.items() if wanted}
@@ -381,19 +382,18 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         -------
         y : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             As from `sample_y` of GaussianProcessRegressor: with the noise of a
-            WhiteKernel, independent for each row (equal ones, too), and without
-            `alpha`. Other numbers than there for the same seed.
+            WhiteKernel, independent for each row (even between equal ones), and without
+            `alpha`. The same seed gives other numbers than there.
 
         Notes
         -----
-        O(n_rows), in time and memory; the latter beyond the result itself is that of
-        a block of rows.
+        O(n_rows) time; beside the result itself, the memory of a block of rows.
         """
         rows: Any = X
         X = check_X(self, X)
         _check_count(n_samples)
         if self.posterior_ is None:
-            # the estimator has seen the names of columns if there were any
+            # the estimator was fitted with the names of the columns, if any
             rows = rows if hasattr(rows, "columns") else X
             y: NDArray[Any] = self.estimator_.sample_y(rows, n_samples, random_state)
             return y
@@ -407,7 +407,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             (draws, noise_variance, X[block], y[block], stream)
             for block, stream in zip(blocks, streams, strict=True)
         ]
-        # draws that remember their values are asked in the order of the rows
+        # draws that remember their values are evaluated in the order of the rows
         remembers = any(isinstance(term, RememberedTerm) for term in draws.terms)
         n_jobs = 1 if remembers else self.n_jobs
         parallel_map(_observe, items, n_jobs, shared_memory=True)
@@ -465,7 +465,7 @@ def check_drawable(estimator: Any) -> None:
     Raises
     ------
     ValueError
-        With what to do instead.
+        With a message that says what to do instead.
     """
     if isinstance(estimator, GaussianProcessRegressor | SparseProcess):
         return
@@ -475,7 +475,7 @@ def check_drawable(estimator: Any) -> None:
     )
     if hasattr(estimator, "steps"):
         raise ValueError(
-            f"{expected}Put the sampler inside of the pipeline, as its last step: "
+            f"{expected}Put the sampler inside the pipeline, as its last step: "
             "make_pipeline(scaler, DecoupledSampler(regressor))."
         )
     if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
@@ -492,7 +492,7 @@ def check_drawable(estimator: Any) -> None:
 def _posterior_of(
     estimator: Any, n_features: int
 ) -> ExactPosterior | LatentModel | None:
-    """Law of the functions; None for an estimator that draws by itself."""
+    """Law of the functions; None for an estimator with `sample_functions`."""
     if isinstance(estimator, SparseProcess):
         return estimator.model
     if isinstance(estimator, GaussianProcessRegressor):
@@ -516,9 +516,9 @@ def _noise_variance_of(estimator: Any, posterior: Any) -> Callable[[Array], Arra
 
 
 def _count_groups(n_groups: int | str, size: int) -> int:
-    """Sets of frequencies for this number of draws.
+    """Number of sets of frequencies for this number of draws.
 
-    Errors of different sets average out, and the cosines of a set cost as much as the
+    Errors of different sets average out; the cosines of one set cost as much as the
     product with the weights of a few tens of draws.
     """
     if n_groups == "auto":

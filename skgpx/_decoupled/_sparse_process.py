@@ -1,4 +1,4 @@
-"""A Gaussian process whose law at inducing points comes from elsewhere."""
+"""A Gaussian process whose law at inducing points was computed elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skgpx.bases import Nystroem
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
-# Negative eigenvalues of a covariance that count as rounding, relative to the largest.
+# Relative size of negative eigenvalues of a covariance that count as rounding errors.
 _ROUNDING = 1e-8
 
 
@@ -30,9 +30,9 @@ class SparseProcess(RegressorMixin, BaseEstimator):
     model : LatentModel
         Law of the function, on a Nyström basis at the inducing points.
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Prior covariance; white noise in it is noise of the observations.
+        Prior covariance; white noise in it is observation noise.
     noise_variance : ndarray of shape (c,)
-        Variance of the observations' noise besides that of the kernel.
+        Variance of the observation noise, in addition to that of the kernel.
     """
 
     def __init__(self, model: LatentModel, kernel: Any, noise_variance: Array):
@@ -120,7 +120,7 @@ def sparse_process(
     latent = latent_kernel(kernel)
     basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
     prior_mean = Mean.of(mean, law.shape[1])
-    values = prior_mean(points)  # a mean of a wrong shape is refused here
+    values = prior_mean(points)  # raises if the mean has a wrong shape
     if not whitened:
         law = _whiten(law, basis.root, values)
     model = LatentModel(basis, law, prior_mean)

@@ -1,11 +1,13 @@
 """Draws of random functions: sums of linear terms that can be called anywhere."""
 
-from skgpx._draws._conditioning import KernelProcess, condition, update_weights
-from skgpx._draws._features import FourierFeatures, ones, with_ones
-from skgpx._draws._functions import FunctionDraws, Process, linear_draws
+from skgpx._draws._conditioning import condition, update_weights
+from skgpx._draws._fourier_features import FourierFeatures
+from skgpx._draws._functions import FunctionDraws, linear_draws
+from skgpx._draws._linear_features import ones, with_ones
 from skgpx._draws._misfit import Conditioning
 from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
+from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
 from skgpx._draws._remembered import RememberedTerm
 from skgpx._draws._sections import KernelSections, section_terms
 from skgpx._draws._side_by_side import side_by_side
@@ -13,6 +15,7 @@ from skgpx._draws._terms import LinearTerm, Term
 
 __all__ = [
     "Conditioning",
+    "FiniteProcess",
     "FourierFeatures",
     "FunctionDraws",
     "KernelProcess",

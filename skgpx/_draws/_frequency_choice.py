@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from skgpx._draws._misfit import (
     Conditioning,
-    Features,
     LeaveOneOut,
     Misfit,
     leave_one_out,
@@ -18,14 +17,15 @@ from skgpx._draws._misfit import (
 )
 from skgpx._draws._prior_parts import Part, Setting, shares
 from skgpx._draws._remembered import NoiseFree
+from skgpx._draws._terms import FeatureMap
 
 Array = NDArray[np.float64]
 
-# κ of u = v^κ; 1 is the plain net, so that no choice is worse on the points left out.
+# κ of u = v^κ; 1 is the plain net, so the choice is never worse on the points left out.
 TAIL_POWERS: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0)
-# Frequencies with which the powers are compared: the best one depends little on them.
+# Number of frequencies used to compare powers: the best one depends little on it.
 _COMPARED = 512
-# A smaller power is preferred to a better one within this factor, which is noise.
+# The smallest power within this factor of the best error is taken: the rest is noise.
 _AS_GOOD = 1.03
 _FEWEST_FEATURES, _MOST_FEATURES = 256, 8192
 
@@ -64,11 +64,11 @@ def choose_setting(
     if given is None or all(part.is_exact for part in parts):
         if frequencies != "tail":
             return plain
-        # what the study found best on average, in dense data
+        # the best on average in the study of docs/draws.md, for dense data
         return Setting(n, "qmc", 1.0 + 6.0 / parts[0].d)
     if frequencies in ("qmc", "mc") and not automatic:
         return plain
-    exact = [(p.variance, p.features(plain, rng)) for p in parts if p.is_exact]
+    exact = [(p.variance, p.feature_map(plain, rng)) for p in parts if p.is_exact]
     left_out = [
         fold.with_exact(exact) for fold in leave_one_out(NoiseFree(kernel), given, rng)
     ]
@@ -135,12 +135,12 @@ def predicted_misfit(
 ) -> Misfit:
     """Errors of conditioned draws with features of this setting.
 
-    Parts with exact features are in ``left_out`` already.
+    Parts with exact features are already included in ``left_out``.
     """
     counts = shares(parts, setting.n_frequencies, left_out[0].points)
-    features: list[tuple[float, Features]] = []
+    random: list[tuple[float, FeatureMap]] = []
     for part, count in zip(parts, counts, strict=True):
         if not part.is_exact:
             own = Setting(count, setting.method, setting.tail_power)
-            features.append((part.variance, part.features(own, rng)))
-    return misfit(left_out, features)
+            random.append((part.variance, part.feature_map(own, rng)))
+    return misfit(left_out, random)

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._draws._features import ones
-from skgpx._draws._optima import Optima, check_bounds, minimise
+from skgpx._draws._linear_features import ones
+from skgpx._draws._observations import observations
+from skgpx._draws._optima import Optima, minimise
+from skgpx._draws._processes import Process
 from skgpx._draws._terms import LinearTerm, Term, merged
 
 Array = NDArray[np.float64]
-# Rows evaluated at a time: bounds the memory beside that of the values.
+# Rows evaluated at a time: bounds the memory used beside the values.
 _ROWS = 2048
 # Pairs of a row and a draw that are differentiated at a time.
 _PAIRS = 4096
 
 
-class Process(Protocol):
-    """What is known of the Gaussian process that draws come from."""
-
-    def scaled(self, factor: Array) -> Process:
-        """Process of the functions times a factor for each output, shape (c,)."""
-
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], Process]:
-        """What observing values at X adds to draws, and the law it leaves."""
-
-
 class FunctionDraws:
     """Functions drawn from a Gaussian process (or a mixture), callable anywhere.
 
-    A draw is a function, not a vector of values: calling it twice, on other rows or
-    in another order gives the same function, and values at different rows are
-    jointly distributed as the process is. Draws add (``f + g``), can be selected
-    (``f[:10]``), differentiated, optimised, conditioned on observations and pickled.
+    A draw is a function, not a vector of values: it is the same at every call, whatever
+    the rows and their order, and its values at different rows have the joint law of the
+    process. Draws can be added (``f + g``), selected (``f[:10]``), differentiated,
+    optimised, conditioned on observations and pickled.
 
     Parameters
     ----------
@@ -47,15 +37,15 @@ class FunctionDraws:
     n_draws : int
         Number of draws ``s``.
     process : Process, default=None
-        Covariance of the law of the draws, where it is Gaussian and known; what
-        :meth:`condition` needs.
+        Covariance of the law of the draws, where it is Gaussian and known;
+        :meth:`condition` needs it.
 
     Notes
     -----
     A call costs O(n (R + m) (d + s)) time for n rows, R Fourier frequencies and m
-    kernel sections, and constant memory beside the values. Draws are made by
-    Matheron's rule [1]_, equation (13): a draw from the prior and one more linear
-    term that makes it agree with what is known.
+    kernel sections, and constant memory beside the values. Posterior draws follow
+    Matheron's rule [1]_, equation (13): a draw from the prior plus one more linear
+    term that makes it agree with the data.
 
     References
     ----------
@@ -91,7 +81,7 @@ class FunctionDraws:
         widths = {term.n_features for term in self.terms} - {None}
         if len(widths) > 1:
             raise ValueError(
-                "Terms of FunctionDraws must take as many input columns; got "
+                "Terms of FunctionDraws must take equally many input columns; got "
                 f"{sorted(map(str, widths))}."
             )
         self.n_features = widths.pop() if widths else None
@@ -187,7 +177,7 @@ class FunctionDraws:
         values : ndarray of shape (n, s), or (n, c, s) for several outputs
         gradients : ndarray of shape (n, s, d), or (n, c, s, d)
             Derivatives in the inputs. At the kinks of a Matérn kernel of order 1/2,
-            where there is none, the mean of both sides.
+            where there is none, the mean of the one-sided derivatives.
 
         Raises
         ------
@@ -228,9 +218,9 @@ class FunctionDraws:
     ) -> Optima:
         """Smallest value of each function in a box, and where it is.
 
-        The functions are evaluated on a scrambled Sobol mesh; the best places of
-        each start a batched L-BFGS-B search, and the best of these are polished
-        one by one.
+        The functions are evaluated on a scrambled Sobol mesh; the best points of each
+        are starts of a batched L-BFGS-B search, and the best results are refined one
+        by one.
 
         Parameters
         ----------
@@ -254,7 +244,7 @@ class FunctionDraws:
             If the draws have several outputs, or bounds are not finite or not in
             order.
         """
-        return self._optimum(bounds, n_starts, n_mesh, random_state, 1.0)
+        return minimise(self, bounds, n_starts, n_mesh, random_state, 1.0)
 
     def maximize(
         self,
@@ -264,22 +254,7 @@ class FunctionDraws:
         random_state: Any = None,
     ) -> Optima:
         """Largest value of each function in a box; see :meth:`minimize`."""
-        return self._optimum(bounds, n_starts, n_mesh, random_state, -1.0)
-
-    def _optimum(
-        self, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any, sign: float
-    ) -> Optima:
-        if self.n_outputs != 1:
-            raise ValueError(
-                f"Only functions with one output have a minimum; got {self.n_outputs} "
-                "outputs."
-            )
-        box = check_bounds(bounds)
-        self.check_width(len(box))
-        # draws without gradients refuse here, before they are evaluated anywhere
-        self._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
-        rng = np.random.default_rng(seed)
-        return minimise(self, box, n_starts, n_mesh, rng, sign)
+        return minimise(self, bounds, n_starts, n_mesh, random_state, -1.0)
 
     def condition(
         self,
@@ -290,8 +265,8 @@ class FunctionDraws:
     ) -> FunctionDraws:
         """Draws of the process given more observations, from these draws.
 
-        Each function moves to agree with the observations, and stays where it was
-        where they tell nothing: fantasies, new data without a new fit.
+        Each function changes to agree with the observations, and keeps its values where
+        they carry no information: for fantasies, or new data without a new fit.
 
         Parameters
         ----------
@@ -312,12 +287,13 @@ class FunctionDraws:
         Raises
         ------
         ValueError
-            If the law of the draws is not Gaussian with a known covariance, or
-            shapes do not fit.
+            If the law of the draws is not Gaussian with a known covariance, or if
+            shapes do not agree.
 
         Notes
         -----
-        O(p^3 + p q (p + q)) time, q the number of points the process is known from.
+        O(p^3 + p q (p + q)) time, with q the number of points, or variables, that the
+        process has been conditioned on before.
         """
         if self.process is None:
             raise ValueError(
@@ -327,21 +303,9 @@ class FunctionDraws:
             )
         X = self._rows(X)
         shape = (len(X), self.n_outputs, self.n_draws)
-        observed = _observed(y, shape)
-        noise = np.asarray(noise_variance, dtype=np.float64)
-        if noise.shape not in ((), (len(X),)):
-            raise ValueError(
-                f"noise_variance must be a number or one for each of {len(X)} rows; "
-                f"got shape {noise.shape}."
-            )
-        if not np.all((noise >= 0.0) & np.isfinite(noise)):
-            raise ValueError(
-                "noise_variance must be finite and not negative; got "
-                f"{noise_variance!r}."
-            )
+        observed, noise = observations(y, noise_variance, shape)
         if not len(X):
             return self
-        noise = np.broadcast_to(noise, len(X))
         rng = np.random.default_rng(random_state)
         error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         discrepancy = observed - self.values(X) - error
@@ -354,7 +318,7 @@ class FunctionDraws:
         return FunctionDraws(everything, self.n_outputs, self.n_draws)
 
     def with_process(self, process: Process | None) -> FunctionDraws:
-        """Return the same functions, said to come from this process."""
+        """Return the same functions with this process as the law they come from."""
         return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
 
     def __len__(self) -> int:
@@ -372,7 +336,8 @@ class FunctionDraws:
             return NotImplemented
         if (self.n_outputs, self.n_draws) != (other.n_outputs, other.n_draws):
             raise ValueError(
-                "FunctionDraws can be added if they have as many outputs and draws; "
+                "FunctionDraws can be added if they have equal numbers of outputs and "
+                "draws; "
                 f"got {(self.n_outputs, self.n_draws)} and "
                 f"{(other.n_outputs, other.n_draws)}."
             )
@@ -398,38 +363,6 @@ class FunctionDraws:
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"
-
-
-def _rows(X: ArrayLike) -> Array:
-    """Inputs as a finite two-dimensional array of doubles."""
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    if X.ndim != 2:
-        raise ValueError(
-            f"FunctionDraws expects X of shape (n_samples, n_features); got an "
-            f"array of shape {X.shape}. Reshape with X.reshape(-1, n_features)."
-        )
-    if not np.isfinite(X).all():
-        raise ValueError("FunctionDraws expects finite X; got NaN or infinity.")
-    return X
-
-
-def _observed(y: ArrayLike, shape: tuple[int, int, int]) -> Array:
-    """Observations broadcast to (p, c, s)."""
-    p, c, s = shape
-    y = np.asarray(y, dtype=np.float64)
-    if c == 1 and y.ndim <= 2 and y.shape in ((p,), (p, s)):
-        y = y.reshape(p, 1, -1)
-    elif y.shape == (p, c):
-        y = y[:, :, np.newaxis]
-    if y.shape not in ((p, c, s), (p, c, 1)):
-        one = f"({p},)" if c == 1 else f"({p}, {c})"
-        raise ValueError(
-            f"y must have shape {one}, or {(p, c, s) if c > 1 else (p, s)} with values "
-            f"for each draw; got {y.shape}."
-        )
-    if not np.isfinite(y).all():
-        raise ValueError("y must be finite; got NaN or infinity.")
-    return np.broadcast_to(y, shape)
 
 
 def linear_draws(features: Any, weights: Array) -> FunctionDraws:

@@ -1,24 +1,23 @@
-"""How far Fourier features distort a conditioned process, before it is drawn."""
+"""Errors that Fourier features cause in a conditioned process, before it is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._draws._terms import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 
 Array = NDArray[np.float64]
-Features = Callable[[Array], Array]
 
-# Points up to which all are used; above, those next to a few of them.
+# Up to this number all points are used; above, neighbourhoods of a few of them.
 _MOST_POINTS = 512
 _NEIGHBOURHOODS = 4
 _LEFT_OUT = 64
-# Variances below this part of the prior's do not matter: a thousandth in std.
+# Variances below this fraction of the prior's do not matter: a thousandth in std.
 _FLOOR = 1e-6
 
 
@@ -61,8 +60,8 @@ class LeaveOneOut:
     With ``C = K + N`` and ``A = C⁻¹``, the error of predicting the value at point i
     from the observations at the others is the linear functional ``Σⱼ Aᵢⱼ yⱼ / Aᵢᵢ``.
     Applied to the features it gives the variance of conditioned draws there; applied
-    to the kernel, the exact one. No new point is needed, and the law of the points
-    left out is that of the inputs.
+    to the kernel, the exact one. No new points are needed, and the points left out are
+    distributed as the inputs are.
 
     Parameters
     ----------
@@ -71,12 +70,12 @@ class LeaveOneOut:
     functionals : ndarray of shape (q, n)
         Rows ``Aᵢ / Aᵢᵢ`` of the q points left out.
     fixed : ndarray of shape (q, q)
-        Covariance of what does not depend on frequencies: of the noise, and of the
-        parts given to :meth:`with_exact`.
+        Part of the covariance that does not depend on frequencies: that of the noise,
+        and of the parts given to :meth:`with_exact`.
     exact : ndarray of shape (q, q)
-        Covariance of the errors, noise at the point itself left out.
+        Covariance of the errors, without the noise at the point itself.
     floor : float
-        Variance below which errors do not count.
+        Variance below which errors are ignored.
     """
 
     points: Array
@@ -85,26 +84,26 @@ class LeaveOneOut:
     exact: Array
     floor: float
 
-    def covariance(self, features: list[tuple[float, Features]]) -> Array:
+    def covariance(self, parts: list[tuple[float, FeatureMap]]) -> Array:
         """Covariance of draws with these features at the points left out, (q, q).
 
-        ``features`` are pairs of a variance and a feature map, of independent parts.
+        ``parts`` are variances and feature maps of independent summands.
         """
         total = self.fixed.copy()
-        for variance, feature_map in features:
+        for variance, feature_map in parts:
             F = self.functionals @ feature_map(self.points)
             total += variance * (F @ F.T)
         return total
 
-    def with_exact(self, features: list[tuple[float, Features]]) -> LeaveOneOut:
-        """Count parts with exact features once and for all."""
-        return replace(self, fixed=self.covariance(features))
+    def with_exact(self, parts: list[tuple[float, FeatureMap]]) -> LeaveOneOut:
+        """Add parts with exact features to the fixed part of the covariance."""
+        return replace(self, fixed=self.covariance(parts))
 
 
 def leave_one_out(
     kernel: Any, given: Conditioning, rng: np.random.Generator
 ) -> list[LeaveOneOut]:
-    """Predict up to 64 points from the others: from all, or from their neighbours.
+    """Predict up to 64 points from all others, or from the others in a neighbourhood.
 
     Parameters
     ----------
@@ -117,9 +116,9 @@ def leave_one_out(
 
     Notes
     -----
-    Up to 512 points, O(n^3). Above, four neighbourhoods of 128 points: the influence
-    of far points is screened by near ones where posterior variances are hard to get
-    right, and where it is not, plain features are good.
+    Up to 512 points, O(n^3). Above, four neighbourhoods of 128 points: where posterior
+    variances are hard to get right, near points screen the influence of far ones, and
+    elsewhere plain features are accurate.
     """
     X = given.points
     n = X.shape[0]
@@ -156,7 +155,7 @@ def _predict_left_out(
 
 
 def misfit(
-    left_out: list[LeaveOneOut], features: list[tuple[float, Features]]
+    left_out: list[LeaveOneOut], parts: list[tuple[float, FeatureMap]]
 ) -> Misfit:
     """Errors of the draws with these features, over all points left out.
 
@@ -164,12 +163,12 @@ def misfit(
     ----------
     left_out : list of LeaveOneOut
         Where to compare.
-    features : list of (float, callable)
+    parts : list of (float, FeatureMap)
         Variances and feature maps of the independent parts of the prior.
     """
     logs, squares, n = 0.0, 0.0, 0
     for fold in left_out:
-        drawn = fold.covariance(features)
+        drawn = fold.covariance(parts)
         variance = np.diagonal(fold.exact) + fold.floor
         logs += np.sum(
             (0.5 * np.log((np.diagonal(drawn) + fold.floor) / variance)) ** 2

@@ -1,4 +1,4 @@
-"""Smallest values of drawn functions: many starts, batched."""
+"""Minima of drawn functions, by batched searches from many starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
 Array = NDArray[np.float64]
-# Searches of each function that are polished one by one.
+# Searches of each function that are refined one by one.
 _POLISHED = 2
 # Iterations of the batched search.
 _JOINT = 30
@@ -22,7 +22,7 @@ class Optima(NamedTuple):
     Attributes
     ----------
     x : ndarray of shape (s, d)
-        Place of each function's optimum.
+        Location of each function's optimum.
     fun : ndarray of shape (s,)
         Values there.
     """
@@ -31,7 +31,45 @@ class Optima(NamedTuple):
     fun: Array
 
 
-def check_bounds(bounds: ArrayLike) -> Array:
+def minimise(
+    draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any, sign: float
+) -> Optima:
+    """Optimum of each draw in a box; sign -1.0 looks for the maximum.
+
+    Raises
+    ------
+    ValueError
+        If the draws have several outputs or no gradient, or if bounds or numbers are
+        invalid.
+    """
+    if draws.n_outputs != 1:
+        raise ValueError(
+            f"Only functions with one output have a minimum; got {draws.n_outputs} "
+            "outputs."
+        )
+    box = _box(bounds)
+    draws.check_width(len(box))
+    # draws without gradients raise here, before they are evaluated on the mesh
+    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
+    if n_starts < 1 or n_mesh < n_starts:
+        raise ValueError(
+            "n_starts must be at least 1 and n_mesh at least n_starts; got "
+            f"n_starts={n_starts}, n_mesh={n_mesh}."
+        )
+    d, s = len(box), draws.n_draws
+    n_powers = max(n_mesh - 1, 1).bit_length()
+    rng = np.random.default_rng(seed)
+    unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
+    values = sign * draws.values(_placed(unit, box))[:, 0, :]
+    best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
+    x, fun = np.empty((s, d)), np.empty(s)
+    for i in range(s):
+        u, fun[i] = _search(draws, box, unit[best[:, i]], i, sign)
+        x[i] = _placed(u, box)
+    return Optima(x, sign * fun)
+
+
+def _box(bounds: ArrayLike) -> Array:
     """Bounds as an array of shape (d, 2)."""
     box = np.asarray(bounds, dtype=np.float64)
     if box.ndim != 2 or box.shape[1] != 2:
@@ -46,34 +84,8 @@ def check_bounds(bounds: ArrayLike) -> Array:
     return box
 
 
-def minimise(
-    draws: Any,
-    box: Array,
-    n_starts: int,
-    n_mesh: int,
-    rng: np.random.Generator,
-    sign: float,
-) -> Optima:
-    """Optimum of each draw in a box (d, 2); sign -1.0 looks for the largest."""
-    if n_starts < 1 or n_mesh < n_starts:
-        raise ValueError(
-            "n_starts must be at least 1 and n_mesh at least n_starts; got "
-            f"n_starts={n_starts}, n_mesh={n_mesh}."
-        )
-    d, s = len(box), draws.n_draws
-    n_powers = max(n_mesh - 1, 1).bit_length()
-    unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
-    values = sign * draws.values(_placed(unit, box))[:, 0, :]
-    best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
-    x, fun = np.empty((s, d)), np.empty(s)
-    for i in range(s):
-        u, fun[i] = _search(draws, box, unit[best[:, i]], i, sign)
-        x[i] = _placed(u, box)
-    return Optima(x, sign * fun)
-
-
 def _placed(unit: Array, box: Array) -> Array:
-    """Points of the unit cube in the box; never outside by rounding."""
+    """Points of the unit cube mapped to the box, clipped against rounding."""
     low, high = box.T
     return np.clip(low + unit * (high - low), low, high)
 
@@ -94,31 +106,28 @@ def _search(
         value, slope = evaluate(flat)
         return float(value.sum()), slope.ravel()
 
-    def limits(U: Array) -> list[tuple[float, float]]:
-        return [(0.0, 1.0)] * U.size
+    def descend(start: Array, max_iter: int, ftol: float, gtol: float) -> Any:
+        return scipy_minimize(
+            total, start.ravel(), jac=True, method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * start.size,
+            options={"maxiter": max_iter, "ftol": ftol, "gtol": gtol},
+        )  # fmt: skip
 
-    # all starts as one problem: their sum is smallest where each of them is
-    options = {"maxiter": _JOINT, "ftol": 1e-9, "gtol": 1e-7}
-    joint = scipy_minimize(
-        total, starts.ravel(), jac=True, method="L-BFGS-B",
-        bounds=limits(starts), options=options,
-    )  # fmt: skip
+    # all starts as one problem: the sum is minimal where each term is
+    joint = descend(starts, _JOINT, ftol=1e-9, gtol=1e-7)
     candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
     values = evaluate(candidates.ravel())[0]
     order = np.argsort(values, kind="stable")
     u, fun = candidates[order[0]], float(values[order[0]])
     for start in _distinct(candidates[order]):
-        found = scipy_minimize(
-            total, start, jac=True, method="L-BFGS-B", bounds=limits(start),
-            options={"maxiter": 200, "ftol": 1e-14, "gtol": 1e-9},
-        )  # fmt: skip
+        found = descend(start, 200, ftol=1e-14, gtol=1e-9)
         if found.fun < fun:
             u, fun = found.x, float(found.fun)
     return u, fun
 
 
 def _distinct(candidates: Array) -> Array:
-    """Return the first few candidates that are not in the same place."""
+    """Return the first few candidates at distinct points."""
     kept = candidates[:1]
     for candidate in candidates[1:]:
         if len(kept) == _POLISHED:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Sum
 
-from skgpx._draws._conditioning import KernelProcess
 from skgpx._draws._frequency_choice import choose_setting
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._misfit import Conditioning
 from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose, shares
+from skgpx._draws._processes import KernelProcess
 from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
 from skgpx._draws._side_by_side import side_by_side
+from skgpx.kernels import sum_of, summands
 
 _PRIORS = ("auto", "spectral", "exact")
 _FREQUENCIES = ("auto", "qmc", "mc", "tail")
@@ -38,10 +38,10 @@ def draw_prior(
     """Functions from the Gaussian process with mean zero and this kernel.
 
     Sums and products of kernels are multiplied out. Constants, DotProducts, the
-    finite-rank part of a GREKernel and a periodic kernel are exact; stationary
-    kernels have random Fourier features, whose covariance is right on average over
-    the frequencies, which all draws of one group share. A WhiteKernel that is added
-    is observation noise, and not part of the function.
+    finite-rank part of a GREKernel and a periodic kernel are exact. Stationary kernels
+    have random Fourier features, whose covariance is right on average over the
+    frequencies; all draws of one group share these. A WhiteKernel that is added is
+    observation noise, and not part of the function.
 
     Parameters
     ----------
@@ -56,18 +56,18 @@ def draw_prior(
     rng : numpy.random.Generator
         Source of the draws.
     prior : {"auto", "spectral", "exact"}, default="auto"
-        Fourier features; exact draws that remember where they were evaluated, at a
-        cost cubic in the number of distinct points; or features where the kernel has
-        them and exact draws elsewhere.
+        "spectral": Fourier features. "exact": exact draws that remember where they were
+        evaluated, at a cost cubic in the number of distinct points. "auto": features
+        for the parts of the kernel that have them, exact draws of the others.
     n_basis : int or "auto", default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
-        terms of a sum divide them in proportion to their variance. "auto" takes as
+        terms of a sum share them in proportion to their variance. "auto" takes as
         many as ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
     frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
-        How frequencies are sampled: evenly by a scrambled Sobol net, independently,
-        or by a net with importance weights that has more of the high frequencies.
-        How many more is chosen from what is ``given``. "auto" is "qmc" if nothing
-        is, and else the best of "qmc" and "tail".
+        How frequencies are sampled: evenly by a scrambled Sobol net ("qmc"),
+        independently ("mc"), or by a net with importance weights that has more of the
+        high frequencies ("tail"), how many more depending on what is ``given``. "auto"
+        is "qmc" if nothing is given, and otherwise the better of "qmc" and "tail".
     n_groups : int, default=1
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.
@@ -165,14 +165,14 @@ def _draw_parts(
     """Sum of independent draws of the parts, sharing one set of frequencies."""
     total: FunctionDraws | None = None
     for part, setting in zip(parts, settings, strict=True):
-        features = part.features(setting, rng)
-        width = features(np.zeros((1, part.d))).shape[1]
+        feature_map = part.feature_map(setting, rng)
+        width = feature_map(np.zeros((1, part.d))).shape[1]
         weights = rng.standard_normal((width, n_outputs, size))
         weights *= np.sqrt(part.variance)
-        if isinstance(features, GREFeatures):
-            draws = features.draws(weights)
+        if isinstance(feature_map, GREFeatures):
+            draws = feature_map.draws(weights)
         else:
-            draws = linear_draws(features, weights)
+            draws = linear_draws(feature_map, weights)
         total = draws if total is None else total + draws
     assert total is not None
     return total
@@ -183,23 +183,16 @@ def _draw_mixed(
 ) -> FunctionDraws:
     """Features for the summands that have them, together; exact draws of the others."""
     n_inputs, exact, spectral = shape[0], [], []
-    for part in _summands(kernel):
+    for part in summands(kernel):
         try:
             decompose(part, n_inputs)
             spectral.append(part)
         except ValueError:
             exact.append(part)
-    draws = _draw_exact(sum(exact[1:], exact[0]), *shape, rng)
+    draws = _draw_exact(sum_of(exact), *shape, rng)
     if spectral:
-        rest = sum(spectral[1:], spectral[0])
-        draws = draws + draw_prior(rest, *shape, rng, **options)
+        draws = draws + draw_prior(sum_of(spectral), *shape, rng, **options)
     return draws.with_process(KernelProcess.prior(kernel, n_inputs, shape[1]))
-
-
-def _summands(kernel: Any) -> list[Any]:
-    if type(kernel) is not Sum:
-        return [kernel]
-    return _summands(kernel.k1) + _summands(kernel.k2)
 
 
 def _draw_exact(

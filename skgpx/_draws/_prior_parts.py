@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
 
-from skgpx._draws._features import FourierFeatures, ones
+from skgpx._draws._fourier_features import FourierFeatures
 from skgpx._draws._functions import FunctionDraws
+from skgpx._draws._linear_features import LinearFeatures, ones
 from skgpx._draws._sections import section_terms
+from skgpx._draws._terms import FeatureMap
 from skgpx.kernels import (
     GREKernel,
     Monomial,
@@ -26,31 +27,12 @@ from skgpx.kernels import (
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-Features = Callable[[Array], Array]
 
-# Tensor features of a product of linear kernels above which it is refused; each is
-# multiplied by all waves of a stationary factor.
+# Largest number of tensor features of a product of linear kernels; each is multiplied
+# by all waves of a stationary factor.
 _LARGEST_TENSOR = 512
-# Fewest frequencies of a part of a sum.
+# Smallest number of frequencies of a part of a sum.
 _FEWEST = 8
-
-
-@dataclass(frozen=True)
-class LinearFeatures:
-    """``[x, σ₀]``: the features of a DotProduct kernel, shape (n, d + 1)."""
-
-    sigma_0: float
-    n_features: int
-
-    def __call__(self, X: Array) -> Array:
-        """Features at the rows of X."""
-        return np.column_stack((X, np.full(X.shape[0], self.sigma_0)))
-
-    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
-        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        slopes = weights[index, :-1]
-        level = self.sigma_0 * weights[index, -1]
-        return np.einsum("pd,pd->p", X, slopes) + level, slopes
 
 
 @dataclass(frozen=True)
@@ -76,7 +58,7 @@ class GREFeatures:
 class TensorFeatures:
     """All products of one feature of each factor: the features of a product kernel."""
 
-    factors: tuple[Features, ...]
+    factors: tuple[FeatureMap, ...]
 
     @property
     def n_features(self) -> int | None:
@@ -113,7 +95,7 @@ class TensorFeatures:
 class Setting:
     """How frequencies are sampled: number, net or random, enrichment of the tail.
 
-    And whether their waves are kept in single precision.
+    Also whether their waves are kept in single precision.
     """
 
     n_frequencies: int
@@ -124,14 +106,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Part:
-    """A term of the expanded kernel: variance, exact features and spectral laws.
+    """A term of the expanded kernel: variance, exact feature maps and spectral laws.
 
     Parameters
     ----------
     variance : float
         Factor of the covariance.
-    exact : tuple of callable
-        Feature maps of its non-stationary factors.
+    exact : tuple of FeatureMap
+        Those of its non-stationary factors.
     laws : tuple of SpectralLaw
         Laws of its stationary factors.
     d : int
@@ -139,26 +121,26 @@ class Part:
     """
 
     variance: float
-    exact: tuple[Features, ...]
+    exact: tuple[FeatureMap, ...]
     laws: tuple[SpectralLaw, ...]
     d: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether its features do not depend on chance."""
+        """Whether its features are deterministic."""
         return not self.laws or (
             len(self.laws) == 1 and isinstance(self.laws[0], PeriodicLaw)
         )
 
     def size(self, X: Array) -> float:
-        """Mean prior variance at the rows of X, up to what the laws ignore."""
+        """Mean prior variance at the rows of X; stationary factors count as one."""
         total = np.full(X.shape[0], self.variance)
-        for features in self.exact:
-            total *= np.sum(features(X) ** 2, axis=1)
+        for feature_map in self.exact:
+            total *= np.sum(feature_map(X) ** 2, axis=1)
         return float(np.mean(total))
 
-    def features(self, setting: Setting, rng: np.random.Generator) -> Features:
-        """Feature map, without the factor √variance."""
+    def feature_map(self, setting: Setting, rng: np.random.Generator) -> FeatureMap:
+        """Features of the part, without the factor √variance."""
         maps = self.exact
         if self.laws:
             n, how, power = (

@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower
 
 Array = NDArray[np.float64]
-# White noise added to remembered values, relative to the prior variance.
-_NUGGET = 1e-10
 
 
 @dataclass(frozen=True)
 class NoiseFree:
     """A kernel without the WhiteKernels that are added to it.
 
-    Scikit-learn's WhiteKernel is zero between two sets of points, even equal ones.
+    Uses that scikit-learn's ``WhiteKernel()(X, Y)`` is zero, even where rows are equal.
 
     Parameters
     ----------
@@ -44,10 +42,10 @@ class NoiseFree:
 class PriorMemory:
     """Exact draws of a Gaussian process that remember where they were evaluated.
 
-    A new point is drawn from the law given all values handed out so far, so that
-    every answer agrees with every earlier one. A nugget of 1e-10 of the prior
-    variance keeps near-duplicates harmless. The values depend on the order of the
-    questions; a pickled copy continues with the same random numbers.
+    The value at a new point is drawn from its law given all values drawn so far, so all
+    values are consistent. A nugget of 1e-10 of the prior variance handles points that
+    nearly coincide. The values depend on the order in which points are evaluated; a
+    pickled copy continues with the same random numbers.
 
     Parameters
     ----------
@@ -90,7 +88,7 @@ class PriorMemory:
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, c, s)."""
-        X = X + 0.0  # -0.0 and 0.0 are the same place
+        X = X + 0.0  # -0.0 and 0.0 are the same point
         keys = [row.tobytes() for row in X]
         with self._lock:
             first = {key: i for i, key in enumerate(keys) if key not in self.position}
@@ -102,7 +100,7 @@ class PriorMemory:
         """Draw the values at new distinct points and remember them."""
         n_old, n_new = self.points.shape[0], new.shape[0]
         K = self.kernel(new)
-        K[np.diag_indices(n_new)] *= 1.0 + _NUGGET
+        K[np.diag_indices(n_new)] *= 1.0 + NUGGET
         # [L 0; Bᵀ C] is the root of the joint covariance
         B = solve_lower(self.root, self.kernel(self.points, new)) if n_old else None
         corner = cholesky(K if B is None else K - B.T @ B).L
@@ -148,8 +146,8 @@ class RememberedTerm:
         """One draw at each row of X (p, d): values (p, c); there is no gradient."""
         if gradient:
             raise ValueError(
-                f"Exact draws of {self.memory.kernel!r} remember values and have no "
-                "derivative. Register a spectral sampler for the kernel."
+                f"Exact draws of {self.memory.kernel!r} are sampled point by point and "
+                "have no derivative. Register a spectral sampler for the kernel."
             )
         return self._values(X)[np.arange(len(X)), :, draws], None
 

@@ -9,30 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import (
-    RBF,
     ConstantKernel,
     DotProduct,
-    Matern,
     Product,
-    RationalQuadratic,
     Sum,
     WhiteKernel,
 )
 
-from skgpx._draws._features import contract_blocks, ones, with_ones
+from skgpx._draws._blocked_products import add_product
+from skgpx._draws._linear_features import ones, with_ones
 from skgpx._draws._terms import LinearTerm
 from skgpx._numerics import radial
-from skgpx.kernels import GREKernel, trace_inputs
+from skgpx.kernels import GREKernel, matrix_and_input_pullback, record_of
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-
-_MATERN_CODES = {
-    0.5: radial.MATERN_12,
-    1.5: radial.MATERN_32,
-    2.5: radial.MATERN_52,
-    np.inf: radial.RBF,
-}
 
 
 @dataclass(frozen=True)
@@ -61,9 +52,9 @@ class KernelSections:
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        K, pull = trace_inputs(self.kernel, X, self.points)
+        K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
         G = weights[index]
-        return np.einsum("pm,pm->p", K, G), pull(G)
+        return np.einsum("pm,pm->p", K, G), pullback(G)
 
 
 @dataclass(frozen=True)
@@ -92,7 +83,7 @@ class RadialSections:
 
     @cached_property
     def _origin(self) -> Array:
-        # distances of points far from zero keep their digits
+        # distances between points far from zero then lose no digits
         return self.points.mean(axis=0)
 
     @cached_property
@@ -119,7 +110,7 @@ class RadialSections:
         """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
         scaled = self._scaled(X)
         if weights.shape[1] != 1:
-            contract_blocks(scaled, weights, self._fill, out)
+            add_product(scaled, weights, self._fill, out)
             return
         radial.radial_sum(
             self.code, self.parameter, scaled, self._centres,
@@ -148,9 +139,9 @@ class RadialSections:
 def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
     """Terms of the functions ``k(·, Z) weights``.
 
-    A sum of kernels becomes one term each, constants move into the weights, linear
-    kernels become linear functions; what is left goes to compiled loops if it is
-    an RBF, a Matern of order 1/2, 3/2, 5/2 or a RationalQuadratic.
+    Each summand of a kernel becomes a term, constants move into the weights, and linear
+    kernels become linear functions. An RBF, a Matern of order 1/2, 3/2 or 5/2 or a
+    RationalQuadratic is evaluated by compiled loops.
 
     Parameters
     ----------
@@ -182,11 +173,12 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
         return (LinearTerm(with_ones, np.concatenate((slopes, level))),)
     if kind is GREKernel:
         return _gre_terms(kernel, points, weights)
-    radial_code = _radial_code(kernel)
-    if radial_code is None:
+    code_of = record_of(kernel).radial_code
+    code = None if code_of is None else code_of(kernel)
+    if code is None:
         return (LinearTerm(KernelSections(kernel, points), weights),)
     length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
-    features = RadialSections(*radial_code, length_scale, points)
+    features = RadialSections(*code, length_scale, points)
     return (LinearTerm(features, weights),)
 
 
@@ -201,14 +193,3 @@ def _gre_terms(
         return terms
     background = kernel.background_kernel()
     return terms + section_terms(background, points, kernel.background * weights)
-
-
-def _radial_code(kernel: Any) -> tuple[int, float] | None:
-    """Code and parameter of a kernel that the compiled loops know."""
-    if type(kernel) is RBF:
-        return radial.RBF, 0.0
-    if type(kernel) is Matern and kernel.nu in _MATERN_CODES:
-        return _MATERN_CODES[kernel.nu], 0.0
-    if type(kernel) is RationalQuadratic:
-        return radial.RATIONAL_QUADRATIC, float(kernel.alpha)
-    return None

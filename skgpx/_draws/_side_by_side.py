@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws._features import CosineSums, FourierFeatures
+from skgpx._draws._fourier_features import FourierFeatures, ShiftedCosines
 from skgpx._draws._functions import FunctionDraws
 from skgpx._draws._terms import LinearTerm, functions_at
 
@@ -41,8 +41,8 @@ class SideBySideTerm:
         return np.cumsum([len(group) for group in self.sets])
 
     @cached_property
-    def _waves(self) -> CosineSums | None:
-        """Functions of all sets at once, if they are waves, as many in every set."""
+    def _waves(self) -> ShiftedCosines | None:
+        """Functions of all sets together, if all are sums of equally many waves."""
         terms = [
             term
             for group in self.sets
@@ -54,7 +54,7 @@ class SideBySideTerm:
         sizes = {len(term.weights) for term in terms}
         if not len(terms) == n_terms == len(self.sets) or len(sizes) > 1:
             return None
-        return CosineSums.joined(
+        return ShiftedCosines.joined(
             [term.features.prepare(term.by_draw) for term in terms]
         )
 
@@ -173,8 +173,7 @@ def side_by_side(
     sets : sequence of FunctionDraws
         With the same number of outputs.
     order : ndarray of shape (s,), default=None
-        Draw i is number ``order[i]`` of the sets one after the other; None leaves
-        them so.
+        Draw i is number ``order[i]`` of the concatenated sets; None keeps their order.
 
     Returns
     -------
@@ -189,7 +188,7 @@ def side_by_side(
     outputs = {draws.n_outputs for draws in sets}
     if len(outputs) != 1:
         raise ValueError(
-            "side_by_side expects at least one set of draws, all with as many "
+            "side_by_side expects at least one set of draws, all with equally many "
             f"outputs; got {len(sets)} sets with {sorted(outputs)} outputs."
         )
     if len(sets) == 1:

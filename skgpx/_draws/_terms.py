@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-# Numbers in a block of features.
+# Floats in a block of features.
 _FLOATS = 2**22
 
 
-class Features(Protocol):
+class FeatureMap(Protocol):
     """Functions of the inputs, of which the draws are linear combinations.
 
-    Also known to a term, where a class has them: ``contract(X, weights, out)``, which
-    adds ``self(X) @ weights`` without the features in memory; ``pairs(X, weights,
-    index)``, values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one
-    function for each input; ``pair_values``, the same without gradients, of weights
-    in the form that ``prepare(weights)`` brings them into, if there is such a method.
+    Terms also use these optional methods: ``contract(X, weights, out)``, which adds
+    ``self(X) @ weights`` without storing the features; ``pairs(X, weights, index)``,
+    values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one function for
+    each input; ``pair_values``, the same without gradients, for weights in the form
+    returned by ``prepare(weights)``, if there is such a method.
     """
 
     def __call__(self, X: Array) -> Array:
@@ -58,7 +58,7 @@ class LinearTerm:
 
     Parameters
     ----------
-    features : Features
+    features : FeatureMap
         Maps (n, d) inputs to (n, m) features, row by row; picklable.
     weights : ndarray of shape (m, c, s)
         Coefficients of ``c`` outputs and ``s`` draws.
@@ -69,7 +69,7 @@ class LinearTerm:
 
     @property
     def n_features(self) -> int | None:
-        """Number of input columns, if the features say so."""
+        """Number of input columns, if the features have one."""
         return getattr(self.features, "n_features", None)
 
     def add_to(self, out: Array, X: Array) -> None:
@@ -115,13 +115,13 @@ class LinearTerm:
 
     @cached_property
     def _prepared(self) -> Any:
-        """Weights in the form in which the values of pairs are fastest."""
+        """Weights in the form for which ``pair_values`` is fastest."""
         prepare = getattr(self.features, "prepare", None)
         return self.by_draw if prepare is None else prepare(self.by_draw)
 
     @cached_property
     def by_draw(self) -> Array:
-        """Weights with one function a row, shape (s c, m)."""
+        """Weights with one function per row, shape (s c, m)."""
         m = len(self.weights)
         return np.ascontiguousarray(self.weights.transpose(2, 1, 0).reshape(-1, m))
 
@@ -147,7 +147,7 @@ def functions_at(X: Array, draws: Index, c: int) -> tuple[Array, Index]:
 
 
 def merged(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Terms with the same features object as one, so that it is called once."""
+    """Merge terms with the same features object, so that it is called once."""
     kept: list[Term] = []
     for term in terms:
         for i, earlier in enumerate(kept):

@@ -13,7 +13,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._validation import Rows
 from skgpx.bases import select_inducing
-from skgpx.kernels import inducing_with_pullback
+from skgpx.kernels import inducing_and_pullback
 from skgpx.likelihoods import Bernoulli, Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -194,7 +194,7 @@ class SparseEvidence:
         O(n m^2 + m^3) with a few kernel matrices; no array of size n m p.
         """
         kernel, likelihood = self.at(theta)
-        kernels, pullback = inducing_with_pullback(kernel, self.rows.X, self.Z)
+        kernels, pullback = inducing_and_pullback(kernel, self.rows.X, self.Z)
         L = cholesky(kernels.inducing).L
         features = np.ascontiguousarray(solve_lower(L, kernels.cross.T).T)
         left_over = kernels.diagonal - np.einsum("ij,ij->i", features, features)

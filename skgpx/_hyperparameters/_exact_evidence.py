@@ -15,7 +15,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._validation import Rows
-from skgpx.kernels import kernel_with_pullback
+from skgpx.kernels import matrix_and_pullback
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -87,7 +87,7 @@ class ExactEvidence:
         kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
         _, y, weights = self.rows
-        K, pullback = kernel_with_pullback(kernel, self.rows.X)
+        K, pullback = matrix_and_pullback(kernel, self.rows.X)
         L = _root(K, self.rows, noise_variance)
         alpha = solve_lower_transpose(L, solve_lower(L, y))
         # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹)

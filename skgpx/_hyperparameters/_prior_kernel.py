@@ -20,7 +20,13 @@ from skgpx._hyperparameters._learner import (
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._validation import Rows
-from skgpx.kernels import GREKernel, default_kernel, split_noise
+from skgpx.kernels import (
+    GREKernel,
+    default_kernel,
+    length_scale_entries,
+    split_noise,
+    theta_entries,
+)
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -228,23 +234,13 @@ def _starts(
     return starts[: settings.n_restarts + 1]
 
 
-def _lengthscale_positions(kernel: Any) -> Array:
-    """Which entries of theta are lengthscales, boolean (n_theta,)."""
-    flags = [
-        h.name.endswith("length_scale")
-        for h in kernel.hyperparameters
-        if not h.fixed
-        for _ in range(h.n_elements)
-    ]
-    return np.array(flags, dtype=bool)
-
-
 def stretched(kernel: Any, log_factor: float) -> Any:
     """The same kernel with its free lengthscales multiplied, within their bounds."""
-    theta = kernel.theta
+    theta = kernel.theta.copy()
     if not len(theta):
         return kernel
-    theta = theta + log_factor * _lengthscale_positions(kernel)
+    for entries in length_scale_entries(kernel):
+        theta[entries] += log_factor
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
@@ -257,14 +253,10 @@ def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     """The same kernel with free lengthscales of 2√d standard deviations."""
     scale = default_kernel(rows.X, rows.weights).get_params()["k2__length_scale"]
     scale = np.atleast_1d(scale)
-    theta, position = kernel.theta, 0
-    for h in kernel.hyperparameters:
-        if h.fixed:
-            continue
-        stop = position + h.n_elements
-        if h.name.endswith("length_scale"):
-            theta[position:stop] = np.log(scale if h.n_elements > 1 else scale.mean())
-        position = stop
+    theta = kernel.theta.copy()
+    for entries in length_scale_entries(kernel):
+        several = entries.stop - entries.start > 1
+        theta[entries] = np.log(scale if several else scale.mean())
     if not len(theta):
         return kernel
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
@@ -275,15 +267,11 @@ def warn_at_bounds(kernel: Any) -> bool:
 
     True if there is something to say.
     """
-    at_bounds, position = [], 0
-    for h in kernel.hyperparameters:
-        if h.fixed:
-            continue
-        stop = position + h.n_elements
-        values, bounds = kernel.theta[position:stop], kernel.bounds[position:stop]
-        position = stop
-        if _trouble(h.name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
-            at_bounds.append(f"{h.name} = {np.exp(values).round(6).tolist()}")
+    at_bounds = []
+    for name, entries in theta_entries(kernel):
+        values, bounds = kernel.theta[entries], kernel.bounds[entries]
+        if _trouble(name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
+            at_bounds.append(f"{name} = {np.exp(values).round(6).tolist()}")
     if at_bounds:
         warnings.warn(
             f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "

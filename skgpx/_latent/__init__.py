@@ -1,4 +1,4 @@
-"""The latent function after fitting: what every prediction reads."""
+"""The fitted latent function, which every prediction is computed from."""
 
 from skgpx._latent._mean import Mean
 from skgpx._latent._mixture import MixtureModel

@@ -13,7 +13,7 @@ from skgpx._draws import FunctionDraws, linear_draws
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-# Step of a central difference, relative to the input: truncation as small as rounding.
+# Relative step of central differences, which balances truncation against rounding.
 _STEP = np.finfo(np.float64).eps ** (1.0 / 3.0)
 
 
@@ -26,7 +26,7 @@ class Mean:
     shift : ndarray of shape (c,)
     scale : ndarray of shape (c,)
     function : callable, default=None
-        Maps (n, d) to (n,) (one column for all outputs) or (n, c); None is zero.
+        Maps (n, d) to (n,), the same for all outputs, or (n, c); None is zero.
         Should be picklable.
     """
 
@@ -60,8 +60,8 @@ class Mean:
         if values.shape not in ((len(X), 1), (len(X), self.n_outputs)):
             raise ValueError(
                 f"The prior mean must map ({len(X)}, {X.shape[1]}) inputs to an array "
-                f"of shape ({len(X)},) or ({len(X)}, {self.n_outputs}); it gave one of "
-                f"shape {values.shape}."
+                f"of shape ({len(X)},) or ({len(X)}, {self.n_outputs}); got shape "
+                f"{values.shape}."
             )
         return values
 
@@ -73,7 +73,7 @@ class Mean:
         )
 
     def added_to(self, draws: FunctionDraws) -> FunctionDraws:
-        """Draws of which each has the mean added."""
+        """Draws plus the mean."""
         if self.function is None:
             return draws.affine(self.shift, 1.0)
         c, s = self.n_outputs, draws.n_draws

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,16 @@ from scipy.special import logsumexp
 from skgpx._draws import FunctionDraws, side_by_side
 from skgpx._latent._model import LatentModel
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.weights import WeightParticles
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class MixtureModel:
-    """Law of f that is ``models[k]`` with probability ``weights[k]``.
+    """Law of f: that of ``models[k]`` with probability ``weights[k]``.
 
-    Answers the same questions as a :class:`LatentModel`.
+    Has the same methods as a :class:`LatentModel`.
 
     Parameters
     ----------
@@ -32,6 +33,14 @@ class MixtureModel:
 
     models: tuple[LatentModel, ...]
     log_weights: Array
+
+    @classmethod
+    def of_particles(cls, model: LatentModel) -> MixtureModel:
+        """Write a model with particles as a mixture of as many Gaussian processes."""
+        if not isinstance(model.law, WeightParticles):
+            return cls((model,), np.zeros(1))
+        models = tuple(replace(model, law=law) for law in model.law.points())
+        return cls(models, np.zeros(len(models)))
 
     @property
     def weights(self) -> Array:
@@ -46,7 +55,7 @@ class MixtureModel:
 
     @property
     def floats_per_row(self) -> int:
-        """Numbers that a prediction of one row holds in memory, at most."""
+        """Largest number of floats in memory for the prediction of one row."""
         return sum(model.floats_per_row for model in self.models)
 
     def marginals(self, X: Array) -> LatentMixture:
@@ -57,7 +66,7 @@ class MixtureModel:
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output of f between the rows of X, (n, n).
 
-        ``Σ π (C + μμᵀ) - (Σ π μ)(Σ π μ)ᵀ``, around the mean of all.
+        ``Σ π (C + μμᵀ) - (Σ π μ)(Σ π μ)ᵀ``, computed around the overall mean.
         """
         means = [m.marginals(X).moments()[0][:, output] for m in self.models]
         centre = self.weights @ np.stack(means)
@@ -72,18 +81,33 @@ class MixtureModel:
         choice_rng, draw_rng = rng.spawn(2)
         owner = choice_rng.choice(len(self.models), size, p=self.weights)
         chosen = np.unique(owner) if size else np.zeros(1, np.intp)
-        # every model has a stream of its own, chosen or not
+        # every model has a random stream of its own, picked or not
         streams = draw_rng.spawn(len(self.models))
         sets = [
             self.models[k].draw(int(np.sum(owner == k)), streams[k], **prior)
             for k in chosen
         ]
         together = side_by_side(sets, np.argsort(np.argsort(owner, kind="stable")))
-        # a mixture of Gaussian processes is none
+        # a mixture of Gaussian processes is not one
         return together.with_process(None) if len(self.models) > 1 else together
 
     def process(self) -> None:
-        """Law of f as one Gaussian process: a mixture is none."""
+        """Return None: a mixture of Gaussian processes is not one."""
+
+    def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
+        """Log density of joint observations; see :meth:`LatentModel.log_density`."""
+        parts = [model.log_density(X, y, noise_variance) for model in self.models]
+        return float(logsumexp(parts, b=self.weights))
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> MixtureModel:
+        """Law of f given noisy values y (p, c) at X (p, d), again a mixture.
+
+        Each model is conditioned, and its weight is multiplied by the density of the
+        observations under it.
+        """
+        gains = [model.log_density(X, y, noise_variance) for model in self.models]
+        models = [model.condition(X, y, noise_variance) for model in self.models]
+        return MixtureModel(tuple(models), self.log_weights + np.array(gains))
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
         """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws import FunctionDraws, Process
 from skgpx._latent._mean import Mean
+from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 
 Array = NDArray[np.float64]
 
-# Arrays over the mixture components of a row that a prediction holds at a time, with
-# the quadrature nodes of each.
+# Floats that a prediction holds for each mixture component of a row, quadrature nodes
+# included.
 _PER_COMPONENT = 120
 
 
@@ -52,7 +54,7 @@ class LatentModel:
 
     @property
     def floats_per_row(self) -> int:
-        """Numbers that a prediction of one row holds in memory, at most."""
+        """Largest number of floats in memory for the prediction of one row."""
         _, c, s = self.law.shape
         floats: int = self.basis.floats_per_row + _PER_COMPONENT * c * s
         return floats
@@ -65,7 +67,7 @@ class LatentModel:
         return marginals
 
     def __getstate__(self) -> dict[str, Any]:
-        # what is cached can be computed again
+        # without the cached properties, which can be computed again
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def marginals(self, X: Array) -> LatentMixture:
@@ -105,7 +107,7 @@ class LatentModel:
         return draws if self.mean is None else self.mean.added_to(draws)
 
     def process(self) -> Process | None:
-        """Law of ``f - m`` as a process that can be conditioned; None if not known."""
+        """Law of ``f - m`` as a process that can be conditioned; None for particles."""
         process = self._whitened_process()
         scale = np.broadcast_to(self.scale, (self.n_outputs,))
         return None if process is None else process.scaled(scale)
@@ -115,6 +117,51 @@ class LatentModel:
             return None
         process: Process | None = self.basis.process(self.law)
         return process
+
+    def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
+        """Log density of joint noisy observations y (p, c) of f at X (p, d).
+
+        Under a normal law of the weights; O(p^3) for each output. `noise_variance`
+        (p,) is in the squared units of the outputs.
+        """
+        mean = self.marginals(X).moments()[0]
+        total = 0.0
+        for o in range(self.n_outputs):
+            covariance = self.covariance(X, o)
+            covariance[np.diag_indices(len(X))] += noise_variance
+            L = cholesky(covariance).L
+            white = solve_lower(L, y[:, o] - mean[:, o])
+            total -= 0.5 * float(white @ white) + float(np.log(np.diagonal(L)).sum())
+        return total - 0.5 * y.size * math.log(2.0 * math.pi)
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> LatentModel:
+        """Law of f given noisy values y (p, c) at X (p, d).
+
+        Under a normal law of the weights; see :meth:`MixtureModel.of_particles` for
+        particles. `noise_variance` (p,) is in the squared units of the outputs.
+
+        Notes
+        -----
+        O(m^2 p + p^3). A basis of kernel sections grows: the observed values become
+        inducing variables. A finite basis has all its functions, also those of its
+        residual, in the result.
+        """
+        if not isinstance(self.law, GaussianWeights):
+            raise ValueError(
+                "A latent model with particles cannot be conditioned: its law is not "
+                "one Gaussian process. Use MixtureModel.of_particles(model)."
+            )
+        mean = self.marginals(X).moments()[0]
+        scale = np.broadcast_to(self.scale, (self.n_outputs,))
+        process = self.basis.process_at(self.law, X).scaled(scale)
+        # the white part of the residual acts as noise of the observations
+        learned, after = process.learn(
+            X, (y - mean)[:, :, np.newaxis], noise_variance, self.basis.white_variance
+        )
+        moved = learned[:, :, 0] / scale
+        moved[: len(self.law.moments()[0])] += self.law.moments()[0]
+        law = GaussianWeights(moved, after.spread)
+        return replace(self, basis=self.basis.grown(after), law=law)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> LatentModel:
         """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""

@@ -74,8 +74,8 @@ def kernel(function: Callable[..., Any]) -> Any:
 def reduction(function: Callable[..., Any]) -> Any:
     """Compile as `kernel` does, a function whose inner loops sum.
 
-    Only where a sum in a register is worth it: terms that are written to an array
-    and added by a product with ones need no relaxation.
+    Use it only where a sum in a register is worth it: terms that are written to an
+    array and added by a product with ones need no relaxation.
     """
     return _compiled(function, _REDUCTION_OPTIONS)
 

@@ -15,9 +15,9 @@ Array = NDArray[np.float64]
 
 # Code of a target that is quadratic in z: features hold its matrix, y its linear term.
 QUADRATIC = -1
-# Rows handled at a time: their latent values and gradients stay in the cache, and
-# products of 96 x 100 x 100 go through OpenBLAS's path for small matrices, which does
-# not pack its arguments.
+# Rows processed at a time: their latent values and gradients stay in the cache, and
+# products of 96 x 100 x 100 take OpenBLAS's path for small matrices, which does not
+# pack its arguments.
 ROWS = 96
 
 _value_and_gradient = pointwise.value_and_gradient
@@ -55,7 +55,7 @@ def run_chains(
     shorten(metropolis, z, gradient)
     for step in range(n_steps):
         propose(z, gradient, drift, diffusion, rng, noise, new_z)
-        # without a test, the energy is only wanted at the end
+        # without a Metropolis test, the energy is needed at the end only
         with_value = metropolis or step == n_steps - 1
         _potential(
             code, parameters, features, y, weights, std, nodes, node_weights,
@@ -152,7 +152,7 @@ def decide(
                 forth = xi[i + j]
                 log_ratio[j] += 0.5 * forth * forth - half_precision * back * back
         for j in range(n_chains):
-            # NaN compares false: a proposal without an energy is never accepted
+            # comparisons with NaN are false: a proposal of energy NaN is rejected
             accept = np.log(rng.random()) <= energy[j] - new_energy[j] + log_ratio[j]
             moves[j] = 1.0 if accept else 0.0
     for j in range(n_chains):

@@ -1,4 +1,4 @@
-"""Law of a weighted sum of chi-squares: how long a Gaussian function is."""
+"""Law of a weighted sum of chi-squares, as the squared norm of a Gaussian function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _SPACING, _REACH = 0.05, 12.0
 # Newton steps at most; each is safeguarded by a bracket.
 _STEPS = 60
 _TOLERANCE = 1e-9
-# Weights below this part of the sum of larger ones act as their mean.
+# Terms whose weights are below this fraction of the sum of larger ones are replaced by
+# their mean.
 _NEGLIGIBLE = 1e-12
 
 
@@ -72,10 +73,10 @@ def chi_square_sum_quantile(
         P(Q > x) = -1/(2πi) ∫ exp(sx) E exp(-sQ) ds / s
 
     on the parabola of steepest descent through the saddle point instead of the
-    imaginary axis [1]_: it avoids the branch cut and the integrand falls off like a
-    normal density, so that the trapezoidal rule converges geometrically, for a single
-    chi-square as for thousands. O(k) times 240 nodes and about three contours; no
-    simulation.
+    imaginary axis [1]_. It avoids the branch cut, and the integrand decays like a
+    normal density along it, so the trapezoidal rule converges geometrically, for a
+    single chi-square and for thousands. O(k) for each of 240 nodes on about three
+    contours; no simulation.
 
     References
     ----------
@@ -91,7 +92,7 @@ def chi_square_sum_quantile(
     w, small = w[kept], float(np.sum(w[~kept]))
     x = _matched_gamma(w, level)
     for _ in range(_STEPS):
-        # beyond the mean the saddle point is left of the origin
+        # for x above the mean the saddle point is left of the origin
         upper = x > 1.0
         solution = _solve(_contour(w, x, upper), x, 1.0 - level if upper else level)
         if abs(solution - x) <= _TOLERANCE * x:

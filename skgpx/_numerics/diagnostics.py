@@ -23,7 +23,7 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     -------
     r_hat : ndarray of shape (p,)
         ``sqrt(((n-1)/n W + B/n) / W)`` of [1]_, with W the mean variance within the
-        2 s half chains and B / n the variance of their means; infinity where nothing
+        2 s half chains and B / n the variance of their means; infinity where no chain
         moves.
 
     References
@@ -33,14 +33,14 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     """
     n = length
     means = totals / n
-    # chains that diverge overflow here, and their R-hat says so
+    # diverging chains overflow here, and get an infinite R-hat
     with np.errstate(all="ignore"):
         within = np.maximum(squares / n - means**2, 0.0) * n / (n - 1)
         W = within.mean(axis=(0, 2))
         half_chains = np.concatenate(list(means), axis=1)
         between = half_chains.var(axis=1, ddof=1)
         r_hat = np.sqrt((n - 1) / n + between / W)
-    # relative to their size, rounding is all that moves in chains that are stuck
+    # the variance within stuck chains is rounding, relative to the size of the states
     stuck = 1e-12 * np.mean(squares, axis=(0, 2)) / n >= W
     return np.where(stuck | np.isnan(r_hat), np.inf, r_hat)
 
@@ -48,8 +48,8 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
 def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
     """Effective number of independent states among all the states of all chains.
 
-    The variance of a state over the variance of a chain's mean, times the number of
-    chains: the chains are independent, so no autocorrelation has to be estimated.
+    The variance of a state divided by the variance of a chain's mean, times the number
+    of chains: the chains are independent, so no autocorrelation has to be estimated.
     Arguments as in :func:`split_r_hat`; shape (p,); NaN for a single chain.
     """
     s = totals.shape[2]

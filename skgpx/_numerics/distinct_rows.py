@@ -1,4 +1,4 @@
-"""Distinct rows of a table, in an order that does not depend on theirs."""
+"""Distinct rows of a table, in an order that does not depend on that of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     Returns
     -------
     positions : ndarray of shape (r,)
-        Where the first of each set of equal rows stands in the table.
+        Position in the table of the first of each set of equal rows.
     totals : ndarray of shape (r,)
         Weight of each set.
 
@@ -29,7 +29,7 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     O(n k log n). Positive and negative zeros are equal.
     """
     kept = np.flatnonzero(weights > 0.0)
-    # the last key of lexsort is the first in importance
+    # the last key of lexsort is the primary one
     order = kept[np.lexsort(table[kept].T[::-1])]
     ordered = table[order]
     first = np.ones(len(order), dtype=bool)

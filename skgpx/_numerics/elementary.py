@@ -1,9 +1,9 @@
 """Branch-free exponentials and logarithms that a compiler can vectorise.
 
-Calls into the C library keep a loop scalar; these are straight arithmetic on doubles
-and on their bits, so that a loop over an array runs on full vector registers. They
-hold to a few units in the last place on the stated ranges, keep NaN, and never
-overflow. They also run as plain Python on NumPy scalars.
+Calls into the C library keep a loop scalar; these functions are arithmetic on doubles
+and their bits without branches, so a loop over an array uses full vector registers.
+They are accurate to a few units in the last place on the stated ranges, propagate NaN,
+and never overflow. They also run as plain Python on NumPy scalars.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def twice_artanh(t: float) -> float:
 
 @kernel
 def log(x: float) -> float:
-    """``log(x)`` of a positive normal double; finite, if meaningless, at 0 and inf.
+    """``log(x)`` of a positive normal double; finite but meaningless at 0 and inf.
 
-    NaN stays NaN.
+    Propagates NaN.
     """
     bits = np.float64(x).view(np.int64)
     exponent = np.int64(((bits >> 52) & 2047) | _TWO_52).view(np.float64)

@@ -1,4 +1,4 @@
-"""Langevin dynamics of the weights: one jitted time loop over a block of chains.
+"""Langevin dynamics of the weights: one compiled time loop over a block of chains.
 
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
@@ -6,15 +6,15 @@ The chains move in coordinates z, with weights ``w = centre + root z``. The targ
 
 (std = 0 and a single node: the potential V∞ of projected Langevin sampling; std the
 residual standard deviation and a quadrature rule for ξ: its optimal potential V*).
-Every scheme is the same step with other numbers::
+Every scheme is the same step with different numbers::
 
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
 
-followed, or not, by a Metropolis test. A root of the inverse Hessian makes the step
-right in every direction at once. With a test, what ∇U(z) differs from z is shortened
-to at most ``2 √dim``: in the tails of a likelihood it can be hundreds of times longer,
-and a chain that starts there would overshoot, be rejected, and never move. The test
-makes up for it exactly.
+followed, or not, by a Metropolis test. With a root of the inverse Hessian one step size
+suits all directions. With a test, the difference ``∇U(z) - z`` is shortened to at most
+``2 √dim``: in the tails of a likelihood it can be hundreds of times longer, and a chain
+that starts there would overshoot, be rejected, and never move. The test accounts for
+the shortening exactly.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from skgpx._numerics.chain_loop import (
 
 Array = NDArray[np.float64]
 
-# Code of a target whose likelihood is NumPy only.
+# Code of a target whose likelihood is written in NumPy only.
 NUMPY = -2
 
 
 class Target(NamedTuple):
-    """What the chains sample; plain arrays, so that it can be compiled and pickled.
+    """Target law of the chains; plain arrays, which can be compiled and pickled.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Target(NamedTuple):
     nodes, node_weights : ndarray of shape (q, c), (q,)
         Quadrature for ξ ~ N(0, I).
     centre, root : ndarray of shape (g, p), (g, p, p)
-        Coordinates, in g groups of p weights: g = 1 couples all outputs, g = c none.
+        Coordinates, in g groups of p weights: g = 1 couples all outputs; g = c, none.
     n_outputs : int
         Latent outputs c; ``g * p = c * m``.
     """
@@ -78,7 +78,7 @@ class Target(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """Numbers of one step; see the module's equation.
+    """Numbers of one step; see the equation in the module's docstring.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Chains(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a stretch of steps leaves behind.
+    """Statistics of a stretch of steps.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
     """Chains at the coordinates z (g, p, s)."""
     z = np.ascontiguousarray(z)
     chains = Chains(z, np.zeros(z.shape[2]), np.zeros_like(z))
-    # one step that goes nowhere evaluates U and ∇U with the code compiled for steps
+    # one step of length zero evaluates U and ∇U with the code compiled for steps
     stay = Scheme(0.0, 0.0, False)
     return advance(target, chains, stay, 1, np.random.default_rng(0), temperature)[0]
 
@@ -198,7 +198,7 @@ def advance(
     rng: np.random.Generator,
     temperature: float = 1.0,
 ) -> tuple[Chains, Trace]:
-    """Move a block of chains; the argument stays as it is.
+    """Move a block of chains; the argument is not modified.
 
     Parameters
     ----------
@@ -207,14 +207,14 @@ def advance(
     scheme : Scheme
     n_steps : int
     rng : numpy.random.Generator
-        Used in the same order by the compiled and by the NumPy loop, so both give
+        Used in the same order by the compiled loop and the NumPy loop, so both give
         the same numbers.
     temperature : float, default=1.0
         β, which multiplies the log-likelihood.
 
     Notes
     -----
-    O(n_steps (n m + m^2) c s) time; nothing of size n is kept but the features.
+    O(n_steps (n m + m^2) c s) time; no array over rows is kept beside the features.
     """
     z, energy, gradient = (a.copy() for a in chains)
     trace = Trace(np.zeros(z.shape[2]), np.zeros_like(z), np.zeros_like(z))

@@ -1,7 +1,7 @@
 """Mode of the weights, curvature there, and the Laplace approximation of the evidence.
 
 The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, φ_iᵀw) + ½‖w‖²``;
-around its mode ŵ the weights are about ``N(ŵ, H⁻¹)`` with
+their law is approximated by ``N(ŵ, H⁻¹)`` with ŵ the mode and
 ``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likelihood.
 """
 
@@ -24,10 +24,10 @@ from skgpx._numerics.regression import EvidenceGradient
 
 Array = NDArray[np.float64]
 
-# Weights of all outputs are coupled in one Hessian up to this order.
+# Largest order of a Hessian that couples the weights of all outputs.
 LARGEST_COUPLED = 1500
 _MAX_ITER = 200
-# Half the squared Newton decrement at which the mode counts as found, in nats.
+# Half the squared Newton decrement at which the search for the mode stops, in nats.
 _TOLERANCE = 1e-10
 # Alternations between the spread of the latent values and the mode averaged over it.
 _REFINEMENTS = 4
@@ -42,7 +42,7 @@ class Mode(NamedTuple):
         The mode ŵ.
     root : ndarray of shape (g, p, p)
         ``root @ root.T`` is the inverse Hessian, in g groups of p = m c / g weights
-        (outputs slow): one group, or one for each output where there are too many.
+        (outputs slow): one group, or one for each output if there are many weights.
     energy : float
         ``ψ(ŵ)`` in nats.
     n_iter : int
@@ -69,8 +69,8 @@ def find_mode(target: Target, weights: Array) -> Mode:
 
     Notes
     -----
-    O(n m^2 + m^3) for each step with one output. The matrices are positive definite,
-    so every direction descends; steps are halved until they descend enough.
+    O(n m^2 + m^3) for each step with one output. The matrices are positive definite, so
+    every direction is a descent direction; steps are halved until ψ decreases enough.
     """
     w, n_iter, converged = weights, 0, False
     energy, gradient = _energy_and_gradient(target, w)
@@ -94,14 +94,14 @@ def refine(target: Target, mode: Mode) -> Mode:
     Alternates between the marginal variances ``φᵀ root rootᵀ φ`` of the latent values
     and the mode of the potential averaged over them: a fixed point is the Gaussian
     variational approximation, mean and inverse expected Hessian. Where the posterior
-    is skewed the mode and its curvature describe a corner of it; the averages describe
-    its bulk, where the chains will be. The target itself is not changed.
+    is skewed, the mode and its curvature describe only a small part of it; the averages
+    describe its bulk, where the chains will be. The target itself is not changed.
 
     Notes
     -----
     A few searches for a mode, each started at the last: O(n m^2 + m^3). Exact for one
-    output. For several, the latent values are taken as independent and less their
-    mean, to which class probabilities are blind.
+    output. Several latent values are taken as independent, and less their mean, on
+    which class probabilities do not depend.
     """
     c = mode.weights.shape[1]
     nodes, node_weights = expectation_nodes(c)
@@ -139,7 +139,7 @@ def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
 def _line_search(
     target: Target, w: Array, direction: Array, energy: float, slope: float
 ) -> tuple[Array, float, Array] | None:
-    """First of the steps 1, ½, ¼, ... that descends enough; None if there is none."""
+    """First of the steps 1, ½, ¼, ... that decreases ψ enough; None if none does."""
     step = 1.0
     for _ in range(30):
         new = w + step * direction
@@ -153,9 +153,9 @@ def _line_search(
 def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
     """Root of the inverse Hessian of a tempered target, (g, p, p).
 
-    Curvatures are averaged over at most 16 of the particles, weights (m, c, s): with
-    several modes this is the shape of one mode, where the covariance of the particles
-    would be that of all of them.
+    Curvatures are averaged over at most 16 of the particles, weights (m, c, s). With
+    several modes this gives the shape of one mode, whereas the covariance of the
+    particles would be that of all modes together.
     """
     some = weights[:, :, :: max(1, weights.shape[2] // 16)]
     curvature = np.mean(
@@ -168,8 +168,8 @@ def _newton_roots(target: Target, w: Array) -> Array:
     """Lower roots of a positive definite Hessian, (g, p, p).
 
     With one output, of the true Hessian where that is positive definite, as it is
-    around the mode: steps then converge quadratically also for likelihoods whose
-    curvature is a majorant. Its second derivatives are differences of gradients.
+    around the mode: Newton's method then converges quadratically even for likelihoods
+    whose curvature is a majorant. Second derivatives are differences of gradients.
     """
     if w.shape[1] == 1:
         f = target.features @ w
@@ -236,7 +236,7 @@ def _solve(L: Array, gradient: Array) -> Array:
 def projection_start(features: Array, latent: Array, weights: Array) -> Array:
     """Weights whose function is near rough latent values (n, c), shape (m, c).
 
-    Ridge regression with the noise of a tenth of the values' mean square.
+    Ridge regression with a noise variance of a tenth of the values' mean square.
     """
     noise = 0.1 * float(np.average(np.mean(latent**2, axis=1), weights=weights))
     if noise <= 0.0:
@@ -269,7 +269,7 @@ def laplace_evidence_gradient(
     -------
     evidence : EvidenceGradient
         Derivatives in the features, the residual and the log-parameters ``theta`` of
-        the likelihood; the mode's own motion is included.
+        the likelihood, including those through the mode.
     weights : ndarray of shape (m, 1)
         The mode, for the next call.
 
@@ -286,7 +286,7 @@ def laplace_evidence_gradient(
     S = root @ root.T
     PhiS = Phi @ S
     spread = np.einsum("ij,ij->i", PhiS, Phi) + residual
-    # how the curvature's change with f enters: s = -½ ω ∂c/∂f (φᵀSφ + var g)
+    # effect of the curvature's dependence on f: s = -½ ω ∂c/∂f (φᵀSφ + var g)
     s = -0.5 * omega * _curvature_slope(target, f) * spread
     u = S @ (Phi.T @ s)
     slope = np.outer(s - g - omega * c * (Phi @ u), w) - np.outer(g, u)
@@ -319,7 +319,7 @@ def _curvature_slope(target: Target, f: Array) -> Array:
 def _parameter_slopes(target: Target, f: Array, spread: Array, moved: Array) -> Array:
     """Derivatives of the evidence in the likelihood's log-parameters, (p,).
 
-    ``-∂nll - ½ ω ∂c (φᵀSφ + var g)`` at the mode, and ``-ω ∂g φᵀu`` for its motion.
+    ``-∂nll - ½ ω ∂c (φᵀSφ + var g)`` at a fixed mode, and ``-ω ∂g φᵀu`` through it.
     """
     theta, omega, h = target.likelihood.theta, target.weights, 1e-5
     slopes = np.empty(len(theta))

@@ -1,4 +1,4 @@
-"""The one Cholesky of the project, and the triangular solves that follow it."""
+"""The one Cholesky factorisation of the project, and triangular solves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from scipy import linalg
 Array = NDArray[np.float64]
 
 _LARGEST_JITTER = 1e-4
+# The one exception to "jitter is added by `cholesky`": drawn functions treat every
+# value that they are given, or remember, as observed with a noise variance of at least
+# this fraction of the prior variance. It is part of their model.
+NUGGET = 1e-10
 
 
 class Cholesky(NamedTuple):
@@ -79,8 +83,8 @@ def solve_lower_transpose(L: Array, B: Array) -> Array:
 
 
 def invert_lower(L: Array) -> Array:
-    """``L⁻¹``, a third of the work of solving with the identity."""
-    # row-major lower is upper in Fortran's order
+    """``L⁻¹``, with a third of the work of solving with the identity."""
+    # a row-major lower triangle is an upper one in Fortran's order
     inverse = linalg.lapack.dtrtri(L.T, lower=0)[0]
     result: Array = inverse.T
     return result
@@ -89,6 +93,14 @@ def invert_lower(L: Array) -> Array:
 def _solve(L: Array, B: Array, **how: Any) -> Array:
     solution: Array = linalg.solve_triangular(L, B, check_finite=False, **how)
     return solution
+
+
+def block_diagonal(A: Array, B: Array) -> Array:
+    """Matrix of two blocks on the diagonal."""
+    out = np.zeros((len(A) + len(B), A.shape[1] + B.shape[1]))
+    out[: len(A), : A.shape[1]] = A
+    out[len(A) :, A.shape[1] :] = B
+    return out
 
 
 def log_determinant(L: Array) -> float:

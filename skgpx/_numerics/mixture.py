@@ -1,4 +1,4 @@
-"""Mixtures of normal laws of the latent values: what every prediction starts from."""
+"""Mixtures of normal laws of the latent values, from which predictions are computed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 
-# Below this fraction of a row's mean square a variance moves no functional.
+# Below this fraction of a row's mean square a variance has no effect on a prediction.
 NEGLIGIBLE = 1e-20
 
 
 class LatentMixture(NamedTuple):
-    """Law of the latent values of each row: independent normals, mixed.
+    """Law of the latent values of each row: a mixture of independent normals.
 
     Row i has the density ``sum_j weights[j] N(f | mean[i, :, j],
     diag(variance[i, :, j]))``.
@@ -48,7 +48,7 @@ class LatentMixture(NamedTuple):
         """Mean and variance of the whole mixture, each of shape (n, c).
 
         ``Var f = E[variance] + Var[mean]``, computed around the mean so that a
-        common offset of the components costs no digits.
+        common offset of the components loses no digits.
         """
         mean = self.mean @ self.weights
         spread = (self.mean - mean[:, :, np.newaxis]) ** 2 + self.variance
@@ -56,7 +56,7 @@ class LatentMixture(NamedTuple):
 
 
 def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Array]:
-    """Weighted points that stand for a latent mixture in expectations.
+    """Nodes and weights for expectations under a latent mixture.
 
     ``E[h(f)] ~ sum_a weights[a] h(values[i, :, a])``. The points are the same
     affine image of one fixed set for every row, so the result of a row never
@@ -64,9 +64,9 @@ def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Ar
 
     For one output each component gets a trapezoidal rule, which is as accurate as
     Gauss-Hermite for smooth functions (error ``exp(-2 pi^2 / h^2)`` at spacing h)
-    and stays so when it is shifted. Each component is shifted by another fraction
+    and stays so when it is shifted. Each component is shifted by a different fraction
     of h: where components coincide, as they do far from the data, their nodes
-    interleave and resolve noise ``s`` times narrower than one rule could. For
+    interleave and resolve functions ``s`` times narrower than one rule could. For
     several outputs the points are a Kronecker sequence and its mirror image.
 
     Parameters
@@ -109,7 +109,7 @@ def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:
         return np.zeros((s, 1)), np.ones((s, 1))
     spacing = min(2.0 * math.sqrt(math.pi / k), 16.0 / k)
     golden = (math.sqrt(5.0) - 1.0) / 2.0
-    # The fractions (0, ..., s - 1) / s of the spacing, neighbours far apart.
+    # The fractions (0, ..., s - 1) / s of the spacing, in an order that spreads them.
     rank = np.argsort(np.argsort(np.arange(s) * golden % 1.0))
     shift = (rank + 0.5) / s - 0.5
     nodes = spacing * (np.arange(k) - (k - 1) / 2.0 + shift[:, np.newaxis])

@@ -22,7 +22,7 @@ _TIE = 1e-12
 
 
 class PivotedCholesky(NamedTuple):
-    """Partial factorisation ``K ≈ rows.T @ rows`` and what it leaves over.
+    """Partial factorisation ``K ≈ rows.T @ rows`` and its residual.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ def pivoted_cholesky(
     priority: NDArray[np.intp] | None = None,
     trace: float = 0.0,
 ) -> PivotedCholesky:
-    """Greedy partial Cholesky: always the row of largest conditional variance.
+    """Greedy partial Cholesky: takes the row of largest conditional variance each time.
 
     Parameters
     ----------
@@ -95,13 +95,9 @@ def pivoted_cholesky(
         # S = K_BB - R_Bᵀ R_B
         near = np.ascontiguousarray(rows[:k, block])
         inner = entries(block, block) - near.T @ near
+        limit, left = max(limit, tolerance * scale), n_pivots - k
         chosen, factor = _pivots_of_block(
-            inner,
-            residual[block],
-            order[block],
-            n_pivots - k,
-            max(limit, tolerance * scale),
-            _TIE * scale,
+            inner, residual[block], order[block], left, limit, _TIE * scale
         )
         new = block[chosen]
         stop = k + len(new)

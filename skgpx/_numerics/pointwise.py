@@ -1,8 +1,8 @@
 """Compiled value and gradient of every built-in likelihood, on blocks of rows.
 
-The transcendental functions run in flat passes over one or two contiguous arrays,
-which is what a compiler turns into vector instructions; the passes with one target per
-row do rational arithmetic only. The gradient doubles as scratch space.
+The transcendental functions run in flat passes over one or two contiguous arrays, which
+compilers vectorise; the passes with one target per row do rational arithmetic only. The
+gradient array also serves as scratch space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POISSON_SQUARE = 6
 SHIFTED_MIXTURE = 7
 CATEGORICAL = 8
 
-# Where the exp link of counts goes on as its tangent, and the least squared rate.
+# Where the exp link of counts continues as its tangent; offset of the square link.
 EXPONENT_CAP = 300.0
 SQUARE_FLOOR = 1e-8
 
@@ -51,7 +51,7 @@ def value_and_gradient(
     Parameters
     ----------
     code : int
-        Which formula: one of the constants of this module.
+        Formula: one of the constants of this module.
     parameters : ndarray of shape (p,)
         What the likelihood's ``kernel_parameters()`` returns.
     y : ndarray of shape (b,)
@@ -59,9 +59,9 @@ def value_and_gradient(
     f : ndarray of shape (b, n_outputs * s), C-contiguous
         Latent values; column ``output * s + chain``.
     n_outputs : int
-        Latent outputs per row; 1 but for CATEGORICAL.
+        Latent outputs per row; 1 except for CATEGORICAL.
     with_value : bool
-        False skips the value, and leaves `value` alone.
+        False skips the value, and does not write `value`.
     value : ndarray of shape (b, s), C-contiguous
         Out: negative log-likelihood without the terms that are constant in f.
     gradient : ndarray of shape (b, n_outputs * s), C-contiguous
@@ -69,8 +69,8 @@ def value_and_gradient(
 
     Notes
     -----
-    Nothing overflows for ``|f| <= 1e6``; a NaN in f stays in its own elements of the
-    gradient. A few nanoseconds per element. Meant for blocks that fit in cache.
+    Nothing overflows for ``|f| <= 1e6``; a NaN in f affects only its own elements of
+    the gradient. A few nanoseconds per element. Meant for blocks that fit in the cache.
     """
     x, v, g = f.reshape(-1), value.reshape(-1), gradient.reshape(-1)
     if with_value:
@@ -90,7 +90,7 @@ def _formula(
     v: Array,
     g: Array,
 ) -> None:
-    """Choose the formula; with_value is a literal, so that unused work disappears."""
+    """Choose the formula; with_value is a literal, so unused work is compiled away."""
     if code == CATEGORICAL:
         _categorical(y, x, n_outputs, with_value, v, g)
         return
@@ -115,9 +115,9 @@ def _formula(
 
 @kernel
 def _repeat(y: Array, g: Array) -> None:
-    """Start the gradient as the target of each element.
+    """Write the target of each element into the gradient.
 
-    It makes every formula one flat loop over three arrays.
+    Every formula is then one flat loop over three arrays.
     """
     s = g.size // y.size
     for i in range(y.size):
@@ -263,7 +263,7 @@ def _categorical(
 def _subtract_largest(
     f: Array, n_rows: int, n_outputs: int, top: Array, g: Array
 ) -> None:
-    """Each latent value less the largest of its row and chain, which goes to top."""
+    """Subtract from each latent value the largest of its row and chain, put in top."""
     s = top.size // n_rows
     for i in range(n_rows):
         t = top[i * s : (i + 1) * s]

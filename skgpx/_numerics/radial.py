@@ -22,7 +22,7 @@ RATIONAL_QUADRATIC = 4
 
 _ROOT_3 = 1.7320508075688772
 _ROOT_5 = 2.23606797749979
-# Rows (or pairs of a point and a function) handled at a time.
+# Rows (or pairs of a point and a function) processed at a time.
 _BLOCK = 256
 _PAIRS = 32
 
@@ -39,7 +39,7 @@ def radial_rows(
     Parameters
     ----------
     code : int
-        Which kernel: one of the constants of this module.
+        Kernel: one of the constants of this module.
     parameter : float
         The exponent ``alpha`` of the rational quadratic; not used by the others.
     points, centres, out : ndarray
@@ -47,7 +47,7 @@ def radial_rows(
 
     Notes
     -----
-    Relative error 1e-15; 1.5 to 2 ns for an entry, d = 2 to 8 (AVX-512 in two halves).
+    Relative error 1e-15; 1.5 to 2 ns per entry for d = 2 to 8 (AVX-512 in two halves).
     """
     for j in range(len(centres)):
         row = out[j]
@@ -161,7 +161,7 @@ def radial_pair_values(
 
 @inlined
 def _squared_distances(points: Array, centre: Array, out: Array) -> None:
-    """Sum of squares, up to two inputs a pass."""
+    """Sum of squares, up to two inputs per pass."""
     d = len(points)
     if d % 2 == 1:
         x, z = points[0], centre[0]
@@ -178,7 +178,7 @@ def _squared_distances(points: Array, centre: Array, out: Array) -> None:
 
 @inlined
 def _shortened(t: float) -> float:
-    """Clip t where exp(-t) is no longer told from zero, and t² could overflow."""
+    """Clip t where exp(-t) is zero in double precision, as t² could overflow."""
     return t if t < 700.0 else 700.0
 
 
@@ -215,7 +215,7 @@ def _profile_and_slope(
         _profile(code, parameter, square)
         slope[:] = square
     elif code == MATERN_12:
-        # the kink at zero has no derivative; zero is the mean of its two sides
+        # no derivative at the kink at zero: take zero, the mean of its two sides
         for i in range(square.size):
             r = np.sqrt(square[i])
             square[i] = _exp(-r)

@@ -45,7 +45,7 @@ class WeightStatistics(NamedTuple):
     weight: float
 
     def add(self, other: WeightStatistics, sign: float = 1.0) -> WeightStatistics:
-        """Statistics of both sets of rows; sign -1.0 takes the other set away."""
+        """Statistics of both sets of rows; sign -1.0 removes the other set."""
         return WeightStatistics(
             self.gram + sign * other.gram,
             self.moment + sign * other.moment,
@@ -70,12 +70,12 @@ def weight_statistics(
     -----
     O(n m^2) time.
     """
-    # √ω Φ on both sides: the product of a matrix with itself costs half
     root = np.sqrt(weights)
-    rooted = features if np.all(weights == 1.0) else features * root[:, np.newaxis]
+    # a matrix times its own transpose is half the work of any other product
+    half = features if np.all(root == 1.0) else features * root[:, np.newaxis]
     return WeightStatistics(
-        rooted.T @ rooted,
-        rooted.T @ (root * y),
+        half.T @ half,
+        half.T @ (root * y),
         float(weights @ y**2),
         float(weights @ residual),
         float(weights.sum()),
@@ -100,11 +100,11 @@ def posterior_from(
 
 
 def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
-    """Log evidence, less the penalty of what the basis leaves out.
+    """Log evidence, less a penalty for the residual of the basis.
 
     ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
-    equation (9), when Φ projects a Gaussian process; the exact log evidence when
-    nothing is left out. In nats, summed over rows; O(m^3).
+    equation (9), when Φ projects a Gaussian process; the exact log evidence when the
+    residual is zero. In nats, summed over rows; O(m^3).
 
     References
     ----------

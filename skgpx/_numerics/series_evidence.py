@@ -11,9 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 from skgpx._numerics.linalg import invert_lower
-from skgpx._numerics.regression import log_evidence_from, precision_root
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence_from,
+    precision_root,
+)
 from skgpx._numerics.series_statistics import NormalEquations
 from skgpx._numerics.tridiagonal import ridge_pivots, tridiagonal_from
 
@@ -21,6 +26,10 @@ Array = NDArray[np.float64]
 
 # Errors of a tridiagonal form, in units of the machine precision of its largest entry.
 _ROUNDING = 16.0
+# Search interval of the noise variance, in units of the variance of y, and points of a
+# grid around the best of which its maximum is looked for.
+_NOISE_BOUNDS = (1e-8, 10.0)
+_GRID = 41
 
 
 class Spectrum(NamedTuple):
@@ -33,7 +42,8 @@ class Spectrum(NamedTuple):
     slopes : ndarray of shape (m, p)
         ``∂ log λ_j / ∂θ`` in the p parameters θ of the rule.
     tail : float
-        Prior variance outside the functions, averaged over the box.
+        Prior variance outside the functions, averaged over the box (over the rows
+        where a bound is computed).
     tail_slopes : ndarray of shape (p,)
         ``∂ tail / ∂θ``.
     """
@@ -133,16 +143,22 @@ class ScaleProfile(NamedTuple):
     weight: float
 
     @classmethod
-    def of(cls, equations: NormalEquations, spectrum: Spectrum) -> ScaleProfile:
+    def of(cls, statistics: WeightStatistics) -> ScaleProfile:
         """Change the weights once; O(m^3), half of an eigendecomposition."""
-        residual = equations.weight * spectrum.tail
-        s = equations.whitened(spectrum.eigenvalues, residual)
+        s = statistics
         diagonal, below = tridiagonal_from(s.gram, s.moment)
         moment = float(s.moment @ s.moment)
         # rounding errors must not make a matrix indefinite that may be near singular
         largest = float(np.max(diagonal) + 2.0 * np.max(np.abs(below), initial=0.0))
         diagonal = diagonal + _ROUNDING * np.finfo(float).eps * largest
-        return cls(diagonal, below, moment, s.square, s.residual, s.weight)
+        return cls(
+            diagonal=diagonal,
+            below=below,
+            moment=moment,
+            square=s.square,
+            residual=s.residual,
+            weight=s.weight,
+        )
 
     def value_and_gradient(
         self, noise_variance: float, scale: float
@@ -171,3 +187,26 @@ class ScaleProfile(NamedTuple):
         # σ² is in a, and once more in the constant and the misfit
         in_noise = self.weight - misfit - in_scale
         return float(value), -0.5 * np.array([in_noise, in_scale])
+
+    def best_noise_variance(self) -> float:
+        """Noise variance that maximises the bound, the scale as it is; O(m)."""
+
+        def negative(log_noise: float) -> float:
+            return -self.value_and_gradient(float(np.exp(log_noise)), 1.0)[0]
+
+        low, high = np.log(noise_bounds(self.square, self.weight))
+        grid = np.linspace(low, high, _GRID)
+        best = int(np.argmin([negative(point) for point in grid]))
+        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
+        found = optimize.minimize_scalar(
+            negative, bounds=around, method="bounded", options={"xatol": 1e-9}
+        )
+        return float(np.exp(found.x))
+
+
+def noise_bounds(square: float, weight: float) -> Array:
+    """Search interval of the noise variance, from ``Σ w y²`` and ``Σ w``.
+
+    In units of the variance of y, or of one where y has none, so that logarithms exist.
+    """
+    return np.multiply(_NOISE_BOUNDS, square / weight or 1.0)

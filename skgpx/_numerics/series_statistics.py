@@ -26,33 +26,14 @@ class NormalEquations(NamedTuple):
         ``Φᵀ diag(w) Φ``.
     moment : ndarray of shape (m,)
         ``Φᵀ diag(w) y``.
-    first : ndarray of shape (m,)
-        ``Φᵀ w``.
-    weight, total, square : float
-        ``Σ w``, ``Σ w y`` and ``Σ w y²``.
+    weight, square : float
+        ``Σ w`` and ``Σ w y²``.
     """
 
     gram: Array
     moment: Array
-    first: Array
     weight: float
-    total: float
     square: float
-
-    def part(self, m: int) -> NormalEquations:
-        """Equations of the first m functions."""
-        return self._replace(
-            gram=self.gram[:m, :m], moment=self.moment[:m], first=self.first[:m]
-        )
-
-    def less(self, shift: float) -> NormalEquations:
-        """Equations with a constant subtracted from y."""
-        square = self.square - 2.0 * shift * self.total + shift**2 * self.weight
-        return self._replace(
-            moment=self.moment - shift * self.first,
-            total=self.total - shift * self.weight,
-            square=max(square, 0.0),
-        )
 
     def whitened(self, eigenvalues: Array, residual: float) -> WeightStatistics:
         """Statistics of the features ``√λ_j φ_j``, whose weights are N(0, I).
@@ -150,9 +131,7 @@ class SeriesStatistics:
         return NormalEquations(
             gram(index, sums),
             moment(index, moments),
-            moment(index, sums),
             self.weight,
-            self.total,
             self.square,
         )
 
@@ -213,7 +192,7 @@ def direct_statistics(
     shift: float,
     reach: Integers,
 ) -> SeriesStatistics:
-    """Statistics of one block of rows with d inputs, by sums of waves.
+    """Statistics of one block of rows with two or more inputs, by sums of waves.
 
     Parameters as in :func:`sketched_statistics`, but for ``reach`` (d,): the largest
     wave number of the functions, for each input. O(n Π (4 reach_i + 2)) time.

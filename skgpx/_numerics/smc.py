@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 def next_temperature(nll: Array, temperature: float, kept: float) -> float:
-    """Largest β ≤ 1 at which the particles still stand for the law.
+    """Largest β ≤ 1 at which the effective sample size is still large enough.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def next_temperature(nll: Array, temperature: float, kept: float) -> float:
     if excess(whole) >= 0.0:
         return 1.0
     least = whole - 100.0
-    if excess(least) < 0.0:  # some particles have no likelihood at all
+    if excess(least) < 0.0:  # some particles have likelihood zero
         return temperature + float(np.exp(least))
     return temperature + float(np.exp(optimize.brentq(excess, least, whole)))
 
@@ -52,7 +52,7 @@ def resample(
     Returns
     -------
     chosen : ndarray of shape (s,)
-        Indices of the particles that go on.
+        Indices of the particles that are kept, with repetitions.
     log_ratio : float
         Estimate of the log ratio of the two normalising constants.
     """

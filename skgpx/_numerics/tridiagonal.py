@@ -1,4 +1,4 @@
-"""Symmetric matrices made tridiagonal, and ridges of them in linear time."""
+"""Tridiagonal form of symmetric matrices, and ridge regression on it in linear time."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def ridge_pivots(
             ratio = (a * below[i]) ** 2 / q
             step -= ratio
             change -= ratio * (2.0 - dq / q)
-        # Schur complements of B >= I are at least one, but for rounding
+        # Schur complements of B >= I are at least one, up to rounding
         q, dq = max(step, 1.0), change
         volume += math.log(q)
         slope += dq / q

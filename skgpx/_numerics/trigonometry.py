@@ -1,9 +1,9 @@
 """Sums of cosines and sines at many points, in loops that a compiler vectorises.
 
 Angles are in turns (one turn is 2π): the range reduction is then exact. Inner loops
-run over the rows, which fill vector registers without changing the order in which any
-sum is taken; blocks of rows are always full. So the value at a row does not depend on
-the rows beside it.
+run over the rows, which fills vector registers without changing the order of summation
+within a row; blocks of rows are always full. So the value at a row does not depend on
+the other rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skgpx._numerics._jit import inlined, kernel, reduction
 
 Array = NDArray[np.float64]
 
-# Rows (or pairs of a point and a function) handled at a time.
+# Rows (or pairs of a point and a function) processed at a time.
 _BLOCK = 256
 _PAIRS = 32
 
@@ -54,10 +54,10 @@ def _cosine_series(u: float) -> float:
 
 
 @kernel
-def fourier_rows(
+def cosines_and_sines(
     points: Array, frequencies: Array, amplitudes: Array, out: Array
 ) -> None:
-    """Write ``a cos`` and ``a sin`` of the phases, one feature a row.
+    """Write ``a cos`` and ``a sin`` of the phases, one feature per row.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def fourier_rows(
 
     Notes
     -----
-    About 1 ns for a pair and 0.05 ns for each input (AVX-512 in two halves).
+    About 1 ns per pair and 0.05 ns per input (AVX-512 in two halves).
     """
     R, n = len(frequencies), points.shape[1]
     phase = np.empty(n)
@@ -87,7 +87,7 @@ def fourier_rows(
 
 
 @kernel
-def cosine_sum(
+def shifted_cosines(
     X: Array, frequencies: Array, amplitudes: Array, phases: Array, out: Array
 ) -> None:
     """Add ``Σ_r a_r cos(2π (ω_r·x - φ_r))`` at the rows of X (n, d) to out (n,).
@@ -115,7 +115,7 @@ def cosine_sum(
 
 @inlined
 def _project(frequency: Array, points: Array, offset: float, phase: Array) -> None:
-    """phase = offset + ω·x, up to four inputs a pass."""
+    """phase = offset + ω·x, up to four inputs per pass."""
     d, n = points.shape
     k = (d - 1) % 4 + 1
     w0, x0 = frequency[0], points[0]
@@ -144,7 +144,7 @@ def _project(frequency: Array, points: Array, offset: float, phase: Array) -> No
 
 
 @kernel
-def fourier_pairs(
+def cosines_and_sines_at_pairs(
     points: Array,
     frequencies: Array,
     amplitudes: Array,
@@ -158,7 +158,7 @@ def fourier_pairs(
     Parameters
     ----------
     points : ndarray of shape (p, d), C-contiguous
-        Inputs, one a row.
+        Inputs, one per row.
     frequencies : ndarray of shape (d, R), C-contiguous
         In turns.
     amplitudes : ndarray of shape (R,)
@@ -193,7 +193,7 @@ def fourier_pairs(
 
 
 @reduction
-def wave_pairs(
+def shifted_cosines_at_pairs(
     points: Array,
     frequencies: Array,
     owners: NDArray[np.intp],
@@ -207,7 +207,7 @@ def wave_pairs(
     Parameters
     ----------
     points : ndarray of shape (p, d), C-contiguous
-        Inputs, one a row; d is a multiple of 4: append zeros to both.
+        Inputs, one per row; d is a multiple of 4: pad inputs and frequencies by zeros.
     frequencies : ndarray of shape (g, d, R), C-contiguous
         Sets of frequencies, in turns.
     owners : ndarray of shape (f,)
@@ -221,8 +221,8 @@ def wave_pairs(
 
     Notes
     -----
-    0.5 ns for a wave (AVX-512 in two halves): no longer than to read its amplitude
-    and phase from the third cache.
+    0.5 ns per wave (AVX-512 in two halves): no longer than it takes to read its
+    amplitude and phase from the third-level cache.
     """
     _, d, R = frequencies.shape
     rest = np.empty(R)
@@ -245,7 +245,7 @@ def wave_pairs(
 
 @inlined
 def _subtract_turns(shift: Array, x: Array, frequencies: Array, out: Array) -> None:
-    """``out = shift - ω·x``, four inputs a pass."""
+    """``out = shift - ω·x``, four inputs per pass."""
     out[:] = shift
     for q in range(0, len(x), 4):
         w0, w1 = frequencies[q], frequencies[q + 1]

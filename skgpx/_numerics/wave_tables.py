@@ -13,14 +13,14 @@ from skgpx._numerics.trigonometry import cos_turns
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-# Doubles of a block of tables, which stay in the second cache, and its rows.
+# Doubles in a block of tables, which stays in the second-level cache, and its rows.
 _BLOCK = 1 << 16
 _FEWEST, _MOST = 32, 256
 
 
 @kernel
 def multiple_angles(turns: Array, out: Array) -> None:
-    """Write cos and sin of 0, 1, ..., R times the angles, one multiple a row.
+    """Write cos and sin of 0, 1, ..., R times the angles, one multiple per row.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def angle_tables(
     rows : slice
     tables : list of d ndarrays of shape (2, reach_j + 1, b)
         Overwritten by the next block. Always whole blocks, so that no row depends on
-        its neighbours; in the last one only the first columns belong to rows.
+        the others; in the last one only the first columns belong to rows.
     """
     # whole vectors; and few enough rows that the tables stay in the cache
     rows = _BLOCK // (2 * sum(r + 1 for r in reach))

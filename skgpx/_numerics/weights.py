@@ -1,4 +1,4 @@
-"""Weight laws: what is known of w in f(x) = Φ(x)ᵀw after (or before) the data."""
+"""Laws of the weights w in f(x) = Φ(x)ᵀw, before or after the data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class GaussianWeights(NamedTuple):
     ----------
     mean : ndarray of shape (m, c)
         Mean of the weights of each output.
-    root : ndarray of shape (1 or c, m, m)
+    root : ndarray of shape (1 or c, m, r)
         ``cov = root @ root.T`` for each output; one for all when the first axis is 1.
+        r is m for a law with a density.
     """
 
     mean: Array
@@ -31,7 +32,7 @@ class GaussianWeights(NamedTuple):
         return m, c, 1
 
     def moments(self) -> tuple[Array, Array]:
-        """Mean (m, c), and roots (1 or c, m, m) of the covariance of each output."""
+        """Mean (m, c), and roots (1 or c, m, r) of the covariance of each output."""
         return self.mean, self.root
 
     def latent(self, features: Array) -> tuple[Array, Array]:
@@ -50,8 +51,7 @@ class GaussianWeights(NamedTuple):
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Independent draws of the weights, shape (m, c, size)."""
-        m, c = self.mean.shape
-        noise = rng.standard_normal((c, m, size))
+        noise = rng.standard_normal((self.mean.shape[1], self.root.shape[2], size))
         # w = mean + root ξ
         return self.mean[:, :, np.newaxis] + (self.root @ noise).transpose(1, 0, 2)
 
@@ -99,6 +99,12 @@ class WeightParticles(NamedTuple):
         chosen = np.concatenate(rounds)[:size] if rounds else np.empty(0, np.intp)
         draws: Array = self.values[:, :, chosen]
         return draws
+
+    def points(self) -> list[GaussianWeights]:
+        """Each particle as a degenerate normal law, of covariance zero."""
+        m, _, s = self.values.shape
+        no_spread = np.empty((1, m, 0))
+        return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]
 
 
 WeightLaw = GaussianWeights | WeightParticles

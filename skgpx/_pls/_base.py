@@ -1,4 +1,4 @@
-"""What regression and classification by projected Langevin sampling share."""
+"""The common part of regression and classification by projected Langevin sampling."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
-    """What regression and classification share."""
+    """Parameters and fit, common to regression and classification."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -233,7 +233,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "rhat_": sample.r_hat,
             "ess_": sample.ess,
             "energy_curve_": sample.energy_curve,
-            # an exact draw is one step of a chain that forgets at once
+            # an exact draw counts as one step of a chain without autocorrelation
             "n_iter_": max(sample.n_iter, 1),
             "_request": (copy.deepcopy(self.kernel), self.prior),
         }

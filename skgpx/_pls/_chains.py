@@ -16,9 +16,9 @@ from skgpx._parallel import parallel_map
 Array = NDArray[np.float64]
 Report = Callable[["Sample"], bool]
 
-# Steps between two looks at the convergence.
+# Steps between two checks of convergence.
 ROUND = 10
-# Chains of a block: narrower matrix products are slower by a third.
+# Chains per block: narrower matrix products are slower by a third.
 _BLOCK = 100
 _STRETCHES = 32
 # Acceptance below which a chain counts as slow.
@@ -32,12 +32,12 @@ ADJUSTED = (
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.8, 0.4, 0.2, 0.1)),
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.03, 0.01, 0.003)),
 )
-# Short runs before the chains count, and acceptance times drift that ends them.
+# Largest number of preliminary runs, and the acceptance times drift that ends them.
 _SETTLING, LIVELY = 5, 0.2
 
 
 class Sample(NamedTuple):
-    """Particles and what is known of how they were made.
+    """Particles and the diagnostics of the chains that produced them.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
     acceptance : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
     r_hat, ess : ndarray of shape (g * p,)
-        Split R-hat of each coordinate, and the effective number of states among all.
+        Split R-hat of each coordinate, and the effective number of independent states.
     energy_curve : ndarray of shape (n_rounds,)
         Mean potential of the particles after each round, up to a constant.
     n_iter : int
@@ -93,14 +93,14 @@ def run_chains(
     rng : numpy.random.Generator
         Each block of chains gets a stream of its own for each round.
     max_iter : int
-        Largest number of steps, rounded up to two rounds at least.
+        Largest number of steps, rounded up to at least two rounds.
     tol : float
     n_jobs : int or None
     adaptive : bool, default=False
-        Halve the step after rounds 1, 2, 4, 8, ... where some chains hardly moved:
-        ever more rarely, so that the law the chains converge to is the target's.
+        Halve the step after round 1, 2, 4, 8, ... if some chains hardly moved in it:
+        adaptation becomes ever rarer, so the chains converge to the target.
     report : callable, optional
-        Told of each round; True stops the chains.
+        Called with the sample after each round; True stops the chains.
     """
     blocks = chain_blocks(z.shape[2])
     states = parallel_map(
@@ -131,8 +131,8 @@ def run_chains(
 class _History:
     """Running sums of the rounds so far, in at most 32 stretches of equal length.
 
-    When there are 32, neighbours are added up and rounds become twice as long, so a
-    run of any length keeps little and is diagnosed O(log) as often as it has steps.
+    When there are 32, neighbours are added and rounds become twice as long: memory is
+    bounded, and the number of diagnoses grows with the logarithm of the run's length.
     """
 
     def __init__(self) -> None:
@@ -162,12 +162,12 @@ class _History:
             self.length *= 2
 
     def slow_chains(self) -> bool:
-        """Whether a twentieth of the chains accepted next to nothing in a round."""
+        """Whether at least a twentieth of the chains hardly moved in the last round."""
         accepted = np.sort(self._last_accepted) / self._last_length
         return bool(accepted[len(accepted) // 20] < _SLOW)
 
     def summary(self, states: list[Chains]) -> Sample:
-        """Diagnose an even number of stretches after the first quarter."""
+        """Diagnostics over the last three quarters, an even number of stretches."""
         z = np.concatenate([state.z for state in states], axis=2)
         acceptance = float(self._accepted.mean() / self._n_iter)
         curve, n = np.array(self._curve), len(self._stretches)
@@ -202,9 +202,9 @@ def adapt(
 ) -> tuple[Scheme, float]:
     """The scheme that moves farthest in a short trial of one block of chains.
 
-    Maximises acceptance times drift over the schemes of a tier, and goes on to the
-    next tier, of smaller steps, where nearly nothing is accepted. Returns the scheme
-    and its acceptance times drift.
+    Maximises acceptance times drift over the schemes of a tier, and tries the next
+    tier, of smaller steps, if hardly any proposal is accepted. Returns the scheme and
+    its acceptance times drift.
     """
     chains = langevin.start(target, z[:, :, chain_blocks(z.shape[2])[0]], temperature)
     best, best_score = schemes[-1][-1], 0.0
@@ -230,11 +230,11 @@ def settle(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> tuple[Target, Array, Scheme]:
-    """Coordinates, chains and a step that suit where the chains are, not the mode.
+    """Coordinates, chains and step adapted to the bulk of the posterior, not its mode.
 
-    As long as the chains are slow, a short run is made and the coordinates are built
-    anew from the mean of the particles and the curvatures averaged over them: a
-    posterior that is much wider than its mode's curvature says is reached this way.
+    As long as the chains are slow, a short run is made, and the coordinates are rebuilt
+    from the mean of the particles and the curvatures averaged over them. This handles
+    posteriors that are much wider than the curvature at the mode suggests.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     """Gaussian-process classification by projected Langevin sampling.
 
     Probabilities are averaged over the posterior of the latent functions, one for two
-    classes and one per class for more; nothing is approximated by a Gaussian.
+    classes and one per class for more; the posterior is not approximated by a Gaussian.
 
     Parameters
     ----------
@@ -42,15 +42,18 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"
-        What the chains descend.
+        Data term of the target of the chains: the nll at the projected functions, or
+        its expectation over the residual.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     step_size : float or None, default=None
         Step of the dynamics; None adapts it.
     max_iter : int or None, default=None
-        Most steps of each chain; None means 500, and 20 000 for "ula".
-    tol : float, default=1.05
-        Chains stop when split R-hat is at most this in every coordinate.
+        Largest number of steps of each chain, at least 20 being taken; None means
+        1000, and 20 000 for "ula". Not used by "smc".
+    tol : float, default=1.1
+        Chains stop when split R-hat is at most this in every coordinate. Not used by
+        "smc".
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` where this one ended.
     n_jobs : int or None, default=None
@@ -66,7 +69,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Prior covariance with its hyperparameters, in squared units of the link.
     likelihood_ : Likelihood
     log_evidence_ : float
-        Evidence the search reached, in nats; NaN without one.
+        Evidence that the search for hyperparameters reached, in nats; NaN without a
+        search.
     unexplained_ : float
         NaN: the posterior has no closed form.
     inducing_points_ : ndarray of shape (M, n_features)
@@ -77,7 +81,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     acceptance_ : float
         Accepted fraction of the proposals.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)
-        Split R-hat of each coordinate, and the effective number of particles.
+        Split R-hat of each coordinate, and the effective number of independent states.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles, up to a constant.
     n_iter_ : int
@@ -89,15 +93,15 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     See Also
     --------
-    PLSRegressor : Numbers and counts; its parameters are explained at more length.
+    PLSRegressor : Numbers and counts; explains the parameters in more detail.
     sklearn.gaussian_process.GaussianProcessClassifier : Laplace's approximation on
         all rows.
 
     Notes
     -----
-    Model and cost are those of :class:`PLSRegressor`, steps times the number of latent
-    outputs: one for two classes, otherwise n_classes, independent a priori. The method
-    is that of [1]_.
+    Model and cost are those of :class:`PLSRegressor`; a step costs as many times more
+    as there are latent outputs: one for two classes, otherwise n_classes, independent
+    a priori. The method is that of [1]_.
 
     References
     ----------
@@ -144,7 +148,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         ValueError
             For input that is not finite and two-dimensional, for fewer than two
             classes among the rows of positive weight, or for a likelihood that is not
-            one of classes.
+            for classes.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)

@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgpx._hyperparameters import row_target
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.langevin import Scheme, Target
-from skgpx._numerics.linalg import solve_lower
+from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
     WeightStatistics,
@@ -23,32 +22,27 @@ from skgpx._numerics.regression import (
     posterior,
     posterior_from,
     precision_root,
-    weight_statistics,
 )
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
+from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
 from skgpx._pls._tempering import run_smc
+from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
-from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
 # Rows of features computed at a time; fixed, so that sums do not depend on workers.
 _ROWS = 4096
-# Fraction of the largest stable-by-curvature step that the unadjusted scheme takes.
-_ULA_STEP = 0.2
 _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
-_TIERS = {"ou_mala": _chains.CORRELATED, "mala": _chains.ADJUSTED}
-# Eigenvalues of k(Z, Z) below this fraction of the largest are rounding.
-_SMALLEST_EIGENVALUE = 1e-10
 
 
 class InferenceSettings(NamedTuple):
-    """Parameters of an estimator that decide about the sampler; see `PLSRegressor`.
+    """Parameters of an estimator that concern the sampler; see `PLSRegressor`.
 
     Attributes
     ----------
@@ -114,18 +108,18 @@ def infer(
     previous : ndarray of shape (m, c, s), optional
         Particles of an earlier fit, where the chains start instead.
     report : callable, optional
-        Told of each round of steps; True stops the chains.
+        Called after each round of steps; True stops the chains.
 
     Raises
     ------
     ValueError
-        If ``method="exact"`` meets another likelihood than the Gaussian, or if the
-        unadjusted scheme diverges.
+        If ``method="exact"`` and the likelihood is not Gaussian, or if the unadjusted
+        scheme diverges.
     """
     method = resolved_method(settings.method, likelihood)
     if method == "exact":
         noise_variance = float(likelihood.variance(0.0))
-        statistics = _statistics(basis, rows, settings.n_jobs)
+        statistics = row_statistics(basis, rows, settings.n_jobs)
         return _exact(basis, statistics, noise_variance, settings.n_particles, rng)
 
     def told(target: Target, sample: Sample) -> bool:
@@ -175,20 +169,20 @@ def _run_chains(
     previous: Array | None,
     told: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
-    """Langevin chains from the Laplace law, and the coordinates they ended in."""
+    """Langevin chains from the Laplace law, and the target in their coordinates."""
     plain, mode = _target_and_mode(basis, rows, likelihood, settings)
-    target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
-    z = _start(target, mode, settings.n_particles, previous, rng)
+    target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
+    z = start(target, mode, settings.n_particles, previous, rng)
     tuned = method != "ula" and settings.step_size is None
-    scheme, score = _scheme(target, z, mode, method, settings.step_size, rng)
+    scheme, score = choose_scheme(target, z, mode, method, settings.step_size, rng)
     gaussian = plain.code == langevin.QUADRATIC
     if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
-        # the Laplace law is a poor guide: look where the bulk of the posterior is
+        # the Laplace law is a poor approximation: move to the bulk of the posterior
         mode = laplace.refine(plain, mode)
-        target = langevin.in_coordinates(plain, *_coordinates(method, mode, basis))
-        z = _start(target, mode, settings.n_particles, previous, rng)
+        target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
+        z = start(target, mode, settings.n_particles, previous, rng)
         target, z, scheme = _chains.settle(
-            plain, target, z, _TIERS[method], rng, settings.n_jobs
+            plain, target, z, TIERS[method], rng, settings.n_jobs
         )
     sample = _chains.run_chains(
         target,
@@ -248,23 +242,6 @@ def _exact(
     return Inference(LatentModel(basis, law), particles, sample, evidence, left_over)
 
 
-def _statistics(basis: Nystroem, rows: Rows, n_jobs: int | None) -> WeightStatistics:
-    """Sums over the rows, block by block: memory O(m^2), time O(n m^2)."""
-    blocks = [slice(i, i + _ROWS) for i in range(0, len(rows.y), _ROWS)]
-    items = [(basis, Rows(*(a[block] for a in rows))) for block in blocks]
-    parts = parallel_map(_block_statistics, items, n_jobs)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.add(part)
-    return total
-
-
-def _block_statistics(basis: Nystroem, rows: Rows) -> WeightStatistics:
-    features = basis(rows.X)
-    residual = basis.residual_variance(rows.X, features)
-    return weight_statistics(features, rows.y, rows.weights, residual)
-
-
 def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:
     features = basis(X)
     return np.ascontiguousarray(features), basis.residual_variance(X, features)
@@ -292,7 +269,7 @@ def _target_and_mode(
     """Target in the coordinates of the weights, and its Laplace approximation."""
     if isinstance(likelihood, Gaussian):
         noise_variance = float(likelihood.variance(0.0))
-        statistics = _statistics(basis, rows, settings.n_jobs)
+        statistics = row_statistics(basis, rows, settings.n_jobs)
         law = posterior(statistics, noise_variance)
         gram, moment = statistics.gram, statistics.moment
         target = langevin.quadratic_target(
@@ -305,84 +282,12 @@ def _target_and_mode(
     return target, laplace.find_mode(target, start)
 
 
-def nystroem_root(basis: Nystroem) -> Array:
-    """Root of the paper's coordinates u, in which its scheme (236) is Euler-Maruyama.
-
-    With ``k(Z, Z) / M = V Λ Vᵀ`` for the kernel k inside the GRE kernel,
-    ``u_m = <f, e_m> = (M λ_m)^(-1/2) v_mᵀ f(Z)``, and ``f(Z) = L w``: hence
-    ``w = L⁻¹ V (M Λ)^(1/2) u``. Shape (m, m).
-    """
-    kernel, Z = basis.kernel, basis.inducing_points
-    k = kernel.kernel if isinstance(kernel, GREKernel) else kernel
-    eigenvalues, V = np.linalg.eigh(k(Z))
-    eigenvalues = np.maximum(eigenvalues, _SMALLEST_EIGENVALUE * eigenvalues[-1])
-    return solve_lower(basis.root, V * np.sqrt(eigenvalues))
-
-
-def _coordinates(
-    method: str, mode: laplace.Mode, basis: Nystroem
-) -> tuple[Array, Array]:
-    """Centre (g, p) and root (g, p, p) of the coordinates in which chains move."""
-    groups, width = mode.root.shape[:2]
-    if method != "ula":
-        return mode.weights.T.reshape(groups, width), mode.root
-    c = mode.weights.shape[1]
-    one = nystroem_root(basis)
-    coupled = groups == 1
-    root = np.kron(np.eye(c), one)[np.newaxis] if coupled else np.stack([one] * c)
-    return np.zeros((groups, width)), np.asarray(root, dtype=np.float64)
-
-
-def _start(
-    target: Target,
-    mode: laplace.Mode,
-    n_particles: int,
-    previous: Array | None,
-    rng: np.random.Generator,
-) -> Array:
-    """Coordinates (g, p, s) of draws from the Laplace law, or of earlier particles."""
-    groups, width = target.centre.shape
-    noise = rng.standard_normal((groups, width, n_particles))
-    if previous is not None:
-        w = previous.transpose(1, 0, 2).reshape(groups, width, -1)
-    elif target.root is mode.root:
-        return noise
-    else:
-        w = mode.weights.T.reshape(groups, width, 1) + mode.root @ noise
-    shifted = w - target.centre[:, :, np.newaxis]
-    return np.asarray(np.linalg.solve(target.root, shifted), dtype=np.float64)
-
-
-def _scheme(
-    target: Target,
-    z: Array,
-    mode: laplace.Mode,
-    method: str,
-    step_size: float | None,
-    rng: np.random.Generator,
-) -> tuple[Scheme, float]:
-    """Step of the method and the score of its trial.
-
-    The size comes from a trial, or from the Hessian for ULA (whose score is 1).
-    """
-    if step_size is not None:
-        if method == "ou_mala":
-            return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
-        return langevin.euler_maruyama(step_size, metropolis=method == "mala"), 1.0
-    if method != "ula":
-        return _chains.adapt(target, z, _TIERS[method], rng)
-    # H = (mode.root mode.rootᵀ)⁻¹: λ_max(rootᵀ H root) = σ_max(mode.root⁻¹ root)²
-    largest = np.linalg.norm(np.linalg.solve(mode.root, target.root), 2, axis=(1, 2))
-    eta = _ULA_STEP / float(largest.max()) ** 2
-    return langevin.euler_maruyama(eta, metropolis=False), 1.0
-
-
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
-    """Raise on divergence; one warning where the chains cannot be trusted yet."""
+    """Raise on divergence; warn once if the chains have not converged."""
     if not np.all(np.isfinite(sample.z)):
         raise ValueError(
-            f'method="{method}" diverged with step_size={settings.step_size!r}. Lower '
-            "it, or leave it None to take it from the largest eigenvalue of the "
+            f'method="{method}" diverged with step_size={settings.step_size!r}. Use a '
+            "smaller one, or None to take it from the largest eigenvalue of the "
             "Hessian."
         )
     worst = float(np.max(sample.r_hat))
@@ -390,8 +295,8 @@ def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
         if sample.acceptance < 0.02:
             warnings.warn(
                 f"Only {sample.acceptance:.1%} of the moves were accepted at the end "
-                "of the tempering. Increase n_particles, or n_inducing if the "
-                "posterior is needlessly stiff.",
+                "of the tempering: the particles may not represent the posterior. "
+                "Increase n_particles.",
                 ConvergenceWarning,
                 stacklevel=7,
             )

@@ -21,9 +21,9 @@ from skgpx.likelihoods import Gaussian, Likelihood
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
     """Gaussian-process regression with any likelihood, by projected Langevin sampling.
 
-    A latent function with a Gaussian-process prior is seen through a few inducing
-    inputs; its posterior under any likelihood is held as particles that Langevin
-    dynamics has moved there, or in closed form when the noise is Gaussian.
+    A latent function with a Gaussian-process prior is represented at a few inducing
+    inputs. Its posterior under any likelihood is approximated by particles, which
+    Langevin dynamics samples; for Gaussian noise it is available in closed form.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         and one lengthscale for all columns with one for each.
     likelihood : Likelihood or None, default=None
         Law of y given the latent value, from :mod:`skgpx.likelihoods` or your own;
-        None means ``Gaussian()``. Scales left None are estimated.
+        None means ``Gaussian()``. Scale parameters that are None are estimated.
     prior : {"auto", "gre", "gp"}, default="auto"
         Prior covariance: "gre" is the paper's ``r(x, x') = E[k(x, s) k(s, x')]`` over
         the training inputs s, plus a stationary background
@@ -47,10 +47,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         most 2500 and ``sqrt(2.5e11 / n)``; see `unexplained_`. Otherwise it is
         ``max(100, sqrt(n))``. Accuracy and cost grow with it.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
-        Greedy choice by conditional variance, which neither duplicates nor the order
-        of rows can change; seeds of k-means; random rows; the points themselves, of
-        shape (M, n_features); or ``inducing(X, kernel, n_inducing, rng)`` that returns
-        such an array.
+        Greedy selection by conditional variance, which depends neither on duplicates
+        nor on the order of rows; seeds of k-means; random rows; the points
+        themselves, of shape (M, n_features); or ``inducing(X, kernel, n_inducing,
+        rng)`` that returns such an array.
     optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
         How hyperparameters are found: "evidence" is the exact evidence of at most 1500
         rows for Gaussian noise (then Titsias' bound, for fewer than 400 inducing
@@ -59,31 +59,34 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         averaged; None keeps the kernel as it is.
     n_restarts_optimizer : int, default=1
         Starts of the search besides the kernel as given: the first has other
-        lengthscales, the further ones are drawn within the bounds.
+        lengthscales, the others are drawn within the bounds.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood only). "ou_mala" and
         "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
-        at the mode; "ula" is the paper's unadjusted scheme, with the bias of its
-        step; "smc" carries the particles from the prior, for several modes. "auto" is
-        "exact" if possible, otherwise "ou_mala".
+        at the mode; "ula" is the paper's unadjusted scheme, whose bias vanishes with
+        its step; "smc" is sequential Monte Carlo from the prior to the posterior, for
+        several modes. "auto" is "exact" if possible, otherwise "ou_mala".
     potential : {"projected", "optimal"}, default="projected"
-        What the chains descend: the nll at the projected function, or its expectation
-        over what the inducing inputs leave open, the best choice in Kullback-Leibler
-        divergence. The same for a Gaussian likelihood.
+        Data term of the target of the chains: the nll at the projected function, or
+        its expectation over the residual g, which is optimal in Kullback-Leibler
+        divergence. Both give the same posterior for a Gaussian likelihood.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     step_size : float or None, default=None
         Step of the dynamics; None adapts it, or takes it from the largest eigenvalue
         of the Hessian for "ula". For "ou_mala" the 1 - rho of its proposal, in (0, 1].
+        "smc" always adapts it.
     max_iter : int or None, default=None
-        Most steps of each chain; None means 500, and 20 000 for "ula".
-    tol : float, default=1.05
-        Chains stop when split R-hat is at most this in every coordinate.
+        Largest number of steps of each chain, at least 20 being taken; None means
+        1000, and 20 000 for "ula". Not used by "exact" and "smc".
+    tol : float, default=1.1
+        Chains stop when split R-hat is at most this in every coordinate. Not used by
+        "exact" and "smc".
     normalize_y : bool, default=True
-        Centre and scale y before fitting, for likelihoods where this only moves the
-        latent function (Gaussian, ShiftedMixture; StudentT by the quartiles of y,
-        which outliers leave alone). Kernel hyperparameters,
-        white noise and bounds then refer to the standardised y; the scales of the
+        Centre and scale y before fitting, for likelihoods under which this only shifts
+        and scales the latent function (Gaussian, ShiftedMixture; StudentT by the
+        quartiles of y, which are robust to outliers). Kernel hyperparameters, white
+        noise and bounds then refer to the standardised y; the scales of the
         likelihood are always in the units of y.
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` from the
@@ -104,7 +107,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
         Evidence in nats and in the units of y: the collapsed bound of all rows for
-        exact draws, otherwise what the search reached; NaN without a search.
+        exact draws, otherwise what the search for hyperparameters reached; NaN without
+        a search.
     unexplained_ : float
         What the inducing inputs leave open: the mean over rows of ``var g(x_i) / (2
         noise_variance)``, in nats by which the evidence of a row may be too low. NaN
@@ -118,7 +122,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Accepted fraction of the proposals; 1 without a Metropolis test.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)
         Split R-hat of each coordinate of the chains, and the effective number of
-        particles.
+        independent states among all that the chains visited.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     n_iter_ : int
@@ -240,7 +244,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         ------
         ValueError
             For input that is not finite and two-dimensional, targets outside the
-            support of the likelihood, or parameters that do not fit together.
+            support of the likelihood, or parameters that contradict each other.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)

@@ -22,8 +22,8 @@ from skgpx._pls._chains import (
 
 Array = NDArray[np.float64]
 
-# Effective fraction of the particles that each temperature keeps; moves after it,
-# in stretches until acceptance times drift adds up to enough.
+# Effective sample size that each rise of the temperature keeps, as a fraction; moves
+# after it, in stretches until acceptance times drift adds up to _ENOUGH.
 _KEPT = 0.8
 _MOVES, _MAX_STRETCHES, _ENOUGH = 6, 10, 2.0
 _MAX_TEMPERATURES = 2000
@@ -57,7 +57,7 @@ def run_smc(
     n_jobs: int | None,
     report: Report | None = None,
 ) -> Tempered:
-    """Carry particles from the prior to the posterior, mode weights included.
+    """Move particles from the prior to the posterior, with the right weights of modes.
 
     The likelihood is raised to powers β that rise from 0 to 1 as fast as an effective
     sample size of 80 % allows. After each rise the particles are resampled and moved
@@ -71,7 +71,7 @@ def run_smc(
     while beta < 1.0:
         if len(temperatures) == _MAX_TEMPERATURES:
             raise ValueError(
-                f"Tempering reached a power of {beta:.3g} of the likelihood only in "
+                f"Tempering reached only the power {beta:.3g} of the likelihood in "
                 f"{_MAX_TEMPERATURES} temperatures. Increase n_particles, or the noise "
                 "of the likelihood."
             )

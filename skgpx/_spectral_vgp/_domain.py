@@ -1,14 +1,17 @@
-"""Where the inputs may lie, and the box on which Fourier functions live."""
+"""Where the inputs may lie, the box of the Fourier functions, and what is outside."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx.bases import Box, KernelEigenvalues
-from skgpx.kernels import length_scales
+from skgpx._latent import LatentModel
+from skgpx.bases import BoundedSeries, Box, KernelEigenvalues
+from skgpx.kernels import longest_length_scales
 
 Array = NDArray[np.float64]
 
@@ -16,8 +19,16 @@ Array = NDArray[np.float64]
 _MARGIN = 0.25
 # Lengthscales between the ends of the domain across the joint of the box.
 _PADDING = 4.0
-# The same in widths of the domain, at most.
+# Lengthscales between the ends of the data, so that a kernel can be followed beyond
+# them: up to half of the gap, as long as the other end is some lengthscales away. Fewer
+# in several dimensions, where room costs functions: in two if the data are many
+# lengthscales wide, always in three.
+_GAP, _NARROW_GAP, _LEAST_GAP = 8.0, 6.0, 4.0
+_APART = 3.0
+# Room for both in widths of the domain, at most.
 _MOST_PADDING = {1: 50.0, 2: 1.0, 3: 0.5}
+# Correlation with the data below which a row counts as far from them.
+_FORGOTTEN = 0.05
 
 
 def input_range(X: Array) -> Array:
@@ -41,34 +52,115 @@ def data_domain(X: Array) -> Array:
     return np.stack((low - _MARGIN * width, high + _MARGIN * width), axis=1)
 
 
-def box_of(domain: Array, rule: Any, learns: bool) -> Box:
+# ---- The box -------------------------------------------------------------------------
+
+
+def box_of(domain: Array, rule: Any, learns: bool, has_margin: bool = False) -> Box:
     """Box whose joint does not connect the ends of the domain under a kernel.
 
-    A series prior is periodic on purpose: its box is the domain. If the kernel is
-    learned, for the periodic process, its box is not much wider than the domain in
-    several dimensions, where width is expensive.
+    A series prior is periodic on purpose: its box is the domain. That of a kernel has
+    room beyond the data for what the kernel says there; but in several dimensions,
+    where width is expensive, less of it while the kernel is learned.
+
+    Parameters
+    ----------
+    domain : ndarray of shape (d, 2)
+    rule : EigenvalueRule
+    learns : bool
+        Whether the parameters of the rule are searched for.
+    has_margin : bool, default=False
+        Whether the domain has the margin of `data_domain`, which is room as well.
     """
     width = domain[:, 1] - domain[:, 0]
     kernel = kernel_of(rule)
     if kernel is None:
         return Box(domain[:, 0].copy(), width)
-    padding = _PADDING * _longest_scales(kernel, len(width))
-    most = _MOST_PADDING[len(width)] if learns else _MOST_PADDING[1]
-    return Box(domain[:, 0].copy(), width + np.minimum(padding, most * width))
+    d = len(width)
+    scales = longest_length_scales(kernel, d)
+    wanted = width + _PADDING * scales
+    if learns and d > 1:
+        wanted = np.minimum(wanted, (1.0 + _MOST_PADDING[d]) * width)
+    else:
+        data = width / (1.0 + 2.0 * _MARGIN) if has_margin else width
+        wanted = np.maximum(wanted, data + _gap(scales / data) * scales)
+    period = np.minimum(wanted, (1.0 + _MOST_PADDING[1]) * width)
+    return Box(domain[:, 0].copy(), period)
+
+
+def _gap(scales: Array) -> Array:
+    """Lengthscales between the ends of data that are one wide, across the joint."""
+    if len(scales) != 2:
+        return np.full(len(scales), _GAP if len(scales) == 1 else _LEAST_GAP)
+    gap: Array = _NARROW_GAP + (_GAP - _NARROW_GAP) * np.clip(1.5 * scales - 0.5, 0, 1)
+    return gap
 
 
 def kernel_of(rule: Any) -> Any:
+    """Kernel of an eigenvalue rule; None for a series prior."""
     return rule.kernel if isinstance(rule, KernelEigenvalues) else None
 
 
-def _longest_scales(kernel: Any, d: int) -> Array:
-    """Largest lengthscale of each input over the parts of a kernel."""
-    parts = [kernel]
-    longest = np.zeros(d)
-    while parts:
-        part = parts.pop()
-        if hasattr(part, "k1"):
-            parts += [part.k1, part.k2]
-        elif hasattr(part, "length_scale"):
-            longest = np.maximum(longest, length_scales(part, d))
-    return longest
+# ---- Outside -------------------------------------------------------------------------
+
+
+def continued(model: LatentModel, rule: Any, domain: Array, seen: Array) -> LatentModel:
+    """Model that answers outside of its domain as the prior does.
+
+    Parameters
+    ----------
+    model : LatentModel
+        On a `BoundedSeries`.
+    rule : EigenvalueRule
+        Its prior.
+    domain : ndarray of shape (d, 2)
+    seen : ndarray of shape (d, 2)
+        Range of the data.
+    """
+    series: BoundedSeries = model.basis
+    kernel = kernel_of(rule)
+    region = followed(series.box, kernel, domain, seen)
+    return replace(model, basis=series.continued(region, kernel))
+
+
+def followed(box: Box, kernel: Any, domain: Array, seen: Array) -> Array:
+    """Where the functions of the box stand for the process, (d, 2).
+
+    That is the domain, and around the data up to the middle of the gap, as far as their
+    other end stays three lengthscales away across the joint.
+    """
+    if kernel is None:
+        return domain.copy()
+    gap = box.period - (seen[:, 1] - seen[:, 0])
+    scales = longest_length_scales(kernel, len(gap))
+    reach = np.maximum(np.minimum(0.5 * gap, gap - _APART * scales), 0.0)
+    around = np.stack((seen[:, 0] - reach, seen[:, 1] + reach), axis=1)
+    return joint_range(domain, around)
+
+
+def warn_outside(model: LatentModel, rule: Any, X: Array, seen: Array) -> None:
+    """One warning if the data have a say at rows where the functions do not reach.
+
+    Under a kernel whose correlation has died on the way from the data (d, 2), the prior
+    is the answer of the exact process.
+    """
+    continuation = getattr(model.basis, "continuation", None)
+    if continuation is None:
+        return
+    rows = continuation.outside(X)
+    if len(rows) and kernel_of(rule) is not None:
+        steps = X[rows] - np.clip(X[rows], *seen.T)
+        rows = rows[np.abs(continuation.fading.values(steps)) > _FORGOTTEN]
+    if not len(rows):
+        return
+    low, high = continuation.region.T
+    distance = np.maximum(low - X[rows], X[rows] - high)
+    j = int(np.argmax(distance.max(axis=0)))
+    warnings.warn(
+        f"{len(rows)} of {len(X)} rows are outside of the domain of the Fourier "
+        f"functions (column {j} goes from {low[j]:.6g} to {high[j]:.6g}): they get the "
+        "mean and the standard deviation of the prior, more so the farther they are. "
+        "Fit with a wider `domain`, or with a kernel or basis='inducing' to "
+        "extrapolate.",
+        UserWarning,
+        stacklevel=5,
+    )

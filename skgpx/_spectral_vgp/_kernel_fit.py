@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from skgpx._hyperparameters import PriorSettings, fit_prior, inducing_by_capacity
 from skgpx._latent import LatentModel
@@ -15,9 +14,9 @@ from skgpx._numerics.regression import (
     WeightStatistics,
     log_evidence,
     posterior,
-    weight_statistics,
 )
-from skgpx._parallel import parallel_map
+from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._row_statistics import row_statistics
 from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows, standardisation
@@ -27,13 +26,8 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Rows whose features are in memory at a time: fixed, so that sums do not depend on
-# the number of workers.
-_CHUNK = 4096
 # Rows whose kernel matrix is decomposed for empirical spectral features.
 MAX_EMPIRICAL_ROWS = 4000
-# Search interval of the noise variance, in units of the variance of y.
-_NOISE_BOUNDS = (1e-8, 10.0)
 
 
 class SparseSettings(NamedTuple):
@@ -94,16 +88,7 @@ class SparseState:
         ValueError
             If they do not have the same basis and standardisation.
         """
-        one, two = self.basis, getattr(other, "basis", None)
-        same = (
-            isinstance(other, SparseState)
-            and one.kernel == two.kernel
-            and np.array_equal(one.inducing_points, two.inducing_points)
-            and one.n_basis == two.n_basis
-            and np.array_equal(self.first.moment, other.first.moment)
-            and (self.shift, self.scale) == (other.shift, other.scale)
-        )
-        if not same:
+        if not (isinstance(other, SparseState) and self._began_like(other)):
             raise ValueError(
                 "Only models with one basis and one standardisation of y can be "
                 "merged. Call partial_fit once on some rows, copy the model, and let "
@@ -113,24 +98,42 @@ class SparseState:
         seen = joint_range(self.seen, other.seen)
         return replace(self, statistics=total, seen=seen)
 
+    def _began_like(self, other: SparseState) -> bool:
+        """Whether the same rows chose the same basis, with the same parameters."""
+        one, two = self.basis, other.basis
+        return (
+            type(one) is type(two)
+            and one.kernel == two.kernel
+            and np.array_equal(one.inducing_points, two.inducing_points)
+            and one.n_basis == two.n_basis
+            and np.array_equal(self.first.moment, other.first.moment)
+            and (self.shift, self.scale) == (other.shift, other.scale)
+            and self.noise_is_free == other.noise_is_free
+            and self.noise_variance == other.noise_variance
+        )
+
     def solve(self) -> SpectralFit:
         """Noise variance, posterior and bound; O(m^3)."""
         noise = self.noise_variance
         if self.noise_is_free:
-            noise = best_noise_variance(self.statistics)
+            noise = ScaleProfile.of(self.statistics).best_noise_variance()
         law = posterior(self.statistics, noise)
         weight = self.statistics.weight
         evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)
-        spectrum = getattr(self.basis, "eigenvalues", np.ones(self.basis.n_basis))
         return SpectralFit(
-            LatentModel(self.basis, law),
-            noise * self.scale**2,
-            float(evidence),
-            self.shift,
-            self.scale,
-            self.basis.kernel,
-            spectrum * self.scale**2 / weight,
+            posterior=LatentModel(self.basis, law),
+            noise_variance=noise * self.scale**2,
+            log_evidence=float(evidence),
+            shift=self.shift,
+            scale=self.scale,
+            prior=self.basis.kernel,
+            spectrum=self._spectrum() * self.scale**2,
         )
+
+    def _spectrum(self) -> Array:
+        """Eigenvalues of ``ΦᵀΦ / n``, decreasing: their sum is the mean of |φ(x)|²."""
+        values = np.linalg.eigvalsh(self.statistics.gram)[::-1]
+        return np.maximum(values, 0.0) / self.statistics.weight
 
 
 def start_sparse(
@@ -212,7 +215,14 @@ def _fit_kernel(
     found = fit_prior(
         rows,
         likelihood,
-        PriorSettings(kernel, "gp", optimizer, settings.n_restarts, inducing, few),
+        PriorSettings(
+            kernel=kernel,
+            prior="gp",
+            optimizer=optimizer,
+            n_restarts=settings.n_restarts,
+            inducing=inducing,
+            n_inducing=few,
+        ),
         rng,
     )
     return found.kernel, float(found.likelihood.variance(0.0))
@@ -238,48 +248,3 @@ def _empirical_basis(
         known = basis.eigenvalues * rows.weights.sum() / weights.sum()
         size = max(1, int(np.sum(known >= noise_variance)))
     return basis.leading(size)
-
-
-def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatistics:
-    """Sums over rows, in chunks that do not depend on the number of workers."""
-    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
-    parts = parallel_map(
-        _chunk_statistics,
-        ((basis, *(values[chunk] for values in rows)) for chunk in chunks),
-        n_jobs,
-    )
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.add(part)
-    return total
-
-
-def _chunk_statistics(basis: Any, X: Array, y: Array, weights: Array) -> Any:
-    features = np.ascontiguousarray(basis(X))
-    return weight_statistics(features, y, weights, basis.residual_variance(X, features))
-
-
-def best_noise_variance(statistics: WeightStatistics) -> float:
-    """Noise variance that maximises the bound, all else fixed; O(m^3) once.
-
-    With ``ΦᵀΦ = Q diag(g) Qᵀ`` and ``c = QᵀΦᵀy`` the bound is
-    ``-½ [Σ log(1 + g/σ²) + n log 2πσ² + (yᵀy + t)/σ² - Σ c²/(σ²(σ² + g))]``.
-    """
-    values, vectors = np.linalg.eigh(statistics.gram)
-    g = np.maximum(values, 0.0)
-    square = (vectors.T @ statistics.moment) ** 2
-    total = statistics.square + statistics.residual
-
-    def negative(log_noise: float) -> float:
-        v = np.exp(log_noise)
-        volume = np.sum(np.log1p(g / v)) + statistics.weight * log_noise
-        return float(volume + (total - np.sum(square / (v + g))) / v)
-
-    # 1 where y has no variance, so that logarithms exist
-    variance = statistics.square / statistics.weight or 1.0
-    low, high = np.log(variance) + np.log(_NOISE_BOUNDS)
-    grid = np.linspace(low, high, 41)
-    best = int(np.argmin([negative(point) for point in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, 40)]
-    found = optimize.minimize_scalar(negative, bounds=around, method="bounded")
-    return float(np.exp(found.x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,14 +20,17 @@ from skgpx._spectral_vgp._credible import (
     pointwise_factor,
     simultaneous_factor,
 )
-from skgpx._spectral_vgp._kernel_fit import (
-    SparseSettings,
-    SparseState,
-    start_sparse,
-)
+from skgpx._spectral_vgp._domain import continued, kernel_of, warn_outside
+from skgpx._spectral_vgp._kernel_fit import SparseState, start_sparse
 from skgpx._spectral_vgp._series_fit import fit_series, start_series
-from skgpx._spectral_vgp._series_search import SeriesSettings
+from skgpx._spectral_vgp._settings import (
+    given_domain,
+    resolved_basis,
+    series_settings,
+    sparse_settings,
+)
 from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._spectral_vgp._wild_rows import without_wild_rows
 from skgpx._validation import (
     Interval,
     Rows,
@@ -34,26 +38,14 @@ from skgpx._validation import (
     canonical_rows,
     check_is_fitted,
     check_kernel,
-    check_points,
     check_rows,
     check_X,
     fit_context,
     generator,
 )
-from skgpx.bases import (
-    ExponentialEigenvalues,
-    GivenEigenvalues,
-    KernelEigenvalues,
-    PolynomialEigenvalues,
-    has_spectrum,
-)
-from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
-
-# Inputs up to which Fourier functions are used.
-_MAX_FOURIER_INPUTS = 3
 
 
 class SpectralVGPRegressor(LatentRegressor):
@@ -77,14 +69,16 @@ class SpectralVGPRegressor(LatentRegressor):
         eigenvectors of the kernel matrix; values at inducing points. "auto" is
         Fourier if possible, otherwise inducing points.
     n_basis : int, "auto" or "rate", default="auto"
-        Number m of inducing variables. "auto" is the elbow ``#{j : n lambda_j >=
-        noise_variance}`` (for inducing points ``max(100, sqrt(n))``); "rate" is ``n^(d
-        / (d + 2 alpha))``, enough for the best rate of contraction, but without regard
-        to the noise.
+        Number m of inducing variables. "auto" takes Fourier functions until those left
+        out would add at most 2 % to the posterior variance: the elbow ``#{j : n
+        lambda_j >= noise_variance}`` at least, and beyond it no more than 1001
+        functions (for inducing points ``max(100, sqrt(n))``). "rate" is ``n^(d / (d + 2
+        alpha))``, enough for the best rate of contraction, but without regard to the
+        noise.
     max_basis : int, default=2000
         Most functions for "auto" and "rate", and the first functions of the prior
         among which `ordering` chooses. A warning says what standard deviation
-        remains when "auto" would want more.
+        remains when the elbow is beyond them.
     eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
         Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
         alpha/d)``; ``tau exp(-c j^(1/d))`` with ``c = n^(-1/(d + 2 alpha)) log n``; or
@@ -101,9 +95,17 @@ class SpectralVGPRegressor(LatentRegressor):
         data (sine and cosine together), or as published the functions with the
         largest coefficients, one by one. The last two use y twice.
     domain : array-like of shape (n_features, 2) or None, default=None
-        Where the inputs may lie. Without a kernel it is the period of the prior as
-        well. None is the range of the data of `fit` (or the first `partial_fit`) and
-        a quarter of it on either side.
+        Where the inputs of the data may lie: other rows are an error in `fit` and
+        `partial_fit`. Without a kernel it is the period of the prior as well. None is
+        the range of the data of `fit` (or the first `partial_fit`) and a quarter of it
+        on either side; rows out of all proportion to the bulk of the data are then
+        left out, with a warning.
+    extrapolation : {"prior", "error"}, default="prior"
+        What Fourier functions answer at rows outside of their domain. "prior": the mean
+        and the standard deviation of the prior, reached continuously from those at the
+        edge, with one warning for each call; no warning where a kernel is
+        followed beyond the data (for 4 lengthscales in one dimension, 3 in more), or
+        its correlation with the data has died. "error": a ValueError.
     inducing : str, array or callable, default="greedy"
         "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
         determinantal point process of the kernel) or "equispaced"; the points
@@ -123,7 +125,8 @@ class SpectralVGPRegressor(LatentRegressor):
         Threads (or the workers of ``joblib.parallel_config``) over blocks of rows. The
         result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of the choice of inducing points, and of subsets of rows.
+        Seed of the choice of inducing points, and of the rows on which the search
+        begins where there are many (20 000 of one input, 3000 of two, 2000 of three).
 
     Attributes
     ----------
@@ -134,11 +137,17 @@ class SpectralVGPRegressor(LatentRegressor):
     noise_variance_ : float
         In squared units of y.
     spectrum_ : ndarray
-        Prior variances of the functions considered, the basis first, in squared units
-        of y (eigenvalues of the kernel matrix divided by n for empirical features).
+        Prior variances of orthonormal functions, in squared units of y. For Fourier
+        functions those considered, the basis first. For inducing points and
+        empirical features the m eigenvalues of ``Phi Phi^T / n``, Phi the features
+        of all rows seen: their sum is the prior variance that the basis explains, on
+        average over the rows.
     prior_ : object
         Eigenvalue rule (with its kernel, if there is one) or kernel, with its
         hyperparameters, for the standardised y.
+    kernel_ : sklearn.gaussian_process.kernels.Kernel or None
+        Prior covariance with its hyperparameters, for the standardised y; None for the
+        series prior.
     basis_ : str
         Kind of inducing variables used.
     domain_ : ndarray of shape (n_features, 2)
@@ -169,7 +178,18 @@ class SpectralVGPRegressor(LatentRegressor):
     In one dimension G and b come from moments in bins, O(n) for any m; in two and
     three from sums of products of cosines. Hyperparameters cost O(m^3), free of n.
     Predictions cost O(m) a row in one dimension. A kernel is made periodic on a box
-    four lengthscales wider than the domain.
+    at least four lengthscales wider than the domain, in one dimension eight wider than
+    the data.
+
+    Outside of the region where the functions stand for the process, with e the
+    nearest point of it, rho the prior correlation of f(x) and f(e) (of the series
+    prior up to half a period, and tapered to zero at one), c the constant part of a
+    kernel and q an independent draw of the rest of the prior::
+
+        f(x) = rho f(e) + (1 - rho) c + sqrt(1 - rho^2) q(x)
+
+    Means, variances, draws and credible bands all follow from it. Draws themselves do
+    not warn.
 
     References
     ----------
@@ -214,6 +234,7 @@ class SpectralVGPRegressor(LatentRegressor):
         "tau": [Interval(Real, 0.0, None, closed="neither"), None],
         "ordering": [StrOptions({"prior", "power", "coefficients"})],
         "domain": ["array-like", None],
+        "extrapolation": [StrOptions({"prior", "error"})],
         "inducing": [
             StrOptions(
                 {"greedy", "k-means++", "k-means", "random", "dpp", "equispaced"}
@@ -242,6 +263,7 @@ class SpectralVGPRegressor(LatentRegressor):
         tau: float | None = None,
         ordering: str = "prior",
         domain: ArrayLike | None = None,
+        extrapolation: str = "prior",
         inducing: Any = "greedy",
         noise_variance: float | None = None,
         optimizer: str | None = "evidence",
@@ -260,6 +282,7 @@ class SpectralVGPRegressor(LatentRegressor):
         self.tau = tau
         self.ordering = ordering
         self.domain = domain
+        self.extrapolation = extrapolation
         self.inducing = inducing
         self.noise_variance = noise_variance
         self.optimizer = optimizer
@@ -290,16 +313,18 @@ class SpectralVGPRegressor(LatentRegressor):
         Raises
         ------
         ValueError
-            For input that is not finite and two-dimensional, rows outside `domain`,
-            or parameters that do not fit together.
+            For input that is not finite and two-dimensional, rows outside `domain`
+            if it is given, or parameters that do not fit together.
         """
         rows = self._rows(X, y, sample_weight)
-        self.basis_ = self._resolved_basis()
+        self.basis_ = resolved_basis(self)
+        state: Any
         if self.basis_ == "fourier":
-            settings, domain = self._series_settings(), self._domain()
-            state, found = fit_series(rows, domain, settings, self.n_jobs)
+            rows, domain = self._series_rows(rows)
+            settings, rng = series_settings(self), generator(self.random_state)
+            state, found = fit_series(rows, domain, settings, rng, self.n_jobs)
         else:
-            state = self._start_sparse(canonical_rows(*rows))
+            state = self._start_sparse(rows)
             found = state.solve()
         return self._keep(state, found)
 
@@ -336,12 +361,13 @@ class SpectralVGPRegressor(LatentRegressor):
         reset = not hasattr(self, "_state")
         rows = self._rows(X, y, sample_weight, reset=reset)
         if reset:
-            self.basis_ = self._resolved_basis()
+            self.basis_ = resolved_basis(self)
+            state: Any
             if self.basis_ == "fourier":
-                settings, domain = self._series_settings(), self._domain()
-                state: Any = start_series(rows, domain, settings, self.n_jobs)
+                rows, domain = self._series_rows(rows)
+                state = start_series(rows, domain, series_settings(self), self.n_jobs)
             else:
-                state = self._start_sparse(canonical_rows(*rows))
+                state = self._start_sparse(rows)
         else:
             state = self._state.with_rows(rows, self.n_jobs)
         return self._keep(state, state.solve())
@@ -364,7 +390,8 @@ class SpectralVGPRegressor(LatentRegressor):
         Raises
         ------
         ValueError
-            If the sums of the two are not about the same functions.
+            If the sums of the two are not about the same functions, or their kernels
+            or other parameters differ.
         """
         check_is_fitted(self)
         check_is_fitted(other)
@@ -407,7 +434,9 @@ class SpectralVGPRegressor(LatentRegressor):
         _check_coverage(coverage)
         model = self.posterior_
         if X is not None:
-            radius = ball_radius(model, coverage, check_X(self, X))
+            X = check_X(self, X)
+            self._warn_outside(X)
+            radius = ball_radius(model, coverage, X)
         elif covers_its_box(model, self.domain_):
             radius = periodic_ball_radius(model, coverage)
         else:
@@ -468,115 +497,67 @@ class SpectralVGPRegressor(LatentRegressor):
             Rows(X, y, weights) if kept.all() else Rows(X[kept], y[kept], weights[kept])
         )
 
-    def _resolved_basis(self) -> str:
-        basis = self._possible_basis()
-        if self.n_basis == "rate" and basis != "fourier":
-            raise ValueError(
-                'n_basis="rate" is for Fourier functions, of up to three inputs; got '
-                f"basis={basis!r}. Give a number or 'auto'."
-            )
-        return basis
-
-    def _possible_basis(self) -> str:
-        kernel = None if self.kernel is None else split_noise(self.kernel)[0]
-        few = self.n_features_in_ <= _MAX_FOURIER_INPUTS
-        known = kernel is None or has_spectrum(kernel)
-        if self.basis == "auto":
-            return "fourier" if few and known else "inducing"
-        if self.basis == "fourier" and not few:
-            raise ValueError(
-                f'basis="fourier" is for up to {_MAX_FOURIER_INPUTS} columns; got '
-                f'{self.n_features_in_}. Use basis="inducing" or "empirical".'
-            )
-        if self.basis == "fourier" and not known:
-            raise ValueError(
-                f"{kernel!r} has no known spectral density: it is not stationary, or "
-                'not of a known kind. Use basis="inducing" or "empirical".'
-            )
-        return self.basis
-
-    def _domain(self) -> Array | None:
-        if self.domain is None:
-            return None
-        d = self.n_features_in_
-        domain = np.asarray(self.domain, dtype=np.float64)
-        if d == 1 and domain.shape == (2,):
-            domain = domain[np.newaxis]
-        domain = check_points("domain", domain, (d, 2))
-        if not np.all(domain[:, 0] < domain[:, 1]):
-            raise ValueError(
-                f"Each row of domain must be (lower, upper); got {domain.tolist()}."
-            )
-        return domain
-
-    def _series_settings(self) -> SeriesSettings:
-        rule, noise = self._rule()
-        alpha = 0.5 if self.alpha == "evidence" else float(self.alpha)
-        return SeriesSettings(
-            rule,
-            self.tau is None,
-            self.n_basis,
-            alpha,
-            self.noise_variance,
-            self.optimizer,
-            self.ordering,
-            int(self.max_basis),
-            self.normalize_y,
-            noise,
-            # what models must share to be merged
-            repr(self.get_params(deep=False) | {"domain": None, "n_jobs": None}),
-        )
-
-    def _rule(self) -> tuple[Any, float | None]:
-        """Eigenvalue rule with its parameters as given, and a fixed noise variance."""
-        if self.kernel is not None:
-            kernel, noise, bounds = split_noise(self.kernel)
-            fixed = noise is not None and (
-                self.optimizer is None or isinstance(bounds, str)
-            )
-            return KernelEigenvalues(kernel), noise if fixed else None
-        scale = 1.0 if self.tau is None else float(self.tau)
-        free = self.alpha == "evidence"
-        alpha = 0.5 if free else float(self.alpha)
-        paired = self.ordering != "coefficients"
-        if not isinstance(self.eigenvalues, str):
-            values = check_points("eigenvalues", self.eigenvalues, (None,))
-            if np.any(values < 0.0) or not np.any(values > 0.0):
-                raise ValueError(
-                    "eigenvalues must not be negative, and not all zero; got values "
-                    f"between {values.min():g} and {values.max():g}."
-                )
-            return GivenEigenvalues(tuple(values.tolist()), scale), None
-        if self.eigenvalues == "exponential":
-            return ExponentialEigenvalues(scale, alpha, paired, free), None
-        return PolynomialEigenvalues(scale, alpha, paired, free), None
+    def _series_rows(self, rows: Rows) -> tuple[Rows, Array | None]:
+        """Rows that Fourier functions can hold, and the domain if it is given."""
+        domain = given_domain(self)
+        return (without_wild_rows(rows) if domain is None else rows), domain
 
     def _start_sparse(self, rows: Rows) -> SparseState:
-        settings = SparseSettings(
-            self.kernel,
-            self.basis_,
-            self.n_basis,
-            self.inducing,
-            self.noise_variance,
-            self.optimizer,
-            self.n_restarts_optimizer,
-            self.normalize_y,
-            int(self.max_basis),
+        rng = generator(self.random_state)
+        return start_sparse(
+            canonical_rows(*rows), sparse_settings(self), rng, self.n_jobs
         )
-        return start_sparse(rows, settings, generator(self.random_state), self.n_jobs)
 
     def _keep(self, state: Any, found: SpectralFit) -> Self:
         self._state = state
-        self.posterior_ = found.posterior.affine(found.shift, found.scale)
+        posterior, self.kernel_ = found.posterior, found.prior
+        if self.basis_ == "fourier":
+            self.kernel_ = kernel_of(found.prior)
+            if self.extrapolation == "prior":
+                posterior = continued(posterior, found.prior, state.domain, state.seen)
+        self.posterior_ = posterior.affine(found.shift, found.scale)
         self.noise_variance_ = found.noise_variance
         self.likelihood_ = Gaussian(found.noise_variance).prepare([0.0])
         self.log_evidence_ = found.log_evidence
         self.prior_ = found.prior
         self.spectrum_ = found.spectrum
         self.n_basis_ = found.posterior.basis.n_basis
-        given = self._domain()
+        given = given_domain(self)
         self.domain_ = state.seen if given is None else given
         return self
+
+    # ---- Rows outside of the domain ----------------------------------------------
+
+    def _stream(self, function: Callable[..., Array], X: Array, *rest: Array) -> Array:
+        # all predictions come by here, once for all blocks
+        self._warn_outside(X)
+        return super()._stream(function, X, *rest)
+
+    def _warn_outside(self, X: Array) -> None:
+        if self.basis_ == "fourier":
+            warn_outside(self.posterior_, self.prior_, X, self._state.seen)
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0
+    ) -> NDArray[Any]:
+        """Draw observations, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int, default=1
+            Draws per row.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows, n_samples)
+            Observations: noise is included. Linear cost in the number of rows.
+        """
+        X = check_X(self, X)
+        self._warn_outside(X)
+        return super().sample_y(X, n_samples, random_state)
 
 
 def _check_coverage(coverage: float) -> None:

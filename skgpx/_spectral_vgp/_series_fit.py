@@ -1,25 +1,15 @@
-"""Regression on Fourier functions: box, number of functions, hyperparameters."""
+"""Regression on Fourier functions: sums, pilot, search, solution."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import LatentModel
-from skgpx._numerics.fourier_index import FourierIndex, by_power
-from skgpx._numerics.regression import (
-    log_evidence_from,
-    posterior_from,
-    precision_root,
-)
-from skgpx._numerics.series_statistics import (
-    SeriesStatistics,
-)
-from skgpx._numerics.weights import GaussianWeights
+from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -27,26 +17,49 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._series_search import SeriesSettings, maximise_series_evidence
+from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesChoice, SeriesPrior
+from skgpx._spectral_vgp._series_search import (
+    Search,
+    SeriesSettings,
+    maximise_bound,
+)
+from skgpx._spectral_vgp._series_size import (
+    FIRST_FUNCTIONS,
+    considered,
+    elbow,
+    enough,
+    filled_part,
+    order_changed,
+    rate,
+    summable,
+)
+from skgpx._spectral_vgp._series_solution import (
+    solve_series,
+    warn_if_capped,
+    warn_if_only_noise,
+)
 from skgpx._spectral_vgp._series_sums import StandardSums, row_sums
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows
-from skgpx.bases import (
-    BoundedSeries,
-    Box,
-    ExponentialEigenvalues,
-)
+from skgpx.bases import ExponentialEigenvalues
 
 Array = NDArray[np.float64]
 
-# Functions at which hyperparameters are first searched for, by the number of inputs,
-# and rows that decide about box, reach and lengthscales when there are more. With many
-# rows and few functions the bound would rather explain nothing than leave a tail.
-_PILOT_FUNCTIONS = {1: 201, 2: 301, 3: 501}
+# Rows that decide about box, reach and lengthscales when there are more, by the number
+# of inputs. With many rows and few functions the bound would rather explain nothing
+# than leave a tail.
 _PILOT_ROWS = {1: 20_000, 2: 3000, 3: 2000}
-# Functions up to which lengthscales are searched for again on all rows.
+# Functions up to which lengthscales are searched for again on all rows, and whose
+# number is searched for exactly; more may be so much more than are needed.
 _MOST_SEARCHED = 501
-_ROUNDS = 5
+_SLACK = 1.1
+# Share of the variance of y that is noise, where nothing is known of it yet.
+_FIRST_NOISE = 0.1
+# Searches with another number or order of functions, and boxes, at most.
+_ROUNDS, _BOXES = 6, 4
+# Ratios of a new side of the box to the old at which sums are taken again: too little
+# room spoils what the kernel says beyond the data.
+_MORE_ROOM, _LESS_ROOM = 1.1, 0.75
 
 
 class SeriesState(NamedTuple):
@@ -103,50 +116,36 @@ class SeriesState(NamedTuple):
         )
 
     def solve(self) -> SpectralFit:
-        """Number of functions, hyperparameters, posterior and bound; free of n."""
-        return _solve(self, *_standardised(self))
+        """Number of functions, hyperparameters, posterior and bound; free of n.
+
+        Nothing is said where only noise is found: more rows may come.
+        """
+        choice = search_series(self)
+        warn_if_capped(self.settings, choice)
+        return solve_series(self.settings, self.domain, choice)
+
+
+# ---- Sums, pilot, search, solution ---------------------------------------------------
 
 
 def fit_series(
-    rows: Rows, domain: Array | None, settings: SeriesSettings, n_jobs: int | None
+    rows: Rows,
+    domain: Array | None,
+    settings: SeriesSettings,
+    rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> tuple[SeriesState, SpectralFit]:
     """Choose the box for the kernel that the data want, and solve on it.
 
     A pass over at most 20 000 rows decides about the box; then one over all.
     """
-    n, few = len(rows.y), _PILOT_ROWS[rows.X.shape[1]]
-    learns = kernel_of(settings.rule) is not None and settings.learns()
-    adaptive = settings.n_basis == "auto" or learns
-    if adaptive and n > 1.5 * few:
-        some = Rows(*(values[:: n // few] for values in rows))
-        whole = data_domain(rows.X) if domain is None else domain
-        _, found = fit_series(some, whole, settings._replace(quiet=True), n_jobs)
-        settings = settings._replace(
-            rule=found.prior, start_noise=found.noise_variance / found.scale**2
-        )
-    state = start_series(rows, domain, settings, n_jobs)
-    fit = state.solve()
-    for _ in range(3):
-        box = box_of(state.domain, fit.prior, learns)
-        ratio = box.period / state.statistics.box.period
-        moved = np.any(np.abs(np.log(ratio)) >= 0.3)
-        if not learns or not (moved or _is_clipped(state, fit)):
-            break
-        settings = settings._replace(
-            rule=fit.prior, start_noise=fit.noise_variance / fit.scale**2
-        )
-        state = start_series(rows, domain, settings, n_jobs)
-        fit = state.solve()
-    return state, fit
-
-
-def _is_clipped(state: SeriesState, fit: SpectralFit) -> bool:
-    """Whether the function after the last of the basis was not summed."""
-    if state.settings.ordering != "prior":
-        return False
-    size = fit.posterior.basis.n_basis + 1
-    reach = fit.prior.index(state.statistics.box, size).reach()
-    return bool(np.any(reach > state.statistics.reach()))
+    if domain is None:
+        domain = data_domain(rows.X)
+    settings = _after_pilot(rows, domain, settings, rng, n_jobs)
+    state, choice = _search_boxes(rows, domain, settings, n_jobs)
+    warn_if_only_noise(choice)
+    warn_if_capped(settings, choice)
+    return state, solve_series(settings, domain, choice)
 
 
 def start_series(
@@ -155,13 +154,12 @@ def start_series(
     """Box for the rule as it is, and the sums over some rows."""
     if domain is None:
         domain = data_domain(rows.X)
-    box = box_of(domain, settings.rule, settings.learns())
+    box = box_of(domain, settings.rule, settings.learns(), not settings.domain_is_given)
     by_rows = isinstance(settings.n_basis, str)
     size = settings.largest if by_rows else int(settings.n_basis)
     if settings.ordering != "prior":
         size = max(size, settings.largest)
-    functions = settings.rule.index(box, size)
-    reach = functions.reach()
+    reach = settings.rule.index(box, size).reach()
     if len(reach) > 1:
         # another kernel may want other waves
         reach = np.minimum(reach + reach // 4 + 1, size)
@@ -173,117 +171,152 @@ def start_series(
     return SeriesState(domain, input_range(rows.X), settings, statistics)
 
 
-def _standardised(state: SeriesState) -> tuple[StandardSums, float]:
-    """Sums of the standardised y, and what was subtracted."""
-    s = state.statistics
-    if not state.settings.normalize_y:
-        return StandardSums(s.moved(0.0), 1.0), 0.0
-    centred = s.moved(s.shift + s.total / s.weight)
-    std = float(np.sqrt(max(centred.square, 0.0) / centred.weight))
-    scale = std if std > 1e-14 * abs(centred.shift) and std > 0.0 else 1.0
-    return StandardSums(centred, scale), centred.shift
+def _after_pilot(
+    rows: Rows,
+    domain: Array,
+    settings: SeriesSettings,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> SeriesSettings:
+    """Settings that start from a search on some of the rows, where there are many."""
+    learns = kernel_of(settings.rule) is not None and settings.learns()
+    if settings.n_basis != "auto" and not learns:
+        return settings
+    few, salt = _PILOT_ROWS[len(domain)], int(rng.integers(2**63))
+    chosen = sample_distinct_rows(rows.X, rows.y, few, salt)
+    if chosen is None:
+        return settings
+    some = Rows(*(values[chosen] for values in rows))
+    few_functions = settings._replace(largest=min(settings.largest, _MOST_SEARCHED))
+    _, choice = _search_boxes(some, domain, few_functions, n_jobs)
+    # what is noise to few rows may be more to many
+    return settings if choice.only_noise else _started(settings, choice)
 
 
-def _solve(state: SeriesState, sums: StandardSums, shift: float) -> SpectralFit:
-    rule, noise, size = _search(state, sums)
-    box, weight = state.statistics.box, state.statistics.weight
-    functions = _functions(state, sums, rule, size)
-    # the last rule may put other functions first than those that were summed
-    size = min(size, _summable(state, functions))
-    series = BoundedSeries.from_rule(rule, box, size, functions)
-    series = replace(series, domain=state.domain)
-    learned = state.settings.normalize_y and _scale_is_learned(state.settings)
-    spectrum = _free_level(series) if learned else series.spectrum
-    basis = replace(series, spectrum=spectrum)
-    equations = sums.equations(basis.index)
-    residual = basis.residual_total(sums.statistics)
-    statistics = equations.whitened(basis.eigenvalues, residual)
-    root = precision_root(statistics.gram, noise)
-    law = posterior_from(statistics, noise, root)
-    evidence = log_evidence_from(statistics, noise, root)
-    evidence -= _level_evidence(law, series.eigenvalues, basis.eigenvalues)
-    return SpectralFit(
-        LatentModel(basis, law),
-        noise * sums.scale**2,
-        float(evidence - weight * np.log(sums.scale)),
-        shift,
-        sums.scale,
-        rule,
-        basis.spectrum * sums.scale**2,
+def _started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
+    """Settings whose search starts where another ended."""
+    return settings._replace(
+        rule=choice.prior.rule, start_noise_variance=choice.prior.noise_variance
     )
 
 
-def _scale_is_learned(settings: SeriesSettings) -> bool:
-    return kernel_of(settings.rule) is None and bool(settings.free()[:1].any())
+def _search_boxes(
+    rows: Rows, domain: Array, settings: SeriesSettings, n_jobs: int | None
+) -> tuple[SeriesState, SeriesChoice]:
+    """Sums and search, again where the lengthscales found need another box."""
+    learns = kernel_of(settings.rule) is not None and settings.learns()
+    for left in reversed(range(_BOXES)):
+        state = start_series(rows, domain, settings, n_jobs)
+        choice = search_series(state)
+        box = box_of(domain, choice.prior.rule, learns, not settings.domain_is_given)
+        ratio = box.period / state.statistics.box.period
+        fits = np.all((ratio < _MORE_ROOM) & (ratio > _LESS_ROOM))
+        settled = fits and not _is_clipped(state, choice)
+        if not left or not learns or choice.only_noise or settled:
+            break
+        settings = _started(settings, choice)
+    return state, choice
 
 
-def _free_level(basis: BoundedSeries) -> Array:
-    """Spectrum in which the level of the (standardised) function is free to vary.
-
-    The mean of y was taken away as if it were known. With a scale that is learned, a
-    function that is nearly constant would be known exactly; a prior variance of at
-    least one for the constant function gives the level its ``σ² / n``.
-    """
-    spectrum = basis.spectrum.copy()
-    constant = ~np.any(basis.index.waves, axis=1)
-    leading = spectrum[: basis.n_basis]
-    leading[constant] = np.maximum(leading[constant], 1.0)
-    return spectrum
+def _is_clipped(state: SeriesState, choice: SeriesChoice) -> bool:
+    """Whether the function after the last of the basis was not summed."""
+    if state.settings.ordering != "prior":
+        return False
+    index = choice.prior.rule.index(state.statistics.box, choice.bound.size + 1)
+    return bool(np.any(index.reach() > state.statistics.reach()))
 
 
-def _level_evidence(law: GaussianWeights, given: Array, raised: Array) -> float:
-    """What the free level adds to the bound, which is that of the prior searched for.
-
-    With ρ = 1 - λ / λ' of the one eigenvalue that was raised to λ', and its weight's
-    posterior N(μ, s): ``½ log(1 - ρ (1 - s)) + ½ ρ μ² / (1 - ρ (1 - s))``, the change
-    of the log density of y when ``(λ' - λ) φφᵀ`` is added to its covariance.
-    """
-    changed = np.flatnonzero(given < raised)
-    if not len(changed):
-        return 0.0
-    i = changed[0]
-    rho, mean = 1.0 - given[i] / raised[i], law.mean[i, 0]
-    kept = 1.0 - rho * (1.0 - np.sum(law.root[0, i] ** 2))
-    return 0.5 * float(np.log(kept) + rho * mean**2 / kept)
+# ---- Search --------------------------------------------------------------------------
 
 
-def _search(state: SeriesState, sums: StandardSums) -> tuple[Any, float, int]:
+def search_series(state: SeriesState) -> SeriesChoice:
     """Rule, noise variance and number of functions, in turns until they agree."""
     settings, box = state.settings, state.statistics.box
-    weight, auto = state.statistics.weight, settings.n_basis == "auto"
-    fixed = settings.noise_level
-    if settings.noise_variance is not None:
-        fixed = settings.noise_variance / sums.scale**2
-    rule = _at_sample_size(settings, weight, len(box.period))
-    noise = settings.start_noise
-    size = wanted = _pilot_size(settings, weight, len(box.period))
-    if auto and noise is not None:
-        wanted = elbow(rule, box, weight, noise, settings.largest)
-        size = min(settings.largest, max(size, wanted))
-    if not auto and fixed is not None and not settings.learns():
-        return rule, fixed, size
+    sums = StandardSums.of(state.statistics, settings.normalize_y)
+    rule = start = _at_sample_size(settings, state.statistics.weight, len(box.period))
+    noise = settings.start_noise_variance
+    size = _first_size(state, sums, rule)
     for _ in range(_ROUNDS):
-        functions = _functions(state, sums, rule, size)
-        size = min(size, _summable(state, functions))
-        chosen = functions.part(slice(size))
-        if noise is not None and size > _MOST_SEARCHED and kernel_of(rule) is not None:
-            # the lengthscales found so far stay; only the noise is searched for
-            settings = settings._replace(optimizer=None)
-        earlier, equations = rule, sums.equations(chosen)
-        rule, noise = maximise_series_evidence(
-            equations, chosen, box, rule, noise, settings, fixed
-        )
-        if auto:
-            wanted = elbow(rule, box, weight, noise, settings.largest + 1)
-        moved = rule is not earlier and _index_changed(rule, earlier, box, size)
-        if not moved and (wanted <= size or size == settings.largest):
+        choice = _search_once(state, sums, rule, noise, size)
+        found, size = choice.prior, choice.bound.size
+        if choice.only_noise:
+            # few functions may see nothing where those of the given prior see much
+            rule, noise = start, _FIRST_NOISE * sums.variance
+            wanted = _wanted(state, rule, noise)
+            if settings.n_basis != "auto" or wanted <= size:
+                break
+            size = wanted
+            continue
+        wanted = _next_size(state, found, size)
+        moved = order_changed(found.rule, rule, box, size)
+        if wanted == size and not moved:
             break
-        if wanted > size:
-            size = min(settings.largest, 2 * wanted)
-    if not auto:
-        return rule, noise, size
-    _warn_if_capped(settings, rule, box, wanted, size, sums.scale)
-    return rule, noise, max(min(wanted, size), 1)
+        # other functions may say more: their number is not lowered before they do
+        size = max(wanted, size) if moved else wanted
+        rule, noise = found.rule, found.noise_variance
+    return choice
+
+
+def _next_size(state: SeriesState, found: SeriesPrior, size: int) -> int:
+    """Functions for the next search; as many again if there are enough."""
+    settings = state.settings
+    if settings.n_basis != "auto":
+        return size
+    wanted = _wanted(state, found.rule, found.noise_variance)
+    if size > _MOST_SEARCHED and size / _SLACK <= wanted <= size:
+        return size
+    if wanted > size and size <= _MOST_SEARCHED:
+        # room for more before it is known how many
+        wanted = 2 * wanted
+    return min(wanted, settings.largest)
+
+
+def _search_once(
+    state: SeriesState, sums: StandardSums, rule: Any, noise: float | None, size: int
+) -> SeriesChoice:
+    """Maximise the bound of a number of functions, in the order of a rule."""
+    settings, statistics = state.settings, state.statistics
+    functions, size = considered(
+        sums.statistics, rule, settings.ordering, size, settings.largest
+    )
+    free = settings.free()
+    if noise is not None and size > _MOST_SEARCHED and kernel_of(rule) is not None:
+        # the lengthscales found so far stay; only the noise is searched for
+        free = np.zeros_like(free)
+    bound = SeriesBound(sums, functions, size)
+    given = settings.given_noise_variance(sums.scale)
+    prior, only_noise = maximise_bound(Search(bound, free, given), rule, noise)
+    values = prior.rule.index(statistics.box, settings.largest + 1)
+    eigenvalues = prior.rule.spectrum(values, statistics.box).eigenvalues
+    supported = elbow(eigenvalues, statistics.weight, prior.noise_variance)
+    return SeriesChoice(bound, prior, supported, only_noise)
+
+
+def _first_size(state: SeriesState, sums: StandardSums, rule: Any) -> int:
+    """Functions with which the search begins."""
+    settings, d = state.settings, len(state.domain)
+    if settings.n_basis == "rate":
+        wanted = rate(state.statistics.weight, d, settings.regularity)
+    elif settings.n_basis != "auto":
+        return int(settings.n_basis)
+    elif settings.start_noise_variance is not None:
+        wanted = _wanted(state, rule, settings.start_noise_variance)
+    elif settings.learns():
+        wanted = FIRST_FUNCTIONS[d]
+    else:
+        noise = settings.given_noise_variance(sums.scale)
+        wanted = _wanted(state, rule, noise or _FIRST_NOISE * sums.variance)
+    return min(settings.largest, wanted)
+
+
+def _wanted(state: SeriesState, rule: Any, noise: float) -> int:
+    """Functions that are enough, of those that were summed."""
+    statistics, settings = state.statistics, state.settings
+    filled = filled_part(state.seen, state.domain)
+    wanted = enough(
+        rule, statistics.box, filled, statistics.weight, noise, settings.largest
+    )
+    return summable(statistics, rule, settings.ordering, wanted, settings.largest)
 
 
 def _at_sample_size(settings: SeriesSettings, weight: float, d: int) -> Any:
@@ -294,81 +327,3 @@ def _at_sample_size(settings: SeriesSettings, weight: float, d: int) -> Any:
     n = max(weight, 2.0)
     decay = n ** (-1.0 / (d + 2.0 * settings.regularity)) * np.log(n)
     return replace(rule, decay=float(decay))
-
-
-def _functions(
-    state: SeriesState, sums: StandardSums, rule: Any, size: int
-) -> FourierIndex:
-    """All functions considered, the basis first, as far as the sums reach."""
-    box, settings = state.statistics.box, state.settings
-    reach = state.statistics.reach()
-    if settings.ordering == "prior":
-        functions = rule.index(box, size + 4096)
-        first = functions.part(slice(size))
-        if np.all(first.reach() <= reach):
-            return functions
-        inside = np.all(np.abs(functions.waves) <= reach, axis=1)
-        # those that cannot be summed are left to the residual
-        order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
-        return functions.part(order)
-    functions = rule.index(box, max(size, settings.largest))
-    functions = functions.part(np.all(np.abs(functions.waves) <= reach, axis=1))
-    correlation = sums.statistics.moments(functions)
-    return by_power(functions, correlation, settings.ordering == "power")
-
-
-def _summable(state: SeriesState, functions: FourierIndex) -> int:
-    """Number of functions up to the first that the sums do not reach."""
-    reach = state.statistics.reach()
-    beyond = np.any(np.abs(functions.waves) > reach, axis=1)
-    return int(np.argmax(beyond)) if beyond.any() else len(functions)
-
-
-def _pilot_size(settings: SeriesSettings, weight: float, d: int) -> int:
-    if settings.n_basis == "auto":
-        return min(settings.largest, _PILOT_FUNCTIONS[d])
-    if settings.n_basis == "rate":
-        return min(settings.largest, rate(weight, d, settings.regularity))
-    return int(settings.n_basis)
-
-
-def rate(n: float, d: int, regularity: float) -> int:
-    """``n^(d / (d + 2α))``: enough functions for the rate of contraction."""
-    return max(1, int(np.ceil(n ** (d / (d + 2.0 * regularity)) - 1e-9)))
-
-
-def elbow(rule: Any, box: Box, weight: float, noise: float, most: int) -> int:
-    """``#{j : n λ_j >= σ²}``: functions about which the data say something."""
-    values = rule.spectrum(rule.index(box, most), box).eigenvalues
-    count = int(np.sum(weight * values >= noise))
-    # whole pairs of sine and cosine
-    return max(1, count + 1 - count % 2)
-
-
-def _index_changed(rule: Any, earlier: Any, box: Box, size: int) -> bool:
-    """Whether a kernel now puts other functions first."""
-    if kernel_of(rule) is None:
-        return False
-    one, two = (r.index(box, size).waves for r in (rule, earlier))
-    return not np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0))
-
-
-def _warn_if_capped(
-    settings: SeriesSettings,
-    rule: Any,
-    box: Box,
-    wanted: int,
-    size: int,
-    scale: float,
-) -> None:
-    if wanted <= size or settings.quiet:
-        return
-    tail = rule.spectrum(rule.index(box, size), box).tail
-    warnings.warn(
-        f"The data would support more than the {size} basis functions that are "
-        "allowed; the others add a prior standard deviation of "
-        f"{scale * np.sqrt(tail):.3g} to every prediction. Raise `max_basis`, or "
-        "choose a smoother prior.",
-        UserWarning,
-        stacklevel=5,
-    )

@@ -7,25 +7,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
+from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgpx._hyperparameters import stretched
-from skgpx._numerics.fourier_index import Box, FourierIndex
-from skgpx._numerics.series_evidence import ScaleProfile, series_evidence
-from skgpx._numerics.series_statistics import NormalEquations
+from skgpx._numerics.series_evidence import noise_bounds
+from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesPrior
 from skgpx.bases import KernelEigenvalues
 
 Array = NDArray[np.float64]
 
-# Search interval of the noise variance, in units of the variance of y; that of the
-# scale of a series prior, and of the logarithm of its shape.
-_NOISE_BOUNDS = (1e-8, 10.0)
+# Search interval of the scale of a series prior, and of the logarithm of its shape.
 _SCALE_BOUNDS = (1e-8, 1e8)
 _SHAPE_BOUNDS = (-3.0, 3.0)
-# Shares of the variance of y that are noise, in the first guesses.
+# Shares of the variance of y that are noise, in the first guesses for a series.
 _SHARES = (0.01, 0.1, 0.5, 0.9)
+# Factors of the lengthscales, and noise per variance of y, in those for a kernel; and
+# in those that are tried if none of the first is better than noise alone.
+_FIRST_STARTS = ((1.0, 0.1), (0.2, 0.1), (0.04, 0.1), (4.0, 0.1))
+_OTHER_STARTS = ((4.0, 0.3), (16.0, 0.3), (1.0, 0.7), (0.5, 0.3))
 _MAX_ITER = 100
 # Share of the variance that is noise at which another start is tried.
 _ALL_NOISE = 0.9
+# Variance of a function that is nothing, for the standardised y.
+_SILENCE = 1e-8
 
 
 class SeriesSettings(NamedTuple):
@@ -46,10 +50,16 @@ class SeriesSettings(NamedTuple):
     ordering : {"prior", "power", "coefficients"}
     largest : int
         Most functions.
-    normalize_y, quiet : bool
-        Whether y is standardised; whether warnings are left out.
-    start_noise : float or None
-        Noise variance of a search on fewer rows, for the standardised y.
+    normalize_y : bool
+        Whether y is standardised.
+    white_noise_variance : float or None
+        Fixed variance of the WhiteKernel, for the standardised y.
+    given : object
+        Parameters that models must share to be merged, comparable by value.
+    domain_is_given : bool
+        Whether the domain is the user's, without a margin around the data.
+    start_noise_variance : float or None
+        Found on fewer rows, for the standardised y; None tries several starts.
     """
 
     rule: Any
@@ -61,99 +71,199 @@ class SeriesSettings(NamedTuple):
     ordering: str
     largest: int
     normalize_y: bool
-    noise_level: float | None = None
-    given: str = ""
-    quiet: bool = False
-    start_noise: float | None = None
+    white_noise_variance: float | None = None
+    given: Any = None
+    domain_is_given: bool = False
+    start_noise_variance: float | None = None
 
     def free(self) -> NDArray[np.bool_]:
         """Which parameters of the rule are searched for."""
         free = np.full(len(self.rule.theta), self.optimizer == "evidence")
         if not isinstance(self.rule, KernelEigenvalues):
-            free[0] &= self.scale_is_free
+            free[:1] &= self.scale_is_free
         return free
 
     def learns(self) -> bool:
         """Whether any parameter of the rule is searched for."""
         return bool(np.any(self.free()))
 
+    def given_noise_variance(self, scale: float) -> float | None:
+        """Noise variance that is not searched for, for ``y / scale``."""
+        if self.noise_variance is None:
+            return self.white_noise_variance
+        return self.noise_variance / scale**2
 
-def maximise_series_evidence(
-    equations: NormalEquations,
-    functions: FourierIndex,
-    box: Box,
-    rule: Any,
-    noise: float | None,
-    settings: SeriesSettings,
-    fixed_noise: float | None,
-) -> tuple[Any, float]:
-    """Rule and noise variance (standardised) with the largest bound.
+
+class Search(NamedTuple):
+    """What is searched for, on which bound.
+
+    Attributes
+    ----------
+    bound : SeriesBound
+    free : ndarray of shape (p,)
+        Which parameters of the rule.
+    given_noise : float or None
+        Noise variance if that is not searched for.
+    """
+
+    bound: SeriesBound
+    free: NDArray[np.bool_]
+    given_noise: float | None
+
+    def at(self, rule: Any, noise_variance: float) -> SeriesPrior:
+        """The point with its bound."""
+        value = self.bound.at(rule, noise_variance).value
+        return SeriesPrior(rule, noise_variance, value)
+
+    def noise_bounds(self) -> Array:
+        """Interval of the noise variance."""
+        equations = self.bound.equations
+        return noise_bounds(equations.square, equations.weight)
+
+    def variance(self) -> float:
+        """Variance of y; 1 where there is none, so that logarithms exist."""
+        equations = self.bound.equations
+        return equations.square / equations.weight or 1.0
+
+    def noise_at(self, share: float) -> float:
+        """Noise variance to start from."""
+        return self.given_noise or share * self.variance()
+
+
+def maximise_bound(
+    search: Search, rule: Any, start_noise: float | None
+) -> tuple[SeriesPrior, bool]:
+    """Rule and noise variance with the largest bound, and if they are only noise.
 
     Parameters
     ----------
-    equations : NormalEquations
-        Of the functions, for the standardised y.
-    functions : FourierIndex
-    box : Box
+    search : Search
     rule : EigenvalueRule
         Start.
-    noise : float or None
-        Noise variance to start from; None tries several.
-    settings : SeriesSettings
-    fixed_noise : float or None
-        Noise variance that is not to be searched for.
+    start_noise : float or None
+        Noise variance of a search before this one, to start from; None tries several.
+
+    Returns
+    -------
+    best : SeriesPrior
+    only_noise : bool
+        Whether every start ended below the bound of noise alone; a kernel is then one
+        of a function that is nothing, unless it is given. False for a series prior
+        whose scale is searched for: it may become nothing by itself.
     """
-    is_kernel = isinstance(rule, KernelEigenvalues)
-    free = settings.free()
-    if fixed_noise is not None and not np.any(free):
-        return rule, fixed_noise
-    variance = _variance(equations)
-    starts = (
-        [(rule, noise)]
-        if noise is not None
-        else _starts(rule, is_kernel, free, variance)
-    )
-    if fixed_noise is not None:
-        starts = [(start, fixed_noise) for start, _ in starts]
-    if not is_kernel and not np.any(free[1:]):
-        found = _scale_search(equations, functions, box, starts, free, fixed_noise)
-    else:
-        found = _full_search(equations, functions, box, starts, free, fixed_noise)
-    return found
+    only_noise = search.bound.of_noise(search.given_noise)
+    if not np.any(search.free):
+        best = _best_noise(search, rule)
+        # all given: nothing is said about it
+        return best, search.given_noise is None and best.log_evidence < only_noise
+    if start_noise is not None:
+        best = _climb(search, rule, search.given_noise or start_noise)
+        if best.log_evidence > only_noise:
+            return best, False
+    best = _from_several_starts(search, rule, only_noise)
+    if best.log_evidence > only_noise:
+        return best, False
+    silent = _silent(search, rule)
+    if silent is not None and silent.log_evidence > best.log_evidence:
+        best = silent
+    # a series whose scale is learned has noise alone among its priors
+    return best, silent is None or isinstance(rule, KernelEigenvalues)
 
 
-def _variance(equations: NormalEquations) -> float:
-    """Variance of y; 1 where there is none, so that logarithms exist."""
-    return equations.square / equations.weight or 1.0
+def _best_noise(search: Search, rule: Any) -> SeriesPrior:
+    noise = search.given_noise
+    if noise is None:
+        noise = search.bound.profile(rule).best_noise_variance()
+    return search.at(rule, noise)
 
 
-def _starts(
-    rule: Any, is_kernel: bool, free: Array, variance: float
+def _from_several_starts(search: Search, rule: Any, only_noise: float) -> SeriesPrior:
+    """Best of the searches from several starts, the most promising first."""
+    if not isinstance(rule, KernelEigenvalues):
+        if not np.any(search.free[1:]):
+            return _scale_search(search, rule, [search.noise_at(s) for s in _SHARES])
+        return _best_climb(search, [(rule, s) for s in _SHARES], only_noise)
+    best = _best_climb(search, _kernels(rule, _FIRST_STARTS), only_noise)
+    if best.log_evidence > only_noise:
+        return best
+    others = _kernels(rule, _OTHER_STARTS)
+    round_one = _isotropic(rule)
+    if np.any(round_one.theta != rule.theta):
+        others.append((round_one, 0.3))
+    again = _best_climb(search, others, only_noise)
+    return max(best, again, key=lambda one: one.log_evidence)
+
+
+def _kernels(
+    rule: KernelEigenvalues, starts: tuple[tuple[float, float], ...]
 ) -> list[tuple[Any, float]]:
-    """Guesses: a kernel with other lengthscales, a series with other scales."""
-    if is_kernel:
-        kernels = [rule.kernel]
-        if np.any(free):
-            kernels += [stretched(rule.kernel, np.log(f)) for f in (0.2, 0.04, 4.0)]
-        return [(KernelEigenvalues(k), 0.1 * variance) for k in kernels]
-    return [(rule, share * variance) for share in _SHARES]
+    return [
+        (KernelEigenvalues(stretched(rule.kernel, np.log(factor))), share)
+        for factor, share in starts
+    ]
+
+
+def _isotropic(rule: KernelEigenvalues) -> KernelEigenvalues:
+    """The rule with all free parameters of a name at their geometric mean."""
+    kernel, theta, first = rule.kernel, rule.theta, 0
+    for h in kernel.hyperparameters:
+        last = first + (0 if h.fixed else h.n_elements)
+        theta[first:last] = np.mean(theta[first:last]) if last > first else 0.0
+        first = last
+    return rule.with_theta(np.clip(theta, *_theta_bounds(rule).T))
+
+
+def _best_climb(
+    search: Search, starts: list[tuple[Any, float]], only_noise: float
+) -> SeriesPrior:
+    """Climb from the best start, and the others while nothing but noise is found."""
+    points = [search.at(rule, search.noise_at(share)) for rule, share in starts]
+    points.sort(key=lambda one: -one.log_evidence)
+    tried: list[SeriesPrior] = []
+    for point in points:
+        tried.append(_climb(search, point.rule, point.noise_variance))
+        share = tried[-1].noise_variance / search.variance()
+        if share < _ALL_NOISE and tried[-1].log_evidence > only_noise:
+            break
+    return max(tried, key=lambda one: one.log_evidence)
+
+
+def _climb(search: Search, rule: Any, noise_variance: float) -> SeriesPrior:
+    """Local search over noise and all free parameters; O(m^3) for each point."""
+    if not isinstance(rule, KernelEigenvalues) and not np.any(search.free[1:]):
+        return _scale_search(search, rule, [noise_variance], warm=True)
+    whole = np.r_[np.log(noise_variance), rule.theta]
+    bounds = np.vstack((np.log(search.noise_bounds()), _theta_bounds(rule)))
+    mask = np.r_[search.given_noise is None, search.free]
+
+    def at(values: Array) -> Array:
+        point = whole.copy()
+        point[mask] = values
+        return point
+
+    def negative(values: Array) -> tuple[float, Array]:
+        point = at(values)
+        e = search.bound.at(rule.with_theta(point[1:]), float(np.exp(point[0])))
+        return -e.value, -np.r_[e.noise, e.parameters][mask]
+
+    found = optimize.minimize(
+        negative, np.clip(whole, *bounds.T)[mask], jac=True,
+        method="L-BFGS-B", bounds=bounds[mask], options={"maxiter": _MAX_ITER},
+    )  # fmt: skip
+    point = at(found.x)
+    noise = search.given_noise or float(np.exp(point[0]))
+    return SeriesPrior(rule.with_theta(point[1:]), noise, -float(found.fun))
 
 
 def _scale_search(
-    equations: NormalEquations,
-    functions: FourierIndex,
-    box: Box,
-    starts: list[tuple[Any, float]],
-    free: Array,
-    fixed_noise: float | None,
-) -> tuple[Any, float]:
+    search: Search, rule: Any, noises: list[float], warm: bool = False
+) -> SeriesPrior:
     """Search over noise and scale: O(m) for each value after one decomposition."""
-    rule = starts[0][0]
-    spectrum = rule.spectrum(functions, box)
-    profile = ScaleProfile.of(equations, spectrum)
-    variance = _variance(equations)
+    spectrum = search.bound.spectrum(rule)
+    profile = search.bound.profile(rule)
+    variance = search.variance()
     total = float(np.sum(spectrum.eigenvalues)) + spectrum.tail
-    mask = np.array([fixed_noise is None, bool(len(free)) and bool(free[0])])
+    mask = np.array([search.given_noise is None, True])
 
     def negative(values: Array, whole: Array) -> tuple[float, Array]:
         point = whole.copy()
@@ -161,72 +271,36 @@ def _scale_search(
         value, gradient = profile.value_and_gradient(*np.exp(point))
         return -value, -gradient[mask]
 
-    guesses = []
-    for _, noise in starts:
-        share = max(variance - noise, 0.1 * variance)
-        scale = share / total if mask[1] and len(starts) > 1 else 1.0
-        guesses.append(np.log([noise, scale]))
+    signal = [max(variance - noise, 0.1 * variance) / total for noise in noises]
+    guesses = [
+        np.log([noise, 1.0 if warm else scale])
+        for noise, scale in zip(noises, signal, strict=True)
+    ]
     whole = min(guesses, key=lambda g: negative(g[mask], g)[0])
-    if np.any(mask):
-        bounds = np.log(
-            [np.multiply(_NOISE_BOUNDS, variance), np.array(_SCALE_BOUNDS) / total]
-        )
-        found = optimize.minimize(
-            negative, np.clip(whole, *bounds.T)[mask], args=(whole,), jac=True,
-            method="L-BFGS-B", bounds=bounds[mask], options={"maxiter": _MAX_ITER},
-        )  # fmt: skip
-        whole[mask] = found.x
-    theta = rule.theta
-    if mask[1]:
-        theta = theta.copy()
-        theta[0] += whole[1]
-    return (rule.with_theta(theta) if mask[1] else rule), float(np.exp(whole[0]))
+    bounds = np.log([search.noise_bounds(), np.array(_SCALE_BOUNDS) / total])
+    found = optimize.minimize(
+        negative, np.clip(whole, *bounds.T)[mask], args=(whole,), jac=True,
+        method="L-BFGS-B", bounds=bounds[mask], options={"maxiter": _MAX_ITER},
+    )  # fmt: skip
+    whole[mask] = found.x
+    theta = rule.theta.copy()
+    theta[0] += whole[1]
+    noise = search.given_noise or float(np.exp(whole[0]))
+    return SeriesPrior(rule.with_theta(theta), noise, -float(found.fun))
 
 
-def _full_search(
-    equations: NormalEquations,
-    functions: FourierIndex,
-    box: Box,
-    starts: list[tuple[Any, float]],
-    free: Array,
-    fixed_noise: float | None,
-) -> tuple[Any, float]:
-    """Search over noise and all free parameters of the rule, O(m^3) for each."""
-    variance = _variance(equations)
-    rule = starts[0][0]
-    noise_bounds = np.log(np.multiply(_NOISE_BOUNDS, variance))
-    bounds = np.vstack((noise_bounds, _theta_bounds(rule)))
-    mask = np.r_[fixed_noise is None, free].astype(bool)
-
-    def negative(values: Array, whole: Array) -> tuple[float, Array]:
-        point = whole.copy()
-        point[mask] = values
-        candidate = rule.with_theta(point[1:])
-        spectrum = candidate.spectrum(functions, box)
-        e = series_evidence(equations, spectrum, float(np.exp(point[0])))
-        return -e.value, -np.r_[e.noise, e.parameters][mask]
-
-    def climb(whole: Array) -> tuple[float, Array]:
-        found = optimize.minimize(
-            negative, np.clip(whole, *bounds.T)[mask], args=(whole,), jac=True,
-            method="L-BFGS-B", bounds=bounds[mask], options={"maxiter": _MAX_ITER},
-        )  # fmt: skip
-        whole = whole.copy()
-        whole[mask] = found.x
-        return float(found.fun), whole
-
-    guesses = [np.r_[np.log(noise), start.theta] for start, noise in starts]
-    if not np.any(mask):
-        return rule, float(np.exp(guesses[0][0]))
-    guesses.sort(key=lambda g: negative(g[mask], g)[0])
-    tried = []
-    for guess in guesses:
-        tried.append(climb(guess))
-        # a search that ends with nothing but noise went astray
-        if np.exp(tried[-1][1][0]) < _ALL_NOISE * variance:
-            break
-    _, whole = min(tried, key=lambda one: one[0])
-    return rule.with_theta(whole[1:]), float(np.exp(whole[0]))
+def _silent(search: Search, rule: Any) -> SeriesPrior | None:
+    """Best noise around a function that is nothing; None where its scale is given."""
+    spectrum = search.bound.spectrum(rule)
+    total = float(np.sum(spectrum.eigenvalues)) + spectrum.tail
+    factor = _SILENCE * search.variance() / total
+    if isinstance(rule, KernelEigenvalues):
+        rule = KernelEigenvalues(ConstantKernel(factor, "fixed") * rule.kernel)
+    elif search.free[0]:
+        rule = rule.with_theta(rule.theta + np.r_[np.log(factor), search.free[1:] * 0])
+    else:
+        return None
+    return _best_noise(search, rule)
 
 
 def _theta_bounds(rule: Any) -> Array:

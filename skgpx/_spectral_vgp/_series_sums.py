@@ -1,7 +1,8 @@
-"""Domain, box and sums over rows of regression on Fourier functions."""
+"""Sums over rows of regression on Fourier functions."""
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,9 @@ from skgpx._numerics.series_statistics import (
     direct_statistics,
     sketched_statistics,
 )
-from skgpx._parallel import parallel_map
+from skgpx._parallel import parallel_sum
 from skgpx._validation import Rows
-from skgpx.bases import (
-    Box,
-)
+from skgpx.bases import Box
 
 Array = NDArray[np.float64]
 
@@ -43,25 +42,16 @@ def row_sums(
         If a row is outside the domain.
     """
     chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
-    items = ((*(v[c] for v in rows), domain, box, shift, reach) for c in chunks)
+    items = ((Rows(*(v[c] for v in rows)), domain, box, shift, reach) for c in chunks)
     if len(chunks) == 1:
         return _chunk_sums(*next(items))
-    parts = parallel_map(_chunk_sums, items, n_jobs)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return parallel_sum(_chunk_sums, items, operator.add, n_jobs)
 
 
 def _chunk_sums(
-    X: Array,
-    y: Array,
-    weights: Array,
-    domain: Array,
-    box: Box,
-    shift: float,
-    reach: NDArray[np.int64],
+    rows: Rows, domain: Array, box: Box, shift: float, reach: NDArray[np.int64]
 ) -> SeriesStatistics:
+    X, y, weights = rows
     low, high = X.min(axis=0), X.max(axis=0)
     if np.any(low < domain[:, 0]) or np.any(high > domain[:, 1]):
         j = int(np.argmax((low < domain[:, 0]) | (high > domain[:, 1])))
@@ -90,11 +80,30 @@ class StandardSums:
     statistics: SeriesStatistics
     scale: float
 
+    @classmethod
+    def of(cls, statistics: SeriesStatistics, normalize_y: bool) -> StandardSums:
+        """Centre y, and scale it unless it is constant."""
+        s = statistics
+        if not normalize_y:
+            return cls(s.moved(0.0), 1.0)
+        centred = s.moved(s.shift + s.total / s.weight)
+        std = float(np.sqrt(max(centred.square, 0.0) / centred.weight))
+        varies = std > 1e-14 * abs(centred.shift) and std > 0.0
+        return cls(centred, std if varies else 1.0)
+
+    @property
+    def shift(self) -> float:
+        """Subtracted from y."""
+        return self.statistics.shift
+
+    @property
+    def variance(self) -> float:
+        """Variance of the standardised y: 1, unless y is constant or not scaled."""
+        return self.statistics.square / self.statistics.weight / self.scale**2 or 1.0
+
     def equations(self, functions: FourierIndex) -> NormalEquations:
         """Sums for these functions, of ``(y - shift) / scale``."""
         raw = self.statistics.normal_equations(functions)
         return raw._replace(
-            moment=raw.moment / self.scale,
-            total=raw.total / self.scale,
-            square=raw.square / self.scale**2,
+            moment=raw.moment / self.scale, square=raw.square / self.scale**2
         )

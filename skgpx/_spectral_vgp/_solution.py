@@ -28,7 +28,8 @@ class SpectralFit(NamedTuple):
     prior : Any
         Kernel or eigenvalue rule, for the standardised y.
     spectrum : ndarray of shape (J,)
-        Prior variances of the basis functions considered, in squared units of y.
+        Prior variances of orthonormal functions that span the basis, in squared units
+        of y; their sum is the mean prior variance that these functions explain.
     """
 
     posterior: LatentModel

@@ -9,16 +9,14 @@ from skgpx.bases._eigenvalues import (
     PolynomialEigenvalues,
 )
 from skgpx.bases._empirical import EmpiricalSpectral
+from skgpx.bases._fourier import Fourier, FourierGradients
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
+from skgpx.bases._kernel_eigenvalues import KernelEigenvalues, has_spectrum
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._selectors import select_inducing, select_until
-from skgpx.bases._spectral_densities import (
-    KernelEigenvalues,
-    has_spectrum,
-    register_spectral_density,
-)
 from skgpx.kernels import (
     SpectralSample,
+    register_spectral_density,
     register_spectral_sampler,
     sample_frequencies,
 )
@@ -29,6 +27,8 @@ __all__ = [
     "Conditioning",
     "EmpiricalSpectral",
     "ExponentialEigenvalues",
+    "Fourier",
+    "FourierGradients",
     "FourierSeries",
     "GivenEigenvalues",
     "KernelEigenvalues",

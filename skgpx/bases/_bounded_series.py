@@ -1,15 +1,28 @@
-"""Fourier functions that refuse to be evaluated where they only repeat."""
+"""Fourier functions on the part of their box where they do not yet repeat."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, LinearTerm
-from skgpx.bases._fourier_series import FourierSeries
+from skgpx._draws import FiniteProcess, FunctionDraws, LinearTerm, Term
+from skgpx._numerics.fourier_index import FourierIndex
+from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx.bases._continuation import (
+    Continuation,
+    ContinuedFeatures,
+    LevelFeatures,
+    PriorFeatures,
+    rest,
+)
+from skgpx.bases._continued_marginals import ContinuedMarginals
+from skgpx.bases._fading import KernelFading, SeriesFading, constant_variance
+from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
+from skgpx.bases._marginals import Marginals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -68,30 +81,275 @@ class BoundedSeries(FourierSeries):
     Parameters
     ----------
     domain : ndarray of shape (d, 2)
-        Lower and upper end of each input. Elsewhere the features, and the functions
-        drawn, raise a ValueError.
+        Lower and upper end of each input.
+    continuation : Continuation or None
+        What the process is outside of a region; see :meth:`continued`. None refuses:
+        outside of the domain the features, and the functions drawn, raise a
+        ValueError.
+
+    Notes
+    -----
+    With ``e`` the point of the region nearest to x, ``ρ`` the correlation of f(x) and
+    f(e), ``c`` the constant part of the prior and q an independent draw of the rest
+    of it, the process outside is ``ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)``: that of the
+    series at the edge, and the prior far away. As ``E(c | w)`` is a multiple of the
+    constant function of the basis, this is again a basis and a residual.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import BoundedSeries, Box, KernelEigenvalues
+    >>> box = Box(np.zeros(1), np.ones(1))
+    >>> rule = KernelEigenvalues(RBF(0.1))
+    >>> series = BoundedSeries.from_rule(rule, box, 31)
+    >>> series = series.continued(np.array([[0.0, 0.6]]), rule.kernel)
+    >>> X = np.array([[0.6], [0.7], [9.0]])
+    >>> features = series(X)
+    >>> np.sum(features**2, axis=1).round(3)
+    array([1.   , 0.368, 0.   ])
+    >>> variance = np.sum(features**2, axis=1) + series.residual_variance(X, features)
+    >>> variance.round(6)
+    array([1., 1., 1.])
     """
 
     domain: Array | None = None
+    continuation: Continuation | None = None
+
+    def continued(self, region: Array, kernel: Any = None) -> BoundedSeries:
+        """Return the series with the prior outside of a region (d, 2).
+
+        Parameters
+        ----------
+        region : ndarray of shape (d, 2)
+            Within one period of the box.
+        kernel : sklearn.gaussian_process.kernels.Kernel, default=None
+            Stationary covariance, which says how correlations fade. None takes the
+            correlations of the series up to half a period, tapered to zero at one.
+        """
+        if kernel is None:
+            prior = self._stationary(0.0)
+            waves, place = prior.functions.distinct()
+            power = np.zeros(len(waves))
+            np.add.at(power, place, prior.spectrum)
+            series = SeriesFading(self.box.period, waves, power)
+            return replace(
+                self, continuation=Continuation(region, series, self.variance)
+            )
+        # a constant that the basis does not have fades with the rest
+        level = 0.0 if self._constant is None else constant_variance(kernel)
+        fading = KernelFading(kernel, level)
+        # the series may have more, where lengthscales are long for the box
+        fresh = float(kernel.diag(np.zeros((1, len(region))))[0]) - level
+        return replace(
+            self, continuation=Continuation(region, fading, max(fresh, 0.0), level)
+        )
+
+    def check(self, X: Array) -> None:
+        """Raise a ValueError if a row of X cannot be answered."""
+        if self.domain is not None and self.continuation is None:
+            check_domain(X, self.domain)
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m)."""
         self.check(X)
-        return super().__call__(X)
+        if self.continuation is None:
+            return super().__call__(X)
+        E, rho = self.continuation.place(X)
+        features = rho[:, np.newaxis] * super().__call__(E)
+        if self.continuation.level > 0.0:
+            features[:, self._constant] += (1.0 - rho) * self._level_weight
+        return features
 
-    def check(self, X: Array) -> None:
-        """Raise a ValueError if a row of X is outside the domain."""
-        if self.domain is not None:
-            check_domain(X, self.domain)
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance that the basis leaves over, shape (n,)."""
+        if self.continuation is None:
+            return super().residual_variance(X, features)
+        E, rho = self.continuation.place(X)
+        square = rho**2
+        inside = square * super().residual_variance(E, features)
+        fresh = self.continuation.fresh
+        level = (1.0 - rho) ** 2 * self._level_residual
+        variance: Array = inside + level + (1.0 - square) * fresh
+        return variance
+
+    def residual_covariance(self, X: Array, features: Array) -> Array:
+        """Joint prior covariance of the residual at the rows of X, shape (n, n).
+
+        O(n^2 J).
+        """
+        if self.continuation is None:
+            return super().residual_covariance(X, features)
+        E, rho = self.continuation.place(X)
+        covariance = super().residual_covariance(E, features) * np.outer(rho, rho)
+        fresh = LevelFeatures(self.continuation)(X)
+        covariance += self._level_residual * (fresh @ fresh.T)
+        rows = self.continuation.outside(X)
+        if len(rows):
+            prior = rest(rho[rows])[:, np.newaxis] * self._independent(X[rows])
+            covariance[np.ix_(rows, rows)] += prior @ prior.T
+        covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
+        return covariance
+
+    def draw(
+        self, weights: Array, rng: np.random.Generator, **prior: Any
+    ) -> FunctionDraws:
+        """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual."""
+        if self.continuation is None:
+            return super().draw(weights, rng, **prior)
+        m, c, s = weights.shape
+        n_rest = len(self.spectrum) - m + self._n_outside
+        rest_of_all = rng.standard_normal((n_rest, c, s))
+        terms = self.all_terms(np.concatenate((weights, rest_of_all)))
+        return FunctionDraws(terms, c, s)
+
+    @property
+    def _n_outside(self) -> int:
+        """Functions that are zero inside: those of q, and the rest of the level."""
+        return self._independent.n_basis + 1
+
+    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+        """Process of the functions inside, in which rows X (p, d) are observed.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside: what is learned there has no place in this basis.
+        """
+        if self.continuation is not None and len(self.continuation.outside(X)):
+            raise ValueError(
+                "A model on Fourier functions can only be conditioned on rows of its "
+                f"region {self.continuation.region.tolist()}. Fit with a wider "
+                "`domain`, or condition its draws, which can be observed anywhere."
+            )
+        self.check(X)
+        inside = replace(self, continuation=None, domain=None)
+        return FiniteProcess.of_law(inside, law)
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are combinations of: (n, J), and those outside."""
+        self.check(X)
+        if self.continuation is None:
+            return super().all_features(X)
+        E, rho = self.continuation.place(X)
+        inside = rho[:, np.newaxis] * super().all_features(E)
+        away = LevelFeatures(self.continuation)(X)
+        if self._level_weight > 0.0:
+            inside[:, self._constant] += self._level_weight * away[:, 0]
+        outside = rest(rho)[:, np.newaxis] * self._independent(X)
+        level = np.sqrt(self._level_residual) * away
+        return np.concatenate((inside, outside, level), axis=1)
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with whitened weights of all, see `all_features`."""
+        if self.continuation is None:
+            return super().all_terms(weights)
+        J, n = len(self.spectrum), self._independent.n_basis
+        terms = list(self.linear(weights[:J]).terms)
+        for term in self._independent.linear(weights[J : J + n]).terms:
+            if isinstance(term, LinearTerm):
+                terms.append(LinearTerm(self._outside_features, term.weights))
+        if self._level_residual > 0.0:
+            level = np.sqrt(self._level_residual) * weights[J + n :]
+            terms.append(LinearTerm(self._level_features, level))
+        return tuple(terms)
 
     def linear(self, weights: Array) -> FunctionDraws:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
         draws = super().linear(weights)
-        if self.domain is None:
+        if self.domain is None and self.continuation is None:
             return draws
-        terms = tuple(
-            LinearTerm(BoundedFeatures(term.features, self.domain), term.weights)
+        terms = [
+            LinearTerm(self._limited(term.features), term.weights)
             for term in draws.terms
             if isinstance(term, LinearTerm)
-        )
-        return FunctionDraws(terms, draws.n_outputs, draws.n_draws, draws.process)
+        ]
+        if self.continuation is not None and self.continuation.level > 0.0:
+            level = self._level_weight * weights[self._constant][np.newaxis]
+            terms.append(LinearTerm(self._level_features, level))
+        return FunctionDraws(tuple(terms), draws.n_outputs, draws.n_draws)
+
+    def marginals(self, law: WeightLaw) -> Marginals:
+        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        marginals = super().marginals(law)
+        if self.continuation is None or not isinstance(marginals, SeriesMarginals):
+            return marginals
+        return ContinuedMarginals(self, marginals.law)
+
+    def _limited(self, features: Any) -> Any:
+        """Features that fade outside, or refuse."""
+        if features is self._all_waves[0]:
+            return self._all_limited
+        return self._wrapper(features)
+
+    def _wrapper(self, features: Any) -> Any:
+        if self.continuation is not None:
+            return ContinuedFeatures(features, self.continuation)
+        return BoundedFeatures(features, np.asarray(self.domain))
+
+    # one object each: terms of the same feature map are evaluated as one
+
+    @cached_property
+    def _all_limited(self) -> Any:
+        return self._wrapper(self._all_waves[0])
+
+    @cached_property
+    def _outside_features(self) -> PriorFeatures:
+        waves = self._independent._all_waves[0]
+        return PriorFeatures(waves, _checked(self.continuation))
+
+    @cached_property
+    def _level_features(self) -> LevelFeatures:
+        return LevelFeatures(_checked(self.continuation))
+
+    @cached_property
+    def _constant(self) -> int | None:
+        """Which function of the basis is the constant."""
+        places = np.flatnonzero(~self.index.waves.any(axis=1))
+        return int(places[0]) if len(places) else None
+
+    @property
+    def _level_weight(self) -> float:
+        """Weight of the constant function in ``E(c | w)``: ``var c / √λ``."""
+        level = 0.0 if self.continuation is None else self.continuation.level
+        if not level > 0.0:
+            return 0.0
+        return level / float(np.sqrt(self.spectrum[self._constant]))
+
+    @property
+    def _level_residual(self) -> float:
+        """Variance of ``c`` given the weights."""
+        level = 0.0 if self.continuation is None else self.continuation.level
+        return max(level - self._level_weight**2, 0.0)
+
+    @cached_property
+    def _independent(self) -> FourierSeries:
+        """The prior without its constant part, as a basis of all its functions."""
+        if self.continuation is None:
+            return self._stationary(0.0)
+        prior = self._stationary(self.continuation.level)
+        scale = self.continuation.fresh / max(prior.variance, np.finfo(float).tiny)
+        return replace(prior, spectrum=scale * prior.spectrum)
+
+    def _stationary(self, level: float) -> FourierSeries:
+        """Prior with equal variances of sine and cosine, less a constant's."""
+        waves, place = self.functions.distinct()
+        power = np.zeros(len(waves))
+        np.add.at(power, place, self.spectrum)
+        varies = waves.any(axis=1)
+        power[~varies] = np.maximum(power[~varies] - level, 0.0)
+        total = float(power.sum())
+        if total > 0.0:
+            power *= (self.variance - level) / total
+        both = np.concatenate((waves[~varies], waves[varies], waves[varies]))
+        sine = np.arange(len(both)) >= len(waves)
+        half = 0.5 * power[varies]
+        spectrum = np.concatenate((power[~varies], half, half))
+        index = FourierIndex(both, sine, np.ones(len(both)))
+        return FourierSeries(self.box, index, spectrum, len(both))
+
+
+def _checked(continuation: Continuation | None) -> Continuation:
+    """The continuation of a series that has one."""
+    assert continuation is not None
+    return continuation

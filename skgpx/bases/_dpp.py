@@ -1,4 +1,4 @@
-"""Determinantal point processes of fixed size: inducing points that repel."""
+"""Determinantal point processes of fixed size, for inducing points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import linalg
 
 Array = NDArray[np.float64]
 
-# Eigenvalues below this part of the largest are rounding errors of the dual.
+# Eigenvalues below this fraction of the largest are rounding errors of the dual.
 _RANK_TOLERANCE = 1e-14
 
 
@@ -55,9 +55,9 @@ def sample_k_dpp(factor: Array, k: int, rng: np.random.Generator) -> NDArray[np.
 
     Notes
     -----
-    Through the dual ``C = factorᵀ factor`` of order r [1]_: O(n r^2 + r^3 + n k^2), and
-    no matrix of order n. Which eigenvectors take part is drawn with elementary
-    symmetric polynomials in logarithms.
+    Uses the dual ``C = factorᵀ factor`` of order r [1]_: O(n r^2 + r^3 + n k^2), and
+    no matrix of order n. The eigenvectors that take part are drawn with elementary
+    symmetric polynomials, computed in logarithms.
 
     References
     ----------
@@ -69,7 +69,7 @@ def sample_k_dpp(factor: Array, k: int, rng: np.random.Generator) -> NDArray[np.
     values, vectors = values[kept], vectors[:, kept]
     k = min(k, len(values))
     part = _elementary_k_dpp(np.log(values), k, rng)
-    # orthonormal columns: V = factor U Γ^(-1/2); once more against rounding
+    # orthonormal columns V = factor U Γ^(-1/2), orthogonalised again against rounding
     V = factor @ (vectors[:, part] / np.sqrt(values[part]))
     V, _ = linalg.qr(V, mode="economic")
     return np.sort(_projection_dpp(V, rng))
@@ -85,7 +85,7 @@ def _elementary_k_dpp(
     for j in range(len(log_values), 0, -1):
         if left == 0:
             break
-        # P(j is taken | left are to come from the first j)
+        # P(j is taken | `left` are to be taken from the first j)
         log_odds = log_values[j - 1] + table[j - 1, left - 1] - table[j, left]
         if np.log(uniform[j - 1]) < log_odds or left == j:
             chosen.append(j - 1)
@@ -96,9 +96,9 @@ def _elementary_k_dpp(
 def _projection_dpp(V: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """Draw from the DPP of the projection ``V Vᵀ``, V of orthonormal columns (n, k).
 
-    The chain rule: row i next with probability proportional to what is left of its
-    diagonal entry, then that entry is projected out (a Cholesky factorisation with
-    random pivots).
+    By the chain rule: the next row is i with probability proportional to the remaining
+    diagonal entry, and is then projected out (a Cholesky factorisation with random
+    pivots).
     """
     n, k = V.shape
     left = np.einsum("ij,ij->i", V, V)

@@ -40,7 +40,7 @@ class EigenvalueRule(Protocol):
 
 @dataclass(frozen=True)
 class PolynomialEigenvalues:
-    """``λ_j = τ j^(-1 - 2α/d)``: the paper's prior of regularity α.
+    """``λ_j = τ j^(-1 - 2α/d)``: the prior of regularity α of [1]_.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class PolynomialEigenvalues:
     regularity : float, default=0.5
         ``α``, positive.
     paired : bool, default=True
-        Give the sine and the cosine of a wave one eigenvalue, that of the mean of
-        their places: the prior is stationary and the tail constant. Otherwise j
-        counts functions, as published.
+        Give the sine and the cosine of a wave the same eigenvalue, with j the mean of
+        their positions: the prior is then stationary and the tail constant. Otherwise
+        j counts functions, as published.
     free_regularity : bool, default=False
         Whether ``theta`` is ``(log τ, log α)`` or ``(log τ,)``.
 
@@ -90,7 +90,7 @@ class PolynomialEigenvalues:
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others.
 
-        The functions are the first ones of the order their ranks belong to.
+        The functions are the first ones in the order of their ranks.
         """
         d, r = len(box.period), index.ranks
         s = 1.0 + 2.0 * self.regularity / d
@@ -106,7 +106,7 @@ class PolynomialEigenvalues:
 
 @dataclass(frozen=True)
 class ExponentialEigenvalues:
-    """``λ_j = τ exp(-c j^(1/d))``: equation (5.1) of the paper.
+    """``λ_j = τ exp(-c j^(1/d))``: equation (5.1) of Nieman, Szabó and van Zanten.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class ExponentialEigenvalues:
 
 @dataclass(frozen=True)
 class GivenEigenvalues:
-    """``λ_j = τ v_j`` for numbers v of the user, zero beyond them.
+    """``λ_j = τ v_j`` for given numbers v, zero beyond them.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class GivenEigenvalues:
         return replace(self, scale=float(np.exp(theta[0])))
 
     def index(self, box: Box, size: int) -> FourierIndex:
-        """List functions by the length of their waves, no more than there are."""
+        """List functions by the length of their waves, at most as many as values."""
         size = min(size, len(self.values))
         return by_length(len(box.period), size, paired=False)
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from skgpx._draws import Conditioning, FunctionDraws, condition, draw_prior
-from skgpx.bases._nystroem import KernelBasis
+from skgpx.bases._kernel_basis import KernelBasis
 
 Array = NDArray[np.float64]
 
-# Eigenvalues below this part of the largest are rounding errors.
+# Eigenvalues below this fraction of the largest are rounding errors.
 _RANK_TOLERANCE = 1e-12
 
 
@@ -26,8 +25,8 @@ class EmpiricalSpectral(KernelBasis):
 
         φ_j(x) = e_j^(-1/2) k(x, X) v_j
 
-    Of all variables that are linear in the values at the data, m of these tell most
-    about them: the posterior is that of kernel principal components regression, with
+    Of all sets of m linear functionals of the values at the data, these explain most of
+    their variance: the posterior is that of kernel principal component regression, with
     the variance of the other components kept.
 
     Parameters
@@ -36,7 +35,7 @@ class EmpiricalSpectral(KernelBasis):
         Prior covariance ``k``.
     inducing_points : ndarray of shape (n, d)
         The inputs X.
-    coefficients : ndarray of shape (n, m)
+    combinations : ndarray of shape (n, m)
         ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
     eigenvalues : ndarray of shape (n,)
         ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
@@ -60,8 +59,7 @@ class EmpiricalSpectral(KernelBasis):
     True
     """
 
-    coefficients: Array
-    eigenvalues: Array
+    eigenvalues: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def from_rows(
@@ -76,7 +74,7 @@ class EmpiricalSpectral(KernelBasis):
         n_basis : int
             Number of features m; fewer if the matrix has no more positive eigenvalues.
         weights : ndarray of shape (n,), optional
-            Frequencies of the rows: as if they were repeated.
+            Row weights: a weight of two is the same as repeating the row.
         """
         half = np.ones(len(X)) if weights is None else np.sqrt(weights)
         # repeated rows: the eigenvectors of W^½ k(X, X) W^½
@@ -84,61 +82,11 @@ class EmpiricalSpectral(KernelBasis):
         values, vectors = values[::-1], vectors[:, ::-1]
         m = min(n_basis, int(np.sum(values > _RANK_TOLERANCE * values[0])))
         whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
-        return cls(kernel, X, whitening, np.maximum(values, 0.0))
-
-    @property
-    def n_basis(self) -> int:
-        """Number of basis functions ``m``."""
-        return self.coefficients.shape[1]
-
-    @property
-    def whitening(self) -> Array:
-        """``A``, so that ``φ = Aᵀ k(X, ·)``; shape (n, m)."""
-        return self.coefficients
+        return cls(
+            kernel, X, combinations=whitening, eigenvalues=np.maximum(values, 0.0)
+        )
 
     def leading(self, n_basis: int) -> EmpiricalSpectral:
         """Return the basis of the first few of its functions."""
-        kept = np.ascontiguousarray(self.coefficients[:, :n_basis])
-        return EmpiricalSpectral(
-            self.kernel, self.inducing_points, kept, self.eigenvalues
-        )
-
-    def __call__(self, X: Array) -> Array:
-        """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
-        features: Array = self.kernel(X, self.inducing_points) @ self.coefficients
-        return features
-
-    def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
-    ) -> FunctionDraws:
-        """Functions ``φᵀw + g`` with these weights and a drawn residual.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (m, c, s)
-            Weights ``w`` of c outputs and s draws.
-        rng : numpy.random.Generator
-            Source of the residual.
-        **prior
-            Options of :func:`skgpx.bases.draw_prior`.
-
-        Returns
-        -------
-        draws : FunctionDraws
-            Prior draws F plus ``φᵀ(w - Aᵀ F(X))``.
-        """
-        (_, c, s), d = weights.shape, self.inducing_points.shape[1]
-        given = Conditioning(self.inducing_points)
-        draws = draw_prior(self.kernel, d, c, s, rng, given=given, **prior)
-        A = self.whitening
-        # any values v with Aᵀv = w
-        values = np.tensordot(
-            A, np.linalg.solve(A.T @ A, weights.reshape(-1, c * s)), 1
-        )
-        return condition(
-            draws,
-            self.kernel,
-            self.inducing_points,
-            values.reshape(-1, c, s),
-            lambda discrepancy: A @ (A.T @ discrepancy),
-        )
+        A = np.asarray(self.combinations)
+        return replace(self, combinations=np.ascontiguousarray(A[:, :n_basis]))

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FourierFeatures, FunctionDraws, linear_draws
+from skgpx._draws import (
+    FiniteProcess,
+    FourierFeatures,
+    FunctionDraws,
+    Term,
+    linear_draws,
+)
 from skgpx._numerics import trigonometry
 from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
-from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.bases._marginals import FeatureMarginals
+from skgpx.bases._marginals import FeatureMarginals, Marginals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Functions that carry the residual, beside those of the basis.
+# Functions that carry the residual, in addition to those of the basis.
 _MOST_RESIDUAL = 4096
-# Part of the variance below which there is no residual.
+# Fraction of the variance below which the residual is taken as zero.
 _NOTHING = 1e-13
 
 
@@ -46,7 +51,7 @@ class FourierSeries:
     spectrum : ndarray of shape (J,)
         Their eigenvalues ``λ``. Where the process has infinitely many functions, the
         last half of those of the residual carry the variance of all later ones: the
-        variance is exact, the covariance up to waves that are too short to matter.
+        variance is exact, the covariance exact up to waves too short to matter.
     n_basis : int
         Size ``m`` of the basis.
     remainder : float, default=0.0
@@ -91,8 +96,8 @@ class FourierSeries:
         functions : FourierIndex, default=None
             All functions considered, in order; by default those of the rule.
         n_residual : int, default=4096
-            Most functions that carry the residual. Fewer are taken if the variance
-            they would add is nothing.
+            Largest number of functions that carry the residual. Fewer are taken if the
+            others would add no variance.
         """
         if functions is None:
             functions = rule.index(box, n_basis + n_residual)
@@ -132,14 +137,14 @@ class FourierSeries:
         return float(np.sum(self.spectrum[self.n_basis :])) + self.remainder
 
     def check(self, X: Array) -> None:
-        """Do nothing: the functions are known everywhere, and repeat."""
+        """Do nothing: the functions are defined everywhere, and repeat."""
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m); their prior weights are N(0, I)."""
         return _features(self.index, self.eigenvalues, self.box.turns(X))
 
     def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance that the basis leaves over, ``Σ_{j>m} λ_j φ_j²``, (n,).
+        """Prior variance of the residual, ``Σ_{j>m} λ_j φ_j²``, (n,).
 
         Constant where sines and cosines have equal eigenvalues.
         """
@@ -159,18 +164,7 @@ class FourierSeries:
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
         return covariance
 
-    def residual_total(self, statistics: SeriesStatistics) -> float:
-        """``Σ w var g`` over the rows of the statistics.
-
-        Waves beyond those the statistics hold are taken to average to zero.
-        """
-        waves, excess = self._excess
-        total = statistics.weight * self.tail
-        if len(excess):
-            total += float(statistics.cosines(waves) @ excess)
-        return max(total, 0.0)
-
-    def marginals(self, law: WeightLaw) -> SeriesMarginals | FeatureMarginals:
+    def marginals(self, law: WeightLaw) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a law of the weights.
 
         Sums of waves, without the features, for a normal law of one output.
@@ -189,7 +183,7 @@ class FourierSeries:
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
 
-        `prior` is for other bases: here the residual is a sum of functions, too.
+        `prior` is for other bases, and not used: here the residual is a finite sum.
         """
         del prior
         _, c, s = weights.shape
@@ -201,15 +195,42 @@ class FourierSeries:
         """Functions with given whitened weights of the first functions, (q, c, s)."""
         index = self.functions.part(slice(len(weights)))
         scale = np.sqrt(2.0 * self.spectrum[: len(weights)]) * index.scales()
-        waves, place = index.distinct()
-        both = np.zeros((2 * len(waves), *weights.shape[1:]))
-        rows = place + len(waves) * index.sine
-        both[rows] = scale[:, np.newaxis, np.newaxis] * weights
-        return linear_draws(BoxFourierFeatures(self.box, waves), both)
+        everything = len(weights) == len(self.spectrum)
+        waves, place = self._all_waves if everything else _box_waves(self.box, index)
+        both = np.zeros((2 * len(waves.waves), *weights.shape[1:]))
+        both[place] = scale[:, np.newaxis, np.newaxis] * weights
+        return linear_draws(waves, both)
 
-    def process(self, law: Any) -> None:
-        """Law of draws as a process that can be conditioned: not known."""
-        del law
+    @cached_property
+    def _all_waves(self) -> tuple[BoxFourierFeatures, Index]:
+        # one object: terms of the same feature map are evaluated as one
+        return _box_waves(self.box, self.functions)
+
+    def process(self, law: GaussianWeights) -> FiniteProcess:
+        """Law of draws as a process that can be conditioned."""
+        return FiniteProcess.of_law(self, law)
+
+    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+        """Process in which rows X (p, d) are observed."""
+        del X
+        return self.process(law)
+
+    def grown(self, process: FiniteProcess) -> FourierSeries:
+        """Return the basis of a process after conditioning on values."""
+        return replace(self, n_basis=process.roots[0].n_known)
+
+    @property
+    def white_variance(self) -> float:
+        """Part of the residual that is independent between all rows."""
+        return self.remainder
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are combinations of, residual included, (n, J)."""
+        return _features(self.functions, self.spectrum, self.box.turns(X))
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with whitened weights (J, c, s)."""
+        return self.linear(weights).terms
 
     @cached_property
     def _excess(self) -> tuple[Integers, Array]:
@@ -276,7 +297,7 @@ class SeriesMarginals:
     Examples
     --------
     >>> import numpy as np
-    >>> from skgpx._numerics.weights import GaussianWeights, WeightLaw
+    >>> from skgpx._numerics.weights import GaussianWeights
     >>> from skgpx.bases import Box, FourierSeries, PolynomialEigenvalues
     >>> from skgpx.bases import SeriesMarginals
     >>> box = Box(np.zeros(1), np.ones(1))
@@ -306,13 +327,19 @@ class SeriesMarginals:
         return values[:, :1, np.newaxis], variance[:, np.newaxis, np.newaxis]
 
 
+def _box_waves(box: Box, index: FourierIndex) -> tuple[BoxFourierFeatures, Index]:
+    """Waves of listed functions, and the feature of each function."""
+    waves, place = index.distinct()
+    return BoxFourierFeatures(box, waves), place + len(waves) * index.sine
+
+
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:
     """``√λ_j φ_j`` at turns (n, d), shape (n, m)."""
     waves, place = index.distinct()
     out = np.empty((2 * len(waves), len(turns)))
     points = np.ascontiguousarray(turns.T)
     frequencies = waves.astype(np.float64)
-    trigonometry.fourier_rows(points, frequencies, np.ones(len(waves)), out)
+    trigonometry.cosines_and_sines(points, frequencies, np.ones(len(waves)), out)
     rows = out[place + len(waves) * index.sine]
     rows *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
     return rows.T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from skgpx._numerics.weights import WeightLaw
 
 Array = NDArray[np.float64]
+# Maps rows (n, d) to the mean (n, c, s) of f there, and a variance of that shape.
+Marginals = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from skgpx.kernels import GREKernel, length_scales
 
 Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
-# More distinct rows than this are thinned before a greedy selection.
+# A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
 # At least so many rows compete for the points that leave little.
 _MIN_COMPETING = 4000
-# More than this before a draw from a determinantal process, which is cubic in them.
+# The same for a draw from a determinantal point process, whose cost is cubic in them.
 _MAX_DPP_CANDIDATES = 3000
-# Columns of a grid of inducing points.
+# Largest number of columns of a grid of inducing points.
 _MAX_GRID = 3
 # Rows of features computed at a time.
 _ROWS = 2048
@@ -39,9 +39,9 @@ def select_inducing(
 ) -> Array:
     """Inducing points from the rows of X.
 
-    The named strategies see the distinct rows of positive weight in lexicographic
+    The named strategies take the distinct rows of positive weight in lexicographic
     order, so for a given state of ``rng`` the result does not depend on the order of
-    the rows, and a row repeated twice counts as one of weight two.
+    the rows, and a row that occurs twice counts as one of weight two.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def select_inducing(
     -----
     Greedy: O(n m^2) time in matrix products and O(n m) memory for ``m`` points (a
     GREKernel also keeps its n x n_support features). From more than 20 000 distinct
-    rows a uniform sample of 20 000, drawn with ``rng``, competes.
+    rows they are chosen from a uniform sample of 20 000, drawn with ``rng``.
     """
     if isinstance(inducing, str):
         rows, mass = _distinct_rows(X, weights)
@@ -146,7 +146,7 @@ def select_until(
 
 
 def _checked(points: ArrayLike, d: int) -> Array:
-    """Inducing points given by the user, as a float64 array of their own."""
+    """Inducing points given by the user, as a float64 copy."""
     points = np.array(points, dtype=np.float64, order="C")
     if points.ndim != 2 or points.shape[1] != d or points.shape[0] == 0:
         raise ValueError(
@@ -182,7 +182,7 @@ def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
     """Prepare the evaluation of parts of ``k(X, X)``, and its diagonal."""
     if type(kernel) is not GREKernel:
         return lambda i, j: kernel(X[i], X[j]), kernel.diag(X)
-    # the features once, instead of once for each part
+    # compute the features once, not once for each part
     features = np.empty((X.shape[0], len(kernel.support)))
     for start in range(0, X.shape[0], _ROWS):
         rows = slice(start, start + _ROWS)
@@ -206,7 +206,7 @@ def _k_means_plus_plus(
         return np.arange(rows.shape[0])
     scaled = (rows - rows.mean(axis=0)) / length_scales(kernel, rows.shape[1])
     seed = int(rng.integers(_MAX_SEED))
-    # imported here: a seventh of the time that importing the package takes
+    # imported here: it would add a seventh to the time of importing the package
     clustering = importlib.import_module("sklearn.cluster")
     _, chosen = clustering.kmeans_plusplus(
         scaled, n_inducing, sample_weight=mass, random_state=seed
@@ -264,7 +264,7 @@ def _equispaced(
             "or 'k-means'."
         )
     size = int(n_inducing ** (1.0 / d) + 1e-9)
-    # a constant column has one place only
+    # a constant column has only one value
     axes = [np.unique(np.linspace(a.min(), a.max(), size)) for a in rows.T]
     grid = np.meshgrid(*axes, indexing="ij")
     return np.stack([axis.ravel() for axis in grid], axis=1)

@@ -1,59 +1,80 @@
-"""Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack."""
+"""Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack.
 
-from skgpx.kernels import _gre_rules as _gre_rules
-from skgpx.kernels import _rules as _rules
-from skgpx.kernels._defaults import default_kernel, length_scales, split_noise
-from skgpx.kernels._expansion import Monomial, expand
+What the library knows of a type of kernel is one record (``_records``), filled in by
+one file for each kernel; :func:`register_kernel` adds your own.
+"""
+
+from skgpx.kernels import _composites as _composites
+from skgpx.kernels import _constants as _constants
+from skgpx.kernels import _gre_record as _gre_record
+from skgpx.kernels import _linear as _linear
+from skgpx.kernels import _matern as _matern
+from skgpx.kernels import _rational_quadratic as _rational_quadratic
+from skgpx.kernels import _rbf as _rbf
+from skgpx.kernels._defaults import default_kernel, split_noise
+from skgpx.kernels._expansion import Monomial, expand, sum_of, summands
 from skgpx.kernels._frequencies import (
     SpectralSample,
-    no_sampler,
-    register_spectral_sampler,
     sample_frequencies,
     spectral_laws,
     warped_sample,
 )
-from skgpx.kernels._gradients import (
-    InducingKernels,
-    diag_with_pullback,
-    inducing_with_pullback,
-    kernel_with_pullback,
-    register_diagonal_pullback,
-    register_pullback,
-    vjp,
-    vjp_diag,
-)
 from skgpx.kernels._gre import GREKernel
-from skgpx.kernels._input_gradients import register_input_gradient, trace_inputs
+from skgpx.kernels._length_scales import (
+    length_scale_entries,
+    length_scales,
+    longest_length_scales,
+    theta_entries,
+)
 from skgpx.kernels._noise import latent_kernel, noise_variance
-from skgpx.kernels._rational_quadratic_on_box import rational_quadratic
-from skgpx.kernels._spectral_laws import PeriodicLaw, SpectralLaw
+from skgpx.kernels._periodic import PeriodicLaw
+from skgpx.kernels._pullbacks import (
+    diagonal_and_pullback,
+    inducing_and_pullback,
+    matrix_and_input_pullback,
+    matrix_and_pullback,
+)
+from skgpx.kernels._records import (
+    InducingKernels,
+    KernelRecord,
+    KernelSpectrum,
+    no_sampler,
+    record_of,
+)
+from skgpx.kernels._registration import (
+    register_diagonal_pullback,
+    register_input_gradient,
+    register_kernel,
+    register_pullback,
+    register_spectral_density,
+    register_spectral_sampler,
+    register_spectral_score,
+)
+from skgpx.kernels._spectral_densities import log_spectral_density, spectral_score
+from skgpx.kernels._spectral_laws import SpectralLaw
 
+# The other names imported above serve the library itself.
 __all__ = [
     "GREKernel",
     "InducingKernels",
-    "Monomial",
-    "PeriodicLaw",
-    "SpectralLaw",
     "SpectralSample",
     "default_kernel",
-    "diag_with_pullback",
-    "expand",
-    "inducing_with_pullback",
-    "kernel_with_pullback",
+    "diagonal_and_pullback",
+    "inducing_and_pullback",
     "latent_kernel",
     "length_scales",
-    "no_sampler",
+    "log_spectral_density",
+    "matrix_and_input_pullback",
+    "matrix_and_pullback",
     "noise_variance",
-    "rational_quadratic",
     "register_diagonal_pullback",
     "register_input_gradient",
+    "register_kernel",
     "register_pullback",
+    "register_spectral_density",
     "register_spectral_sampler",
+    "register_spectral_score",
     "sample_frequencies",
-    "spectral_laws",
+    "spectral_score",
     "split_noise",
-    "trace_inputs",
-    "vjp",
-    "vjp_diag",
-    "warped_sample",
 ]

@@ -1,4 +1,4 @@
-"""Default kernels, and the parts of a kernel the estimators ask about."""
+"""The default kernel, and the separation of a kernel from its white noise."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Product,
-    Sum,
     WhiteKernel,
 )
+
+from skgpx.kernels._expansion import sum_of, summands
 
 Bounds = tuple[float, float] | NDArray[np.float64] | str
 
@@ -23,8 +24,8 @@ def default_kernel(
     """Amplitude times an RBF with one lengthscale per column.
 
     The lengthscales start at ``2 sqrt(d)`` standard deviations of their column,
-    within bounds of 1e-2 and 1e3 standard deviations: long enough that the first
-    step of a hyperparameter search sees structure in every column.
+    within bounds of 1e-2 and 1e3 standard deviations: long enough for non-zero
+    gradients in every column at the first step of a hyperparameter search.
 
     Parameters
     ----------
@@ -53,8 +54,8 @@ def default_kernel(
 def _column_std(
     X: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """Column-wise standard deviation; 1 where it is nothing but rounding."""
-    # in units of the largest entry, so that squares neither over- nor underflow
+    """Column-wise standard deviation; 1 where it is at rounding level."""
+    # in units of the largest entry, so that squares neither overflow nor underflow
     size = np.max(np.abs(X), axis=0, initial=0.0)
     scaled = X / np.where(size > 0.0, size, 1.0)
     mean = np.average(scaled, axis=0, weights=weights)
@@ -83,12 +84,12 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     Raises
     ------
     ValueError
-        If a WhiteKernel is anywhere but at the top level of a sum, if there are
-        several, or if there is nothing else.
+        If a WhiteKernel is not a summand of the whole kernel, if there are several, or
+        if there is nothing else.
     """
-    summands = _summands(kernel)
-    noises = [part for part in summands if isinstance(part, WhiteKernel)]
-    rest = [part for part in summands if not isinstance(part, WhiteKernel)]
+    parts = summands(kernel)
+    noises = [part for part in parts if isinstance(part, WhiteKernel)]
+    rest = [part for part in parts if not isinstance(part, WhiteKernel)]
     for part in rest:
         if _contains_noise(part):
             raise ValueError(
@@ -109,29 +110,7 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     if not noises:
         return kernel, None, None
     noise = noises[0]
-    return _sum_of(rest), float(noise.noise_level), noise.noise_level_bounds
-
-
-def length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
-    """Lengthscales of the first kernel inside that has some, shape (d,); else ones."""
-    for name, value in kernel.get_params(deep=True).items():
-        if name.rsplit("__", 1)[-1] == "length_scale":
-            scale = np.asarray(value, dtype=np.float64)
-            return np.array(np.broadcast_to(scale, (n_features,)))
-    return np.ones(n_features)
-
-
-def _summands(kernel: Any) -> list[Any]:
-    if isinstance(kernel, Sum):
-        return _summands(kernel.k1) + _summands(kernel.k2)
-    return [kernel]
-
-
-def _sum_of(parts: list[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = Sum(total, part)
-    return total
+    return sum_of(rest), float(noise.noise_level), noise.noise_level_bounds
 
 
 def _contains_noise(kernel: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-# Terms and factors above which a kernel is left as it is.
+# Largest number of terms, and of factors of a term, of an expanded kernel.
 _LARGEST = 64
 
 
@@ -28,8 +29,8 @@ class Monomial:
 def expand(kernel: Any) -> list[Monomial]:
     """Write a kernel as a sum of products: constants, sums, products and powers.
 
-    Only these exact scikit-learn types are opened; any other kernel, and a power
-    whose exponent is not a positive integer, is a factor of its own.
+    Only these exact scikit-learn types are expanded; any other kernel, and a power
+    whose exponent is not a positive integer, is one factor.
 
     Raises
     ------
@@ -51,6 +52,18 @@ def expand(kernel: Any) -> list[Monomial]:
     return [Monomial(1.0, (kernel,))]
 
 
+def summands(kernel: Any) -> list[Any]:
+    """Terms of a sum of kernels, however nested; the kernel itself if not a sum."""
+    if type(kernel) is not Sum:
+        return [kernel]
+    return summands(kernel.k1) + summands(kernel.k2)
+
+
+def sum_of(parts: list[Any]) -> Any:
+    """Sum of one or more kernels."""
+    return reduce(Sum, parts)
+
+
 def is_integer_power(kernel: Any) -> bool:
     """Whether a kernel is another one to a positive integer power."""
     if type(kernel) is not Exponentiation:
@@ -69,7 +82,7 @@ def _multiplied(
 
 
 def _collected(terms: list[Monomial], whole: Any) -> list[Monomial]:
-    """Terms with the same factor objects as one: (a + b)² has three, not four."""
+    """Merge terms with the same factor objects: (a + b)² has three terms, not four."""
     sums: dict[tuple[int, ...], Monomial] = {}
     for term in terms:
         key = tuple(sorted(map(id, term.factors)))

@@ -14,7 +14,8 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from skgpx.kernels._gradients import Array, cross_gradient
+from skgpx.kernels._pullbacks import cross_gradient
+from skgpx.kernels._records import Array
 
 
 class GREKernel(Kernel):

@@ -1,4 +1,4 @@
-"""The latent part of a kernel and its white noise, wherever the noise stands."""
+"""The latent part of a kernel and its white noise, wherever it is in the kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 def latent_kernel(kernel: Any) -> Any:
-    """Covariance of the latent function: the kernel as it is between unequal places.
+    """Covariance of the latent function: the kernel without its white noise.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def latent_kernel(kernel: Any) -> Any:
     Returns
     -------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        ``k(X, Z)`` for every X and Z, also where they coincide; the constant 0 if
-        there is nothing but noise. The same object if there is no noise.
+        ``k(X, Z)`` for every X and Z, even where rows are equal; the constant 0 if
+        the kernel is noise only. The same object if there is no noise.
     """
     latent = _without_noise(kernel)
     return ConstantKernel(0.0, "fixed") if latent is None else latent
@@ -38,7 +38,7 @@ def latent_kernel(kernel: Any) -> Any:
 def noise_variance(kernel: Any, X: Array) -> Array:
     """Variance that the WhiteKernels in a kernel add at the rows of X, shape (n,).
 
-    ``kernel.diag(X) - latent_kernel(kernel).diag(X)``, without the loss of digits.
+    ``kernel.diag(X) - latent_kernel(kernel).diag(X)``, without cancellation.
     """
     if isinstance(kernel, WhiteKernel):
         return np.full(len(X), float(kernel.noise_level))
@@ -72,6 +72,6 @@ def _without_noise(kernel: Any) -> Any:
     if first is kernel.k1 and second is kernel.k2:
         return kernel
     if first is None or second is None:
-        # a sum keeps what is left, a product with pure noise is noise
+        # a sum keeps its latent terms; a product with pure noise is noise
         return (first or second) if isinstance(kernel, Sum) else None
     return type(kernel)(first, second)

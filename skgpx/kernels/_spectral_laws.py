@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
-from scipy.special import (
-    betaincinv,
-    gammainc,
-    gammaincc,
-    gammainccinv,
-    gammaincinv,
-    ive,
-    ndtri,
-)
+from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 
-# Above this radius, in inverse lengthscales, frequencies are compressed: no two inputs
-# tell them apart, and their phases would lose digits.
+# Above this radius, in inverse lengthscales, frequencies are compressed: such waves
+# cannot be resolved, and their phases would lose digits.
 _LARGEST_RADIUS = 1e6
-# Relative weight at which the cosine series of a periodic kernel is cut.
-_SERIES_END = 1e-17
 
 
 class SpectralLaw(Protocol):
@@ -33,8 +21,8 @@ class SpectralLaw(Protocol):
 
     ``frequencies(U, rng)`` maps uniform points (R, n_coordinates) to frequencies
     (R, d). The first coordinate, if there is one, orders them: it is the probability
-    of an even higher frequency, so that small values are the tail of the density. The
-    second, halved, gives one of each pair ±ω.
+    of a higher frequency, so small values are in the tail of the density. Half the
+    range of the second gives one of each pair ±ω.
     """
 
     @property
@@ -87,7 +75,7 @@ def _directions(uniform: Array, d: int) -> Array:
         circle = np.column_stack((np.cos(angle), np.sin(angle)))
         if d == 2:
             return circle
-        # Archimedes: the height of a uniform point of the sphere is uniform
+        # Archimedes: the height of a uniform point on the sphere is uniform
         height = 2.0 * uniform[:, 1:] - 1.0
         return np.hstack((np.sqrt(1.0 - height**2) * circle, height))
     normal = ndtri(uniform)
@@ -95,126 +83,15 @@ def _directions(uniform: Array, d: int) -> Array:
 
 
 def _compressed(r: Array) -> Array:
-    """Radii above the largest, on a logarithmic scale from there on."""
-    # distinct, so that clipped frequencies do not become one strong wave
+    """Radii, with those above the limit on a logarithmic scale from there on."""
+    # they stay distinct: equal frequencies would add up to one strong wave
     excess = np.maximum(r / _LARGEST_RADIUS, 1.0)
     return np.minimum(r, _LARGEST_RADIUS) * (1.0 + np.log(excess))
 
 
 @dataclass(frozen=True)
-class GaussianRadius:
-    """RBF: ``ω ~ N(0, I)``, so ``|ω|² ~ χ²(d)``."""
-
-    def __call__(self, tail: Array, d: int) -> Array:
-        """Radius that is exceeded with probability ``tail``."""
-        # in one and two dimensions in closed form, which is faster
-        if d == 1:
-            return np.asarray(-ndtri(0.5 * tail), dtype=np.float64)
-        if d == 2:
-            return np.sqrt(-2.0 * np.log(tail))
-        radius: Array = np.sqrt(2.0 * gammainccinv(d / 2.0, tail))
-        return radius
-
-
-@dataclass(frozen=True)
-class StudentRadius:
-    """Matern: ``ω`` multivariate t with 2ν degrees of freedom.
-
-    ``|ω|² = 2ν (1 - B) / B`` with ``B ~ Beta(ν, d/2)``; small B is the tail.
-    """
-
-    nu: float
-
-    def __call__(self, tail: Array, d: int) -> Array:
-        """Radius that is exceeded with probability ``tail``."""
-        B = np.maximum(betaincinv(self.nu, d / 2.0, tail), 1e-300)
-        return np.sqrt(2.0 * self.nu) * np.sqrt((1.0 - B) / B)
-
-
-@dataclass(frozen=True)
-class GammaMixtureRadius:
-    """RationalQuadratic: ``ω = z √τ``, z normal and ``τ ~ Gamma(α) / α``."""
-
-    alpha: float
-
-    def __call__(self, tail: Array, d: int) -> Array:
-        """Radius that is exceeded with probability ``tail``."""
-        logits, log_radii = _mixture_table(float(self.alpha), d)
-        return np.exp(PchipInterpolator(logits, log_radii)(_log_odds(tail)))
-
-
-def _log_odds(tail: Array) -> Array:
-    return np.log1p(-np.minimum(tail, 1.0 - 1e-16)) - np.log(tail)
-
-
-@lru_cache(maxsize=32)
-def _mixture_table(alpha: float, d: int) -> tuple[Array, Array]:
-    """Log odds ``log P(|ω| < r) / P(|ω| > r)`` and ``log r``, both increasing."""
-    # trapezoidal rule in log τ, whose error is about exp(-π² / step)
-    low_tau = max(gammaincinv(alpha, 1e-12), 1e-200)
-    ends = np.log(low_tau), np.log(gammainccinv(alpha, 1e-90))
-    n_nodes = min(max(int(2.0 * (ends[1] - ends[0])), 120), 600)
-    log_tau = np.linspace(*ends, n_nodes)
-    log_density = alpha * log_tau - np.exp(log_tau)
-    weights = np.exp(log_density - log_density.max())
-    weights /= weights.sum()
-    scale = np.exp(0.5 * (log_tau - np.log(alpha)))
-    low = np.sqrt(2.0 * gammaincinv(d / 2.0, 1e-18)) * scale[0]
-    high = np.sqrt(2.0 * gammainccinv(d / 2.0, 1e-90)) * scale[-1]
-    log_radii = np.linspace(np.log(low), np.log(high), 600)
-    chi = 0.5 * (np.exp(log_radii)[:, np.newaxis] / scale) ** 2
-    below, above = gammainc(d / 2.0, chi) @ weights, gammaincc(d / 2.0, chi) @ weights
-    kept = (below > 1e-16) & (above > 1e-90)
-    logits = np.log(below[kept]) - np.log(above[kept])
-    return logits, log_radii[kept]
-
-
-# Largest 1/ℓ² of a periodic kernel that is told from a narrower one: ℓ = 1e-4.
-_NARROWEST = 1e8
-
-
-@dataclass(frozen=True)
-class PeriodicLaw:
-    """ExpSineSquared in one dimension: a discrete law of multiples of ``2π / p``."""
-
-    length_scale: float
-    periodicity: float
-    n_coordinates: int = 2
-
-    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
-        """Harmonics, the high ones at small first coordinates, with random signs."""
-        del rng
-        weights = self.series()[1]
-        # P(J >= j), decreasing; J = the last j whose tail exceeds the coordinate
-        tails = np.cumsum(weights[::-1])[::-1]
-        harmonics = np.searchsorted(-tails, -uniform[:, 0], side="right") - 1
-        sign = np.where(uniform[:, 1] < 0.5, -1.0, 1.0)
-        harmonics = np.clip(harmonics, 0, len(weights) - 1)
-        waves = (
-            2.0 * np.pi / self.periodicity * np.asarray(sign * harmonics, dtype=float)
-        )
-        return waves[:, np.newaxis]
-
-    def series(self) -> tuple[Array, Array]:
-        """Frequencies (J, 1) and weights (J,) of the cosine series, which is exact.
-
-        ``exp(-2 sin²(πΔ/p) / ℓ²) = Σ wⱼ cos(2πjΔ/p)``, ``w₀ = e⁻ˢ I₀(s)``,
-        ``wⱼ = 2 e⁻ˢ Iⱼ(s)`` and ``s = 1/ℓ²``.
-        """
-        s = float(self.length_scale) ** -2.0
-        # Iⱼ(s) falls like a Gaussian of width √s, then faster
-        j = np.arange(int(30 + 10.0 * np.sqrt(min(s, _NARROWEST))))
-        # for large s, e⁻ˢ Iⱼ(s) is a normal density, and SciPy's fails
-        bessel = ive(j, s) if s < 1e6 else np.exp(-0.5 * j * j / min(s, _NARROWEST))
-        weights = np.where(j == 0, 1.0, 2.0) * bessel
-        kept = weights > _SERIES_END * weights.max()
-        weights = weights[kept] / weights[kept].sum()
-        return (2.0 * np.pi / self.periodicity * j[kept])[:, np.newaxis], weights
-
-
-@dataclass(frozen=True)
 class SampledLaw:
-    """What a user's sampler returns: frequencies without coordinates."""
+    """Law given by a user's sampler: frequencies without coordinates."""
 
     kernel: Any
     sampler: Any

@@ -1,4 +1,4 @@
-"""Likelihoods: how an observation depends on its latent value."""
+"""Likelihoods: the law of an observation given its latent value."""
 
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._bernoulli import Bernoulli

@@ -1,4 +1,4 @@
-"""The contract of a likelihood, and everything that can be derived from it once."""
+"""The contract of a likelihood, and everything that is derived from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skgpx.likelihoods._scales import ScaleParameters
 
 Array = NDArray[np.float64]
 
-# Rows in one search for quantiles: their atoms stay in cache.
+# Rows in one search for quantiles: their quadrature nodes stay in the cache.
 _ROWS = 64
 
 
@@ -27,17 +27,17 @@ class Likelihood(ScaleParameters):
     `sample`; `cdf` for quantiles; `curvature` and `check_support` where the defaults
     do not fit. Then run :func:`skgpx.likelihoods.check_likelihood` on it.
 
-    Everything else is derived here: the fitted copy (`prepare`), the row-wise face
+    Everything else is derived here: the fitted copy (`prepare`), the row-wise functions
     that the samplers use, and the predictive functionals of a latent mixture.
 
     Attributes
     ----------
     location_scale : bool
-        Class attribute: shifting and scaling y only shifts and scales f, so that y
-        may be centred and scaled before fitting.
+        Class attribute: shifting and scaling y only shifts and scales f, so y may be
+        centred and scaled before fitting.
     heavy_tailed : bool
-        Class attribute: outliers are expected, so that y is centred and scaled by its
-        quartiles instead of its mean and standard deviation.
+        Class attribute: outliers are expected, so y is centred by its median and scaled
+        by its quartiles instead of its mean and standard deviation.
     symmetric : bool
         Class attribute: ``nll(y, f) == nll(y, -f)``.
     discrete : bool
@@ -45,8 +45,8 @@ class Likelihood(ScaleParameters):
     n_outputs : int
         Class attribute: latent outputs per row; see `n_outputs_` after `prepare`.
     kernel_code : int or None
-        Class attribute: which compiled formula of the package computes this law;
-        None for the likelihoods that are written in NumPy only.
+        Class attribute: code of the compiled formula for this likelihood; None for
+        likelihoods that are written in NumPy only.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
         are estimated along with the kernel.
@@ -65,7 +65,7 @@ class Likelihood(ScaleParameters):
 
     n_outputs_: int
 
-    # ---- What a likelihood must say ------------------------------------------------
+    # ---- What a likelihood must define ---------------------------------------------
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log p(y | f)`` in nats, with all normalising constants."""
@@ -87,16 +87,16 @@ class Likelihood(ScaleParameters):
         """Draw one observation per element of f."""
         raise NotImplementedError(self._missing("sample(f, rng)"))
 
-    # ---- What it may say -----------------------------------------------------------
+    # ---- What it may define --------------------------------------------------------
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``P(Y <= y | f)``; needed for quantiles and intervals only."""
         raise NotImplementedError(self._missing("cdf(y, f)"))
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Non-negative stand-in for the second derivative of `nll` in f.
+        """Non-negative substitute for the second derivative of `nll` in f.
 
-        Used to precondition and to approximate, never to define the target. The
+        Used for preconditioning and approximations, never to define the target. The
         default is the positive part of a central difference of `gradient`.
         """
         f = np.asarray(f, dtype=np.float64)
@@ -109,7 +109,7 @@ class Likelihood(ScaleParameters):
         return np.zeros(np.shape(y))
 
     def check_support(self, y: Array) -> None:
-        """Raise a ValueError that says what y should be, if it is not."""
+        """Raise a ValueError if y is outside the support, saying what it should be."""
         bad = int(np.sum(~np.isfinite(y)))
         if bad:
             raise ValueError(
@@ -143,7 +143,7 @@ class Likelihood(ScaleParameters):
     # ---- The fitted copy ------------------------------------------------------------
 
     def prepare(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Copy with everything set that the targets decide; self stays as it is.
+        """Copy with everything set that depends on the targets; self is unchanged.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Likelihood(ScaleParameters):
             f"{type(self).__name__} does not implement {method}, which is needed here."
         )
 
-    # ---- Row-wise face: y (n,), f (n, c, s) ----------------------------------------
+    # ---- Row-wise functions: y (n,), f (n, c, s) -----------------------------------
 
     def row_nll(self, y: Array, f: Array) -> Array:
         """`nll` of each row and draw, shape (n, s)."""
@@ -242,9 +242,9 @@ class Likelihood(ScaleParameters):
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
 
-        Every p lies strictly between 0 and 1. Exact integers for a discrete law, to
-        1e-12 of the spread otherwise; about 20 evaluations of the distribution
-        function for each p, on blocks of rows that fit in cache.
+        Every p lies strictly between 0 and 1. Exact integers for a discrete law,
+        otherwise to 1e-12 of the spread. Takes about 20 evaluations of the distribution
+        function for each p, on blocks of rows that fit in the cache.
         """
         levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
         mean, variance, weights = mixture
@@ -265,7 +265,7 @@ class Likelihood(ScaleParameters):
         return np.stack([quantile(cdf, q, centre, spread) for q in levels], axis=1)
 
     def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
-        """Map y (n,) to ``P(Y <= y)``, with the work shared by all y done."""
+        """Map y (n,) to ``P(Y <= y)``; work that is the same for all y is done once."""
         values, weights = atoms(mixture)
         return lambda y: self.row_cdf(y, values) @ weights
 

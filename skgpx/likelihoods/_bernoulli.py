@@ -19,8 +19,8 @@ class Bernoulli(Likelihood):
     Parameters
     ----------
     link : {"logit", "probit"}, default="logit"
-        ``1 / (1 + exp(-f))`` or the normal distribution function. The probabilities
-        of a normal latent value are closed with the probit link.
+        ``1 / (1 + exp(-f))`` or the normal distribution function. With the probit link
+        the probabilities under a normal latent value have a closed form.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Bernoulli(Likelihood):
 
     @property
     def kernel_code(self) -> int:  # type: ignore[override]
-        """Which compiled formula computes this law."""
+        """Code of the compiled formula."""
         return self._link().code
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -51,7 +51,7 @@ class Bernoulli(Likelihood):
         return -sign * self._link().log_slope(np.multiply(sign, f))
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Return the second derivative, between 0 and 1 with both links."""
+        """Return the second derivative, between 0 and 1 for both links."""
         return self._link().log_curvature(np.multiply(_sign(y), f))
 
     def mean(self, f: ArrayLike) -> Array:
@@ -74,7 +74,7 @@ class Bernoulli(Likelihood):
         return (rng.random(np.shape(f)) < self.mean(f)).astype(np.float64)
 
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Minus one and one."""
+        """-1 for class 0, 1 for class 1."""
         return _sign(y)
 
     def check_support(self, y: Array) -> None:
@@ -89,7 +89,7 @@ class Bernoulli(Likelihood):
             )
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """``P(y = 1)``; closed with the probit link."""
+        """``P(y = 1)``; in closed form for the probit link."""
         if self.link != "probit":
             return super().predictive_mean(mixture)
         return np.exp(self._probit(np.ones(mixture.mean.shape[0]), mixture))
@@ -100,7 +100,7 @@ class Bernoulli(Likelihood):
         return p * (1.0 - p)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """Log probability of the observed class; closed with the probit link."""
+        """Log probability of the observed class; in closed form for the probit link."""
         if self.link != "probit":
             return super().predictive_log_density(y, mixture)
         return self._probit(_sign(y), mixture)

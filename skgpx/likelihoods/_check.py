@@ -1,4 +1,4 @@
-"""Tell the author of a likelihood what is wrong with it."""
+"""A check of likelihoods, for their authors."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class _Case(NamedTuple):
 def check_likelihood(
     likelihood: Likelihood, y: ArrayLike | None = None, random_state: int = 0
 ) -> None:
-    """Check a likelihood against its contract; say everything that is wrong.
+    """Check a likelihood against its contract, and report every problem.
 
     Looks for: functions that do not broadcast, a gradient that is not the derivative
     of `nll` (or has the wrong sign), a negative or undefined curvature, overflow at
     latent values of +-1000, a missing support check, a `prepare` that changes its
-    object, moments and a distribution function that contradict the samples, a
+    object, moments or a distribution function that contradict the samples, a
     distribution function that decreases, and an `nll` without its constants.
 
     Parameters
@@ -89,7 +89,7 @@ def check_likelihood(
 
 
 def _attempt(check: Callable[[_Case], Iterator[str]], case: _Case) -> list[str]:
-    """Problems that a check finds; its failure to run is one too."""
+    """Problems that a check finds; if the check itself raises, that is one."""
     try:
         with np.errstate(all="ignore"):
             return list(check(case))
@@ -101,7 +101,7 @@ def _attempt(check: Callable[[_Case], Iterator[str]], case: _Case) -> list[str]:
 def _prepare(
     likelihood: Likelihood, y: ArrayLike | None, rng: np.random.Generator
 ) -> tuple[Likelihood | None, Array, str]:
-    """Fitted copy and targets: the user's, or the first usual kind it accepts."""
+    """Fitted copy and targets: those given, or the first usual kind it accepts."""
     candidates = [np.asarray(y, dtype=np.float64)] if y is not None else _usual(rng)
     complaint = ""
     for targets in candidates:
@@ -123,7 +123,7 @@ def _usual(rng: np.random.Generator) -> list[Array]:
 
 
 def _support(case: _Case) -> Iterator[str]:
-    """Targets that no likelihood, or no discrete one, may accept."""
+    """Refusal of targets that no likelihood, or no discrete one, may accept."""
     bad = {"NaN": np.nan, "infinity": np.inf}
     if case.likelihood.discrete:
         bad["the fraction 0.5"] = 0.5
@@ -233,8 +233,8 @@ def _samples(case: _Case) -> Iterator[str]:
     for name, (values, expected, slack) in deviations.items():
         gap = np.abs(np.mean(values, axis=1, keepdims=True) - expected)
         error = np.std(values, axis=1, keepdims=True) / np.sqrt(_N_DRAWS)
-        # Both far in standard errors and far in size: heavy tails make the first
-        # alone unreliable.
+        # Large both in standard errors and in size: with heavy tails the first
+        # criterion alone is unreliable.
         if np.any(~((gap <= _Z_LIMIT * error + 1e-12 * std) | (gap <= slack))):
             worst = int(np.argmax(gap / (error + 1e-300)))
             yield (
@@ -245,7 +245,7 @@ def _samples(case: _Case) -> Iterator[str]:
 
 
 def _distribution(case: _Case) -> Iterator[str]:
-    """Distribution function: range, monotony, samples, and the density's integral."""
+    """Distribution function: range, monotonicity, samples, integral of the density."""
     likelihood, _, f, rng = case
     few = f[:5, :, :1]
     draws = likelihood.sample(_as_sampled(few, _N_DRAWS), rng)
@@ -282,7 +282,7 @@ def _grid(likelihood: Likelihood, draws: Array) -> Array:
         return np.linspace(low, high, 401, axis=1)
     start = np.floor(low)[:, np.newaxis]
     reach = int(min(np.max(np.ceil(high) - np.floor(low)), 400.0))
-    # Never past the largest sample: a class number has no density there.
+    # Not beyond the largest sample: a class number has no density there.
     return np.minimum(start + np.arange(reach + 1.0), np.floor(high)[:, np.newaxis])
 
 

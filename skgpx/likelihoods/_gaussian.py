@@ -1,4 +1,4 @@
-"""Normal noise: every predictive functional is closed."""
+"""Normal noise: every predictive functional has a closed form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links: how a latent value becomes a rate or a probability."""
+"""Links: maps from latent values to rates and probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 class RateLink(Protocol):
-    """How a latent value becomes the rate of a count."""
+    """Map from a latent value to the rate of a count."""
 
     code: ClassVar[int]
     symmetric: ClassVar[bool]
@@ -41,7 +41,7 @@ class SoftplusRate:
     code: ClassVar[int] = pointwise.POISSON_SOFTPLUS
     symmetric: ClassVar[bool] = False
 
-    # Below this f, log(1 + exp(f)) = exp(f) in double precision.
+    # Below this f, log(1 + exp(f)) equals exp(f) in double precision.
     _LEFT: ClassVar[float] = -37.0
 
     def rate(self, f: Array) -> Array:
@@ -49,11 +49,11 @@ class SoftplusRate:
         return np.logaddexp(0.0, f)
 
     def log_rate(self, f: Array) -> Array:
-        """``log log(1 + exp(f))``, which is f far to the left."""
+        """``log log(1 + exp(f))``, which tends to f for f → -∞."""
         return np.where(f < self._LEFT, f, np.log(self.rate(np.maximum(f, self._LEFT))))
 
     def slopes(self, f: Array) -> tuple[Array, Array]:
-        """``s = expit(f)`` and ``s / rate``, which is 1 far to the left."""
+        """``s = expit(f)`` and ``s / rate``, which tends to 1 for f → -∞."""
         slope = expit(f)
         rate = self.rate(np.maximum(f, self._LEFT))
         return slope, np.where(f < self._LEFT, 1.0, slope / rate)
@@ -102,7 +102,7 @@ class ExpRate:
 
 
 class SquareRate:
-    """``rate = f^2 + 1e-8``: f and -f are the same law, and f = 0 is harmless."""
+    """``rate = f^2 + 1e-8``: f and -f give the same law; finite gradients at 0."""
 
     code: ClassVar[int] = pointwise.POISSON_SQUARE
     symmetric: ClassVar[bool] = True
@@ -125,12 +125,12 @@ class SquareRate:
         return np.where(exact > 0.0, exact, 2.0)
 
     def latent(self, rate: Array) -> Array:
-        """``sqrt(rate)``: the positive one of two."""
+        """``sqrt(rate)``, the positive of two solutions."""
         return np.sqrt(rate)
 
 
 class ProbabilityLink(Protocol):
-    """How a latent value becomes the probability of a success."""
+    """Map from a latent value to the probability of success."""
 
     code: ClassVar[int]
 
@@ -138,7 +138,7 @@ class ProbabilityLink(Protocol):
         """``P(y = 1 | f)``; at -f it is ``P(y = 0 | f)``."""
 
     def log_probability(self, f: Array) -> Array:
-        """Logarithm of the probability, finite however small that is."""
+        """Logarithm of the probability, finite even where that underflows."""
 
     def log_slope(self, f: Array) -> Array:
         """Differentiate the logarithm; positive."""
@@ -187,7 +187,7 @@ class ProbitProbability:
         return np.sqrt(2.0 / np.pi) / erfcx(-f / np.sqrt(2.0))
 
     def log_curvature(self, f: Array) -> Array:
-        """``h (h + f)`` with h the slope; far to the left ``1 - 1 / f^2``."""
+        """``h (h + f)`` with h the slope; ``1 - 1 / f^2`` for very negative f."""
         slope = self.log_slope(f)
         far = 1.0 - 1.0 / np.maximum(f**2, 1.0)
         return np.clip(np.where(f < -1e4, far, slope * (slope + f)), 0.0, 1.0)

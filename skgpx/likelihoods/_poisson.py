@@ -23,7 +23,7 @@ class Poisson(Likelihood):
     ----------
     link : {"softplus", "exp", "square"}, default="softplus"
         ``log(1 + exp(f))``, ``exp(f)`` or ``f^2 + 1e-8``. The square link gives f and
-        -f the same likelihood, hence a posterior with at least two modes.
+        -f the same likelihood, so the posterior has at least two modes.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Poisson(Likelihood):
 
     @property
     def kernel_code(self) -> int:  # type: ignore[override]
-        """Which compiled formula computes this law."""
+        """Code of the compiled formula."""
         return self._link().code
 
     @property
@@ -61,7 +61,7 @@ class Poisson(Likelihood):
         return np.asarray(slope - np.asarray(y) * log_slope)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Return the second derivative; with the square link 2 where it is negative."""
+        """Return the second derivative; for the square link 2 where it is negative."""
         y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
         return np.asarray(self._link().curvature(y, f))
 
@@ -100,14 +100,14 @@ class Poisson(Likelihood):
             )
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """``E[rate]``; with the exp link ``E[exp(mean + variance / 2)]``."""
+        """``E[rate]``; for the exp link ``E[exp(mean + variance / 2)]``."""
         if self.link != "exp":
             return super().predictive_mean(mixture)
         log_rate = mixture.mean[:, 0] + 0.5 * mixture.variance[:, 0]
         return self.mean(log_rate) @ mixture.weights
 
     def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """``E[rate] + Var[rate]``; log-normal moments with the exp link."""
+        """``E[rate] + Var[rate]``; log-normal moments for the exp link."""
         if self.link != "exp":
             return super().predictive_variance(mixture)
         mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]

@@ -1,4 +1,4 @@
-"""Arithmetic of predictive laws: weighted conditional laws, and quantiles by search."""
+"""Moments, densities and quantiles of mixtures of conditional laws."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def log_mixture(log_values: Array, weights: Array) -> Array:
 
 
 def normal_cdf(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Distribution function at y (n,) of mixed normals with moments (n, s)."""
+    """Distribution function at y (n,) of normal mixtures with moments (n, s)."""
     return np.asarray(ndtr((y[:, np.newaxis] - mean) / std) @ weights)
 
 
 def normal_log_density(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Log density at y (n,) of mixed normals with moments (n, s)."""
+    """Log density at y (n,) of normal mixtures with moments (n, s)."""
     z = (y[:, np.newaxis] - mean) / std
     return log_mixture(-0.5 * z**2 - np.log(std) - LOG_SQRT_2PI, weights)
 
@@ -40,7 +40,7 @@ def normal_log_density(y: Array, mean: Array, std: Array, weights: Array) -> Arr
 def probit_log_probability(
     sign: Array, mean: Array, variance: Array, weights: Array
 ) -> Array:
-    """``log P(sign (f + noise) > 0)``: the probit of mixed normals is closed."""
+    """``log P(sign (f + noise) > 0)``: the closed form of the probit link."""
     z = sign[:, np.newaxis] * mean / np.sqrt(1.0 + variance)
     return log_mixture(log_ndtr(z), weights)
 
@@ -49,7 +49,7 @@ def continuous_quantile(cdf: Cdf, p: float, centre: Array, spread: Array) -> Arr
     """Solve ``cdf(y) = p`` for each row of a continuous law.
 
     The bracket grows from the centre by doubling, then shrinks by the Illinois
-    variant of regula falsi, every fourth step by bisection. A row stops by itself,
+    variant of regula falsi, every fourth step by bisection. Each row stops separately,
     so its result does not depend on the other rows.
 
     Parameters
@@ -59,9 +59,9 @@ def continuous_quantile(cdf: Cdf, p: float, centre: Array, spread: Array) -> Arr
     p : float
         Strictly between 0 and 1.
     centre, spread : ndarray of shape (n,)
-        Where to start and in which unit to measure. A row is done when its bracket
-        is narrower than ``1e-12 * (spread + |y|)`` or its cdf within 1e-12 of the
-        smaller of p and 1 - p, relative to that.
+        Starting point, and unit of length. A row is done when its bracket is narrower
+        than ``1e-12 * (spread + |y|)`` or its cdf differs from p by less than
+        ``1e-12 * min(p, 1 - p)``.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def continuous_quantile(cdf: Cdf, p: float, centre: Array, spread: Array) -> Arr
         gap = cdf(middle) - p
         done = wide & (np.abs(gap) <= 1e-12 * min(p, 1.0 - p))
         side = np.where(wide, np.where(gap < 0.0, -1.0, 1.0), 0.0)
-        # Illinois: an end that stays twice counts half, so that it moves next time.
+        # Illinois: halve the value of an end kept twice, so that it moves next time.
         stays = np.where(side == last, 0.5, 1.0)
         low_gap = np.where(side < 0.0, gap, low_gap * stays)
         high_gap = np.where(side > 0.0, gap, high_gap * stays)
@@ -94,7 +94,7 @@ def continuous_quantile(cdf: Cdf, p: float, centre: Array, spread: Array) -> Arr
 def _secant(
     low: Array, high: Array, low_gap: Array, high_gap: Array, middle: Array
 ) -> Array:
-    """Zero of the chord, or the middle where the chord does not help."""
+    """Zero of the chord, or the midpoint where the chord has none in the bracket."""
     rise = high_gap - low_gap
     safe = np.where(rise > 0.0, rise, 1.0)
     x = low - low_gap * (high - low) / safe

@@ -1,4 +1,4 @@
-"""Scale parameters that may be fixed, searched over, or estimated."""
+"""Scale parameters of likelihoods, fixed or estimated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Array = NDArray[np.float64]
 
 
 class ScaleParameters(BaseEstimator):
-    """Positive constructor parameters; the ones left None are free.
+    """Positive constructor parameters; those left None are free.
 
-    Copies share everything that they do not replace: these objects are values.
+    Instances are never modified; copies share everything that they do not replace.
     """
 
     scale_names: ClassVar[tuple[str, ...]] = ()
@@ -94,7 +94,7 @@ def weighted_spread(y: Array, weights: Array) -> float:
 
 
 def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of y, values of y each."""
+    """Lower quartile, median and upper quartile of y, each one of its values."""
     order = np.argsort(y)
     level = np.cumsum(weights[order])
     position = np.searchsorted(level, np.array([0.25, 0.5, 0.75]) * level[-1])

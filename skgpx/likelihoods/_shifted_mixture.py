@@ -1,4 +1,4 @@
-"""Some observations are shifted, and nobody knows which."""
+"""Observations of which some, unknown ones, are shifted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Array = NDArray[np.float64]
 
 
 class ShiftedMixture(Likelihood):
-    """Normal noise around f, or around f + shift, without knowing which.
+    """Normal noise around f or, unknown which, around f + shift.
 
-    ``y = f + shift * b + e`` with ``b ~ Bernoulli(probability)`` drawn anew for each
+    ``y = f + shift * b + e`` with ``b ~ Bernoulli(probability)`` independent for each
     row and ``e ~ N(0, noise_variance)``. The posterior may have several modes.
 
     Parameters
@@ -157,7 +157,7 @@ class ShiftedMixture(Likelihood):
         if not 0.0 < self.probability < 1.0:
             raise ValueError(
                 "ShiftedMixture expects a probability strictly between 0 and 1; got"
-                f" {self.probability!r}. Use Gaussian when nothing is shifted."
+                f" {self.probability!r}. Use Gaussian if no observation is shifted."
             )
 
     def _starting_scales(

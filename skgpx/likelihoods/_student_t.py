@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class StudentT(Likelihood):
-    """Student-t observation noise: regression that a few outliers cannot bend.
+    """Student-t observation noise: regression that is robust to outliers.
 
     ``y = f + scale * t`` with t from Student's law with ``df`` degrees of freedom.
 
@@ -135,7 +135,7 @@ class StudentT(Likelihood):
     def _starting_scales(
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
-        # The interquartile range does not see outliers; 1.349 makes it a normal std.
+        # The interquartile range is robust to outliers: 1.349 std of a normal law.
         low, _, high = weighted_quartiles(y, weights)
         spread = (high - low) / 1.349
         if not spread > 1e-12 * np.max(np.abs(y)):
@@ -145,7 +145,7 @@ class StudentT(Likelihood):
 
 @lru_cache(maxsize=8)
 def tabulated_cdf(df: float) -> Callable[[Array], Array]:
-    """Student's distribution function from a table, many times faster than exact.
+    """Student's distribution function from a table, many times faster than SciPy's.
 
     In ``u = arcsinh(|z| / sqrt(df))`` the tail is nearly ``exp(-df u)``. Cubic Hermite
     interpolation on 8193 nodes, down to a tail of about 1e-18: absolute error below

@@ -1,10 +1,23 @@
-"""Fourier functions within a domain: the same inside, an error outside."""
+"""Fourier functions within a region: the same inside; outside an error or the prior."""
+
+import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpx.bases import BoundedSeries, Box, FourierSeries, PolynomialEigenvalues
+from skgpx._latent import LatentModel
+from skgpx._numerics.weights import GaussianWeights
+from skgpx.bases import (
+    BoundedSeries,
+    Box,
+    FourierSeries,
+    GivenEigenvalues,
+    KernelEigenvalues,
+    PolynomialEigenvalues,
+)
+from skgpx.bases._marginals import FeatureMarginals
 
 BOX = Box(np.array([-1.0]), np.array([3.0]))
 DOMAIN = np.array([[-1.0, 1.0]])
@@ -26,8 +39,11 @@ def bases():
     return free, bounded
 
 
-def test_features_and_draws_inside():
+@pytest.mark.parametrize("continued", [False, True])
+def test_features_and_draws_inside(continued):
     free, bounded = bases()
+    if continued:
+        bounded = bounded.continued(DOMAIN)
     assert_array_equal(bounded(INSIDE), free(INSIDE))
     one, two = (
         residual_draws(basis, 1, 3, np.random.default_rng(0))
@@ -46,3 +62,207 @@ def test_error_outside():
     for function in (bounded, draws, draws.value_and_grad):
         with pytest.raises(ValueError, match=r"Column 0 .*\[-1, 1\].*1\.5.*domain"):
             function(OUTSIDE)
+
+
+# ---- Continued outside ---------------------------------------------------------------
+
+PLANE = Box(np.array([-1.0, 0.0]), np.array([3.0, 2.0]))
+KERNELS = {
+    "rbf": RBF(0.4),
+    "matern": 1.5 * Matern(0.4, nu=1.5),
+    "constant": ConstantKernel(2.0) + 0.5 * Matern(0.3, nu=2.5),
+    "only constant": ConstantKernel(2.0),
+}
+SERIES = {
+    "polynomial": PolynomialEigenvalues(),
+    "unpaired": PolynomialEigenvalues(1.0, 1.0, paired=False),
+    "lone sine": GivenEigenvalues((0.0, 1.5)),
+    "given": GivenEigenvalues((1.0, 0.5, 0.5, 0.2)),
+}
+CASES = [(name, d) for name in [*KERNELS, *SERIES] for d in (1, 2)]
+
+
+def continued(name, d, n_basis=9):
+    box = (BOX, PLANE)[d - 1]
+    kernel = KERNELS.get(name)
+    rule = SERIES.get(name) or KernelEigenvalues(kernel)
+    series = BoundedSeries.from_rule(rule, box, n_basis, n_residual=60)
+    region = np.array([[-1.0, 1.0], [0.0, 1.2]])[:d]
+    return series.continued(region, kernel)
+
+
+def places(d):
+    """Inside, on the edge, just outside, outside and far away."""
+    X = np.array(
+        [[0.0], [1.0], [1.0 + 1e-9], [1.3], [1.4], [-1.5], [-2.4], [60.0], [-1e5]]
+    )
+    if d == 1:
+        return X
+    second = [0.5, 1.2, 0.7, 1.5, 0.3, -0.3, 2.9, 0.1, 0.4]
+    return np.column_stack((X, second))
+
+
+def law(basis, seed=0):
+    rng = np.random.default_rng(seed)
+    m = basis.n_basis
+    root = np.tril(rng.normal(size=(m, m))) / m
+    return GaussianWeights(rng.normal(size=(m, 1)), root[np.newaxis])
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_prior_variance_goes_from_that_of_the_series_to_that_of_the_prior(name, d):
+    basis = continued(name, d)
+    X = places(d)
+    features = basis(X)
+    variance = np.sum(features**2, axis=1) + basis.residual_variance(X, features)
+    E = basis.continuation.nearest(X)
+    rho = basis.continuation.place(X)[1]
+    free = FourierSeries(
+        basis.box, basis.functions, basis.spectrum, basis.n_basis, basis.remainder
+    )
+    at_edge = np.sum(free(E) ** 2, axis=1) + free.residual_variance(E, free(E))
+    # where sines and cosines differ, the variance at the edge is that of the edge
+    prior = basis.continuation.fresh + basis.continuation.level
+    assert_allclose(prior, basis.variance, rtol=5e-3)
+    expected = prior + rho**2 * (at_edge - prior)
+    assert_allclose(variance, expected, rtol=1e-9)
+    assert_allclose(np.abs(rho).max(), 1.0)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_sums_of_waves_are_the_features(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis))
+    X = places(d)
+    expected, spread = FeatureMarginals(basis, model.law)(X)
+    mean, variance = basis.marginals(model.law)(X)
+    assert_allclose(mean, expected, atol=1e-11)
+    assert_allclose(variance, spread, atol=1e-11)
+    diagonal = np.diagonal(model.covariance(X))
+    assert_allclose(diagonal, variance[:, 0, 0], atol=1e-10)
+    for i in range(len(X)):
+        alone = basis.marginals(model.law)(X[i : i + 1])
+        assert_allclose(alone, (mean[i : i + 1], variance[i : i + 1]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_draws_have_the_covariance(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis))
+    # the same place twice, and pairs of places that share their nearest point
+    X = np.vstack((places(d), places(d)[4:6]))
+    size = 20_000
+    draws = model.draw(size, np.random.default_rng(1))
+    values = draws(X)
+    covariance = model.covariance(X)
+    std = np.sqrt(np.diagonal(covariance))
+    z = (values.mean(axis=1) - model.marginals(X).mean[:, 0, 0]) * np.sqrt(size) / std
+    assert np.abs(z).max() < 4.5
+    found = np.cov(values)
+    error = np.sqrt((np.outer(std, std) ** 2 + covariance**2) / size)
+    assert np.abs((found - covariance) / error).max() < 4.5
+    assert_allclose(values[-2:], values[4:6], atol=1e-12)
+    assert_array_equal(pickle.loads(pickle.dumps(draws[:3]))(X), draws[:3](X))
+    # a row does not depend on the others, and each draw can be asked alone
+    assert_allclose(draws[:4](X[5:6]), values[5:6, :4], rtol=1e-9)
+    assert_allclose(draws[: len(X)].at(X), np.diagonal(values), atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_continuous_at_the_edge(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis))
+    edge = np.array([[1.0], [1.0 + 1e-9], [-1.0], [-1.0 - 1e-9]])
+    if d == 2:
+        edge = np.hstack((edge, np.full((4, 1), 0.7)))
+    for mixture in model.marginals(edge)[:2]:
+        assert_allclose(mixture[::2], mixture[1::2], atol=1e-6)
+    values = model.draw(5, np.random.default_rng(0))(edge)
+    assert_allclose(values[::2], values[1::2], atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_gradients_of_draws(name, d):
+    basis = continued(name, d)
+    draws = LatentModel(basis, law(basis)).draw(3, np.random.default_rng(0))
+    X, h = places(d)[[0, 3, 4, 5, 6]], 1e-5
+    values, gradients = draws.value_and_grad(X)
+    assert_allclose(values, draws(X), atol=1e-12)
+    for j, step in enumerate(h * np.eye(d)):
+        slopes = (draws(X + step) - draws(X - step)) / (2.0 * h)
+        assert_allclose(gradients[:, :, j], slopes, rtol=1e-5, atol=1e-5)
+
+
+def test_far_away_is_the_prior():
+    basis = continued("matern", 1)
+    model = LatentModel(basis, law(basis))
+    mixture = model.marginals(np.array([[60.0]]))
+    assert_allclose(mixture.mean, 0.0, atol=1e-12)
+    assert_allclose(mixture.variance, 1.5, rtol=1e-9)
+
+
+def test_the_constant_part_does_not_fade():
+    kernel = KERNELS["constant"]
+    basis = continued("constant", 1, n_basis=41)
+    # the constant function is known to be two, all else to be zero
+    m, i = basis.n_basis, basis._constant
+    mean, root = np.zeros((m, 1)), np.zeros((1, m, m))
+    mean[i] = 2.0 / np.sqrt(basis.eigenvalues[i])
+    far = LatentModel(basis, GaussianWeights(mean, root)).marginals(np.array([[60.0]]))
+    share = 2.0 / basis.eigenvalues[i]
+    assert_allclose(far.mean, 2.0 * share, rtol=1e-12)
+    expected = kernel.diag(np.zeros((1, 1)))[0] - 2.0 + 2.0 * (1.0 - share)
+    assert_allclose(far.variance, expected, rtol=1e-12)
+    assert_allclose(basis.variance, kernel.diag(np.zeros((1, 1)))[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_the_process_is_that_of_the_model_everywhere(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis))
+    X = places(d)
+    assert_allclose(model.process().covariance(X), model.covariance(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_draws_can_be_conditioned_outside(name, d):
+    basis = continued(name, d)
+    model = LatentModel(basis, law(basis)).affine(1.0, 2.0)
+    draws = model.draw(2000, np.random.default_rng(0))
+    X, y = places(d)[[0, 7]], np.array([4.0, 4.0])
+    K = model.covariance(places(d))
+    after = draws.condition(X, y, 1e-6, random_state=0)
+    assert_allclose(after(X), np.repeat(y[:, None], 2000, axis=1), atol=0.01)
+    mean = model.marginals(places(d)).moments()[0][:, 0]
+    gain = np.linalg.solve(K[np.ix_([0, 7], [0, 7])] + 1e-6 * np.eye(2), K[[0, 7]]).T
+    left = np.maximum(np.diag(K - gain @ K[[0, 7]]), 1e-12)
+    found = after(places(d)).mean(axis=1)
+    expected = mean + gain @ (y - mean[[0, 7]])
+    assert np.max(np.abs(found - expected) / np.sqrt(left / 2000 + 1e-6)) < 4.5
+
+
+def test_a_model_is_conditioned_inside_only():
+    basis = continued("rbf", 1)
+    model = LatentModel(basis, law(basis))
+    inside, outside = places(1)[:1], places(1)[-1:]
+    y, noise = np.array([[2.0]]), np.full(1, 1e-8)
+    after = model.condition(inside, y, noise)
+    assert_allclose(after.marginals(inside).moments()[0], y, atol=1e-3)
+    X = places(1)
+    K = model.covariance(X)
+    left = K - np.outer(K[0], K[0]) / (K[0, 0] + 1e-8)
+    assert_allclose(after.covariance(X), left, atol=1e-5)
+    with pytest.raises(ValueError, match="domain"):
+        model.condition(outside, y, noise)
+
+
+def test_a_long_lengthscale_has_the_variance_of_its_kernel_far_away():
+    """The sum over the images of a narrow box is more."""
+    box, kernel = Box(np.zeros(1), np.ones(1)), RBF(3.0)
+    series = BoundedSeries.from_rule(KernelEigenvalues(kernel), box, 9)
+    assert series.variance > 3.0
+    series = series.continued(np.array([[0.0, 0.8]]), kernel)
+    far = np.array([[100.0]])
+    features = series(far)
+    total = np.sum(features**2, axis=1) + series.residual_variance(far, features)
+    assert_allclose(total, 1.0, rtol=1e-6)

@@ -15,8 +15,8 @@ from skgpx.bases import (
     GivenEigenvalues,
     KernelEigenvalues,
     PolynomialEigenvalues,
+    has_spectrum,
 )
-from skgpx.bases._spectral_densities import has_spectrum
 
 LINE = Box(np.array([-1.0]), np.array([3.0]))
 PLANE = Box(np.zeros(2), np.array([3.0, 5.0]))

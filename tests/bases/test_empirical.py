@@ -89,6 +89,36 @@ def test_draws_have_the_covariance_of_the_model(data, rng):
     assert np.max(np.abs(z @ z.T / n - cov / np.outer(std, std)) / error) < 4.5
 
 
+@pytest.mark.parametrize("m", [8, 60])
+def test_draws_can_be_conditioned(data, rng, m):
+    X, y = data
+    basis = EmpiricalSpectral.from_rows(Matern(0.4, nu=1.5), X, m)
+    features = basis(X)
+    residual = basis.residual_variance(X, features)
+    law = posterior(weight_statistics(features, y, np.ones(60), residual), 0.05)
+    model, n, noise = LatentModel(basis, law), 4000, 0.1
+    # new places and rows of the data
+    seen, T = np.vstack((X[:2], X[5:7] + 0.03)), X[8:13] + 0.05
+    mean = model.marginals(np.vstack((seen, T))).mean[:, 0, 0]
+    both = model.covariance(np.vstack((seen, T)))
+    observed = mean[:4] + np.array([0.5, -0.2, 0.1, 0.3])
+    gain = np.linalg.solve(both[:4, :4] + noise * np.eye(4), both[:4, 4:]).T
+    expected = both[4:, 4:] - gain @ both[:4, 4:]
+    draws = model.draw(n, rng)
+    assert_allclose(draws.process.covariance(T), both[4:, 4:], atol=1e-9)
+    moved = draws.condition(seen, observed, noise, random_state=0)
+    assert_allclose(moved.process.covariance(T), expected, atol=1e-8)
+    std = np.sqrt(np.diag(expected))
+    shift = mean[4:] + gain @ (observed - mean[:4])
+    assert np.max(np.abs(moved(T).mean(axis=1) - shift) / std) * np.sqrt(n) < 4.5
+    # once more: combinations of values, then values
+    again = moved.condition(T[:1], [0.0], noise, random_state=0).process
+    rank = expected[:, :1] / (expected[0, 0] + noise)
+    assert_allclose(
+        again.covariance(T), expected - rank @ expected[:1], rtol=0, atol=1e-8
+    )
+
+
 def test_fewer_functions_than_asked_for():
     X = np.linspace(0.0, 1.0, 30)[:, np.newaxis]
     basis = EmpiricalSpectral.from_rows(RBF(2.0), X, 30)

@@ -41,7 +41,8 @@ def fitted(rule, box, m, X, y):
     else:
         s = direct_statistics(X, y, None, box, 0.0, basis.index.reach())
     equations = s.normal_equations(basis.index)
-    white = equations.whitened(basis.eigenvalues, basis.residual_total(s))
+    residual = basis.residual_variance(X, basis(X)).sum()
+    white = equations.whitened(basis.eigenvalues, residual)
     return LatentModel(basis, posterior(white, NOISE)), white
 
 
@@ -165,20 +166,6 @@ def test_draws_of_the_posterior_have_its_moments():
     assert np.abs((found - covariance) / error).max() < 4.5
 
 
-@pytest.mark.parametrize("paired", [True, False])
-def test_residual_over_the_rows(paired):
-    X = np.random.default_rng(4).random((100, 1)) * 2.0
-    rule = PolynomialEigenvalues(1.0, 0.5, paired=paired)
-    basis = FourierSeries.from_rule(rule, LINE, 30)
-    # bins for all doubled waves of the residual
-    s = sketched_statistics(X, X[:, 0], None, LINE, 0.0, n_bins(2 * 2100))
-    expected = basis.residual_variance(X, basis(X)).sum()
-    assert basis.residual_total(s) == pytest.approx(expected, rel=1e-11)
-    # those that are not held average to nothing
-    few = sketched_statistics(X, X[:, 0], None, LINE, 0.0, 256)
-    assert basis.residual_total(few) == pytest.approx(expected, rel=0.02)
-
-
 def test_large_offsets_and_other_outputs():
     box = Box(np.array([1.7e9]), np.array([1e6]))
     basis = FourierSeries.from_rule(PolynomialEigenvalues(), box, 201)
@@ -204,14 +191,29 @@ def test_draws_can_be_differentiated():
         assert np.allclose(gradients[:, :, j], slopes, rtol=1e-6, atol=1e-6)
 
 
-def test_a_law_of_the_draws_is_not_offered():
-    model = LatentModel(
-        FourierSeries.from_rule(PolynomialEigenvalues(), LINE, 3),
-        GaussianWeights(np.zeros((3, 1)), np.eye(3)[np.newaxis]),
-    )
-    draws = model.draw(2, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="cannot be conditioned"):
-        draws.condition([[0.1]], [1.0])
+def test_draws_can_be_conditioned():
+    """All functions are finite in number: also those of the residual."""
+    rng = np.random.default_rng(0)
+    rule = PolynomialEigenvalues(1.0, 0.5, paired=False)
+    basis = FourierSeries.from_rule(rule, LINE, 9, n_residual=60)
+    law = GaussianWeights(np.zeros((9, 1)), 0.5 * np.eye(9)[np.newaxis])
+    model = LatentModel(basis, law)
+    X, T, y = rng.random((4, 1)) * 2.0, rng.random((5, 1)) * 2.0, np.arange(4.0)
+    size, noise = 4000, 0.2
+    draws = model.draw(size, rng)
+    assert np.allclose(draws.process.covariance(T), model.covariance(T), atol=1e-12)
+    both = model.covariance(np.vstack((X, T)))
+    gain = np.linalg.solve(both[:4, :4] + noise * np.eye(4), both[:4, 4:]).T
+    expected = both[4:, 4:] - gain @ both[:4, 4:]
+    moved = draws.condition(X, y, noise, random_state=1)
+    assert np.allclose(moved.process.covariance(T), expected, atol=1e-9)
+    # the terms share their feature map, and are evaluated as one
+    assert len(moved.terms) == 1
+    std = np.sqrt(np.diagonal(expected))
+    z = (moved(T).mean(axis=1) - gain @ y) / (std / np.sqrt(size))
+    assert np.abs(z).max() < 4.5
+    error = np.sqrt((np.outer(std, std) ** 2 + expected**2) / size)
+    assert np.abs((np.cov(moved(T)) - expected) / error).max() < 4.5
 
 
 def test_a_finite_basis_has_no_residual():

@@ -58,7 +58,7 @@ def test_nothing_is_left_at_the_inducing_points(kernel, Z):
 
 
 @ALL
-def test_rows_do_not_depend_on_their_company(kernel, X, Z):
+def test_rows_do_not_depend_on_the_other_rows(kernel, X, Z):
     basis = Nystroem.from_kernel(kernel, Z)
     together = basis(X)
     alone = np.vstack([basis(x[None]) for x in X])
@@ -90,7 +90,7 @@ def test_residual_covariance_is_positive_semi_definite(kernel, Z, spread):
     assert np.linalg.eigvalsh(covariance)[0] >= -1e-13 * prior
 
 
-def test_duplicate_points_are_survived(X, Z):
+def test_duplicate_points_are_harmless(X, Z):
     twice = Nystroem.from_kernel(RBF(1.0), np.vstack([Z, Z]))
     once = Nystroem.from_kernel(RBF(1.0), Z)
     np.testing.assert_allclose(

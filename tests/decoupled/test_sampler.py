@@ -462,7 +462,7 @@ def test_single_precision_changes_little():
 
 @pytest.mark.parametrize("alpha", [1e-10, 1e-4])
 def test_conditioning_with_little_noise(alpha):
-    """More data make draws surer, and as sure as one fit to all data."""
+    """More data reduce the spread of draws, to that of one fit to all data."""
     X = np.linspace(-2.0, 2.0, 20)[:, np.newaxis]
     Z = np.array([[0.31], [1.07]])
     model = GaussianProcessRegressor(RBF(1.0), alpha=alpha, optimizer=None)

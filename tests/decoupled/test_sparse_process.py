@@ -1,4 +1,4 @@
-"""Sampling a sparse model whose law at inducing points comes from elsewhere."""
+"""Sampling a sparse model whose law at inducing points was computed elsewhere."""
 
 import pickle
 import tracemalloc
@@ -181,7 +181,7 @@ def test_predictions_are_streamed():
     assert peak < 4 * 2**20 + 4 * many.nbytes
 
 
-def test_singular_law_is_welcome():
+def test_singular_law_is_accepted():
     sampler = DecoupledSampler.from_inducing(
         KERNEL, Z, q_mean=Q_MEAN, q_cov=np.zeros((12, 12))
     )

@@ -191,7 +191,7 @@ class TestAlgebra:
         with pytest.raises(ValueError, match="shape"):
             draw(RBF())(X)
 
-    def test_lists_and_integers_are_welcome(self):
+    def test_lists_and_integers_are_accepted(self):
         assert draw(RBF())([[1, 2], [3, 4]]).shape == (2, 4)
 
     def test_no_rows(self):

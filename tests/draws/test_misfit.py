@@ -1,4 +1,4 @@
-"""Conditioned draws have the standard deviations they should, and know if not."""
+"""Conditioned draws have the right standard deviations; their errors are predicted."""
 
 import warnings
 
@@ -63,7 +63,9 @@ def test_leaving_one_out_is_predicting_it_from_the_others(noise):
     X, kernel = uniform_points(30, 2), 2.0 * Matern(0.4, nu=1.5)
     level = np.linspace(0.01, 0.2, 30) if noise == "vector" else np.full(30, noise)
     (fold,) = leave_one_out(kernel, Conditioning(X, level), np.random.default_rng(3))
-    features = decompose(kernel, 2)[0].features(Setting(16), np.random.default_rng(0))
+    features = decompose(kernel, 2)[0].feature_map(
+        Setting(16), np.random.default_rng(0)
+    )
     drawn = fold.covariance([(2.0, features)])
     for row in range(5):
         i = np.argmax(fold.functionals[row] == 1.0)
@@ -81,7 +83,7 @@ def test_predicted_covariance_is_that_of_many_draws():
     X, kernel, size = uniform_points(40, 2), Matern(0.3, nu=2.5), 4000
     (fold,) = leave_one_out(kernel, Conditioning(X, 0.01), np.random.default_rng(3))
     rng = np.random.default_rng(0)
-    features = decompose(kernel, 2)[0].features(Setting(32), rng)
+    features = decompose(kernel, 2)[0].feature_map(Setting(32), rng)
     predicted = fold.covariance([(1.0, features)])
     prior = linear_draws(features, rng.standard_normal((64, 1, size)))
     for row in range(6):
@@ -141,7 +143,7 @@ def test_the_covariance_error_never_grows_where_it_is_measured():
             for seed in range(10):
                 rng = np.random.default_rng(seed)
                 maps = [
-                    (p.variance, p.features(Setting(64, "qmc", power), rng))
+                    (p.variance, p.feature_map(Setting(64, "qmc", power), rng))
                     for p in parts
                 ]
                 found.append(misfit(folds, maps).covariance)
@@ -161,7 +163,9 @@ def test_many_points_are_judged_by_neighbourhoods():
     assert [fold.points.shape for fold in folds] == [(128, 2)] * 4
     part = decompose(kernel, 2)[0]
     for power in (1.0, 2.0, 4.0):
-        features = part.features(Setting(256, "qmc", power), np.random.default_rng(5))
+        features = part.feature_map(
+            Setting(256, "qmc", power), np.random.default_rng(5)
+        )
         predicted = misfit(folds, [(1.0, features)]).std
         actual = rms(log_std_errors(features, kernel, X, T))
         assert 0.5 < predicted / actual < 1.5
@@ -178,7 +182,7 @@ def test_enough_features_for_a_stated_accuracy(accuracy):
     assert rms(log_std_errors(features, kernel, X, T)) < 1.5 * accuracy
 
 
-def test_accuracy_out_of_reach_is_said():
+def test_accuracy_out_of_reach_warns():
     X, kernel = uniform_points(100, 6), RBF(0.5)
     with pytest.warns(UserWarning, match="With 8192 Fourier features .* not 1e-05 %"):
         chosen_features(kernel, X, "auto", accuracy=1e-7)

@@ -15,11 +15,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx.bases import register_spectral_sampler, sample_frequencies
+from skgpx.kernels._matern import StudentRadius
+from skgpx.kernels._rational_quadratic import GammaMixtureRadius
+from skgpx.kernels._rbf import GaussianRadius
 from skgpx.kernels._spectral_laws import (
     EllipticalLaw,
-    GammaMixtureRadius,
-    GaussianRadius,
-    StudentRadius,
 )
 
 SHAPES = {
@@ -186,7 +186,7 @@ def test_absurd_tails_stay_finite_and_distinct():
             radius = np.linalg.norm(sample.frequencies, axis=1)
             assert np.all(np.isfinite(radius))
             assert np.max(radius) < 1e9
-    # a radius of 1e6 is that of a wave nobody can resolve: no two are alike
+    # waves of radius 1e6 cannot be resolved: no two frequencies are equal
     law = EllipticalLaw(StudentRadius(0.5), np.asarray(1.0), 1)
     tails = np.column_stack((np.geomspace(1e-12, 1e-6, 30), np.ones(30)))
     assert len(np.unique(law.frequencies(tails, np.random.default_rng(0)))) == 30

@@ -1,4 +1,4 @@
-"""The GRE kernel as a scikit-learn kernel, default kernels and the noise split."""
+"""The GRE kernel as a scikit-learn kernel."""
 
 import pickle
 
@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx.kernels import GREKernel, default_kernel, length_scales, split_noise
+from skgpx.kernels import GREKernel
 
 ARD = [0.6, 1.3, 2.0]
 
@@ -171,75 +171,3 @@ def test_positive_semi_definite(background):
     kernel = GREKernel(RBF(1.5), X, background=background, background_bounds="fixed")
     values = np.linalg.eigvalsh(kernel(X))
     assert values[0] >= -1e-10 * values[-1]
-
-
-class TestDefaultKernel:
-    def test_scales_follow_the_columns(self):
-        X = np.random.default_rng(0).normal(size=(500, 4)) * [1e-12, 1.0, 1e12, 0.0]
-        kernel = default_kernel(X + np.array([0.0, 5.0, 0.0, 3.0]))
-        expected = np.append(4.0 * X[:, :3].std(axis=0), 4.0)
-        np.testing.assert_allclose(kernel.k2.length_scale, expected, rtol=1e-6)
-        np.testing.assert_allclose(
-            kernel.k2.length_scale_bounds[:, 1] / kernel.k2.length_scale_bounds[:, 0],
-            1e5,
-        )
-        assert np.all(np.isfinite(kernel.bounds))
-        inside = (kernel.bounds[:, 0] < kernel.theta) & (
-            kernel.theta < kernel.bounds[:, 1]
-        )
-        assert np.all(inside)
-
-    def test_weights_are_repetitions(self):
-        X = np.random.default_rng(0).normal(size=(20, 2))
-        counts = np.arange(20) % 3
-        repeated = default_kernel(np.repeat(X, counts, axis=0), None)
-        weighted = default_kernel(X, counts.astype(float))
-        np.testing.assert_allclose(weighted.theta, repeated.theta, rtol=1e-12)
-
-    def test_one_column_and_one_row(self):
-        kernel = default_kernel(np.array([[3.0]]), None)
-        assert kernel.k2.length_scale == 2.0
-        assert kernel.bounds.shape == (2, 2)
-
-    @pytest.mark.parametrize("size", [1e-300, 1e200])
-    def test_extreme_units(self, size):
-        X = size * np.random.default_rng(0).normal(size=(30, 2))
-        kernel = default_kernel(X, None)
-        np.testing.assert_allclose(
-            kernel.k2.length_scale / size, default_kernel(X / size).k2.length_scale
-        )
-
-
-class TestSplitNoise:
-    def test_top_level(self):
-        kernel = RBF(0.3) + WhiteKernel(0.2, (1e-3, 1.0)) + DotProduct()
-        rest, level, bounds = split_noise(kernel)
-        assert rest == RBF(0.3) + DotProduct()
-        assert (level, bounds) == (0.2, (1e-3, 1.0))
-        assert split_noise(WhiteKernel(0.2, "fixed") + RBF())[2] == "fixed"
-
-    def test_without_noise(self):
-        kernel = RBF(0.3) * 2.0
-        assert split_noise(kernel) == (kernel, None, None)
-
-    @pytest.mark.parametrize(
-        ("kernel", "message"),
-        [
-            (2.0 * (RBF() + WhiteKernel(0.5)), r"inside .*WhiteKernel\(noise_level"),
-            ((RBF() + WhiteKernel()) ** 2, "inside"),
-            (GREKernel(RBF() + WhiteKernel(), np.zeros((1, 1))), "inside"),
-            (RBF() + WhiteKernel() + WhiteKernel(), "at most one WhiteKernel; got 2"),
-            (WhiteKernel(), "only noise"),
-        ],
-    )
-    def test_elsewhere(self, kernel, message):
-        with pytest.raises(ValueError, match=message):
-            split_noise(kernel)
-
-
-def test_length_scales():
-    np.testing.assert_array_equal(length_scales(2.0 * RBF(ARD), 3), ARD)
-    np.testing.assert_array_equal(length_scales(Matern(0.3) + RBF(), 2), [0.3, 0.3])
-    np.testing.assert_array_equal(length_scales(DotProduct(), 2), [1.0, 1.0])
-    gre = GREKernel(RBF(ARD), np.zeros((2, 3)))
-    np.testing.assert_array_equal(length_scales(gre, 3), ARD)

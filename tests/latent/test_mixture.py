@@ -92,6 +92,34 @@ def test_draws_are_functions(mixture):
         draws.condition(X[:1], [0.0])
 
 
+def test_conditioning_weighs_models_by_their_evidence(mixture):
+    X, y, noise = T[:2], np.array([[1.0], [2.5]]), np.full(2, 0.3)
+    after = mixture.condition(X, y, noise)
+    densities = [m.log_density(X, y, noise) for m in mixture.models]
+    expected = WEIGHTS * np.exp(densities)
+    assert_allclose(after.weights, expected / expected.sum())
+    assert_allclose(mixture.log_density(X, y, noise), np.log(expected.sum()))
+    for model, before in zip(after.models, mixture.models, strict=True):
+        alone = before.condition(X, y, noise)
+        assert_allclose(
+            model.marginals(T).moments()[0], alone.marginals(T).moments()[0]
+        )
+
+
+def test_conditioned_particles_agree_with_importance_sampling():
+    """Without a residual, conditioning particles only changes their weights."""
+    basis = Nystroem.from_kernel(LINEAR, np.array([[-1.0], [1.0]]))
+    particles = WeightParticles(RNG.normal(size=(2, 1, 50)))
+    model = LatentModel(basis, particles)
+    X, y, noise = T[:3], RNG.normal(size=(3, 1)), np.full(3, 0.4)
+    after = MixtureModel.of_particles(model).condition(X, y, noise)
+    f = basis(X) @ particles.values[:, 0]
+    weights = np.exp(-0.5 * np.sum((y - f) ** 2, axis=0) / 0.4)
+    assert_allclose(after.weights, weights / weights.sum(), rtol=1e-5)
+    mean = basis(T) @ particles.values[:, 0] @ after.weights
+    assert_allclose(after.marginals(T).moments()[0][:, 0], mean, atol=1e-5)
+
+
 def test_several_outputs_and_particles():
     basis = Nystroem.from_kernel(RBF(0.5), np.linspace(-1, 1, 4)[:, np.newaxis])
     particles = LatentModel(basis, WeightParticles(RNG.normal(size=(4, 2, 5))))

@@ -221,7 +221,7 @@ def fourth_order(function, x, h):
 def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypatch):
     target, residual = row_target(likelihood, rng, n=6, m=2), 0.3 * rng.random(6)
     rough, mode = laplace.laplace_evidence_gradient(target, residual, start_of(target))
-    # the slope is exact at the exact mode; energies at rounding level bound how near
+    # the slope is exact at the exact mode; rounding of the energies limits how near
     # the search gets to it
     monkeypatch.setattr(laplace, "_TOLERANCE", 1e-14)
     evidence, mode = laplace.laplace_evidence_gradient(target, residual, mode)

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skgpx._numerics.linalg import (
+    block_diagonal,
     cholesky,
     log_determinant,
     solve_lower,
@@ -87,3 +88,12 @@ def test_log_determinant(rng):
 def test_log_determinant_does_not_overflow():
     L = 1e-200 * np.eye(5)
     assert log_determinant(L) == pytest.approx(-2000.0 * np.log(10.0))
+
+
+def test_block_diagonal(rng):
+    A, B = rng.standard_normal((2, 3)), rng.standard_normal((4, 1))
+    M = block_diagonal(A, B)
+    np.testing.assert_array_equal(M[:2, :3], A)
+    np.testing.assert_array_equal(M[2:, 3:], B)
+    assert np.count_nonzero(M) == 10
+    assert block_diagonal(np.empty((0, 0)), B).shape == (4, 1)

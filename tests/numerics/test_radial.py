@@ -88,7 +88,7 @@ class TestRadial:
         code, parameter, _ = KERNELS[name]
         out = np.empty((1, 3))
         points = np.array([[1e4, 1e150, 1e200]])
-        # compiled code is silent about squares that overflow, plain Python is not
+        # plain Python warns of squares that overflow, compiled code does not
         with np.errstate(over="ignore"):
             radial.radial_rows(code, parameter, points, np.zeros((1, 1)), out)
         assert np.isfinite(out).all()

@@ -3,12 +3,14 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from skgpx._numerics.fourier_index import Box, by_length
+from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.series_evidence import (
     ScaleProfile,
     Spectrum,
+    noise_bounds,
     series_evidence,
 )
-from skgpx._numerics.series_statistics import direct_statistics
+from skgpx._numerics.series_statistics import sketched_statistics
 from tests.numerics.test_fourier_gram import functions
 
 NOISE = 0.07
@@ -20,8 +22,12 @@ def case():
     X, w = rng.random((40, 1)), np.ones(40)
     y = np.sin(7 * X[:, 0]) + 0.2 * rng.standard_normal(40)
     box, index = Box(np.zeros(1), np.ones(1)), by_length(1, 11)
-    s = direct_statistics(X, y, w, box, 0.0, index.reach())
+    s = sketched_statistics(X, y, w, box, 0.0, n_bins(10))
     return s.normal_equations(index), functions(index, X), y
+
+
+def whitened(equations, s):
+    return equations.whitened(s.eigenvalues, equations.weight * s.tail)
 
 
 def spectrum(theta):
@@ -68,12 +74,26 @@ def test_underflowing_eigenvalues_do_no_harm(case):
 
 def test_profile_is_the_same_bound_for_every_scale(case):
     equations = case[0]
-    profile = ScaleProfile.of(equations, spectrum([0.0, 0.5]))
+    profile = ScaleProfile.of(whitened(equations, spectrum([0.0, 0.5])))
     for noise, scale in ((NOISE, 1.0), (0.5, 3.0), (1e-3, 0.1)):
         e = series_evidence(equations, spectrum([np.log(scale), 0.5]), noise)
         value, gradient = profile.value_and_gradient(noise, scale)
         assert value == pytest.approx(e.value, rel=1e-10)
         assert np.allclose(gradient, [e.noise, e.parameters[0]], rtol=1e-8)
+
+
+def test_best_noise_variance(case):
+    s = spectrum([0.3, 0.5])
+    best = ScaleProfile.of(whitened(case[0], s)).best_noise_variance()
+    e = series_evidence(case[0], s, best)
+    assert abs(e.noise) < 1e-5
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        assert series_evidence(case[0], s, best * factor).value < e.value
+
+
+def test_noise_of_a_constant_y():
+    assert np.allclose(noise_bounds(0.0, 3.0), [1e-8, 10.0])
+    assert np.allclose(noise_bounds(6.0, 3.0), [2e-8, 20.0])
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8, 1e16])
@@ -84,11 +104,11 @@ def test_profile_is_sound_far_from_any_data(scale, noise):
     X = rng.random((30, 1))
     y = np.sin(7 * X[:, 0]) + 0.2 * rng.standard_normal(30)
     box, index = Box(np.zeros(1), np.ones(1)), by_length(1, 101)
-    s = direct_statistics(X, y, np.ones(30), box, 0.0, index.reach())
+    s = sketched_statistics(X, y, None, box, 0.0, n_bins(100))
     j = np.arange(1.0, 102.0)
     lam = j**-4.0
     prior = Spectrum(lam, np.ones((101, 1)), 1e-6, np.array([1e-6]))
-    profile = ScaleProfile.of(s.normal_equations(index), prior)
+    profile = ScaleProfile.of(whitened(s.normal_equations(index), prior))
     value, gradient = profile.value_and_gradient(noise, scale)
     F = functions(index, X) * np.sqrt(lam)
     # (σ² + scale F Fᵀ) through its eigenvalues: no digits are lost for few rows

@@ -12,14 +12,12 @@ OFFSET = 1.7e9
 def statistics(kind, X, y, w, box, shift):
     if kind == "sketch":
         return sketched_statistics(X, y, w, box, shift, n_bins(40))
-    reach = np.array([20]) if box.period.size == 1 else np.array([3, 2])
-    return direct_statistics(X, y, w, box, shift, reach)
+    return direct_statistics(X, y, w, box, shift, np.array([3, 2]))
 
 
-@pytest.fixture(params=["sketch", "direct", "direct 2-D"])
+@pytest.fixture(params=["sketch", "direct"])
 def case(request):
-    kind, _, plane = request.param.partition(" ")
-    d = 2 if plane else 1
+    kind, d = request.param, {"sketch": 1, "direct": 2}[request.param]
     rng = np.random.default_rng(0)
     # places that are exact in spite of the offset
     X = OFFSET + rng.integers(0, 2**10, (500, d)) / 64.0
@@ -39,11 +37,7 @@ def test_sums_of_the_definition(case):
     z = y - 2.5
     agree(e.gram, (phi * w[:, np.newaxis]).T @ phi, w.sum())
     agree(e.moment, phi.T @ (w * z), w.sum())
-    agree(e.first, phi.T @ w, w.sum())
-    assert np.allclose([e.weight, e.total, e.square], [w.sum(), w @ z, w @ z**2])
-    less = e.less(0.5)
-    agree(less.moment, phi.T @ (w * (y - 3.0)), w.sum())
-    assert np.allclose([less.total, less.square], [w @ (y - 3), w @ (y - 3) ** 2])
+    assert np.allclose([e.weight, e.square], [w.sum(), w @ z**2])
 
 
 def test_a_hundred_chunks_equal_one_pass(case):
@@ -86,7 +80,6 @@ def test_moments_cosines_and_whitening(case):
     agree(white.gram, (F * w[:, np.newaxis]).T @ F, w.sum())
     agree(white.moment, F.T @ (w * y), 4 * w.sum())
     assert white.residual == 0.3
-    agree(e.part(5).gram, e.gram[:5, :5], 1.0)
 
 
 def test_functions_beyond_reach_are_refused(case):

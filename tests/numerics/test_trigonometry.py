@@ -10,7 +10,7 @@ ANGLES = np.concatenate((np.linspace(-3.0, 3.0, 2401), [1e-300, -0.0, 12345.678]
 
 def cosine_and_sine(turns):
     out, one = np.empty((2, len(turns))), np.ones(1)
-    trigonometry.fourier_rows(np.atleast_2d(turns), one[:, np.newaxis], one, out)
+    trigonometry.cosines_and_sines(np.atleast_2d(turns), one[:, np.newaxis], one, out)
     return out
 
 
@@ -38,20 +38,20 @@ class TestSums:
     def test_rows(self, d):
         X, W, a, _ = self.problem(d)
         out = np.empty((2 * len(a), len(X)))
-        trigonometry.fourier_rows(np.ascontiguousarray(X.T), W, a, out)
+        trigonometry.cosines_and_sines(np.ascontiguousarray(X.T), W, a, out)
         angle = 2.0 * np.pi * W @ X.T
         expected = np.vstack((a[:, None] * np.cos(angle), a[:, None] * np.sin(angle)))
         np.testing.assert_allclose(out, expected, atol=1e-13)
 
-    def test_cosine_sum_adds_the_phase_amplitude_form(self, d):
+    def test_shifted_cosines_of_one_function(self, d):
         X, W, a, rng = self.problem(d)
         phases, out = rng.uniform(size=len(a)), np.ones(len(X))
-        trigonometry.cosine_sum(X, W, a, phases, out)
+        trigonometry.shifted_cosines(X, W, a, phases, out)
         expected = 1.0 + np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
         np.testing.assert_allclose(out, expected, atol=1e-12)
 
     @pytest.mark.parametrize("R", [1, 8, 37])
-    def test_wave_pairs_add_one_function_at_each_point(self, d, R):
+    def test_shifted_cosines_of_one_function_at_each_point(self, d, R):
         X, W, _, rng = self.problem(d, R=R)
         amplitudes, phases = rng.normal(size=(2, 3, R))
         index, out = rng.integers(3, size=len(X)), np.ones(len(X))
@@ -59,7 +59,7 @@ class TestSums:
         points = np.pad(X, ((0, 0), more))
         frequencies = np.pad(np.stack((W.T, 2.0 * W.T)), ((0, 0), more, (0, 0)))
         owners = np.array([1, 0, 1])
-        trigonometry.wave_pairs(
+        trigonometry.shifted_cosines_at_pairs(
             points, frequencies, owners, amplitudes, phases, index, out
         )
         turns = X @ W.T * (1.0 + owners[index])[:, None]
@@ -75,7 +75,9 @@ class TestSums:
 
         def evaluate(X):
             value, gradient = np.zeros(len(X)), np.zeros(X.shape)
-            trigonometry.fourier_pairs(X, turns, a, weights, index, value, gradient)
+            trigonometry.cosines_and_sines_at_pairs(
+                X, turns, a, weights, index, value, gradient
+            )
             return value, gradient
 
         value, gradient = evaluate(X)
@@ -93,6 +95,6 @@ def test_single_precision_output():
     rng = np.random.default_rng(0)
     points, W, a = rng.normal(size=(2, 16)), rng.normal(size=(5, 2)), np.ones(5)
     double, single = np.empty((10, 16)), np.empty((10, 16), np.float32)
-    trigonometry.fourier_rows(points, W, a, double)
-    trigonometry.fourier_rows(points, W, a, single)
+    trigonometry.cosines_and_sines(points, W, a, double)
+    trigonometry.cosines_and_sines(points, W, a, single)
     np.testing.assert_allclose(single, double, atol=1e-7)

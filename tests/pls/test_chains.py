@@ -101,7 +101,7 @@ def test_chains_that_never_move_never_converge(rng):
     assert np.all(np.isinf(sample.r_hat))
 
 
-def test_report_is_told_of_rounds_and_can_stop(rng):
+def test_report_is_called_each_round_and_can_stop(rng):
     target, *_ = gaussian_problem(rng)
     told = []
 

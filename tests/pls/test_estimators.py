@@ -582,7 +582,7 @@ def test_categorical_for_two_classes():
 
 
 class Recorder:
-    """Keeps what it is told, and stops after a number of rounds."""
+    """Records its calls, and stops after a number of rounds."""
 
     def __init__(self, rounds=10**9):
         self.rounds, self.events, self.scores = rounds, [], []
@@ -681,7 +681,7 @@ def test_draws_can_be_conditioned():
     draws, new = model.sample_functions(400, 0), X[:2] + 0.3
     moved = draws.condition(new, [5.0, 6.0], 1e-4, random_state=0)(new)
     before, after = draws(new), np.array([[5.0], [6.0]])
-    # between what was believed and what was seen, and surer than before
+    # between prior draws and observations, with a smaller spread than before
     share = (moved - before) / (after - before)
     assert np.all((share.mean(axis=1) > -0.01) & (share.mean(axis=1) < 1.01))
     assert np.all(moved.std(axis=1) <= 1.02 * before.std(axis=1))

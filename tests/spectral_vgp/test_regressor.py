@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx import SpectralVGPRegressor
 from skgpx._spectral_vgp import _series_sums
 from skgpx._spectral_vgp._credible import domain_grid
-from skgpx._spectral_vgp._series_fit import rate
+from skgpx._spectral_vgp._series_size import rate
 
 FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
 
@@ -274,12 +274,15 @@ def test_memory_mapped_chunks(tmp_path):
 # ---- Number of functions, domain -----------------------------------------------------
 
 
-def test_elbow():
+def test_all_functions_about_which_the_data_say_something_and_more():
     model = SpectralVGPRegressor(domain=[(-1.0, 1.0)]).fit(X, Y)
-    noise = model.noise_variance_
-    inside, outside = np.split(model.spectrum_, [model.n_basis_])
-    assert np.all(200 * inside[:-2] >= noise)
+    noise, spectrum = model.noise_variance_, model.spectrum_
+    outside = spectrum[model.n_basis_ :]
     assert np.all(200 * outside < noise)
+    # the functions left out add at most 2 % to the posterior variance
+    known = spectrum / (1.0 + 200 * spectrum / noise)
+    added = (spectrum - known)[model.n_basis_ :].sum()
+    assert added <= 0.02 * known.sum()
 
 
 def test_rate():
@@ -307,8 +310,10 @@ def test_ordering_by_power_finds_a_hidden_frequency():
 
 
 @pytest.mark.parametrize("kernel", [None, RBF(0.3)])
-def test_nothing_is_evaluated_outside_the_domain(kernel):
-    model = SpectralVGPRegressor(kernel, domain=(-1.0, 2.0), optimizer=None).fit(X, Y)
+def test_nothing_is_evaluated_outside_the_domain_on_request(kernel):
+    model = SpectralVGPRegressor(
+        kernel, domain=(-1.0, 2.0), optimizer=None, extrapolation="error"
+    ).fit(X, Y)
     assert np.all(np.isfinite(model.predict([[-1.0], [2.0]])))
     draws = model.sample_functions(2, random_state=0)
     for method in (model.predict, model.sample_y, draws, model.credible_band):

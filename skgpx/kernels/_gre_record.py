@@ -1,28 +1,29 @@
-"""Pullback rules of the GRE kernel."""
+"""The record of the GRE kernel: its derivatives."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skgpx.kernels._gradients import (
+from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._pullbacks import (
+    diagonal_and_pullback,
+    inducing_and_pullback,
+    matrix_and_input_pullback,
+    matrix_and_pullback,
+)
+from skgpx.kernels._records import (
     Array,
     InducingKernels,
     InducingPullback,
     Pullback,
-    diag_with_pullback,
-    inducing_with_pullback,
-    register_diagonal_pullback,
-    register_inducing_pullback,
-    register_pullback,
-    trace_kernel,
+    fill_record,
 )
-from skgpx.kernels._gre import GREKernel
 
 
 def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
     """Evaluate the base kernel ``k(X, S)``, with its pullback."""
     support = np.ascontiguousarray(kernel.support, dtype=np.float64)
-    return trace_kernel(kernel.kernel, X, support)
+    return matrix_and_pullback(kernel.kernel, X, support)
 
 
 def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
@@ -32,13 +33,12 @@ def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
     return np.append(inner, background)
 
 
-@register_pullback(GREKernel)
-def _gre(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
     b, p = kernel.background, kernel.masses
     A, pullback_left = _sections(kernel, X)
     B, pullback_right = (A, pullback_left) if Y is None else _sections(kernel, Y)
     Bp = B * p
-    Kbar, pullback_background = trace_kernel(kernel.background_kernel(), X, Y)
+    Kbar, pullback_background = matrix_and_pullback(kernel.background_kernel(), X, Y)
 
     def pullback(G: Array) -> Array:
         # r = A P Bᵀ + b k̄:  Ā = G B P,  B̄ = Gᵀ A P
@@ -49,11 +49,10 @@ def _gre(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]
     return A @ Bp.T + b * Kbar, pullback
 
 
-@register_diagonal_pullback(GREKernel)
-def _gre_diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
+def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
     b, p = kernel.background, kernel.masses
     A, pullback_sections = _sections(kernel, X)
-    dbar, pullback_background = diag_with_pullback(kernel.background_kernel(), X)
+    dbar, pullback_background = diagonal_and_pullback(kernel.background_kernel(), X)
 
     def pullback(g: Array) -> Array:
         # d_i = Σ p a_i² + b d̄_i:  Ā = 2 g A P
@@ -63,15 +62,14 @@ def _gre_diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
     return (A * A) @ p + b * dbar, pullback
 
 
-@register_inducing_pullback(GREKernel)
-def _gre_inducing(
+def _inducing(
     kernel: GREKernel, X: Array, Z: Array
 ) -> tuple[InducingKernels, InducingPullback]:
     b, p = kernel.background, kernel.masses
     A, pullback_rows = _sections(kernel, X)
     B, pullback_points = _sections(kernel, Z)
     Bp = B * p
-    bar, pullback_background = inducing_with_pullback(kernel.background_kernel(), X, Z)
+    bar, pullback_background = inducing_and_pullback(kernel.background_kernel(), X, Z)
     kernels = InducingKernels(
         A @ Bp.T + b * bar.cross,
         B @ Bp.T + b * bar.inducing,
@@ -96,3 +94,21 @@ def _scaled_rows(A: Array, g: Array, p: Array) -> Array:
     scaled = A * g[:, None]
     scaled *= p
     return scaled
+
+
+def _inputs(kernel: GREKernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
+    b, support = kernel.background, np.asarray(kernel.support, dtype=np.float64)
+    A, pullback = matrix_and_input_pullback(kernel.kernel, X, support)
+    B = kernel.kernel(Z, support) * kernel.masses
+    wide = kernel.background_kernel()
+    Kbar, pullback_background = matrix_and_input_pullback(wide, X, Z)
+    return A @ B.T + b * Kbar, lambda G: pullback(G @ B) + b * pullback_background(G)
+
+
+fill_record(
+    GREKernel,
+    pullback=_matrix,
+    diagonal_pullback=_diagonal,
+    inducing_pullback=_inducing,
+    input_gradient=_inputs,
+)

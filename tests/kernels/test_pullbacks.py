@@ -15,11 +15,9 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx.kernels import (
     GREKernel,
-    diag_with_pullback,
-    inducing_with_pullback,
-    kernel_with_pullback,
-    vjp,
-    vjp_diag,
+    diagonal_and_pullback,
+    inducing_and_pullback,
+    matrix_and_pullback,
 )
 
 ARD = [0.6, 1.3, 2.0]
@@ -61,6 +59,14 @@ KERNELS = {
 ALL = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 
+def vjp(kernel, X, Y, G):
+    return matrix_and_pullback(kernel, X, Y)[1](G)
+
+
+def vjp_diag(kernel, X, g):
+    return diagonal_and_pullback(kernel, X)[1](g)
+
+
 @pytest.fixture
 def points():
     rng = np.random.default_rng(0)
@@ -82,7 +88,7 @@ def differences(function, kernel, step=1e-5):
 @ALL
 def test_matrix_and_vjp_between_two_sets(kernel, points):
     X, Y, G = points
-    K, pullback = kernel_with_pullback(kernel, X, Y)
+    K, pullback = matrix_and_pullback(kernel, X, Y)
     np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-12, atol=1e-15)
     expected = differences(lambda k: np.sum(G * k(X, Y)), kernel)
     assert pullback(G).shape == kernel.theta.shape
@@ -95,7 +101,7 @@ def test_vjp_on_one_set_equals_scikit_learn(kernel, points):
     X = points[0]
     G = np.random.default_rng(1).normal(size=(9, 9))
     K, gradient = kernel(X, eval_gradient=True)
-    mine, pullback = kernel_with_pullback(kernel, X)
+    mine, pullback = matrix_and_pullback(kernel, X)
     np.testing.assert_allclose(mine, K, rtol=1e-12, atol=1e-15)
     expected, tolerance = np.einsum("ij,ijp->p", G, gradient), 1e-10
     if kernel is KERNELS["matern-general"]:
@@ -109,7 +115,7 @@ def test_vjp_on_one_set_equals_scikit_learn(kernel, points):
 def test_diagonal(kernel, points):
     X = points[0]
     g = np.random.default_rng(2).normal(size=9)
-    diagonal, _ = diag_with_pullback(kernel, X)
+    diagonal, _ = diagonal_and_pullback(kernel, X)
     np.testing.assert_allclose(diagonal, kernel.diag(X), rtol=1e-13)
     expected = differences(lambda k: g @ k.diag(X), kernel)
     np.testing.assert_allclose(vjp_diag(kernel, X, g), expected, rtol=1e-6, atol=1e-9)
@@ -120,7 +126,7 @@ def test_inducing_parts_share_one_pullback(kernel, points):
     X, Z, G = points
     rng = np.random.default_rng(3)
     H, g = rng.normal(size=(6, 6)), rng.normal(size=9)
-    kernels, pullback = inducing_with_pullback(kernel, X, Z)
+    kernels, pullback = inducing_and_pullback(kernel, X, Z)
     np.testing.assert_allclose(kernels.cross, kernel(X, Z), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(kernels.inducing, kernel(Z), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(kernels.diagonal, kernel.diag(X), rtol=1e-12)
@@ -133,7 +139,7 @@ def test_inputs_are_not_touched(kernel, points):
     X, Y, G = (a.copy() for a in points)
     for array in (X, Y, G):
         array.setflags(write=False)
-    K, pullback = kernel_with_pullback(kernel, X, Y)
+    K, pullback = matrix_and_pullback(kernel, X, Y)
     first = pullback(G)
     assert K.flags.writeable
     K[:] = np.nan  # the caller may overwrite ...
@@ -174,7 +180,7 @@ def test_matrix_product_distances_keep_ten_digits(d, scale, offset):
     Y[:5] = X[:5] + 1e-6
     kernel = RBF(scale * np.linspace(1.0, 2.0, d))
     expected = kernel(X - offset, Y - offset)  # the subtraction is exact
-    K, pullback = kernel_with_pullback(kernel, X, Y)
+    K, pullback = matrix_and_pullback(kernel, X, Y)
     visible = expected > 1e-200
     np.testing.assert_allclose(K[visible], expected[visible], rtol=2e-10)
     G = rng.normal(size=K.shape)
@@ -194,7 +200,7 @@ def test_outliers_fall_back_to_direct_distances():
     X = rng.normal(size=(20, 8))
     X[0] += 1e6
     X[1] = X[0] + 0.1
-    K, _ = kernel_with_pullback(RBF(1.0), X, X[:3])
+    K, _ = matrix_and_pullback(RBF(1.0), X, X[:3])
     np.testing.assert_allclose(K, RBF(1.0)(X, X[:3]), rtol=1e-9)
 
 

@@ -1,0 +1,154 @@
+"""Which Fourier functions a basis consists of, and how many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.fourier_index import Box, FourierIndex, by_power
+from skgpx._numerics.series_statistics import SeriesStatistics
+from skgpx._spectral_vgp._domain import kernel_of
+
+Array = NDArray[np.float64]
+
+# Functions considered after those of the basis.
+_RESIDUAL = 4096
+# Part of the posterior variance that functions left to the residual may add to it: one
+# per cent of the standard deviation. Beyond so many functions the elbow is enough.
+_INFLATION = 0.02
+MOST_REFINED = 1001
+# What the tail may cost the bound, in nats, up to so many functions for the number of
+# inputs: hyperparameters found with few functions would be those of a smoother process.
+_COST = 0.01
+FIRST_FUNCTIONS = {1: 201, 2: 301, 3: 501}
+# Least part of its domain that the data are taken to fill, for each input.
+_LEAST_FILLED = 0.1
+
+
+def considered(
+    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+) -> tuple[FourierIndex, int]:
+    """All functions in order, those that can be summed first, and how many can be.
+
+    Parameters
+    ----------
+    statistics : SeriesStatistics
+        Of the centred y.
+    rule : EigenvalueRule
+    ordering : {"prior", "power", "coefficients"}
+    size : int
+        Functions wanted in the basis.
+    largest : int
+        First functions of the prior among which an ordering by the data chooses.
+    """
+    functions, inside = _listed(statistics, rule, ordering, size, largest)
+    size = min(size, int(np.count_nonzero(inside)))
+    if ordering != "prior":
+        functions = functions.part(np.flatnonzero(inside))
+        correlation = statistics.moments(functions)
+        return by_power(functions, correlation, ordering == "power"), size
+    if not np.all(inside[:size]):
+        # the last rule may put other functions first than those that were summed: these
+        # are left to the residual
+        order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
+        functions = functions.part(order)
+    return functions, size
+
+
+def summable(
+    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+) -> int:
+    """How many of the functions wanted can be summed; arguments of `considered`."""
+    inside = _listed(statistics, rule, ordering, size, largest)[1]
+    return min(size, int(np.count_nonzero(inside)))
+
+
+def _listed(
+    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+) -> tuple[FourierIndex, NDArray[np.bool_]]:
+    """Functions in the order of the prior, and which of them can be summed."""
+    most = size + _RESIDUAL if ordering == "prior" else max(size, largest)
+    # sine and cosine of the last wave
+    functions = rule.index(statistics.box, most + 1 - most % 2)
+    return functions, np.all(np.abs(functions.waves) <= statistics.reach(), axis=1)
+
+
+def rate(n: float, d: int, regularity: float) -> int:
+    """``n^(d / (d + 2α))``: enough functions for the rate of contraction."""
+    return max(1, int(np.ceil(n ** (d / (d + 2.0 * regularity)) - 1e-9)))
+
+
+def elbow(eigenvalues: Array, weight: float, noise_variance: float) -> int:
+    """``#{j : n λ_j >= σ²}``, in whole pairs of sine and cosine."""
+    return _whole_pairs(int(np.sum(weight * eigenvalues >= noise_variance)))
+
+
+def enough(
+    rule: Any, box: Box, filled: Array, weight: float, noise: float, most: int
+) -> int:
+    """Functions without which the posterior is that of all, but for a per cent.
+
+    Parameters
+    ----------
+    rule : EigenvalueRule
+    box : Box
+    filled : ndarray of shape (d,)
+        Sides of the part of the box in which there are data.
+    weight : float
+        Number of rows n.
+    noise : float
+        ``σ²``.
+    most : int
+
+    Notes
+    -----
+    Data of density n / U on a part U of a box of volume V know a function with the
+    eigenvalue λ as well as nV/U rows all over the box would: its variance becomes ``λ /
+    (1 + s)``, ``s = n λ V / (U σ²)``, instead of λ. The first m functions are enough
+    where ``Σ_{j>m} λ_j s_j / (1 + s_j)`` is at most 2 % of ``Σ λ_j / (1 + s_j)``, or a
+    thousand if they go beyond the elbow ``n λ_j >= σ²``, which is always in.
+    """
+    spectrum = rule.spectrum(rule.index(box, most), box)
+    values, tail = spectrum.eigenvalues, spectrum.tail
+    gain = weight * float(np.prod(box.period / filled)) / noise
+    known = values / (1.0 + gain * values)
+    inflation = values - known
+    # the functions beyond the list are known no better than its last
+    last = inflation[-1] / max(values[-1], np.finfo(float).tiny)
+    beyond = _later(inflation, tail * last)
+    fine = _first(beyond <= _INFLATION * (known.sum() + tail))
+    cost = 0.5 * weight / noise * _later(values, tail)
+    tight = _first(cost <= _COST)
+    refined = max(min(fine, MOST_REFINED), min(tight, FIRST_FUNCTIONS[len(filled)]))
+    return min(max(_whole_pairs(refined), elbow(values, weight, noise)), most)
+
+
+def filled_part(seen: Array, domain: Array) -> Array:
+    """Sides of the data's range (d, 2), at least a tenth of the domain's."""
+    least = _LEAST_FILLED * (domain[:, 1] - domain[:, 0])
+    return np.maximum(seen[:, 1] - seen[:, 0], least)
+
+
+def order_changed(rule: Any, earlier: Any, box: Box, size: int) -> bool:
+    """Whether a kernel now puts other functions first."""
+    if kernel_of(rule) is None or rule is earlier:
+        return False
+    one, two = (r.index(box, size).waves for r in (rule, earlier))
+    return not np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0))
+
+
+def _later(values: Array, beyond: float) -> Array:
+    """``Σ_{j>m}`` for m = 0..J, with what is beyond the list."""
+    sums = np.cumsum(np.append(beyond, values[::-1]))
+    return sums[::-1]
+
+
+def _first(holds: NDArray[np.bool_]) -> int:
+    """Least m for which something holds, or the last."""
+    return int(np.argmax(holds)) if holds.any() else len(holds) - 1
+
+
+def _whole_pairs(count: int) -> int:
+    return max(1, count + 1 - count % 2)

@@ -1,0 +1,146 @@
+"""Draws conditioned on observations, and the law they leave."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+
+from skgpx._draws import KernelProcess
+from skgpx._draws._weight_roots import WeightRoot, observe
+from skgpx.bases import draw_prior
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(1).normal(size=(15, 2))
+
+
+class TestConditioning:
+    kernel = ConstantKernel(1.5) * DotProduct(0.6) + ConstantKernel(0.5)
+
+    def prior(self, n_draws=4, n_outputs=1, seed=0):
+        rng = np.random.default_rng(seed)
+        draws = draw_prior(self.kernel, 2, n_outputs, n_draws, rng)
+        return draws.with_process(KernelProcess.prior(self.kernel, 2, n_outputs))
+
+    def test_on_its_own_values_changes_nothing(self, X):
+        draws = self.prior()
+        same = draws.condition(X[:4], draws(X[:4]))
+        np.testing.assert_allclose(same(X), draws(X), atol=1e-12)
+
+    def test_interpolates(self, X):
+        draws = self.prior().condition(X[:2], [1.0, -2.0])
+        np.testing.assert_allclose(draws(X[:2]), [[1.0] * 4, [-2.0] * 4], atol=1e-7)
+
+    def test_in_two_parts_as_in_one(self, X):
+        y, noise = np.array([1.0, -2.0, 0.5, 3.0]), np.array([0.1, 0.2, 0.3, 0.4])
+        once = self.prior().process.update(X[:4], np.zeros((4, 1, 1)), noise)[1]
+        part = self.prior().condition(X[:2], y[:2], noise[:2])
+        twice = part.condition(X[2:4], y[2:], noise[2:]).process
+        for at in (X[:4], X[4:]):
+            expected = once.covariance(at)
+            np.testing.assert_allclose(twice.covariance(at), expected, atol=1e-7)
+
+    def test_law(self, X):
+        size, noise = 6000, 0.3
+        y, T = np.array([1.0, -2.0, 0.5]), X[3:8]
+        first = self.prior(size).condition(X[:1], y[:1], noise, random_state=1)
+        sample = first.condition(X[1:3], y[1:], noise, random_state=2)(T)
+        K = self.kernel(X[:3]) + noise * np.eye(3)
+        gain = np.linalg.solve(K, self.kernel(X[:3], T)).T
+        mean, covariance = gain @ y, self.kernel(T) - gain @ self.kernel(X[:3], T)
+        error = np.sqrt(np.diag(covariance) / size)
+        assert np.all(np.abs(sample.mean(axis=1) - mean) < 4.5 * error)
+        centred, variances = sample - mean[:, None], np.diag(covariance)
+        scale = np.sqrt((np.outer(variances, variances) + covariance**2) / size)
+        assert np.all(np.abs(centred @ centred.T / size - covariance) < 4.5 * scale)
+
+    def test_outputs_with_their_own_units(self, X):
+        scale, y = np.array([2.0, 0.5]), np.array([[1.0, -2.0], [0.3, 0.7]])
+        draws = self.prior(n_outputs=2).affine([1.0, -1.0], scale)
+        moved = draws.condition(X[:2], y, 1e-8, random_state=0)
+        np.testing.assert_allclose(moved(X[:2]).mean(axis=2), y, atol=1e-3)
+        for o in range(2):
+            K = self.kernel(X[:2]) + 1e-3 / scale[o] ** 2 * np.eye(2)
+            gain = np.linalg.solve(K, self.kernel(X[:2], X)).T
+            expected = scale[o] ** 2 * (self.kernel(X) - gain @ self.kernel(X[:2], X))
+            law = draws.condition(X[:2], y, 1e-3, random_state=0).process
+            np.testing.assert_allclose(law.covariance(X, o), expected, atol=1e-6)
+
+    def test_prior_draws_know_their_law(self, X):
+        draws = draw_prior(RBF(0.7), 2, 1, 3, np.random.default_rng(0))
+        values = draws.condition(X[:1], [2.0])(X[:1])
+        np.testing.assert_allclose(values, 2.0, atol=1e-6)
+
+    def test_a_known_point_is_harmless(self, X):
+        twice = np.vstack((X[:2], X[:2]))
+        draws = self.prior().condition(twice, [1.0, 2.0, 1.0, 2.0])
+        again = draws.condition(X[:2], [1.0, 2.0])
+        assert np.isfinite(again(X)).all()
+        np.testing.assert_allclose(again(X[:2])[:, 0], [1.0, 2.0], atol=1e-4)
+
+    def test_unknown_laws_are_refused(self, X):
+        with pytest.raises(ValueError, match="not one Gaussian process"):
+            (self.prior() + self.prior(seed=1)).condition(X[:1], [0.0])
+        with pytest.raises(ValueError, match="shape"):
+            self.prior().condition(X[:2], [1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match="negative"):
+            self.prior().condition(X[:2], [1.0, 2.0], -1.0)
+        with pytest.raises(ValueError, match="finite"):
+            self.prior().condition(X[:2], [1.0, np.nan])
+
+    def test_pickles(self, X):
+        draws = self.prior().condition(X[:2], [1.0, 2.0])
+        again = pickle.loads(pickle.dumps(draws))
+        one, two = (d.condition(X[2:3], [0.0])(X) for d in (draws, again))
+        np.testing.assert_allclose(one, two, atol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [1e-10, 1e-4, 1.0])
+@pytest.mark.parametrize("p", [1, 5, 9])
+def test_roots_of_what_observations_leave(p, noise):
+    """Against the information form, fewer, as many and more rows than variables."""
+    rng = np.random.default_rng(0)
+    S, seen = rng.normal(size=(6, 5)), rng.normal(size=(p, 8))
+    discrepancy = rng.normal(size=(p, 2, 3))
+    scale, variances = np.array([1.0, 2.0]), noise * np.linspace(1.0, 2.0, p)
+    nugget = np.full(p, 1e-12)
+    roots = (WeightRoot(S),)
+    moved, left = observe(roots, seen, scale, discrepancy, variances, nugget)
+    assert len(left) == 2
+    for o, root in enumerate(left):
+        prior = np.zeros((8, 8))
+        prior[:6, :6], prior[6:, 6:] = S @ S.T, np.eye(2)
+        N = np.diag(variances / scale[o] ** 2 + nugget)
+        gain = np.linalg.solve(seen @ prior @ seen.T + N, seen @ prior).T
+        # digits are lost to the ratio of variances, here and there
+        half = root.dense()
+        assert half.shape == (8, 7)
+        np.testing.assert_allclose(
+            half @ half.T, prior - gain @ seen @ prior, atol=1e-6
+        )
+        if noise > 1e-6 or p <= 5:
+            expected = gain @ discrepancy[:, o]
+            np.testing.assert_allclose(moved[:, o], expected, rtol=1e-4, atol=1e-4)
+    # one root for all outputs where all have one scale
+    assert len(observe(roots, seen, np.ones(2), discrepancy, variances, nugget)[1]) == 1
+
+
+def test_roots_of_what_several_observations_leave():
+    """Two sets of rows as one, also if new variables come in between."""
+    rng = np.random.default_rng(0)
+    S, first, second = (rng.normal(size=shape) for shape in ((4, 4), (3, 5), (2, 6)))
+    noise, nugget = np.linspace(0.1, 0.5, 5), np.zeros(5)
+    y, unit = rng.normal(size=(5, 1, 2)), np.ones(1)
+    a, roots = observe((WeightRoot(S),), first, unit, y[:3], noise[:3], nugget[:3])
+    # what is observed later is compared with draws that have moved
+    moved = np.zeros((6, 1, 2))
+    moved[:5] = a
+    rest = y[3:] - np.tensordot(second, moved, 1)
+    b, roots = observe(roots, second, unit, rest, noise[3:], nugget[3:])
+    seen = np.vstack((np.pad(first, ((0, 0), (0, 1))), second))
+    c, once = observe((WeightRoot(S),), seen, unit, y, noise, nugget)
+    np.testing.assert_allclose(moved + b, c, atol=1e-12)
+    twice, whole = (root.dense() for root in (roots[0], once[0]))
+    np.testing.assert_allclose(twice @ twice.T, whole @ whole.T, atol=1e-12)

@@ -1,0 +1,135 @@
+"""One record a type of kernel: exact types, checked, and changed field by field."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+    WhiteKernel,
+)
+
+from skgpx import bases, kernels
+from skgpx.kernels import GREKernel, record_of, register_kernel
+
+SUPPORT = np.zeros((2, 1))
+BUILT_IN = {
+    "pullback": [
+        RBF(), Matern(), RationalQuadratic(), ConstantKernel(), WhiteKernel(),
+        DotProduct(), RBF() + RBF(), RBF() * RBF(), RBF() ** 2,
+    ],
+    "spectral_law": [RBF(), Matern(), RationalQuadratic(), ExpSineSquared()],
+    "log_spectral_density": [RBF(), Matern(), RationalQuadratic()],
+    "spectral_score": [RBF(), Matern(), RationalQuadratic()],
+    "radial_code": [RBF(), Matern(), RationalQuadratic()],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", BUILT_IN)
+def test_built_in_kernels_have_records_and_subclasses_none(field):
+    for kernel in BUILT_IN[field]:
+        assert getattr(record_of(kernel), field) is not None
+        parent = type(kernel)
+        child = type("Child", (parent,), {})
+        if parent in (Sum, Product):
+            orphan = child(RBF(), RBF())
+        else:
+            orphan = child(RBF(), 2) if parent is Exponentiation else child()
+        assert getattr(record_of(orphan), field) is None
+
+
+def test_pullbacks_come_with_the_derivatives_that_draws_need():
+    for kernel in (*BUILT_IN["pullback"], GREKernel(RBF(), SUPPORT)):
+        record = record_of(kernel)
+        assert record.diagonal_pullback is not None
+        assert record.input_gradient is not None
+
+
+def test_fields_are_filled_one_by_one():
+    class Mine(RBF):
+        pass
+
+    rule, density = (lambda k, X: None), (lambda k, omega: None)
+    register_kernel(Mine, diagonal_pullback=rule)
+    kernels.register_spectral_score(Mine, density)
+    bases.register_spectral_density(Mine, density)
+    record = record_of(Mine())
+    assert record.diagonal_pullback is rule
+    assert record.spectral_density is record.spectral_score is density
+    assert record.pullback is None
+    other = lambda k, X, Y: None  # noqa: E731
+    assert kernels.register_pullback(Mine)(other) is other
+    assert record_of(Mine()).pullback is other
+    assert record_of(Mine()).diagonal_pullback is rule
+
+
+def test_another_density_replaces_what_was_known_of_the_first():
+    class Mine(RBF):
+        pass
+
+    first = lambda k, omega: (np.ones(len(omega)), np.empty((len(omega), 0)))  # noqa: E731
+    kernels._records.fill_record(Mine, log_spectral_density=lambda k, omega: None)
+    register_kernel(Mine, spectral_density=first)
+    found = kernels.log_spectral_density(Mine(), np.zeros((2, 1)))
+    np.testing.assert_allclose(found, -np.log(2.0 * np.pi))
+
+
+class TestHostileRegistrations:
+    @pytest.mark.parametrize("what", [RBF(), "RBF", int, None], ids=str)
+    def test_something_else_than_a_class_of_kernels(self, what):
+        calls = [
+            lambda: register_kernel(what),
+            lambda: kernels.register_pullback(what),
+            lambda: kernels.register_diagonal_pullback(RBF, what),
+            lambda: kernels.register_input_gradient(what),
+            lambda: bases.register_spectral_sampler(what, print),
+            lambda: bases.register_spectral_density(what, print),
+            lambda: kernels.register_spectral_score(what, print),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match=r"a subclass of .*Kernel; got"):
+                call()
+
+    def test_something_else_than_a_function(self):
+        class Mine(RBF):
+            pass
+
+        for call in (
+            lambda: bases.register_spectral_sampler(Mine, 3.0),
+            lambda: bases.register_spectral_density(Mine, 3.0),
+            lambda: kernels.register_spectral_score(Mine, 3.0),
+            lambda: kernels.register_input_gradient(Mine)(3.0),
+            lambda: register_kernel(Mine, pullback=3.0),
+            lambda: register_kernel(Mine, spectral_sampler=3.0),
+        ):
+            with pytest.raises(ValueError, match=r"must be a function; got 3\.0"):
+                call()
+        assert record_of(Mine()) == kernels.KernelRecord()
+
+    def test_no_class(self):
+        with pytest.raises(ValueError, match="at least one class"):
+            kernels.register_pullback()
+
+
+def test_another_density_forgets_the_score_of_the_earlier_one():
+    class Other(RBF):
+        """A kernel whose density changes."""
+
+    def density(kernel, omega):
+        return np.exp(-0.5 * omega[:, 0] ** 2), np.empty((len(omega), 0))
+
+    def score(kernel, omega):
+        return -omega
+
+    register_kernel(Other, spectral_density=density, spectral_score=score)
+    assert record_of(Other()).spectral_score is score
+    register_kernel(
+        Other, spectral_density=lambda kernel, omega: density(kernel, omega)
+    )
+    assert record_of(Other()).spectral_score is None

@@ -1,0 +1,407 @@
+"""Domain and box, rows outside of them, and rows that no box could hold."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.model_selection import TimeSeriesSplit, cross_val_score
+
+from skgpx import SpectralVGPRegressor
+from skgpx._spectral_vgp import _domain
+from skgpx._spectral_vgp._domain import box_of, data_domain, followed, input_range
+from skgpx._spectral_vgp._wild_rows import without_wild_rows
+from skgpx._validation import Rows
+from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues
+
+FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
+
+
+def wave(n=200, d=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, d))
+    f = np.sin(4.0 * X[:, 0]) + 0.5 * np.cos(3.0 * X.sum(axis=1))
+    return X, f + 0.2 * rng.normal(size=n)
+
+
+X, Y = wave()
+
+
+def line(*values, d=1):
+    """Rows along the first input."""
+    rows = np.zeros((len(values), d))
+    rows[:, 0] = values
+    return rows
+
+
+def quietly(function, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return function(*arguments, **options)
+
+
+def count_warnings(function, *arguments, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(*arguments, **options)
+    assert all("domain" in str(w.message) for w in caught)
+    return len(caught)
+
+
+# ---- Boxes -----------------------------------------------------------------------
+
+
+def test_the_domain_of_data_has_a_margin():
+    assert_allclose(data_domain(line(0.0, 4.0)), [[-1.0, 5.0]])
+    # a constant column is given some room
+    assert np.all(np.diff(data_domain(np.full((3, 2), 7.0))) > 0.0)
+
+
+def test_a_series_prior_has_the_domain_as_its_period():
+    domain = np.array([[0.0, 2.0], [1.0, 4.0]])
+    box = box_of(domain, PolynomialEigenvalues(), learns=True)
+    assert_array_equal(box.origin, [0.0, 1.0])
+    assert_array_equal(box.period, [2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("d", "learns", "scale", "has_margin", "period"),
+    [
+        (1, False, 0.1, False, 1.5 + 0.8),
+        (1, True, 0.1, False, 1.5 + 0.8),
+        # the margin is room, too
+        (1, True, 0.1, True, 1.5 + 0.4),
+        (1, True, 0.5, True, 1.0 + 4.0),
+        (1, True, 1e3, False, 51 * 1.5),
+        (2, False, 0.1, False, 1.5 + 0.6),
+        # long lengthscales: few functions
+        (2, False, 1.5, False, 1.5 + 12.0),
+        (2, True, 0.1, False, 1.5 + 0.4),
+        (2, True, 9.0, False, 2.0 * 1.5),
+        (3, True, 9.0, False, 1.5 * 1.5),
+        (3, False, 0.2, True, 1.5 + 0.8),
+    ],
+)
+def test_room_for_a_kernel(d, learns, scale, has_margin, period):
+    domain = np.tile([0.0, 1.5], (d, 1))
+    rule = KernelEigenvalues(RBF(scale) + 0.5 * Matern(0.01))
+    box = box_of(domain, rule, learns, has_margin)
+    assert_allclose(box.period, np.maximum(period, 0.0))
+
+
+def test_the_region_that_is_followed():
+    domain, seen = np.array([[0.0, 1.5]]), np.array([[0.25, 1.25]])
+    rule = KernelEigenvalues(RBF(0.5))
+    box = box_of(domain, rule, False, has_margin=True)
+    # four lengthscales beyond the data
+    assert_allclose(followed(box, rule.kernel, domain, seen), [[-1.75, 3.25]])
+    assert_array_equal(followed(box, None, domain, seen), domain)
+    # no room: the domain
+    assert_allclose(followed(box, RBF(9.0), domain, seen), domain)
+
+
+# ---- Rows outside --------------------------------------------------------------------
+
+
+def test_time_series_split_has_scores():
+    rng = np.random.default_rng(0)
+    t = np.arange(300.0)[:, np.newaxis]
+    y = np.sin(t[:, 0] / 9.0) + 0.1 * rng.normal(size=300)
+    model = SpectralVGPRegressor()
+    scores = quietly(cross_val_score, model, t, y, cv=TimeSeriesSplit(4))
+    assert np.all(np.isfinite(scores))
+    one = SpectralVGPRegressor(1.0 * RBF(9.0))
+    assert np.all(np.isfinite(cross_val_score(one, t, y, cv=TimeSeriesSplit(4))))
+
+
+OUTSIDE = line(-1.4, -1.2, 1.0, 1.2, 1.2, 1.5, 2.3, 40.0, -1e6)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"domain": (-1.0, 1.0)},
+        {"domain": (-1.0, 1.0), "ordering": "coefficients", "n_basis": 7},
+        {"eigenvalues": "exponential", "domain": (-1.2, 1.1)},
+        {"kernel": RationalQuadratic(0.4, 0.2), "n_basis": 31},
+        {"kernel": ConstantKernel(2.0) + Matern(0.3, nu=1.5), "n_basis": 15},
+    ],
+    ids=str,
+)
+def test_answers_outside_agree_with_each_other(parameters):
+    model = SpectralVGPRegressor(**parameters).fit(X, Y)
+    mean, std = quietly(model.predict, OUTSIDE, return_std=True, include_noise=False)
+    again, covariance = quietly(
+        model.predict, OUTSIDE, return_cov=True, include_noise=False
+    )
+    assert_allclose(again, mean, atol=1e-12)
+    assert_allclose(np.sqrt(np.diagonal(covariance)), std, rtol=1e-7)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-9 * covariance.max()
+    size = 4000
+    values = model.sample_functions(size, random_state=0)(OUTSIDE)
+    z = (values.mean(axis=1) - mean) / std * np.sqrt(size)
+    assert np.abs(z).max() < 4.5
+    found = np.cov(values)
+    error = np.sqrt((np.outer(std, std) ** 2 + covariance**2) / size)
+    assert np.abs((found - covariance) / error).max() < 4.5
+    y = quietly(model.sample_y, OUTSIDE, size, random_state=1)
+    variance = std**2 + model.noise_variance_
+    z = (y.mean(axis=1) - mean) / np.sqrt(variance / size)
+    assert np.abs(z).max() < 4.5
+    assert np.abs(y.var(axis=1) / variance - 1.0).max() < 4.5 * np.sqrt(2.0 / size)
+    low, high = quietly(model.credible_band, OUTSIDE, 0.95).T
+    assert_allclose(high - low, 2.0 * 1.959964 * std, rtol=1e-6)
+    # a row does not depend on the others
+    for i in range(len(OUTSIDE)):
+        alone = quietly(model.predict, OUTSIDE[i : i + 1], include_noise=False)
+        assert_allclose(alone[0], mean[i], rtol=1e-12, atol=1e-12)
+    copied = pickle.loads(pickle.dumps(model))
+    assert_array_equal(
+        quietly(copied.predict, OUTSIDE), quietly(model.predict, OUTSIDE)
+    )
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(0.4), Matern(0.4, nu=0.5)])
+@pytest.mark.parametrize("d", [1, 2])
+def test_continuous_at_the_edge_and_the_prior_far_away(kernel, d):
+    inputs, y = wave(300, d)
+    y = 5.0 + 3.0 * y
+    model = SpectralVGPRegressor(
+        kernel, domain=[(-1.0, 1.0)] * d, optimizer=None, n_basis=51
+    ).fit(inputs, y)
+    edge = model.posterior_.basis.continuation.region[0, 1]
+    near = line(edge - 1e-9, edge + 1e-9, d=d)
+    for values in quietly(model.predict, near, return_std=True):
+        assert_allclose(values[0], values[1], rtol=1e-4)
+    mean, std = quietly(
+        model.predict, line(1e3, -1e9, d=d), return_std=True, include_noise=False
+    )
+    assert_allclose(mean, np.mean(y), rtol=1e-9)
+    basis = model.posterior_.basis
+    prior = basis.variance if kernel is None else kernel.diag(inputs[:1])[0]
+    assert_allclose(std, np.std(y) * np.sqrt(prior), rtol=1e-9)
+    # never less certain than the prior on the way, that of the box included
+    way = line(*np.linspace(1.0, 3.0, 50), d=d)
+    _, std = quietly(model.predict, way, return_std=True, include_noise=False)
+    most = np.std(y) * np.sqrt(max(prior, basis.variance))
+    assert np.all(std <= most * (1.0 + 1e-9))
+
+
+def test_gradients_and_optima_of_draws_outside():
+    model = SpectralVGPRegressor(domain=(-1.0, 1.0)).fit(X, Y)
+    draws = model.sample_functions(3, random_state=0)
+    # a series prior is rough: away from the corner at half a period
+    places, h = line(0.2, 1.3, 1.7, -1.4, 2.6), 1e-6
+    values, gradients = draws.value_and_grad(places)
+    assert_allclose(values, draws(places), atol=1e-11)
+    slopes = (draws(places + h) - draws(places - h)) / (2.0 * h)
+    scale = np.abs(slopes).max()
+    assert_allclose(gradients[:, :, 0], slopes, atol=1e-4 * scale)
+    best = draws.minimize([(-1.5, 1.5)], random_state=0)
+    assert np.all(best.fun <= draws(np.linspace(-1.5, 1.5, 99)[:, None]).min(axis=0))
+
+
+def test_one_warning_for_each_call():
+    model = SpectralVGPRegressor().fit(X, Y)
+    far = np.tile(line(0.0, 5.0), (20_000, 1))
+    assert count_warnings(model.predict, far) == 1
+    for method in (
+        lambda: model.predict(far[:4], return_std=True),
+        lambda: model.predict(far[:4], return_cov=True),
+        lambda: model.predict_interval(far[:4]),
+        lambda: model.sample_y(far[:4]),
+        lambda: model.credible_band(far[:4]),
+        lambda: model.credible_ball(X=far[:4]),
+        lambda: model.log_predictive_density(far[:4], np.zeros(4)),
+    ):
+        assert count_warnings(method) == 1
+    # inside, on the edge and without rows outside there is none
+    low, high = model.posterior_.basis.domain[0]
+    assert count_warnings(model.predict, line(low, 0.0, high)) == 0
+    assert count_warnings(model.sample_functions(1, random_state=0), far[:4]) == 0
+    with pytest.warns(UserWarning, match=r"20000 of 40000 rows.*`domain`"):
+        model.predict(far)
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "in_mean", "in_std"),
+    [
+        (RBF(0.3), 0.05, 0.02),
+        (RBF(2.0), 0.05, 0.02),
+        (ConstantKernel(2.0) + RBF(0.5), 0.05, 0.02),
+        (Matern(0.5, nu=2.5), 0.3, 0.05),
+    ],
+    ids=str,
+)
+def test_a_kernel_extrapolates_as_it_does(kernel, in_mean, in_std, d, given):
+    inputs, y = wave(200, d)
+    domain = [(-1.0, 1.0)] * d if given else None
+    model = SpectralVGPRegressor(kernel, n_basis=601, domain=domain, **FIXED)
+    model.fit(inputs, y)
+    # warnings are errors
+    new = line(*np.linspace(-12.0, 12.0, 121), d=d)
+    found, found_std = model.predict(new, return_std=True, include_noise=False)
+    exact = GaussianProcessRegressor(kernel, alpha=0.04, optimizer=None)
+    mean, std = exact.fit(inputs, y).predict(new, return_std=True)
+    assert np.max(np.abs(found - mean) / std) < in_mean
+    assert np.max(np.abs(found_std / std - 1.0)) < in_std
+
+
+@pytest.mark.parametrize(
+    "kernel", [RationalQuadratic(0.3, 0.1), 1.0 * RBF(500.0)], ids=str
+)
+def test_kernels_that_reach_too_far_warn(kernel):
+    model = SpectralVGPRegressor(kernel, **FIXED).fit(X, Y)
+    assert count_warnings(model.predict, line(200.0)) == 1
+    mean, std = quietly(model.predict, line(200.0), return_std=True)
+    assert np.all(np.isfinite([mean, std]))
+    # so far that nothing is left of the correlation: the prior, without a warning
+    assert count_warnings(model.predict, line(1e12)) == 0
+
+
+def test_a_constant_kernel_is_constant_everywhere():
+    model = SpectralVGPRegressor(ConstantKernel(1.0), **FIXED).fit(X, Y)
+    mean, std = model.predict(line(0.0, 1e5), return_std=True, include_noise=False)
+    assert_allclose(mean[1], mean[0], rtol=1e-12)
+    assert_allclose(std[1], std[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(0.3)])
+def test_error_on_request(kernel):
+    model = SpectralVGPRegressor(
+        kernel, domain=(-1.0, 2.0), optimizer=None, extrapolation="error"
+    ).fit(X, Y)
+    inside = model.predict(line(-1.0, 2.0))
+    for method in (model.predict, model.sample_y, model.sample_functions(1)):
+        with pytest.raises(ValueError, match=r"domain.*inducing"):
+            method(line(2.1))
+    model.set_params(extrapolation="prior").fit(X, Y)
+    assert_allclose(model.predict(line(-1.0, 2.0)), inside, rtol=1e-12)
+    # sums cannot hold them
+    with pytest.raises(ValueError, match="domain"):
+        model.partial_fit(line(2.5), [0.0])
+    with pytest.raises(ValueError, match="extrapolation"):
+        SpectralVGPRegressor(extrapolation="nan").fit(X, Y)
+
+
+def test_models_after_partial_fit_and_merge_extrapolate():
+    model = SpectralVGPRegressor(RBF(0.3), domain=(-1.0, 1.0), **FIXED)
+    one = model.partial_fit(X[:100], Y[:100])
+    other = SpectralVGPRegressor(RBF(0.3), domain=(-1.0, 1.0), **FIXED)
+    other.partial_fit(X[100:], Y[100:])
+    both = one + other
+    whole = SpectralVGPRegressor(RBF(0.3), domain=(-1.0, 1.0), **FIXED).fit(X, Y)
+    new = line(-1.5, 1.2, 3.0)
+    assert_allclose(both.predict(new), whole.predict(new), atol=1e-9)
+
+
+# ---- Wild rows -----------------------------------------------------------------------
+
+
+def sine(kind, seed):
+    rng = np.random.default_rng(seed)
+    if kind == "one":
+        inputs = np.append(rng.uniform(0.0, 10.0, 500), 1e4)[:, np.newaxis]
+    else:
+        inputs = rng.standard_cauchy((2000, 1))
+    f = np.sin(inputs[:, 0])
+    return inputs, f, f + 0.1 * rng.normal(size=len(f)), np.abs(inputs[:, 0]) < 10.0
+
+
+@pytest.mark.parametrize("kernel", [None, 1.0 * RBF(1.0)])
+@pytest.mark.parametrize("kind", ["one", "Cauchy"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_wild_inputs_do_not_spoil_the_fit_of_the_others(kernel, kind, seed):
+    inputs, f, y, bulk = sine(kind, seed)
+    alone = SpectralVGPRegressor(kernel).fit(inputs[bulk], y[bulk])
+    with pytest.warns(UserWarning, match=r"rows are left out.*domain.*inducing"):
+        model = SpectralVGPRegressor(kernel).fit(inputs, y)
+    found, best = (
+        np.sqrt(np.mean((m.predict(inputs[bulk]) - f[bulk]) ** 2))
+        for m in (model, alone)
+    )
+    assert found < 1.1 * best
+    with pytest.warns(UserWarning, match="left out"):
+        SpectralVGPRegressor(kernel).partial_fit(inputs, y)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, size: rng.normal(size=size),
+        lambda rng, size: rng.exponential(size=size),
+        lambda rng, size: rng.laplace(size=size),
+        lambda rng, size: rng.uniform(size=size) < 0.01,
+        lambda rng, size: np.where(rng.uniform(size=size) < 0.9, 0.0, 50.0),
+        lambda rng, size: np.zeros(size),
+    ],
+)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_ordinary_inputs_are_all_kept(draw, d):
+    inputs = np.asarray(draw(np.random.default_rng(0), (5000, d)), dtype=np.float64)
+    rows = Rows(inputs, np.zeros(5000), np.ones(5000))
+    assert len(without_wild_rows(rows).y) == 5000
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_proportion_at_which_rows_are_left_out(d):
+    base = np.random.default_rng(0).uniform(0.0, 1.0, (1000, d))
+    low, high = np.quantile(base[:, 0], (0.025, 0.975))
+    most = {1: 20.0, 2: 5.0, 3: 4.0}[d] * (high - low)
+    for factor, n_left in [(0.9, 1001), (1.1, 1000)]:
+        inputs = np.vstack((base, base[:1]))
+        inputs[-1, 0] = factor * most
+        rows = Rows(inputs, np.zeros(1001), np.ones(1001))
+        if n_left == 1001:
+            assert len(without_wild_rows(rows).y) == 1001
+            continue
+        with pytest.warns(UserWarning, match="1 of 1001 rows.*column 0"):
+            kept = without_wild_rows(rows)
+        assert_array_equal(kept.X, base)
+
+
+def test_a_given_domain_keeps_wild_rows_or_refuses_them():
+    inputs, _, y, _ = sine("one", 0)
+    model = SpectralVGPRegressor(domain=(0.0, 2e4), n_basis=21).fit(inputs, y)
+    assert model.domain_[0, 1] == 2e4
+    with pytest.raises(ValueError, match="domain"):
+        SpectralVGPRegressor(domain=(0.0, 10.0)).fit(inputs, y)
+    kept = SpectralVGPRegressor(
+        RBF(1.0), basis="inducing", n_basis=9, optimizer=None, random_state=0
+    )
+    assert_array_equal(kept.fit(inputs, y).domain_, input_range(inputs))
+
+
+def test_weights_are_repetitions_when_rows_are_left_out():
+    inputs, _, y, _ = sine("Cauchy", 3)
+    inputs, y = inputs[:300], y[:300]
+    inputs[0] = 1e5
+    weights = np.random.default_rng(1).integers(0, 4, 300)
+    weights[0] = 2
+    again = np.repeat(np.arange(300), weights)
+    weighted = quietly(SpectralVGPRegressor().fit, inputs, y, sample_weight=weights)
+    written = quietly(SpectralVGPRegressor().fit, inputs[again], y[again])
+    assert_allclose(weighted.log_evidence_, written.log_evidence_, rtol=1e-8)
+    assert_array_equal(weighted.domain_, written.domain_)
+
+
+def test_the_kernel_with_its_hyperparameters():
+    kernel = 1.0 * RBF(0.5) + WhiteKernel(0.1)
+    found = SpectralVGPRegressor(kernel).fit(X, Y).kernel_
+    assert type(found.k2) is RBF
+    assert found.k2.length_scale != 0.5
+    assert SpectralVGPRegressor().fit(X, Y).kernel_ is None
+    model = SpectralVGPRegressor(kernel, basis="inducing", n_basis=9, random_state=0)
+    assert model.fit(X, Y).kernel_ == model.posterior_.basis.kernel
+    assert _domain.kernel_of(PolynomialEigenvalues()) is None
