@@ -134,10 +134,21 @@ def climb(
     return Found(candidate, point[:q], final, evidence, gain)
 
 
+def all_noise(rows: Rows, likelihood: Gaussian) -> Gaussian:
+    """The likelihood with the variance of y where its own is free, within bounds."""
+    return with_noise(likelihood, float(np.average(rows.y**2, weights=rows.weights)))
+
+
+def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
+    """The likelihood with this noise variance where it is free, within its bounds."""
+    if not len(likelihood.theta):
+        return likelihood
+    low, high = np.exp(likelihood.theta_bounds[0])
+    return likelihood.with_theta(np.log([np.clip(noise_variance, low, high)]))
+
+
 def noise_only(rows: Rows, likelihood: Gaussian) -> float:
     """Evidence of normal noise around zero with the best variance, in nats."""
     n, square = rows.weights.sum(), float(rows.weights @ rows.y**2)
-    variance = float(likelihood.variance(0.0))
-    if len(likelihood.theta):
-        variance = float(np.clip(square / n, *np.exp(likelihood.theta_bounds[0])))
+    variance = float(all_noise(rows, likelihood).variance(0.0))
     return -0.5 * float(n * np.log(2.0 * np.pi * variance) + square / variance)

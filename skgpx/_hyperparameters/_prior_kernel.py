@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters._climb import Found, noise_only
+from skgpx._hyperparameters._climb import Found, all_noise, noise_only
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
 from skgpx._hyperparameters._learner import (
     NOISE_PRICE,
@@ -139,7 +139,9 @@ def _fit_gaussian(
     few = settings.n_inducing
     if few is not None and few < min(len(rows.y), LARGEST_BOUND):
         long = _with_long_lengthscales(best.kernel, rows), likelihood
-        starts = [best[:2], long] if previous is None else [best[:2]]
+        # the learner's noise may be far too small for what few points leave out
+        noisy = best.kernel, all_noise(rows, likelihood)
+        starts = [best[:2], noisy, long] if previous is None else [best[:2], noisy]
         bound = maximise_evidence(rows, starts, settings.inducing, few, search)
         # a bound that is lost in pure noise says nothing about the kernel
         if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:

@@ -130,7 +130,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         basis = Nystroem.from_kernel(found.kernel, Z)
 
         def report(sample: Sample, model: LatentModel) -> bool:
-            now = Inference(model, model.law.values, sample)
+            now = Inference(model, model.law.values, sample, found.likelihood)
             return reporter.round(
                 lambda: self._fitted_attributes(found, now, shift, scale)
             )
@@ -196,6 +196,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
+            noise_is_free=self.optimizer == "evidence",
         )
 
     def _continues(self) -> bool:
@@ -224,7 +225,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         sample: Sample = result.sample
         return {
             "kernel_": found.kernel,
-            "likelihood_": found.likelihood.scaled(scale),
+            "likelihood_": result.likelihood.scaled(scale),
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
             "posterior_": model.affine(shift, scale),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import row_target
+from skgpx._hyperparameters import noise_only, row_target, with_noise
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
@@ -23,6 +23,7 @@ from skgpx._numerics.regression import (
     posterior_from,
     precision_root,
 )
+from skgpx._numerics.series_evidence import ScaleProfile
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
@@ -52,6 +53,8 @@ class InferenceSettings(NamedTuple):
     max_iter : int or None
     tol : float
     n_jobs : int or None
+    noise_is_free : bool
+        Whether a free noise variance may still change, see `infer`.
     """
 
     method: str
@@ -61,6 +64,7 @@ class InferenceSettings(NamedTuple):
     max_iter: int | None
     tol: float
     n_jobs: int | None
+    noise_is_free: bool
 
 
 class Inference(NamedTuple):
@@ -72,6 +76,8 @@ class Inference(NamedTuple):
     particles : ndarray of shape (m, c, s)
     sample : Sample
         Diagnostics of the chains.
+    likelihood : Likelihood
+        Its noise variance may have been fitted again.
     log_evidence : float
         Collapsed bound of all rows, in nats; NaN where the law is not closed.
     unexplained : float
@@ -82,6 +88,7 @@ class Inference(NamedTuple):
     posterior: LatentModel
     particles: Array
     sample: Sample
+    likelihood: Likelihood
     log_evidence: float = np.nan
     unexplained: float = np.nan
 
@@ -118,9 +125,11 @@ def infer(
     """
     method = resolved_method(settings.method, likelihood)
     if method == "exact":
-        noise_variance = float(likelihood.variance(0.0))
+        assert isinstance(likelihood, Gaussian)
         statistics = row_statistics(basis, rows, settings.n_jobs)
-        return _exact(basis, statistics, noise_variance, settings.n_particles, rng)
+        if settings.noise_is_free:
+            likelihood = _not_lost(likelihood, statistics, rows)
+        return _exact(basis, statistics, likelihood, settings.n_particles, rng)
 
     def told(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
@@ -134,7 +143,8 @@ def infer(
     if likelihood.symmetric:
         # nll(y, f) = nll(y, -f) and the prior is symmetric: so is the posterior
         particles *= rng.choice([-1.0, 1.0], size=particles.shape[2])
-    return Inference(LatentModel(basis, WeightParticles(particles)), particles, sample)
+    model = LatentModel(basis, WeightParticles(particles))
+    return Inference(model, particles, sample, likelihood)
 
 
 def _temper(
@@ -220,11 +230,12 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
 def _exact(
     basis: Nystroem,
     statistics: WeightStatistics,
-    noise_variance: float,
+    likelihood: Gaussian,
     n_particles: int,
     rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions read the law itself, not the draws."""
+    noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)
     law = posterior_from(statistics, noise_variance, root)
     evidence = log_evidence_from(statistics, noise_variance, root)
@@ -239,7 +250,23 @@ def _exact(
         np.array([]),
         0,
     )
-    return Inference(LatentModel(basis, law), particles, sample, evidence, left_over)
+    model = LatentModel(basis, law)
+    return Inference(model, particles, sample, likelihood, evidence, left_over)
+
+
+def _not_lost(
+    likelihood: Gaussian, statistics: WeightStatistics, rows: Rows
+) -> Gaussian:
+    """The noise variance again, by the bound of all rows, if noise alone beats it.
+
+    The noise of the exact process is too small for what few inducing points leave out.
+    """
+    noise_variance = float(likelihood.variance(0.0))
+    root = precision_root(statistics.gram, noise_variance)
+    bound = log_evidence_from(statistics, noise_variance, root)
+    if bound >= noise_only(rows, likelihood):
+        return likelihood
+    return with_noise(likelihood, ScaleProfile.of(statistics).best_noise_variance())
 
 
 def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:

@@ -199,6 +199,39 @@ def test_no_search_is_lost_in_noise(kernel, n_inducing):
     model.fit(X[:250], y[:250])
     rmse = np.sqrt(np.mean((model.predict(X[250:]) - y[250:]) ** 2))
     assert rmse < 0.9 * y.std()
+    noise = -0.5 * 250 * (1.0 + np.log(2.0 * np.pi * y[:250].var()))
     if n_inducing == "auto":
-        noise = -0.5 * 250 * (1.0 + np.log(2.0 * np.pi * y[:250].var()))
         assert model.log_evidence_ > noise + NOISE_PRICE
+    # the amplitude is the learner's: no more than ½ log 2 a row below noise alone
+    assert model.log_evidence_ > noise - 0.5 * 250 * np.log(2.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("n_inducing", [20, 60])
+def test_few_points_start_from_noise_that_covers_what_they_leave(seed, n_inducing):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((250, 8))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.5 * X[:, 2] + 0.05 * rng.standard_normal(250)
+    kernel = ConstantKernel(1.0) * Matern(1.0, nu=1.5)
+    model = PLSRegressor(kernel, n_inducing=n_inducing, random_state=0).fit(X, y)
+    noise = -0.5 * 250 * (1.0 + np.log(2.0 * np.pi * y.var()))
+    assert model.log_evidence_ > noise + NOISE_PRICE
+    assert model.unexplained_ < 1.0
+
+
+def test_noise_is_fitted_again_only_where_it_is_free():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((250, 8))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.05 * rng.standard_normal(250)
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    free, kept, given = (
+        PLSRegressor(kernel, n_inducing=5, random_state=0, **options).fit(X, y)
+        for options in (
+            {},
+            {"optimizer": None},
+            {"likelihood": Gaussian(1e-4)},
+        )
+    )
+    # what a latent function with five points leaves is noise, unless told otherwise
+    assert free.noise_variance_ > kept.noise_variance_
+    assert given.noise_variance_ == pytest.approx(1e-4)
