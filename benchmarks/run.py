@@ -10,7 +10,6 @@ NAMES = (
     "accuracy",
     "quality",
     "scale",
-    "learning",
     "latency",
     "draws",
     "draws_accuracy",
