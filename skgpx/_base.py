@@ -34,8 +34,12 @@ class LatentEstimator(BaseEstimator):
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""
         return list(row_blocks(n_rows, self.posterior_.floats_per_row + _PER_ROW))
 
+    def _warn_about(self, X: Array) -> None:
+        """Warn, once for a call, if the model is not made for rows X."""
+
     def _stream(self, function: Callable[..., Array], X: Array, *rest: Array) -> Array:
         """Concatenate ``function(mixture, *rest)`` over blocks of rows."""
+        self._warn_about(X)
         parts = [
             function(self.posterior_.marginals(X[rows]), *(a[rows] for a in rest))
             for rows in self._blocks(len(X))
@@ -85,6 +89,7 @@ class LatentEstimator(BaseEstimator):
             noise is included. Linear cost in the number of rows.
         """
         X = check_X(self, X)
+        self._warn_about(X)
         rng = generator(random_state)
         draws = self.sample_functions(n_samples, rng)
         parts = [self._observe(draws.values(X[b]), rng) for b in self._blocks(len(X))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -435,7 +434,7 @@ class SpectralVGPRegressor(LatentRegressor):
         model = self.posterior_
         if X is not None:
             X = check_X(self, X)
-            self._warn_outside(X)
+            self._warn_about(X)
             radius = ball_radius(model, coverage, X)
         elif covers_its_box(model, self.domain_):
             radius = periodic_ball_radius(model, coverage)
@@ -528,36 +527,9 @@ class SpectralVGPRegressor(LatentRegressor):
 
     # ---- Rows outside of the domain ----------------------------------------------
 
-    def _stream(self, function: Callable[..., Array], X: Array, *rest: Array) -> Array:
-        # all predictions come by here, once for all blocks
-        self._warn_outside(X)
-        return super()._stream(function, X, *rest)
-
-    def _warn_outside(self, X: Array) -> None:
+    def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
             warn_outside(self.posterior_, self.prior_, X, self._state.seen)
-
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0
-    ) -> NDArray[Any]:
-        """Draw observations, jointly over the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        n_samples : int, default=1
-            Draws per row.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows, n_samples)
-            Observations: noise is included. Linear cost in the number of rows.
-        """
-        X = check_X(self, X)
-        self._warn_outside(X)
-        return super().sample_y(X, n_samples, random_state)
 
 
 def _check_coverage(coverage: float) -> None:
