@@ -21,10 +21,10 @@ NOISE = 0.01
 KERNEL = ConstantKernel(0.3, "fixed") * Matern(0.2, "fixed", nu=0.5)
 GRID = np.linspace(0.0, 1.0, 500)[:, np.newaxis]
 KINDS = {
-    "Fourier": {"features": "fourier"},
-    "empirical": {"features": "empirical"},
-    "equispaced": {"features": "inducing", "inducing": "equispaced"},
-    "m-DPP": {"features": "inducing", "inducing": "dpp"},
+    "Fourier": {"basis": "fourier"},
+    "empirical": {"basis": "empirical"},
+    "equispaced": {"basis": "inducing", "inducing": "equispaced"},
+    "m-DPP": {"basis": "inducing", "inducing": "dpp"},
 }
 
 
