@@ -69,7 +69,9 @@ def _hashes_up_to(
 ) -> tuple[Bits, Index]:
     """Hashes up to the largest wanted and their rows, with room for so many."""
     hashes, rows = np.empty(room, np.uint64), np.empty(room, np.intp)
-    count = _small_hashes(X, y, np.uint64(salt), largest, hashes, rows)
+    # arithmetic modulo 2^64 is meant: without compilation NumPy would warn of it
+    with np.errstate(over="ignore"):
+        count = _small_hashes(X, y, np.uint64(salt), largest, hashes, rows)
     if count > room:
         # rows that are repeated often
         return _hashes_up_to(X, y, salt, largest, count)
