@@ -145,7 +145,7 @@ def test_rational_quadratic(d, scale, periods):
     box = Box(np.zeros(d), np.array(periods[:d]))
     value, gradient = total(kernel, d, np.array(periods))
     # the eigenvalues of all waves that matter
-    reach = np.ceil(3.0 / scale * box.period).astype(np.int64) + 3
+    reach = np.ceil((3.0 if d == 1 else 2.0) / scale * box.period).astype(np.int64) + 3
     both = np.concatenate((np.zeros((1, d), np.int64), half_space(reach)))
     spectrum = kernel_spectrum(kernel, box.frequencies(both), box)
     listed = spectrum.values[0] + 2.0 * spectrum.values[1:].sum()

@@ -54,9 +54,9 @@ def test_both_radii_agree_on_the_box(m):
     grid = domain_grid(DOMAIN)
     one, two = periodic_ball_radius(model, 0.9), ball_radius(model, 0.9, grid)
     assert_allclose(one, two, rtol=1e-3)
-    squares = np.mean(model.draw(4000, np.random.default_rng(0))(grid) ** 2, axis=0)
+    squares = np.mean(model.draw(1000, np.random.default_rng(0))(grid) ** 2, axis=0)
     inside = np.mean(np.sqrt(squares) <= one)
-    assert abs(inside - 0.9) < 4.5 * np.sqrt(0.09 / 4000)
+    assert abs(inside - 0.9) < 4.5 * np.sqrt(0.09 / 1000)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.7e9])

@@ -146,7 +146,7 @@ def test_answers_outside_agree_with_each_other(parameters):
     assert_allclose(again, mean, atol=1e-12)
     assert_allclose(np.sqrt(np.diagonal(covariance)), std, rtol=1e-7)
     assert np.linalg.eigvalsh(covariance).min() > -1e-9 * covariance.max()
-    size = 4000
+    size = 1000
     values = model.sample_functions(size, random_state=0)(OUTSIDE)
     z = (values.mean(axis=1) - mean) / std * np.sqrt(size)
     assert np.abs(z).max() < 4.5
