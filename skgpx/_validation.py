@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from skgpx._numerics.distinct_rows import distinct_rows
+from skgpx._numerics.spread import mean_and_spread
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
@@ -115,18 +116,12 @@ def standardisation(
     If `robust`, the median and the standard deviation of a normal law with the same
     quartiles, unless half of the targets are equal.
     """
-    largest = float(np.max(np.abs(y)))
-    if largest == 0.0:
-        return 0.0, 1.0
     if robust:
         low, middle, high = weighted_quartiles(y, weights)
         if high - low > 1e-14 * max(abs(low), abs(high)):
             return middle, (high - low) / 1.349
-    # in units of the largest value, so that squares neither overflow nor underflow
-    scaled = y / largest
-    mean = float(np.average(scaled, weights=weights))
-    std = float(np.sqrt(np.average((scaled - mean) ** 2, weights=weights)))
-    return mean * largest, std * largest if std > 1e-14 else 1.0
+    mean, std = mean_and_spread(y, weights, 1e-14)
+    return float(mean), float(std)
 
 
 def check_X(estimator: BaseEstimator, X: Any) -> Array:

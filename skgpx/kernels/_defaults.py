@@ -13,9 +13,12 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from skgpx._numerics.spread import mean_and_spread
 from skgpx.kernels._expansion import sum_of, summands
 
 Bounds = tuple[float, float] | NDArray[np.float64] | str
+# Standard deviation of a column, in units of its largest entry, that is rounding.
+_ROUNDING = 10.0 * np.finfo(np.float64).eps
 
 
 def default_kernel(
@@ -41,7 +44,7 @@ def default_kernel(
         deviation of 1.
     """
     d = X.shape[1]
-    std = _column_std(X, weights)
+    std = mean_and_spread(X, weights, _ROUNDING)[1]
     length_scale = 2.0 * np.sqrt(d) * std
     bounds = np.column_stack((1e-2 * std, 1e3 * std))
     if d == 1:
@@ -49,19 +52,6 @@ def default_kernel(
     else:
         rbf = RBF(length_scale, bounds)
     return ConstantKernel(1.0, (1e-3, 1e3)) * rbf
-
-
-def _column_std(
-    X: NDArray[np.float64], weights: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """Column-wise standard deviation; 1 where it is at rounding level."""
-    # in units of the largest entry, so that squares neither overflow nor underflow
-    size = np.max(np.abs(X), axis=0, initial=0.0)
-    scaled = X / np.where(size > 0.0, size, 1.0)
-    mean = np.average(scaled, axis=0, weights=weights)
-    std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
-    rounding = 10.0 * np.finfo(np.float64).eps
-    return np.where(std > rounding, std * size, 1.0)
 
 
 def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:

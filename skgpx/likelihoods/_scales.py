@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from skgpx._numerics.spread import mean_and_spread
+
 Array = NDArray[np.float64]
 
 
@@ -88,9 +90,7 @@ class ScaleParameters(BaseEstimator):
 
 def weighted_spread(y: Array, weights: Array) -> float:
     """Weighted standard deviation of y; 1 for a constant y."""
-    mean = np.average(y, weights=weights)
-    std = float(np.sqrt(np.average((y - mean) ** 2, weights=weights)))
-    return std if std > 1e-12 * np.max(np.abs(y)) else 1.0
+    return float(mean_and_spread(y, weights, 1e-12)[1])
 
 
 def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:
