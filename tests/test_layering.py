@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 files = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 
 
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
 def module_of(path):
     """The first name under the package: the row of the layer table."""
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
@@ -79,7 +85,7 @@ def imported_names(node):
 
 
 def imports(path):
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     statements = [
         n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)
     ]
@@ -125,7 +131,7 @@ def test_private_scikit_learn_has_one_door(path):
 
 @files
 def test_no_import_inside_a_function(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             nested = [
                 n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)
@@ -148,7 +154,7 @@ def lines_of_code(path):
 
 def body_lengths(path):
     """Lines of the body of each function, its docstring and constructors left out."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef) and node.name != "__init__":
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             if body:
@@ -174,7 +180,7 @@ KEEPS_A_GENERATOR = {"_draws/_remembered.py"}
 def test_no_generator_is_kept(path):
     kept = [
         ast.unparse(target)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Assign)
         for target in node.targets
         if ast.unparse(target) in {"self.rng", "self._rng", "self.random_state_"}
@@ -188,9 +194,7 @@ LOADS_LATER = {"bases/_selectors.py"}
 
 @files
 def test_what_is_loaded_later_is_listed(path):
-    calls = [
-        n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)
-    ]
+    calls = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Call)]
     later = [c for c in calls if ast.unparse(c.func).endswith("import_module")]
     assert not later or path.relative_to(PACKAGE).as_posix() in LOADS_LATER
 
@@ -201,9 +205,7 @@ FACTORISATIONS |= {"linalg.lapack.dpotrf", "linalg.cho_factor"}
 
 @files
 def test_cholesky_and_its_jitter_have_one_place(path):
-    calls = [
-        n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)
-    ]
+    calls = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Call)]
     found = {ast.unparse(call.func) for call in calls} & FACTORISATIONS
     assert not found or path.relative_to(PACKAGE).as_posix() == "_numerics/linalg.py"
 
