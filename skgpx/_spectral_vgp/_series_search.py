@@ -297,7 +297,9 @@ def _silent(search: Search, rule: Any) -> SeriesPrior | None:
     if isinstance(rule, KernelEigenvalues):
         rule = KernelEigenvalues(ConstantKernel(factor, "fixed") * rule.kernel)
     elif search.free[0]:
-        rule = rule.with_theta(rule.theta + np.r_[np.log(factor), search.free[1:] * 0])
+        theta = rule.theta.copy()
+        theta[0] += np.log(factor)
+        rule = rule.with_theta(theta)
     else:
         return None
     return _best_noise(search, rule)
