@@ -10,6 +10,7 @@ NAMES = (
     "accuracy",
     "quality",
     "scale",
+    "learning",
     "latency",
     "draws",
     "draws_accuracy",

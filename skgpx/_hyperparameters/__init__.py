@@ -1,5 +1,7 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
+from skgpx._hyperparameters._capacity import inducing_by_capacity
+from skgpx._hyperparameters._climb import noise_only, with_noise
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -13,7 +15,10 @@ __all__ = [
     "PriorSettings",
     "SparseEvidence",
     "fit_prior",
+    "inducing_by_capacity",
     "maximise_evidence",
+    "noise_only",
     "row_target",
     "stretched",
+    "with_noise",
 ]

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import WhiteKernel
 
+from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._climb import climb
 from skgpx._validation import Rows
-from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
+_MAX_ITER = 100
 # (rows of a neighbourhood, neighbourhoods) for regression and for classes.
 _REGRESSION, _CLASSES = (2000, 10), (1000, 5)
 
@@ -46,7 +46,7 @@ def average_over_neighbourhoods(
 
     Notes
     -----
-    O(2000^3) for each evaluation of each neighbourhood: minutes. Appendix N.1 of
+    O(2000^3) for each evaluation of each neighbourhood. Appendix N.1 of
     [1]_. The lengthscales it finds suit an exact process and are too short for few
     inducing points.
 
@@ -59,18 +59,27 @@ def average_over_neighbourhoods(
     n = len(rows.y)
     targets = np.asarray(likelihood.initial_latent(rows.y), dtype=np.float64)
     targets = targets.reshape(n, -1)
-    noise = WhiteKernel(0.1, (1e-6, 1e2))
-    model = GaussianProcessRegressor(kernel + noise)
+    noise = _noise(rows, likelihood)
+    candidate = Candidate.of_kernel(kernel)
     thetas = []
     for _ in range(repeats if n > size else 1):
         chosen = _neighbourhood(rows, size, rng)
-        model.fit(rows.X[chosen], targets[chosen])
-        thetas.append(model.kernel_.theta)
-    fitted = (kernel + noise).clone_with_theta(np.mean(thetas, axis=0))
-    latent, level, _ = split_noise(fitted)
-    if isinstance(likelihood, Gaussian) and likelihood.free_ and level is not None:
-        likelihood = likelihood.with_theta(np.log([level]))
-    return latent, likelihood
+        for y in targets[chosen].T:
+            block = Rows(rows.X[chosen], y, np.ones(len(chosen)))
+            found = climb(candidate, noise, (block,), kernel.theta, _MAX_ITER)
+            thetas.append(np.concatenate((found.u, found.likelihood.theta)))
+    mean, p = np.mean(thetas, axis=0), candidate.n_free
+    if isinstance(likelihood, Gaussian):
+        likelihood = likelihood.with_theta(mean[p:])
+    return candidate.kernel_at(mean[:p]), likelihood
+
+
+def _noise(rows: Rows, likelihood: Likelihood) -> Gaussian:
+    """Noise of the regression: the likelihood's own, or free around rough targets."""
+    if isinstance(likelihood, Gaussian):
+        return likelihood
+    rough = np.asarray(likelihood.initial_latent(rows.y), dtype=np.float64)
+    return Gaussian().prepare(rough.ravel())
 
 
 def _neighbourhood(rows: Rows, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from skgpx._hyperparameters._climb import Found, all_noise, noise_only
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
+from skgpx._hyperparameters._learner import (
+    NOISE_PRICE,
+    learn_default,
+    learn_given,
+    warn_of_noise,
+)
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._validation import Rows
 from skgpx.kernels import (
@@ -24,6 +31,8 @@ from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
+# From so many inducing points on the exact evidence is a better guide than their bound.
+LARGEST_BOUND = 400
 # Points that stand for the law of the inputs in the GRE kernel.
 _SUPPORT = 200
 
@@ -43,7 +52,8 @@ class PriorSettings(NamedTuple):
     optimizer : {"evidence", "neighbourhoods"} or None
     n_restarts : int
     inducing : str, array or callable
-    n_inducing : int
+    n_inducing : int or None
+        None means as many as it takes: the exact evidence alone then decides.
     """
 
     kernel: Any
@@ -51,7 +61,7 @@ class PriorSettings(NamedTuple):
     optimizer: str | None
     n_restarts: int
     inducing: Any
-    n_inducing: int
+    n_inducing: int | None
 
 
 def fit_prior(
@@ -83,17 +93,18 @@ def fit_prior(
         If the kernel has white noise and the likelihood has no place for it.
     """
     kernel, likelihood = _with_noise(settings, rows, likelihood)
-    search = settings.inducing, settings.n_inducing, rng
+    if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
+        return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
+    n_inducing = len(rows.y) if settings.n_inducing is None else settings.n_inducing
+    search = settings.inducing, n_inducing, rng
     if settings.optimizer == "neighbourhoods":
         kernel, likelihood = average_over_neighbourhoods(rows, kernel, likelihood, rng)
     if settings.optimizer != "evidence":
         prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
         return Hyperparameters(prior, likelihood, np.nan)
     if previous is not None:
-        if isinstance(previous, GREKernel):
-            fresh = _gre(previous.kernel, rows, rng)
-            previous = fresh.set_params(background=previous.background)
-        best = maximise_evidence(rows, [(previous, likelihood)], *search)
+        start = _renewed(previous, rows, rng), likelihood
+        best = maximise_evidence(rows, [start], *search)
     else:
         starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
         gre = settings.prior == "gre"
@@ -109,6 +120,70 @@ def fit_prior(
     if settings.kernel is not None:
         warn_at_bounds(best.kernel)
     return best
+
+
+def _fit_gaussian(
+    kernel: Any,
+    likelihood: Gaussian,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+    previous: Any,
+) -> Hyperparameters:
+    """Gaussian regression: by the exact evidence, then by the bound of few points."""
+    learn, search = rng.spawn(2)
+    found = _learned(kernel, likelihood, rows, settings, learn, previous)
+    if not len(found.kernel.theta) + len(found.likelihood.theta):
+        return Hyperparameters(found.kernel, found.likelihood, np.nan)
+    best = Hyperparameters(found.kernel, found.likelihood, found.evidence)
+    few = settings.n_inducing
+    if few is not None and few < min(len(rows.y), LARGEST_BOUND):
+        long = _with_long_lengthscales(best.kernel, rows), likelihood
+        # the learner's noise may be far too small for what few points leave out
+        noisy = best.kernel, all_noise(rows, likelihood)
+        starts = [best[:2], noisy, long] if previous is None else [best[:2], noisy]
+        bound = maximise_evidence(rows, starts, settings.inducing, few, search)
+        # a bound that is lost in pure noise says nothing about the kernel
+        if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:
+            best = bound
+    told = settings.kernel is not None and warn_at_bounds(best.kernel)
+    if not told:
+        warn_of_noise(found, rows)
+    return best
+
+
+def _learned(
+    kernel: Any,
+    likelihood: Gaussian,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+    previous: Any,
+) -> Found:
+    """Where the search by the exact evidence ended."""
+    if previous is not None:
+        return learn_given(rows, likelihood, [_renewed(previous, rows, rng)], rng)
+    gre = settings.prior == "gre"
+    if settings.kernel is None:
+        # other kernels than the RBF have no background of their own
+        best = learn_default(rows, likelihood, rng, (np.inf,) if gre else None)
+    else:
+        starts = _starts(kernel, rows, settings, rng)
+        best = learn_given(rows, likelihood, starts, rng)
+    if not gre:
+        return best
+    # one start from the kernel as it is, one near the process just fitted
+    near = _gre(_narrowed(best.kernel), rows, rng)
+    balanced = clone(near).set_params(kernel=kernel)
+    return learn_given(rows, best.likelihood, [balanced, near], rng)
+
+
+def _renewed(previous: Any, rows: Rows, rng: np.random.Generator) -> Any:
+    """An earlier prior kernel, with the law of these inputs."""
+    if not isinstance(previous, GREKernel):
+        return previous
+    fresh = _gre(previous.kernel, rows, rng)
+    return fresh.set_params(background=previous.background)
 
 
 def _with_noise(
@@ -189,8 +264,11 @@ def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def warn_at_bounds(kernel: Any) -> None:
-    """Say in one warning which hyperparameters ended at a bound, and what to do."""
+def warn_at_bounds(kernel: Any) -> bool:
+    """Say in one warning which hyperparameters ended at a bound, and what to do.
+
+    True if there is something to say.
+    """
     at_bounds = []
     for name, entries in theta_entries(kernel):
         values, bounds = kernel.theta[entries], kernel.bounds[entries]
@@ -204,6 +282,7 @@ def warn_at_bounds(kernel: Any) -> None:
             ConvergenceWarning,
             stacklevel=7,
         )
+    return bool(at_bounds)
 
 
 def _trouble(name: str, low: Array, high: Array) -> bool:

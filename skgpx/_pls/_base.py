@@ -12,10 +12,20 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter
-from skgpx._hyperparameters import Hyperparameters, PriorSettings, fit_prior
+from skgpx._hyperparameters import (
+    Hyperparameters,
+    PriorSettings,
+    fit_prior,
+    inducing_by_capacity,
+)
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample
-from skgpx._pls._inference import Inference, InferenceSettings, infer
+from skgpx._pls._inference import (
+    Inference,
+    InferenceSettings,
+    infer,
+    resolved_method,
+)
 from skgpx._validation import (
     Interval,
     Rows,
@@ -24,7 +34,7 @@ from skgpx._validation import (
     generator,
 )
 from skgpx.bases import Nystroem, select_inducing
-from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
@@ -35,7 +45,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
         "likelihood": [Likelihood, None],
-        "prior": [StrOptions({"gre", "gp"})],
+        "prior": [StrOptions({"auto", "gre", "gp"})],
         "n_inducing": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
@@ -63,7 +73,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         kernel: Any = None,
         *,
         likelihood: Likelihood | None = None,
-        prior: str = "gre",
+        prior: str = "auto",
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
         optimizer: str | None = "evidence",
@@ -110,19 +120,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         check_kernel(self.kernel, rows.X)
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = likelihood.prepare(rows.y, rows.weights)
-        m = self._count_inducing(rows)
+        m = self._count_inducing(rows, likelihood)
         earlier = self._earlier_fit()
         # 1 the prior kernel and the likelihood, hyperparameters from the data
-        found = fit_prior(rows, likelihood, self._prior_settings(m), search, *earlier)
+        chosen = self._prior_settings(m, likelihood)
+        found = fit_prior(rows, likelihood, chosen, search, *earlier)
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        Z = select_inducing(
-            self.inducing, rows.X, found.kernel, m, select, rows.weights
-        )
+        Z = self._select(rows, found, m, select)
         basis = Nystroem.from_kernel(found.kernel, Z)
-        found = _in_units_of_y(found, rows, scale)
 
         def report(sample: Sample, model: LatentModel) -> bool:
-            now = Inference(model, model.law.values, sample)
+            now = Inference(model, model.law.values, sample, found.likelihood)
             return reporter.round(
                 lambda: self._fitted_attributes(found, now, shift, scale)
             )
@@ -134,20 +142,45 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             basis, rows, found.likelihood, settings, sample, previous, report
         )
         fitted = self._fitted_attributes(found, result, shift, scale)
+        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, scale)
         for name, value in fitted.items():
             setattr(self, name, value)
         reporter.finish()
 
-    def _count_inducing(self, rows: Rows) -> int:
+    def _count_inducing(self, rows: Rows, likelihood: Likelihood) -> int | None:
+        """Number of inducing inputs; None is as many as the data need."""
         n = len(rows.y)
-        if self.n_inducing == "auto":
-            return min(n, max(int(np.ceil(np.sqrt(n))), 100))
-        return min(n, int(self.n_inducing))
+        if self.n_inducing != "auto":
+            return min(n, int(self.n_inducing))
+        closed = resolved_method(self.method, likelihood) == "exact"
+        if closed and isinstance(self.inducing, str):
+            return None
+        return min(n, max(int(np.ceil(np.sqrt(n))), 100))
 
-    def _prior_settings(self, n_inducing: int) -> PriorSettings:
+    def _select(
+        self,
+        rows: Rows,
+        found: Hyperparameters,
+        n_inducing: int | None,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Inducing inputs under the fitted kernel."""
+        if n_inducing is None:
+            noise = float(found.likelihood.variance(0.0))
+            return inducing_by_capacity(rows, found.kernel, noise, self.inducing, rng)
+        return select_inducing(
+            self.inducing, rows.X, found.kernel, n_inducing, rng, rows.weights
+        )
+
+    def _prior_settings(
+        self, n_inducing: int | None, likelihood: Likelihood
+    ) -> PriorSettings:
+        prior = self.prior
+        if prior == "auto":
+            prior = "gp" if isinstance(likelihood, Gaussian) else "gre"
         return PriorSettings(
             kernel=self.kernel,
-            prior=self.prior,
+            prior=prior,
             optimizer=self.optimizer,
             n_restarts=self.n_restarts_optimizer,
             inducing=self.inducing,
@@ -163,6 +196,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
+            noise_is_free=self.optimizer == "evidence",
         )
 
     def _continues(self) -> bool:
@@ -191,8 +225,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         sample: Sample = result.sample
         return {
             "kernel_": found.kernel,
-            "likelihood_": found.likelihood.scaled(scale),
-            "log_evidence_": found.log_evidence,
+            "likelihood_": result.likelihood.scaled(scale),
+            "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
             "posterior_": model.affine(shift, scale),
             "particles_": result.particles,
@@ -206,7 +240,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         }
 
 
-def _in_units_of_y(found: Hyperparameters, rows: Rows, scale: float) -> Hyperparameters:
-    """Evidence of y from that of ``y / scale``; p(y) = p(y / scale) / scale per row."""
-    evidence = found.log_evidence - rows.weights.sum() * np.log(scale)
-    return found._replace(log_evidence=float(evidence))
+def _evidence_of_y(
+    found: Hyperparameters, result: Inference, rows: Rows, scale: float
+) -> float:
+    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
+
+    That of all rows where it is known, otherwise what the search reached.
+    """
+    searched = np.isfinite(found.log_evidence)
+    known = searched and np.isfinite(result.log_evidence)
+    evidence = result.log_evidence if known else found.log_evidence
+    return float(evidence - rows.weights.sum() * np.log(scale))

@@ -26,8 +26,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         stands for a constant times an RBF with one lengthscale per column.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
-    prior : {"gre", "gp"}, default="gre"
-        The paper's integrated kernel with a background, or the kernel itself.
+    prior : {"auto", "gre", "gp"}, default="auto"
+        "gre", which is "auto", is the paper's integrated kernel with a background; "gp"
+        the kernel itself.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs; "auto" is ``max(100, sqrt(n))``.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
@@ -70,6 +71,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     log_evidence_ : float
         Evidence that the search for hyperparameters reached, in nats; NaN without a
         search.
+    unexplained_ : float
+        NaN: the posterior has no closed form.
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.

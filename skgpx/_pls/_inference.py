@@ -11,13 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import row_target
+from skgpx._hyperparameters import noise_only, row_target, with_noise
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._numerics.regression import posterior
-from skgpx._numerics.weights import GaussianWeights, WeightParticles
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence_from,
+    posterior,
+    posterior_from,
+    precision_root,
+)
+from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
@@ -46,6 +53,8 @@ class InferenceSettings(NamedTuple):
     max_iter : int or None
     tol : float
     n_jobs : int or None
+    noise_is_free : bool
+        Whether a free noise variance may still change, see `infer`.
     """
 
     method: str
@@ -55,6 +64,7 @@ class InferenceSettings(NamedTuple):
     max_iter: int | None
     tol: float
     n_jobs: int | None
+    noise_is_free: bool
 
 
 class Inference(NamedTuple):
@@ -66,11 +76,21 @@ class Inference(NamedTuple):
     particles : ndarray of shape (m, c, s)
     sample : Sample
         Diagnostics of the chains.
+    likelihood : Likelihood
+        Its noise variance may have been fitted again.
+    log_evidence : float
+        Collapsed bound of all rows, in nats; NaN where the law is not closed.
+    unexplained : float
+        Mean of ``var g(x_i) / (2 noise_variance)``, nats a row by which the bound may
+        be too low; NaN where the law is not closed.
     """
 
     posterior: LatentModel
     particles: Array
     sample: Sample
+    likelihood: Likelihood
+    log_evidence: float = np.nan
+    unexplained: float = np.nan
 
 
 def infer(
@@ -103,13 +123,13 @@ def infer(
         If ``method="exact"`` and the likelihood is not Gaussian, or if the unadjusted
         scheme diverges.
     """
-    method = _resolve(settings.method, likelihood)
+    method = resolved_method(settings.method, likelihood)
     if method == "exact":
-        law = posterior(
-            row_statistics(basis, rows, settings.n_jobs),
-            float(likelihood.variance(0.0)),
-        )
-        return _exact(basis, law, settings.n_particles, rng)
+        assert isinstance(likelihood, Gaussian)
+        statistics = row_statistics(basis, rows, settings.n_jobs)
+        if settings.noise_is_free:
+            likelihood = _not_lost(likelihood, statistics, rows)
+        return _exact(basis, statistics, likelihood, settings.n_particles, rng)
 
     def told(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
@@ -123,7 +143,8 @@ def infer(
     if likelihood.symmetric:
         # nll(y, f) = nll(y, -f) and the prior is symmetric: so is the posterior
         particles *= rng.choice([-1.0, 1.0], size=particles.shape[2])
-    return Inference(LatentModel(basis, WeightParticles(particles)), particles, sample)
+    model = LatentModel(basis, WeightParticles(particles))
+    return Inference(model, particles, sample, likelihood)
 
 
 def _temper(
@@ -187,7 +208,14 @@ def _run_chains(
     return target, sample
 
 
-def _resolve(method: str, likelihood: Likelihood) -> str:
+def resolved_method(method: str, likelihood: Likelihood) -> str:
+    """Name of the sampler that "auto" stands for.
+
+    Raises
+    ------
+    ValueError
+        If the closed form is asked for where there is none.
+    """
     gaussian = isinstance(likelihood, Gaussian)
     if method == "exact" and not gaussian:
         raise ValueError(
@@ -200,9 +228,18 @@ def _resolve(method: str, likelihood: Likelihood) -> str:
 
 
 def _exact(
-    basis: Nystroem, law: GaussianWeights, n_particles: int, rng: np.random.Generator
+    basis: Nystroem,
+    statistics: WeightStatistics,
+    likelihood: Gaussian,
+    n_particles: int,
+    rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions read the law itself, not the draws."""
+    noise_variance = float(likelihood.variance(0.0))
+    root = precision_root(statistics.gram, noise_variance)
+    law = posterior_from(statistics, noise_variance, root)
+    evidence = log_evidence_from(statistics, noise_variance, root)
+    left_over = statistics.residual / (2.0 * noise_variance * statistics.weight)
     particles = law.draw(n_particles, rng)
     p = law.mean.size
     sample = Sample(
@@ -213,7 +250,23 @@ def _exact(
         np.array([]),
         0,
     )
-    return Inference(LatentModel(basis, law), particles, sample)
+    model = LatentModel(basis, law)
+    return Inference(model, particles, sample, likelihood, evidence, left_over)
+
+
+def _not_lost(
+    likelihood: Gaussian, statistics: WeightStatistics, rows: Rows
+) -> Gaussian:
+    """The noise variance again, by the bound of all rows, if noise alone beats it.
+
+    The noise of the exact process is too small for what few inducing points leave out.
+    """
+    noise_variance = float(likelihood.variance(0.0))
+    root = precision_root(statistics.gram, noise_variance)
+    bound = log_evidence_from(statistics, noise_variance, root)
+    if bound >= noise_only(rows, likelihood):
+        return likelihood
+    return with_noise(likelihood, ScaleProfile.of(statistics).best_noise_variance())
 
 
 def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:

@@ -30,26 +30,33 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Covariance k of the latent function, with the bounds of its hyperparameters; a
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
-        a constant times an RBF with one lengthscale per column.
+        a constant times an RBF with one lengthscale per column; for Gaussian noise
+        (and ``prior="gp"``) the RBF competes with Matern kernels of order 5/2 and 3/2,
+        and one lengthscale for all columns with one for each.
     likelihood : Likelihood or None, default=None
         Law of y given the latent value, from :mod:`skgpx.likelihoods` or your own;
         None means ``Gaussian()``. Scale parameters that are None are estimated.
-    prior : {"gre", "gp"}, default="gre"
-        Prior covariance: the paper's ``r(x, x') = E[k(x, s) k(s, x')]`` over the
-        training inputs s, plus a stationary background
-        (:class:`~skgpx.kernels.GREKernel`); or the kernel itself.
+    prior : {"auto", "gre", "gp"}, default="auto"
+        Prior covariance: "gre" is the paper's ``r(x, x') = E[k(x, s) k(s, x')]`` over
+        the training inputs s, plus a stationary background
+        (:class:`~skgpx.kernels.GREKernel`); "gp" the kernel itself. "auto" is "gp" for
+        a Gaussian likelihood and "gre" for others.
     n_inducing : int or "auto", default="auto"
-        Largest number M of inducing inputs. "auto" is ``max(100, sqrt(n))``, and never
-        more than there are distinct rows. Accuracy and cost grow with it.
+        Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
+        as it needs to leave no more than a thousandth of a nat a row unexplained, at
+        most 2500 and ``sqrt(2.5e11 / n)``; see `unexplained_`. Otherwise it is
+        ``max(100, sqrt(n))``. Accuracy and cost grow with it.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         Greedy selection by conditional variance, which depends neither on duplicates
         nor on the order of rows; seeds of k-means; random rows; the points
         themselves, of shape (M, n_features); or ``inducing(X, kernel, n_inducing,
         rng)`` that returns such an array.
     optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
-        How hyperparameters are found: by the evidence of the sparse model that is
-        used (Titsias' bound, or Laplace's approximation); by the paper's rule, exact
-        evidence on neighbourhoods of rows, averaged; or not at all.
+        How hyperparameters are found: "evidence" is the exact evidence of at most 1500
+        rows for Gaussian noise (then Titsias' bound, for fewer than 400 inducing
+        inputs), and Laplace's approximation of that of the sparse model otherwise;
+        "neighbourhoods" the paper's rule, exact evidence on neighbourhoods of rows,
+        averaged; None keeps the kernel as it is.
     n_restarts_optimizer : int, default=1
         Starts of the search besides the kernel as given: the first has other
         lengthscales, the others are drawn within the bounds.
@@ -99,8 +106,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     noise_variance_ : float
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
-        Evidence that the search for hyperparameters reached, in nats and in the units
-        of y; NaN without a search.
+        Evidence in nats and in the units of y: the collapsed bound of all rows for
+        exact draws, otherwise what the search for hyperparameters reached; NaN without
+        a search.
+    unexplained_ : float
+        What the inducing inputs leave open: the mean over rows of ``var g(x_i) / (2
+        noise_variance)``, in nats by which the evidence of a row may be too low. NaN
+        unless the posterior is in closed form.
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights w of the basis: standard normal a priori.
@@ -173,7 +185,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         kernel: Any = None,
         *,
         likelihood: Likelihood | None = None,
-        prior: str = "gre",
+        prior: str = "auto",
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
         optimizer: str | None = "evidence",

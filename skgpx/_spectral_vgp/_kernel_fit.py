@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._hyperparameters import PriorSettings, fit_prior, inducing_by_capacity
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
     WeightStatistics,
@@ -150,9 +150,7 @@ def start_sparse(
     if settings.basis == "empirical":
         basis = _empirical_basis(kernel, rows, settings, size, noise, select)
     else:
-        Z = select_inducing(
-            settings.inducing, rows.X, kernel, size, select, rows.weights
-        )
+        Z = _inducing_points(kernel, rows, settings, size, noise, select)
         basis = Nystroem.from_kernel(kernel, Z)
     free = settings.noise_variance is None
     if free and settings.kernel is not None:
@@ -162,6 +160,28 @@ def start_sparse(
     statistics = row_statistics(basis, rows, n_jobs)
     seen = input_range(rows.X)
     return SparseState(basis, seen, statistics, statistics, noise, free, shift, scale)
+
+
+def _inducing_points(
+    kernel: Any,
+    rows: Rows,
+    settings: SparseSettings,
+    size: int,
+    noise_variance: float,
+    rng: np.random.Generator,
+) -> Array:
+    """Inducing points under the fitted kernel: as many as it takes, or `size`."""
+    how = settings.inducing
+    if _by_capacity(settings):
+        largest = settings.largest
+        return inducing_by_capacity(rows, kernel, noise_variance, how, rng, largest)
+    return select_inducing(how, rows.X, kernel, size, rng, rows.weights)
+
+
+def _by_capacity(settings: SparseSettings) -> bool:
+    """Whether the data decide how many inducing points there are."""
+    named = isinstance(settings.inducing, str) and settings.inducing != "equispaced"
+    return settings.basis == "inducing" and settings.n_basis == "auto" and named
 
 
 def _largest_basis(settings: SparseSettings, rows: Rows) -> int:
@@ -186,11 +206,12 @@ def _fit_kernel(
     fixed = None if noise is None else noise / scale**2
     likelihood = Gaussian(fixed).prepare(rows.y, rows.weights)
     kernel = settings.kernel
-    if kernel is None:
+    if kernel is None and settings.optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
     optimizer = "evidence" if settings.optimizer == "evidence" else None
     # the search wants points of the data, chosen anew for each kernel
     inducing = settings.inducing if settings.basis == "inducing" else "greedy"
+    few = None if _by_capacity(settings) else size
     found = fit_prior(
         rows,
         likelihood,
@@ -200,7 +221,7 @@ def _fit_kernel(
             optimizer=optimizer,
             n_restarts=settings.n_restarts,
             inducing=inducing,
-            n_inducing=min(size, 200),
+            n_inducing=few,
         ),
         rng,
     )

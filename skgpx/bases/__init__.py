@@ -13,7 +13,7 @@ from skgpx.bases._fourier import Fourier, FourierGradients
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_eigenvalues import KernelEigenvalues, has_spectrum
 from skgpx.bases._nystroem import Nystroem
-from skgpx.bases._selectors import select_inducing
+from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.kernels import (
     SpectralSample,
     register_spectral_density,
@@ -42,5 +42,6 @@ __all__ = [
     "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",
+    "select_until",
     "side_by_side",
 ]

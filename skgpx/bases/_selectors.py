@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.distinct_rows import distinct_rows
-from skgpx._numerics.pivoted_cholesky import pivoted_cholesky
+from skgpx._numerics.pivoted_cholesky import Entries, Index, pivoted_cholesky
 from skgpx.bases._dpp import sample_k_dpp
 from skgpx.kernels import GREKernel, length_scales
 
@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
+# At least so many rows compete for the points that leave little.
+_MIN_COMPETING = 4000
 # The same for a draw from a determinantal point process, whose cost is cubic in them.
 _MAX_DPP_CANDIDATES = 3000
 # Largest number of columns of a grid of inducing points.
@@ -80,9 +82,9 @@ def select_inducing(
 
     Notes
     -----
-    Greedy: O(n m^2) time and O(n m) memory for ``m`` points, one kernel column at a
-    time (a GREKernel also keeps its n x n_support features). From more than 20 000
-    distinct rows they are chosen from a uniform sample of 20 000, drawn with ``rng``.
+    Greedy: O(n m^2) time in matrix products and O(n m) memory for ``m`` points (a
+    GREKernel also keeps its n x n_support features). From more than 20 000 distinct
+    rows they are chosen from a uniform sample of 20 000, drawn with ``rng``.
     """
     if isinstance(inducing, str):
         rows, mass = _distinct_rows(X, weights)
@@ -98,6 +100,49 @@ def select_inducing(
     if callable(inducing):
         inducing = inducing(X, kernel, n_inducing, rng)
     return _checked(inducing, X.shape[1])
+
+
+def select_until(
+    X: Array,
+    kernel: Any,
+    n_largest: int,
+    mean_residual: float,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+) -> Array | None:
+    """Greedy inducing points until little prior variance is left at the rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    n_largest : int
+        Largest number of points.
+    mean_residual : float
+        Prior variance at the rows, on average, that may be left.
+    rng : numpy.random.Generator
+        Draws the candidates where there are more than 4000 rows.
+    weights : ndarray of shape (n,), optional
+
+    Returns
+    -------
+    inducing_points : ndarray of shape (m, d) or None
+        None where `n_largest` points leave more.
+
+    Notes
+    -----
+    At most ``max(4000, 2 * n_largest)`` distinct rows compete: as many as pay off.
+    """
+    rows, _ = _distinct_rows(X, weights)
+    competing = max(_MIN_COMPETING, 2 * n_largest)
+    if len(rows) > competing:
+        rows = rows[np.sort(rng.choice(len(rows), competing, replace=False))]
+    entries, diagonal = _entries(kernel, rows)
+    size, trace = min(n_largest, len(rows)), mean_residual * len(rows)
+    found = pivoted_cholesky(entries, diagonal, size, trace=trace)
+    # all rows are points, or nothing more than rounding is left
+    done = len(found.pivots) == len(rows) or len(found.pivots) < size
+    return rows[found.pivots] if done or found.residual.sum() <= trace else None
 
 
 def _checked(points: ArrayLike, d: int) -> Array:
@@ -129,27 +174,28 @@ def _greedy(
     if candidates.shape[0] > _MAX_CANDIDATES:
         candidates = np.sort(rng.choice(candidates, _MAX_CANDIDATES, replace=False))
         rows = rows[candidates]
-    column, diagonal = _columns(kernel, rows)
-    return candidates[pivoted_cholesky(column, diagonal, n_inducing).pivots]
+    entries, diagonal = _entries(kernel, rows)
+    return candidates[pivoted_cholesky(entries, diagonal, n_inducing).pivots]
 
 
-def _columns(kernel: Any, X: Array) -> tuple[Callable[[int], Array], Array]:
-    """Prepare the evaluation of single columns of ``k(X, X)``, and its diagonal."""
+def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
+    """Prepare the evaluation of parts of ``k(X, X)``, and its diagonal."""
     if type(kernel) is not GREKernel:
-        return lambda i: kernel(X, X[i : i + 1])[:, 0], kernel.diag(X)
-    # compute the features once, not once per column
+        return lambda i, j: kernel(X[i], X[j]), kernel.diag(X)
+    # compute the features once, not once for each part
     features = np.empty((X.shape[0], len(kernel.support)))
     for start in range(0, X.shape[0], _ROWS):
         rows = slice(start, start + _ROWS)
         features[rows] = kernel.features(X[rows])
     background = kernel.background_kernel()
 
-    def column(i: int) -> Array:
-        far = background(X, X[i : i + 1])[:, 0]
-        return features @ features[i] + kernel.background * far
+    def entries(i: Index, j: Index) -> Array:
+        far = background(X[i], X[j])
+        total: Array = features[i] @ features[j].T + kernel.background * far
+        return total
 
     near = np.einsum("ij,ij->i", features, features)
-    return column, near + kernel.background * background.diag(X)
+    return entries, near + kernel.background * background.diag(X)
 
 
 def _k_means_plus_plus(
@@ -186,8 +232,8 @@ def _dpp(
     if candidates.shape[0] > _MAX_DPP_CANDIDATES:
         candidates = np.sort(rng.choice(candidates, _MAX_DPP_CANDIDATES, replace=False))
         rows = rows[candidates]
-    column, diagonal = _columns(kernel, rows)
-    factor = pivoted_cholesky(column, diagonal, rows.shape[0]).rows
+    entries, diagonal = _entries(kernel, rows)
+    factor = pivoted_cholesky(entries, diagonal, rows.shape[0]).rows
     return candidates[sample_k_dpp(factor.T, n_inducing, rng)]
 
 

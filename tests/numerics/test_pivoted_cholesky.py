@@ -14,11 +14,13 @@ def positive(n, rank, seed=0):
 def factor(K, n_pivots, **options):
     asked = []
 
-    def column(i):
-        asked.append(i)
-        return K[:, i]
+    def entries(i, j):
+        if isinstance(j, slice):
+            asked.extend(i)
+            return K[i]
+        return K[np.ix_(i, j)]
 
-    return pivoted_cholesky(column, np.diag(K).copy(), n_pivots, **options), asked
+    return pivoted_cholesky(entries, np.diag(K).copy(), n_pivots, **options), asked
 
 
 def test_full_factorisation_reproduces_the_matrix():
@@ -81,3 +83,41 @@ def test_ties_follow_position_or_priority():
 def test_empty():
     pivots, rows, residual = pivoted_cholesky(lambda i: np.empty(0), np.empty(0), 3)
     assert (pivots.shape, rows.shape, residual.shape) == ((0,), (0, 0), (0,))
+
+
+def one_at_a_time(K, n_pivots):
+    residual, rows, pivots = np.diag(K).copy(), np.empty((0, len(K))), []
+    for _ in range(n_pivots):
+        pivot = int(np.argmax(residual))
+        row = (K[pivot] - rows[:, pivot] @ rows) / np.sqrt(residual[pivot])
+        rows, residual = np.vstack((rows, row)), residual - row**2
+        pivots.append(pivot)
+    return pivots
+
+
+@pytest.mark.parametrize("n", [127, 128, 129, 400])
+@pytest.mark.parametrize("width", [0.3, 1.0])
+def test_blocks_find_the_pivots_of_the_whole_matrix(n, width):
+    X = np.random.default_rng(n).normal(size=(n, 2))
+    K = np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=2) / width**2)
+    K *= np.outer(1.0 + X[:, 0] ** 2, 1.0 + X[:, 0] ** 2)
+    (pivots, rows, residual), _ = factor(K, 40)
+    assert list(pivots) == one_at_a_time(K, 40)
+    np.testing.assert_allclose(rows[:, pivots], np.triu(rows[:, pivots]), atol=1e-9)
+    np.testing.assert_allclose(residual, np.diag(K) - np.sum(rows**2, 0), atol=1e-9)
+
+
+def test_ties_across_blocks_follow_priority():
+    K, order = np.eye(300), np.random.default_rng(0).permutation(300)
+    assert list(factor(K, 300)[0].pivots) == list(range(300))
+    chosen = factor(K, 300, priority=order)[0].pivots
+    np.testing.assert_array_equal(order[chosen], np.arange(300))
+
+
+def test_stops_at_the_trace():
+    K = np.diag(np.repeat([4.0, 1.0], [200, 200]))
+    assert len(factor(K, 400)[0].pivots) == 400
+    pivots, _, residual = factor(K, 400, trace=200.0)[0]
+    assert residual.sum() <= 200.0
+    assert len(pivots) <= 200 + 128
+    assert 1 <= len(factor(K, 400, trace=1e4)[0].pivots) <= 128

@@ -129,8 +129,10 @@ def test_attributes(name, regressors):
     assert 0.0 < model.acceptance_ <= 1.0
     assert model.n_iter_ >= 1
     assert model.energy_curve_.ndim == 1
-    assert isinstance(model.kernel_, GREKernel)
+    gaussian = isinstance(model.likelihood_, Gaussian)
+    assert isinstance(model.kernel_, RBF if gaussian else GREKernel)
     assert np.isnan(model.log_evidence_)
+    assert (model.unexplained_ >= 0.0) == gaussian
     assert type(model.likelihood_) is type(LIKELIHOODS[name][0])
 
 
@@ -209,7 +211,7 @@ def test_inducing_by_array_and_function():
 
     by_function = PLSRegressor(inducing=choose, **FIXED).fit(X, Y)
     assert_array_equal(by_function.predict(GRID), by_array.predict(GRID))
-    assert asked == [(50, GREKernel, 12, np.random.Generator)]
+    assert asked == [(50, RBF, 12, np.random.Generator)]
 
 
 def test_nothing_is_searched_without_an_optimizer():
@@ -224,7 +226,7 @@ def test_nothing_is_searched_without_an_optimizer():
 def test_neighbourhoods(likelihood):
     model = PLSRegressor(
         RBF(1.0, (0.05, 50.0)),
-        likelihood=likelihood, optimizer="neighbourhoods", **FAST,
+        likelihood=likelihood, prior="gre", optimizer="neighbourhoods", **FAST,
     ).fit(X, Y)  # fmt: skip
     assert model.kernel_.kernel.length_scale != 1.0
     assert np.abs(model.predict(X) - F).max() < 0.5

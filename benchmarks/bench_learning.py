@@ -1,0 +1,158 @@
+"""What defaults learn: held-out quality of regression beside simple peers.
+
+    python -m benchmarks.bench_learning --data FOLDER [--sets kin40k ...] [--threads 2]
+
+The first tenth of a random order is the test part; inputs and targets are standardised.
+The Nystroem features of the peer have the width that does best on a tenth of the
+training rows. Small sets are split 80/20 `--splits` times, with scikit-learn's exact
+process with one lengthscale a column and a restart as the peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import BayesianRidge
+from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
+
+from benchmarks.data import add_data_argument, load
+from benchmarks.peers import exact_gp
+from benchmarks.report import progress, report
+from skgpx import PLSRegressor, SpectralVGPRegressor
+
+LARGE = ("kin40k", "protein", "kin8nm", "power")
+SMALL = ("airfoil", "boston", "concrete", "energy_heating", "wine")
+_WIDTHS = (0.03, 0.1, 0.3)
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def parts(name: str, folder: str | None, seed: int, share: float) -> Parts:
+    """Training rows and targets, test rows and targets, standardised."""
+    X, y = load(name, folder)
+    order = np.random.default_rng(seed).permutation(len(y))
+    n_test = int(len(y) * share)
+    test, train = order[:n_test], order[n_test:]
+    scale = X[train].std(0)
+    X = (X - X[train].mean(0)) / np.where(scale > 0.0, scale, 1.0)
+    y = (y - y[train].mean()) / y[train].std()
+    return X[train], y[train], X[test], y[test]
+
+
+def scores(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, float]:
+    """RMSE, NLPD of a normal law and coverage of its 95 % interval."""
+    z = (y - mean) / std
+    return {
+        "RMSE": float(np.sqrt(np.mean((y - mean) ** 2))),
+        "NLPD": float(np.mean(0.5 * z**2 + np.log(std) + 0.5 * np.log(2.0 * np.pi))),
+        "coverage": float(np.mean(np.abs(z) <= 1.96)),
+    }
+
+
+def ours(model: object, data: Parts) -> dict[str, object]:
+    """Scores and seconds of one of our estimators."""
+    X, y, X_test, y_test = data
+    start, cpu = time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    mean, std = model.predict(X_test, return_std=True)
+    posterior = model.posterior_.basis.n_basis
+    row = scores(y_test, mean, std) | {"seconds": seconds, "CPU seconds": cpu}
+    return row | {"M": posterior, "kernel": str(model.posterior_.basis.kernel)}
+
+
+def ridge(data: Parts, seed: int) -> dict[str, float]:
+    """Nystroem(1000) and BayesianRidge, the width chosen by validation."""
+    X, y, X_test, y_test = data
+    start, n = time.perf_counter(), len(y) // 10
+
+    def model(gamma: float) -> object:
+        size = min(1000, len(y) - n)
+        features = Nystroem(gamma=gamma, n_components=size, random_state=seed)
+        return make_pipeline(features, BayesianRidge())
+
+    errors = [
+        np.mean((model(g).fit(X[n:], y[n:]).predict(X[:n]) - y[:n]) ** 2)
+        for g in _WIDTHS
+    ]
+    fitted = model(_WIDTHS[int(np.argmin(errors))]).fit(X, y)
+    seconds = time.perf_counter() - start
+    return scores(y_test, *fitted.predict(X_test, return_std=True)) | {
+        "seconds": seconds
+    }
+
+
+def boosting(data: Parts, seed: int) -> dict[str, float]:
+    """HistGradientBoosting, whose law is normal with the variance of its errors."""
+    X, y, X_test, y_test = data
+    start, n = time.perf_counter(), len(y) // 10
+    model = HistGradientBoostingRegressor(random_state=seed).fit(X[n:], y[n:])
+    std = np.full(len(y_test), np.std(y[:n] - model.predict(X[:n])))
+    seconds = time.perf_counter() - start
+    return scores(y_test, model.predict(X_test), std) | {"seconds": seconds}
+
+
+def exact(data: Parts, max_rows: int, seed: int) -> dict[str, float]:
+    """scikit-learn's exact process on some rows."""
+    X, y, X_test, y_test = data
+    fitted = exact_gp.regressor(X, y, X_test, max_rows, seed)
+    row = scores(y_test, fitted.mean, fitted.std)
+    return row | {"seconds": fitted.fit_seconds}
+
+
+def measure(
+    name: str, folder: str | None, n_splits: int, peers: bool
+) -> list[dict[str, object]]:
+    """One row a model, averaged over the splits of a small set."""
+    large = name in LARGE
+    runs: dict[str, list] = {}
+    for seed in range(1 if large else n_splits):
+        data = parts(name, folder, seed, 0.1 if large else 0.2)
+        models = {"PLSRegressor": PLSRegressor(random_state=seed)}
+        if large:
+            models["SpectralVGP"] = SpectralVGPRegressor(random_state=seed)
+        for label, model in models.items():
+            runs.setdefault(label, []).append(ours(model, data))
+        if peers:
+            rows = 1200 if large else 2000
+            runs.setdefault("exact GP", []).append(exact(data, rows, seed))
+        if peers and large:
+            runs.setdefault("Nystroem ridge", []).append(ridge(data, seed))
+            runs.setdefault("boosting", []).append(boosting(data, seed))
+    table = []
+    for label, found in runs.items():
+        numbers = [k for k, v in found[0].items() if not isinstance(v, str)]
+        row = {k: float(np.mean([one[k] for one in found])) for k in numbers}
+        last = {k: v for k, v in found[-1].items() if isinstance(v, str)}
+        table.append({"data": name, "model": label} | row | last)
+        progress(table[-1])
+    return table
+
+
+def main() -> None:
+    """Measure the sets asked for and report the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_data_argument(parser)
+    parser.add_argument("--sets", nargs="+", default=(*LARGE, *SMALL))
+    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-peers", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows: list[dict[str, object]] = []
+    with threadpool_limits(arguments.threads):
+        for name in arguments.sets:
+            folder, peers = arguments.data, not arguments.no_peers
+            rows += measure(name, folder, arguments.splits, peers)
+    settings = {"splits": arguments.splits, "threads": arguments.threads}
+    columns = ("data", "model", "RMSE", "NLPD", "coverage", "seconds", "M")
+    report("learning", rows, settings, columns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Maximum a posteriori of a candidate under the exact evidence of a few rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._exact_evidence import ExactEvidence
+from skgpx._validation import Rows
+from skgpx.likelihoods import Gaussian
+
+Array = NDArray[np.float64]
+
+# Relative gain at which a search ends: a hundredth of a nat of a thousand.
+TOLERANCE = 1e-5
+
+
+class Found(NamedTuple):
+    """Where a search ended.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    u : ndarray of shape (q,)
+        Coordinates of the kernel.
+    likelihood : Gaussian
+    evidence : float
+        Exact evidence of the rows of the search in nats, without the prior.
+    gain : float
+        Of it over the evidence of normal noise around zero.
+    """
+
+    candidate: Candidate
+    u: Array
+    likelihood: Gaussian
+    evidence: float
+    gain: float
+
+    @property
+    def kernel(self) -> Any:
+        """Kernel with its hyperparameters."""
+        return self.candidate.kernel_at(self.u)
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise."""
+        return float(self.likelihood.variance(0.0))
+
+
+class Objective:
+    """Log evidence of independent blocks of rows, plus the log prior.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    likelihood : Gaussian
+    blocks : sequence of Rows
+    """
+
+    def __init__(
+        self, candidate: Candidate, likelihood: Gaussian, blocks: tuple[Rows, ...]
+    ):
+        self.candidate, self.likelihood = candidate, likelihood
+        self.parts = [ExactEvidence(b, candidate.kernel, likelihood) for b in blocks]
+        _, y, weights = blocks[0]
+        # 1 where y has no variance, so that its logarithm exists
+        self._unit = float(np.average(y**2, weights=weights)) or 1.0
+
+    def theta(self, point: Array) -> Array:
+        """Log-parameters of kernel and noise at coordinates (u, noise)."""
+        q = self.candidate.n_free
+        inner = self.candidate.offset + self.candidate.ties @ point[:q]
+        return np.concatenate((inner, point[q:]))
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of the coordinates."""
+        return np.concatenate((self.candidate.bounds, self.likelihood.theta_bounds))
+
+    def value(self, point: Array) -> float:
+        """Log posterior, without a gradient."""
+        return self.evidence(point) + self._log_prior(point)[0]
+
+    def evidence(self, point: Array) -> float:
+        """Log evidence, without the prior."""
+        return sum(part.value(self.theta(point)) for part in self.parts)
+
+    def negative(self, point: Array) -> tuple[float, Array]:
+        """Negative log posterior and its gradient in the coordinates."""
+        q, theta = self.candidate.n_free, self.theta(point)
+        terms = [part.negative(theta) for part in self.parts]
+        slope = np.sum([term[1] for term in terms], axis=0)
+        prior, pull = self._log_prior(point)
+        p = len(theta) - (len(point) - q)
+        gradient = np.concatenate((self.candidate.ties.T @ slope[:p], slope[p:]))
+        return sum(term[0] for term in terms) - prior, gradient - pull
+
+    def _log_prior(self, point: Array) -> tuple[float, Array]:
+        q = self.candidate.n_free
+        kernel, slope = self.candidate.log_prior(point[:q])
+        noise, noise_slope = self.candidate.log_noise_prior(point[q:], self._unit)
+        return kernel + noise, np.concatenate((slope, noise_slope))
+
+
+def climb(
+    candidate: Candidate,
+    likelihood: Gaussian,
+    blocks: tuple[Rows, ...],
+    u: Array,
+    max_iter: int,
+    tolerance: float = TOLERANCE,
+) -> Found:
+    """L-BFGS-B on the logarithms from u and the noise of the likelihood."""
+    objective = Objective(candidate, likelihood, blocks)
+    point = np.concatenate((u, likelihood.theta))
+    q = candidate.n_free
+    if len(point):
+        result = optimize.minimize(
+            objective.negative,
+            np.clip(point, *objective.bounds.T),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=objective.bounds,
+            options={"maxiter": max_iter, "ftol": tolerance, "gtol": 1e-3},
+        )
+        point = result.x
+    final = likelihood.with_theta(point[q:])
+    evidence = objective.evidence(point)
+    gain = evidence - sum(noise_only(rows, likelihood) for rows in blocks)
+    return Found(candidate, point[:q], final, evidence, gain)
+
+
+def all_noise(rows: Rows, likelihood: Gaussian) -> Gaussian:
+    """The likelihood with the variance of y where its own is free, within bounds."""
+    return with_noise(likelihood, float(np.average(rows.y**2, weights=rows.weights)))
+
+
+def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
+    """The likelihood with this noise variance where it is free, within its bounds."""
+    if not len(likelihood.theta):
+        return likelihood
+    low, high = np.exp(likelihood.theta_bounds[0])
+    return likelihood.with_theta(np.log([np.clip(noise_variance, low, high)]))
+
+
+def noise_only(rows: Rows, likelihood: Gaussian) -> float:
+    """Evidence of normal noise around zero with the best variance, in nats."""
+    n, square = rows.weights.sum(), float(rows.weights @ rows.y**2)
+    variance = float(all_noise(rows, likelihood).variance(0.0))
+    return -0.5 * float(n * np.log(2.0 * np.pi * variance) + square / variance)

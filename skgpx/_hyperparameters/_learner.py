@@ -1,0 +1,274 @@
+"""Kernel and noise of Gaussian regression, learned before the method begins.
+
+The exact evidence of at most 1500 rows guides the search: that of a few inducing points
+prefers smooth functions and, lost, none at all. Candidates compete by the density of
+rows that none of them saw, or by their evidence less a price for parameters.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._hyperparameters._candidates import (
+    Candidate,
+    default_candidates,
+    untied,
+)
+from skgpx._hyperparameters._climb import Found, Objective, climb
+from skgpx._hyperparameters._exact_evidence import held_out_density
+from skgpx._hyperparameters._subset_density import sparse_density
+from skgpx._validation import Rows
+from skgpx.kernels import length_scales
+from skgpx.likelihoods import Gaussian
+
+Array = NDArray[np.float64]
+
+# Rows that compare the candidates, rows that polish the best, and rows that judge.
+FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
+# So many times the rows of the search make held-out density the judge.
+_ABUNDANT = 3
+_SCREENING_ITER, _POLISH_ITER, _NEAR_ITER = 40, 30, 20
+_LAST_ITER, _LAST_TOLERANCE = 150, 1e-6
+# Factors of the lengthscales at which a search may start.
+_START_FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
+# Neighbourhoods, and the rows of each, that show how the function varies nearby.
+_BLOCKS, _BLOCK_ROWS = 5, 300
+# A candidate so far behind is not polished: nats a held-out row.
+_FAR_BEHIND = 0.1
+# Nats that a latent function must gain on pure noise: the price of its two scales.
+NOISE_PRICE = 2.0
+# Fewer rows are not expected to show it.
+_FEWEST = 200
+
+
+class Sample(NamedTuple):
+    """Parts of the rows, disjoint but for `few`, which is a part of `some`.
+
+    Attributes
+    ----------
+    few, some : Rows
+    judges : Rows or None
+        Rows that no search sees; None where rows are scarce.
+    others : Rows or None
+        The remaining rows.
+    """
+
+    few: Rows
+    some: Rows
+    judges: Rows | None
+    others: Rows | None
+
+    @classmethod
+    def of(cls, rows: Rows, rng: np.random.Generator) -> Sample:
+        """Draw the parts: first rows with probabilities proportional to weights."""
+        n = len(rows.y)
+        order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
+        few, some = (sampled(rows, order[:size]) for size in (FEW_ROWS, SOME_ROWS))
+        if n < _ABUNDANT * SOME_ROWS:
+            return cls(few, some, None, None)
+        judges = taken(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
+        return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
+
+
+def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """These of the rows as a sample of single rows; all rows as they are.
+
+    A row that is there three times seldom comes twice into a sample of few. With its
+    weight it would: and repetitions of one y say that there is no noise.
+    """
+    part = taken(rows, chosen)
+    if len(part.y) == len(rows.y):
+        return part
+    return part._replace(weights=np.minimum(part.weights, 1.0))
+
+
+def taken(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """These rows, in the order of all."""
+    chosen = np.sort(chosen)
+    return Rows(*(values[chosen] for values in rows))
+
+
+def learn_default(
+    rows: Rows,
+    likelihood: Gaussian,
+    rng: np.random.Generator,
+    families: tuple[float, ...] | None = None,
+) -> Found:
+    """Kernel and noise when no kernel is given.
+
+    RBF, Matern 5/2 and 3/2, each with one lengthscale and with one a column, are
+    compared on 500 rows; both kinds of the best family are polished on 1500.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Gaussian
+        Prepared.
+    rng : numpy.random.Generator
+    families : tuple of float, optional
+        Smoothness of the families that compete; None is all three.
+
+    Returns
+    -------
+    best : Found
+    """
+    sample = Sample.of(rows, rng)
+    pairs = default_candidates(rows, *(() if families is None else (families,)))
+    screened = [_screen(pair, likelihood, sample) for pair in pairs]
+    best = max(screened, key=lambda pair: max(_score(one, sample) for one in pair))
+    top = max(_score(one, sample) for one in best)
+    behind = _FAR_BEHIND if sample.judges is not None else np.inf
+    finalists = [one for one in best if _score(one, sample) >= top - behind]
+    polished = [_polish(one, sample) for one in finalists]
+    return _near_and_far(max(polished, key=lambda one: _score(one, sample)), sample)
+
+
+def learn_given(
+    rows: Rows, likelihood: Gaussian, starts: list[Any], rng: np.random.Generator
+) -> Found:
+    """Free parameters of a kernel, from several starts.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Gaussian
+        Prepared.
+    starts : list of sklearn.gaussian_process.kernels.Kernel
+        The same kernel with several values of its free parameters.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    best : Found
+        Its parameters within their bounds, the fixed ones as they are.
+    """
+    sample = Sample.of(rows, rng)
+    candidate = Candidate.of_kernel(starts[0])
+    blocks = (sample.few,)
+    found = [
+        climb(candidate, likelihood, blocks, start.theta, _SCREENING_ITER)
+        for start in starts
+    ]
+    best = max(found, key=lambda one: one.evidence)
+    return _near_and_far(_polish(best, sample), sample)
+
+
+def warn_of_noise(found: Found, rows: Rows) -> None:
+    """Say so if the kernel explains no more than noise would.
+
+    Nothing is said of a constant y, nor of rows too few to show a dependence.
+    """
+    free = len(found.kernel.theta) > 0
+    lost = free and found.gain <= NOISE_PRICE
+    if not lost or rows.weights.sum() < _FEWEST or not np.any(rows.y != rows.y[0]):
+        return
+    warnings.warn(
+        "No dependence of y on X was found: the latent function gains "
+        f"{max(found.gain, 0.0):.2g} nats of evidence on pure noise, so predictions "
+        "stay close to the mean of y. Check that the columns of X can say something "
+        "about y; if they do, give a kernel whose lengthscales start near the scale of "
+        "the variation.",
+        UserWarning,
+        stacklevel=8,
+    )
+
+
+def _screen(
+    pair: tuple[Candidate, Candidate], likelihood: Gaussian, sample: Sample
+) -> tuple[Found, ...]:
+    """One lengthscale from the best of several starts; one a column from there.
+
+    And from long lengthscales, which the other search may have left behind.
+    """
+    tied, separate = pair
+    one = _isotropic(tied, likelihood, sample.few)
+    if tied is separate:
+        return (one,)
+    long = np.append(0.0, np.full(separate.n_free - 1, _long(sample.few)))
+    starts = (untied(one.u, tied, separate), one.likelihood), (long, likelihood)
+    many = [
+        climb(separate, scale, (sample.few,), u, _SCREENING_ITER) for u, scale in starts
+    ]
+    return one, max(many, key=lambda found: _score(found, sample))
+
+
+def _long(rows: Rows) -> float:
+    """Logarithm of a lengthscale of 2√d standard deviations."""
+    return float(np.log(2.0 * np.sqrt(rows.X.shape[1])))
+
+
+def _isotropic(candidate: Candidate, likelihood: Gaussian, few: Rows) -> Found:
+    """Climb from the best of several lengthscales, and on while no better than noise.
+
+    Starting values: amplitude one, noise a tenth of the variance of y.
+    """
+    objective = Objective(candidate, likelihood, (few,))
+    lengths = _long(few) + np.log(_START_FACTORS)
+    starts = [np.append(0.0, np.full(candidate.n_free - 1, one)) for one in lengths]
+    points = [np.concatenate((start, likelihood.theta)) for start in starts]
+    order = np.argsort([-objective.value(point) for point in points], kind="stable")
+    best = None
+    for position in order:
+        u = starts[position]
+        found = climb(candidate, likelihood, (few,), u, _SCREENING_ITER)
+        if best is None or found.evidence > best.evidence:
+            best = found
+        if best.gain > NOISE_PRICE:
+            break
+    assert best is not None
+    return best
+
+
+def _score(found: Found, sample: Sample) -> float:
+    """Held-out density in nats a row; or evidence, less d - 1 nats for d lengthscales.
+
+    The evidence is that of the rows of the last search.
+    """
+    if sample.judges is not None:
+        noise = found.noise_variance
+        return held_out_density(found.kernel, noise, sample.some, sample.judges)
+    # amplitude and one lengthscale are free in every candidate
+    return found.evidence - (found.candidate.n_free - 2)
+
+
+def _polish(found: Found, sample: Sample) -> Found:
+    """Search on with all rows of the sample: to the end where there are no others."""
+    blocks, start = (sample.some,), (found.candidate, found.likelihood)
+    if sample.judges is not None:
+        return climb(*start, blocks, found.u, _POLISH_ITER)
+    return climb(*start, blocks, found.u, _LAST_ITER, _LAST_TOLERANCE)
+
+
+def _near_and_far(found: Found, sample: Sample) -> Found:
+    """Search on with neighbourhoods besides, where many rows are there to judge.
+
+    1500 of many rows are far apart: how the function varies nearby is seen in rows
+    that are neighbours. The finer structure found may be more than a sparse model can
+    follow, so a sparse model of other rows decides.
+    """
+    if sample.others is None or sample.judges is None or not found.candidate.n_free:
+        return found
+    blocks = (sample.some, *_neighbourhoods(found.kernel, sample.others))
+    near = climb(found.candidate, found.likelihood, blocks, found.u, _NEAR_ITER)
+    both = [
+        sparse_density(one.kernel, one.noise_variance, sample.others, sample.judges)
+        for one in (found, near)
+    ]
+    return near if both[1] > both[0] else found
+
+
+def _neighbourhoods(kernel: Any, rows: Rows) -> list[Rows]:
+    """Rows nearest to a few evenly chosen ones, in units of the lengthscales."""
+    scaled = rows.X / length_scales(kernel, rows.X.shape[1])
+    n = len(scaled)
+    size = min(_BLOCK_ROWS, n)
+    blocks = []
+    for centre in np.linspace(0, n - 1, _BLOCKS + 2)[1:-1].astype(np.intp):
+        distance = np.sum((scaled - scaled[centre]) ** 2, axis=1)
+        nearest = np.argpartition(distance, size - 1)[:size]
+        blocks.append(sampled(rows, nearest))
+    return blocks

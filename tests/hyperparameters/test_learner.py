@@ -1,0 +1,237 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from skgpx import PLSRegressor
+from skgpx._hyperparameters import inducing_by_capacity
+from skgpx._hyperparameters._capacity import most_inducing
+from skgpx._hyperparameters._learner import (
+    FEW_ROWS,
+    NOISE_PRICE,
+    SOME_ROWS,
+    Sample,
+    learn_default,
+    learn_given,
+)
+from skgpx._validation import Rows, canonical_rows
+from skgpx.likelihoods import Gaussian
+
+
+def smooth_rows(n=120, d=3, noise=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    y = np.sin(X[:, 0]) + noise * rng.standard_normal(n)
+    return canonical_rows(X, (y - y.mean()) / y.std(), np.ones(n))
+
+
+def learned(rows, seed=0):
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    return learn_default(rows, likelihood, np.random.default_rng(seed))
+
+
+def test_one_lengthscale_a_column_where_it_pays():
+    rows = smooth_rows(d=4)
+    found = learned(rows)
+    assert found.candidate.n_free == 5
+    lengths = found.kernel.k2.length_scale
+    assert np.all(lengths[1:] > 3.0 * lengths[0])
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((120, 4))
+    y = np.sin(X @ np.full(4, 0.5)) + 0.1 * rng.standard_normal(120)
+    assert learned(canonical_rows(X, y, np.ones(120))).candidate.n_free == 2
+
+
+@pytest.mark.parametrize(("nu", "expected"), [(0.5, 1.5), (np.inf, np.inf)])
+def test_rough_and_smooth_functions_choose_their_family(nu, expected):
+    rng = np.random.default_rng(3)
+    X = np.sort(rng.uniform(0.0, 10.0, 150))[:, np.newaxis]
+    K = Matern(1.0, nu=nu)(X) + 1e-8 * np.eye(150)
+    y = np.linalg.cholesky(K) @ rng.standard_normal(150)
+    y += 0.05 * rng.standard_normal(150)
+    assert learned(canonical_rows(X, y, np.ones(150))).candidate.family == expected
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_units_do_not_matter(factor):
+    rows = smooth_rows()
+    one, other, third = (
+        PLSRegressor(random_state=0).fit(X, y)
+        for X, y in (
+            (rows.X, rows.y),
+            (factor * rows.X, rows.y),
+            (rows.X, factor * rows.y),
+        )
+    )
+    kind, lengths = type(one.kernel_.k2), one.kernel_.k2.length_scale
+    assert type(other.kernel_.k2) is type(third.kernel_.k2) is kind
+    found = other.kernel_.k2.length_scale
+    np.testing.assert_allclose(found, factor * lengths, rtol=0.02)
+    np.testing.assert_allclose(third.kernel_.k2.length_scale, lengths, rtol=0.02)
+    noise = factor**2 * one.noise_variance_
+    assert third.noise_variance_ == pytest.approx(noise, rel=0.02)
+
+
+def test_order_and_repetition_of_rows_do_not_matter():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = np.sin(2.0 * X[:, 0])
+    y += 0.2 * rng.standard_normal(60)
+    order = rng.permutation(60)
+    kernels = [
+        PLSRegressor(random_state=0).fit(*data).kernel_
+        for data in (
+            (X, y, np.full(60, 2.0)),
+            (X[order], y[order], np.full(60, 2.0)),
+            (np.repeat(X, 2, axis=0), np.repeat(y, 2)),
+        )
+    ]
+    assert kernels[0] == kernels[1] == kernels[2]
+
+
+def test_a_wiggle_is_found_from_shorter_starts():
+    rng = np.random.default_rng(0)
+    X = np.linspace(0.0, 1.0, 200)[:, np.newaxis]
+    y = np.sin(60.0 * X[:, 0]) + 0.3 * rng.standard_normal(200)
+    found = learned(canonical_rows(X, y, np.ones(200)))
+    assert found.gain > 50.0
+    assert np.max(found.kernel.k2.length_scale) < 0.1
+
+
+def test_pure_noise_is_said_once():
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
+    with pytest.warns(UserWarning, match="No dependence of y on X") as caught:
+        model = PLSRegressor(random_state=0).fit(X, y)
+    assert len(caught) == 1
+    assert np.abs(model.predict(X) - y.mean()).max() < 0.5 * y.std()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PLSRegressor(random_state=0).fit(X, np.ones(200))
+        PLSRegressor(random_state=0).fit(X[:12], y[:12])
+
+
+def test_a_given_kernel_keeps_its_kind_bounds_and_fixed_parameters():
+    rows = smooth_rows(d=2)
+    kernel = ConstantKernel(1.7, "fixed") * Matern([1.0, 1.0], (0.5, 2.0), nu=2.5)
+    likelihood = Gaussian(0.3).prepare(rows.y)
+    rng = np.random.default_rng(0)
+    found = learn_given(rows, likelihood, [kernel], rng)
+    assert found.kernel.k1.constant_value == 1.7
+    assert found.kernel.k2.nu == 2.5
+    assert found.noise_variance == pytest.approx(0.3)
+    lengths = found.kernel.k2.length_scale
+    assert np.all((lengths > 0.5 * (1 - 1e-9)) & (lengths < 2.0 * (1 + 1e-9)))
+
+
+@pytest.mark.parametrize("n", [SOME_ROWS * 3 - 1, SOME_ROWS * 3])
+def test_judges_are_rows_that_no_search_sees(n):
+    rng = np.random.default_rng(0)
+    rows = Rows(
+        np.arange(n, dtype=float)[:, np.newaxis], rng.random(n), np.full(n, 2.0)
+    )
+    sample = Sample.of(rows, rng)
+    assert len(sample.few.y) == FEW_ROWS
+    assert len(sample.some.y) == SOME_ROWS
+    assert np.all(np.isin(sample.few.X, sample.some.X))
+    assert (sample.judges is not None) == (n >= 3 * SOME_ROWS)
+    if sample.judges is not None:
+        assert not np.any(np.isin(sample.judges.X, sample.some.X))
+        assert not np.any(np.isin(sample.others.X, sample.judges.X))
+    # a sample of single rows; all rows keep their weights
+    assert np.all(sample.some.weights == 1.0)
+    whole = Sample.of(Rows(*(values[:FEW_ROWS] for values in rows)), rng)
+    assert np.all(whole.few.weights == 2.0)
+
+
+def test_many_rows_end_to_end():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-2.0, 2.0, (4600, 2))
+    f = np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
+    y = f + 0.1 * rng.standard_normal(4600)
+    model = PLSRegressor(random_state=0).fit(X[:4500], y[:4500])
+    error = model.predict(X[4500:]) - f[4500:]
+    assert np.sqrt(np.mean(error**2)) < 0.05
+    assert model.noise_variance_ == pytest.approx(0.01, rel=0.15)
+    assert model.unexplained_ < 1e-3
+    # the bound is that of all rows
+    exact = -0.5 * (1.0 + np.log(2.0 * np.pi * model.noise_variance_))
+    assert exact - 0.1 < model.log_evidence_ / 4500 < exact
+
+
+# ---- Capacity ------------------------------------------------------------------------
+
+
+def test_capacity_grows_until_nothing_matters():
+    rows = smooth_rows(n=400, d=1)
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    counts = []
+    for noise in (1e-6, 0.1):
+        rng = np.random.default_rng(0)
+        found = inducing_by_capacity(rows, kernel, noise, "greedy", rng)
+        counts.append(len(found))
+    assert counts[1] <= counts[0] < 400
+    flat = ConstantKernel(1.0) * RBF(1e-4)
+    rng = np.random.default_rng(0)
+    assert len(inducing_by_capacity(rows, flat, 0.1, "greedy", rng)) == 400
+    some = inducing_by_capacity(rows, flat, 0.1, "greedy", rng, largest=50)
+    assert some.shape == (50, 1)
+    assert len(np.unique(some)) == 50
+
+
+@pytest.mark.parametrize(
+    ("n", "most"),
+    [(50, 50), (2499, 2499), (2501, 2500), (40_000, 2500), (10**6, 500), (10**9, 100)],
+)
+def test_budget_of_the_pass(n, most):
+    assert most_inducing(n) == most
+    assert most_inducing(n, 60) == min(most, 60)
+
+
+@pytest.mark.parametrize("kernel", [None, ConstantKernel(1.0) * Matern(1.0, nu=1.5)])
+@pytest.mark.parametrize("n_inducing", [20, "auto"])
+def test_no_search_is_lost_in_noise(kernel, n_inducing):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 8))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.5 * X[:, 2] + 0.05 * rng.standard_normal(300)
+    model = PLSRegressor(kernel, prior="gp", n_inducing=n_inducing, random_state=0)
+    model.fit(X[:250], y[:250])
+    rmse = np.sqrt(np.mean((model.predict(X[250:]) - y[250:]) ** 2))
+    assert rmse < 0.9 * y.std()
+    noise = -0.5 * 250 * (1.0 + np.log(2.0 * np.pi * y[:250].var()))
+    if n_inducing == "auto":
+        assert model.log_evidence_ > noise + NOISE_PRICE
+    # the amplitude is the learner's: no more than ½ log 2 a row below noise alone
+    assert model.log_evidence_ > noise - 0.5 * 250 * np.log(2.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("n_inducing", [20, 60])
+def test_few_points_start_from_noise_that_covers_what_they_leave(seed, n_inducing):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((250, 8))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.5 * X[:, 2] + 0.05 * rng.standard_normal(250)
+    kernel = ConstantKernel(1.0) * Matern(1.0, nu=1.5)
+    model = PLSRegressor(kernel, n_inducing=n_inducing, random_state=0).fit(X, y)
+    noise = -0.5 * 250 * (1.0 + np.log(2.0 * np.pi * y.var()))
+    assert model.log_evidence_ > noise + NOISE_PRICE
+    assert model.unexplained_ < 1.0
+
+
+def test_noise_is_fitted_again_only_where_it_is_free():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((250, 8))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.05 * rng.standard_normal(250)
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    free, kept, given = (
+        PLSRegressor(kernel, n_inducing=5, random_state=0, **options).fit(X, y)
+        for options in (
+            {},
+            {"optimizer": None},
+            {"likelihood": Gaussian(1e-4)},
+        )
+    )
+    # what a latent function with five points leaves is noise, unless told otherwise
+    assert free.noise_variance_ > kept.noise_variance_
+    assert given.noise_variance_ == pytest.approx(1e-4)
