@@ -20,7 +20,7 @@ from skgpx._hyperparameters._candidates import (
 )
 from skgpx._hyperparameters._climb import Found, Objective, climb
 from skgpx._hyperparameters._exact_evidence import held_out_density
-from skgpx._hyperparameters._subset_density import sparse_density
+from skgpx._hyperparameters._sparse_density import sparse_density
 from skgpx._validation import Rows
 from skgpx.kernels import length_scales
 from skgpx.likelihoods import Gaussian
@@ -29,8 +29,8 @@ Array = NDArray[np.float64]
 
 # Rows that compare the candidates, rows that polish the best, and rows that judge.
 FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
-# So many times the rows of the search make held-out density the judge.
-_ABUNDANT = 3
+# From so many rows on held-out density is the judge.
+ABUNDANT_ROWS = 3 * SOME_ROWS
 _SCREENING_ITER, _POLISH_ITER, _NEAR_ITER = 40, 30, 20
 _LAST_ITER, _LAST_TOLERANCE = 150, 1e-6
 # Factors of the lengthscales at which a search may start.
@@ -66,9 +66,12 @@ class Sample(NamedTuple):
     def of(cls, rows: Rows, rng: np.random.Generator) -> Sample:
         """Draw the parts: first rows with probabilities proportional to weights."""
         n = len(rows.y)
-        order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
+        # by y: the order of the columns of X does not matter
+        by_y = np.argsort(rows.y, kind="stable")
+        keys = rng.exponential(size=n) / rows.weights[by_y]
+        order = by_y[np.argsort(keys, kind="stable")]
         few, some = (sampled(rows, order[:size]) for size in (FEW_ROWS, SOME_ROWS))
-        if n < _ABUNDANT * SOME_ROWS:
+        if n < ABUNDANT_ROWS:
             return cls(few, some, None, None)
         judges = taken(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
         return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
@@ -119,12 +122,13 @@ def learn_default(
     sample = Sample.of(rows, rng)
     pairs = default_candidates(rows, *(() if families is None else (families,)))
     screened = [_screen(pair, likelihood, sample) for pair in pairs]
-    best = max(screened, key=lambda pair: max(_score(one, sample) for one in pair))
-    top = max(_score(one, sample) for one in best)
+    scores = [[_score(one, sample) for one in pair] for pair in screened]
+    top = max(max(pair) for pair in scores)
+    best = next(i for i, pair in enumerate(scores) if max(pair) == top)
     behind = _FAR_BEHIND if sample.judges is not None else np.inf
-    finalists = [one for one in best if _score(one, sample) >= top - behind]
-    polished = [_polish(one, sample) for one in finalists]
-    return _near_and_far(max(polished, key=lambda one: _score(one, sample)), sample)
+    finalists = zip(screened[best], scores[best], strict=True)
+    polished = [_polish(one, sample) for one, score in finalists if score >= top - behind]
+    return _near_and_far(_best(polished, sample), sample)
 
 
 def learn_given(
@@ -193,7 +197,7 @@ def _screen(
     many = [
         climb(separate, scale, (sample.few,), u, _SCREENING_ITER) for u, scale in starts
     ]
-    return one, max(many, key=lambda found: _score(found, sample))
+    return one, _best(many, sample)
 
 
 def _long(rows: Rows) -> float:
@@ -223,6 +227,13 @@ def _isotropic(candidate: Candidate, likelihood: Gaussian, few: Rows) -> Found:
     return best
 
 
+def _best(found: list[Found], sample: Sample) -> Found:
+    """That of the largest score."""
+    if len(found) == 1:
+        return found[0]
+    return max(found, key=lambda one: _score(one, sample))
+
+
 def _score(found: Found, sample: Sample) -> float:
     """Held-out density in nats a row; or evidence, less d - 1 nats for d lengthscales.
 
@@ -248,17 +259,26 @@ def _near_and_far(found: Found, sample: Sample) -> Found:
 
     1500 of many rows are far apart: how the function varies nearby is seen in rows
     that are neighbours. The finer structure found may be more than a sparse model can
-    follow, so a sparse model of other rows decides.
+    follow, so a sparse model of other rows decides, with the noise that serves it best.
     """
     if sample.others is None or sample.judges is None or not found.candidate.n_free:
         return found
     blocks = (sample.some, *_neighbourhoods(found.kernel, sample.others))
     near = climb(found.candidate, found.likelihood, blocks, found.u, _NEAR_ITER)
+    noise = _noise_range(found, near)
     both = [
-        sparse_density(one.kernel, one.noise_variance, sample.others, sample.judges)
+        sparse_density(one.kernel, noise, sample.others, sample.judges)
         for one in (found, near)
     ]
     return near if both[1] > both[0] else found
+
+
+def _noise_range(found: Found, near: Found) -> tuple[float, float]:
+    """Where the noise of a sparse model may lie; its own where it is fixed."""
+    if not len(found.likelihood.theta):
+        return found.noise_variance, found.noise_variance
+    low = min(found.noise_variance, near.noise_variance)
+    return low, 10.0 * max(found.noise_variance, near.noise_variance)
 
 
 def _neighbourhoods(kernel: Any, rows: Rows) -> list[Rows]:

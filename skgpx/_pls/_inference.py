@@ -11,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import noise_only, row_target, with_noise
+from skgpx._hyperparameters import final_noise, row_target
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
-    WeightStatistics,
     log_evidence_from,
     posterior,
     posterior_from,
     precision_root,
 )
-from skgpx._numerics.series_evidence import ScaleProfile
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
@@ -126,10 +124,7 @@ def infer(
     method = resolved_method(settings.method, likelihood)
     if method == "exact":
         assert isinstance(likelihood, Gaussian)
-        statistics = row_statistics(basis, rows, settings.n_jobs)
-        if settings.noise_is_free:
-            likelihood = _not_lost(likelihood, statistics, rows)
-        return _exact(basis, statistics, likelihood, settings.n_particles, rng)
+        return _exact(basis, rows, likelihood, settings, rng)
 
     def told(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
@@ -229,44 +224,35 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
 
 def _exact(
     basis: Nystroem,
-    statistics: WeightStatistics,
+    rows: Rows,
     likelihood: Gaussian,
-    n_particles: int,
+    settings: InferenceSettings,
     rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions read the law itself, not the draws."""
+    statistics = row_statistics(basis, rows, settings.n_jobs)
+    if settings.noise_is_free:
+        judge = rng.spawn(1)[0]
+        fitted = final_noise(basis, rows, statistics, likelihood, judge)
+        likelihood, evidence = fitted
     noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)
     law = posterior_from(statistics, noise_variance, root)
-    evidence = log_evidence_from(statistics, noise_variance, root)
+    if not settings.noise_is_free:
+        evidence = log_evidence_from(statistics, noise_variance, root)
     left_over = statistics.residual / (2.0 * noise_variance * statistics.weight)
-    particles = law.draw(n_particles, rng)
+    particles = law.draw(settings.n_particles, rng)
     p = law.mean.size
     sample = Sample(
         particles.transpose(1, 0, 2).reshape(1, p, -1),
         1.0,
         np.ones(p),
-        np.full(p, float(n_particles)),
+        np.full(p, float(settings.n_particles)),
         np.array([]),
         0,
     )
     model = LatentModel(basis, law)
     return Inference(model, particles, sample, likelihood, evidence, left_over)
-
-
-def _not_lost(
-    likelihood: Gaussian, statistics: WeightStatistics, rows: Rows
-) -> Gaussian:
-    """The noise variance again, by the bound of all rows, if noise alone beats it.
-
-    The noise of the exact process is too small for what few inducing points leave out.
-    """
-    noise_variance = float(likelihood.variance(0.0))
-    root = precision_root(statistics.gram, noise_variance)
-    bound = log_evidence_from(statistics, noise_variance, root)
-    if bound >= noise_only(rows, likelihood):
-        return likelihood
-    return with_noise(likelihood, ScaleProfile.of(statistics).best_noise_variance())
 
 
 def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:

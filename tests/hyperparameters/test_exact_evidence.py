@@ -11,7 +11,7 @@ from skgpx._hyperparameters._exact_evidence import (
     held_out,
     held_out_density,
 )
-from skgpx._hyperparameters._subset_density import sparse_density
+from skgpx._hyperparameters._sparse_density import sparse_density
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian
@@ -121,7 +121,7 @@ def test_held_out_law_is_that_of_scikit_learn(rng):
     expected = np.average(density, weights=other.weights)
     assert held_out_density(kernel, 0.2, rows, other) == pytest.approx(expected)
     # all rows as inducing points: the sparse judge is exact
-    assert sparse_density(kernel, 0.2, rows, other) == pytest.approx(expected, rel=1e-6)
+    assert sparse_density(kernel, (0.2, 0.2), rows, other) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
