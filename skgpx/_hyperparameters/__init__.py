@@ -7,7 +7,7 @@ from skgpx._hyperparameters._evidence import (
     maximise_evidence,
     row_target,
 )
-from skgpx._hyperparameters._final_noise import final_noise
+from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._prior_kernel import PriorSettings, fit_prior, stretched
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "final_noise",
     "fit_prior",
     "inducing_by_capacity",
+    "judged_noise",
     "maximise_evidence",
     "row_target",
     "stretched",

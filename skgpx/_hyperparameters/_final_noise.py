@@ -86,16 +86,35 @@ def final_noise(
     if len(rows.y) <= SOME_ROWS:
         lost = as_learned < noise_only(rows, likelihood)
         return FinalNoise(bounded if lost else likelihood, evidence)
-    judges = _judges(basis, rows, rng)
-    tight = statistics.residual <= _TIGHT * best * statistics.weight
-    if tight or len(rows.y) < ABUNDANT_ROWS or len(judges.y) < _FEWEST:
+    judged = judged_noise(basis, rows, statistics, learned, best, rng)
+    if judged is None:
         return FinalNoise(bounded, evidence)
+    return FinalNoise(with_noise(likelihood, judged), evidence)
+
+
+def judged_noise(
+    basis: Any,
+    rows: Rows,
+    statistics: WeightStatistics,
+    learned: float,
+    best: float,
+    rng: np.random.Generator,
+) -> float | None:
+    """Noise variance under which rows kept out are most probable.
+
+    None where the basis leaves out little of the noise `best` of the bound, or rows are
+    scarce.
+    """
+    tight = statistics.residual <= _TIGHT * best * statistics.weight
+    if tight or len(rows.y) < ABUNDANT_ROWS:
+        return None
+    judges = _judges(basis, rows, rng)
+    if len(judges.y) < _FEWEST:
+        return None
     kept_out = KeptOut.of(basis, judges)
     seen = statistics.add(kept_out.statistics(), -1.0)
-    ends = 0.5 * min(learned, best), 2.0 * max(learned, best)
-    return FinalNoise(
-        with_noise(likelihood, kept_out.best_noise(seen, *ends)[0]), evidence
-    )
+    low, high = 0.5 * min(learned, best), 2.0 * max(learned, best)
+    return kept_out.best_noise(seen, low, high)[0]
 
 
 def _judges(basis: Any, rows: Rows, rng: np.random.Generator) -> Rows:

@@ -127,7 +127,9 @@ def learn_default(
     best = next(i for i, pair in enumerate(scores) if max(pair) == top)
     behind = _FAR_BEHIND if sample.judges is not None else np.inf
     finalists = zip(screened[best], scores[best], strict=True)
-    polished = [_polish(one, sample) for one, score in finalists if score >= top - behind]
+    polished = [
+        _polish(one, sample) for one, score in finalists if score >= top - behind
+    ]
     return _near_and_far(_best(polished, sample), sample)
 
 

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import PriorSettings, fit_prior, inducing_by_capacity
+from skgpx._hyperparameters import (
+    PriorSettings,
+    fit_prior,
+    inducing_by_capacity,
+    judged_noise,
+)
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
     WeightStatistics,
@@ -60,6 +65,9 @@ class SparseState:
     noise_variance : float
         Start of its search, or its fixed value; standardised.
     noise_is_free : bool
+    judged_noise : float or None
+        Noise variance that rows kept out of the first ones found, where the bound
+        would count as noise what the basis leaves out.
     shift, scale : float
         Standardisation of y, of the rows that chose the basis.
     """
@@ -70,6 +78,7 @@ class SparseState:
     first: WeightStatistics
     noise_variance: float
     noise_is_free: bool
+    judged_noise: float | None
     shift: float
     scale: float
 
@@ -110,16 +119,18 @@ class SparseState:
             and (self.shift, self.scale) == (other.shift, other.scale)
             and self.noise_is_free == other.noise_is_free
             and self.noise_variance == other.noise_variance
+            and self.judged_noise == other.judged_noise
         )
 
     def solve(self) -> SpectralFit:
         """Noise variance, posterior and bound; O(m^3)."""
-        noise = self.noise_variance
+        best = noise = self.noise_variance
         if self.noise_is_free:
-            noise = ScaleProfile.of(self.statistics).best_noise_variance()
+            best = ScaleProfile.of(self.statistics).best_noise_variance()
+            noise = best if self.judged_noise is None else self.judged_noise
         law = posterior(self.statistics, noise)
         weight = self.statistics.weight
-        evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)
+        evidence = log_evidence(self.statistics, best) - weight * np.log(self.scale)
         return SpectralFit(
             posterior=LatentModel(self.basis, law),
             noise_variance=noise * self.scale**2,
@@ -144,7 +155,7 @@ def start_sparse(
     if settings.normalize_y:
         shift, scale = standardisation(rows.y, rows.weights)
     rows = rows._replace(y=(rows.y - shift) / scale)
-    search, select = rng.spawn(2)
+    search, select, judge = rng.spawn(3)
     size = _largest_basis(settings, rows)
     kernel, noise = _fit_kernel(rows, settings, size, scale, search)
     if settings.basis == "empirical":
@@ -158,8 +169,12 @@ def start_sparse(
         kept = settings.optimizer is None or isinstance(bounds, str)
         free = level is None or not kept
     statistics = row_statistics(basis, rows, n_jobs)
-    seen = input_range(rows.X)
-    return SparseState(basis, seen, statistics, statistics, noise, free, shift, scale)
+    judged = None
+    if free and isinstance(basis, Nystroem):
+        best = ScaleProfile.of(statistics).best_noise_variance()
+        judged = judged_noise(basis, rows, statistics, noise, best, judge)
+    seen, sums = input_range(rows.X), (statistics, statistics)
+    return SparseState(basis, seen, *sums, noise, free, judged, shift, scale)
 
 
 def _inducing_points(
