@@ -18,7 +18,7 @@ PACKAGE = ROOT / "skgpx"
 FLOOR = {"_numerics"}
 CONCEPTS = {"likelihoods", "bases", "_draws", "kernels"}
 BELOW_SHELL = FLOOR | CONCEPTS | {"_latent"}
-DOOR = {"_validation", "_parallel", "_callbacks"}
+DOOR = {"_validation", "_parallel", "_callbacks", "_stage_clock"}
 LAYERS = {
     # L0: arrays in, arrays out
     "_numerics": set(),
@@ -31,6 +31,7 @@ LAYERS = {
     "_latent": FLOOR | CONCEPTS,
     # L3: the shell around every estimator, and what several estimators share
     "_parallel": set(),
+    "_stage_clock": set(),
     "_callbacks": set(),
     "_validation": BELOW_SHELL,
     "_base": BELOW_SHELL | {"_validation"},

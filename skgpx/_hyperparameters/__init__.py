@@ -1,6 +1,6 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._hyperparameters._capacity import inducing_by_capacity
+from skgpx._hyperparameters._capacity import inducing_by_capacity, warn_of_budget
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -21,4 +21,5 @@ __all__ = [
     "maximise_evidence",
     "row_target",
     "stretched",
+    "warn_of_budget",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._validation import Rows
+from skgpx._validation import Rows, caller_stacklevel
 from skgpx.bases import select_inducing, select_until
 
 Array = NDArray[np.float64]
@@ -16,6 +18,8 @@ Array = NDArray[np.float64]
 _ENOUGH = 1e-3
 # Largest n m² of the pass over the rows, and largest and smallest m for large n.
 _BUDGET, _MOST, _LEAST = 2.5e11, 2500, 100
+# Nats a row that the most points may leave unexplained without a word.
+_WORTH_SAYING = 0.1
 
 
 def most_inducing(n: int, largest: int | None = None) -> int:
@@ -73,3 +77,32 @@ def inducing_by_capacity(
     how = "random" if inducing == "greedy" else inducing
     size = most if points is None else len(points)
     return select_inducing(how, X, kernel, size, rng, weights)
+
+
+def warn_of_budget(
+    m: int, n: int, unexplained: float, parameter: str, largest: int | None = None
+) -> None:
+    """Say so if the budget ended before the points explained what they could.
+
+    Parameters
+    ----------
+    m, n : int
+        Numbers of points and rows.
+    unexplained : float
+        Nats a row.
+    parameter : str
+        Name of the number of points.
+    largest : int, optional
+        A smaller limit than that of the budget.
+    """
+    if m < most_inducing(n, largest) or m == n or unexplained < _WORTH_SAYING:
+        return
+    warnings.warn(
+        f'{parameter}="auto" ended at {m} inducing points, the most that {n} rows pay '
+        f"for, which leave up to {unexplained:.2g} nats a row of the evidence "
+        "unexplained: predictions are valid and may be less sharp than more points "
+        f"would make them. {parameter}={2 * m} takes about four times as long for the "
+        f"final pass; {parameter}={m} accepts the number.",
+        ConvergenceWarning,
+        stacklevel=caller_stacklevel(),
+    )

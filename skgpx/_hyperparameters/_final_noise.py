@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 
 # Largest share of the noise that the basis may leave out for the bound to find it.
 _TIGHT = 0.02
+# Smallest noise looked for, in units of what the bound takes for noise.
+_LEAST = 0.02
 # Rows that judge; fewer than the second number are no judges.
 _JUDGES, _FEWEST = 1000, 200
 # Rows with less prior variance outside the basis, in units of the largest, are among
@@ -113,7 +115,7 @@ def judged_noise(
         return None
     kept_out = KeptOut.of(basis, judges)
     seen = statistics.add(kept_out.statistics(), -1.0)
-    low, high = 0.5 * min(learned, best), 2.0 * max(learned, best)
+    low, high = min(0.5 * learned, _LEAST * best), 2.0 * max(learned, best)
     return kept_out.best_noise(seen, low, high)[0]
 
 

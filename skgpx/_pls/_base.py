@@ -17,6 +17,7 @@ from skgpx._hyperparameters import (
     PriorSettings,
     fit_prior,
     inducing_by_capacity,
+    warn_of_budget,
 )
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample
@@ -26,6 +27,7 @@ from skgpx._pls._inference import (
     infer,
     resolved_method,
 )
+from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
     Rows,
@@ -118,6 +120,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         Rows and likelihood are those of the standardised ``(y - shift) / scale``.
         """
         check_kernel(self.kernel, rows.X)
+        clock = StageClock()
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = likelihood.prepare(rows.y, rows.weights)
         m = self._count_inducing(rows, likelihood)
@@ -125,9 +128,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # 1 the prior kernel and the likelihood, hyperparameters from the data
         chosen = self._prior_settings(m, likelihood)
         found = fit_prior(rows, likelihood, chosen, search, *earlier)
+        clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         Z = self._select(rows, found, m, select)
         basis = Nystroem.from_kernel(found.kernel, Z)
+        clock.end_of("selection")
 
         def report(sample: Sample, model: LatentModel) -> bool:
             now = Inference(model, model.law.values, sample, found.likelihood)
@@ -141,10 +146,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         result = infer(
             basis, rows, found.likelihood, settings, sample, previous, report
         )
+        clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, shift, scale)
+        fitted["stage_seconds_"] = clock.seconds
         fitted["log_evidence_"] = _evidence_of_y(found, result, rows, scale)
         for name, value in fitted.items():
             setattr(self, name, value)
+        if m is None:
+            warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
         reporter.finish()
 
     def _count_inducing(self, rows: Rows, likelihood: Likelihood) -> int | None:

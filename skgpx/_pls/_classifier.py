@@ -73,6 +73,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         search.
     unexplained_ : float
         NaN: the posterior has no closed form.
+    stage_seconds_ : dict
+        Wall time of the stages "search" (hyperparameters), "selection" (of inducing
+        inputs) and "inference".
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.

@@ -106,13 +106,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     noise_variance_ : float
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
-        Evidence in nats and in the units of y: the collapsed bound of all rows for
-        exact draws, otherwise what the search for hyperparameters reached; NaN without
-        a search.
+        Evidence in nats and in the units of y: for exact draws the collapsed bound of
+        all rows, at the noise variance that maximises it where the noise is free;
+        otherwise what the search for hyperparameters reached; NaN without a search.
     unexplained_ : float
         What the inducing inputs leave open: the mean over rows of ``var g(x_i) / (2
         noise_variance)``, in nats by which the evidence of a row may be too low. NaN
         unless the posterior is in closed form.
+    stage_seconds_ : dict
+        Wall time of the stages "search" (hyperparameters), "selection" (of inducing
+        inputs) and "inference".
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights w of the basis: standard normal a priori.

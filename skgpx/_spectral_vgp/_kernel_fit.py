@@ -13,6 +13,7 @@ from skgpx._hyperparameters import (
     fit_prior,
     inducing_by_capacity,
     judged_noise,
+    warn_of_budget,
 )
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
@@ -173,6 +174,10 @@ def start_sparse(
     if free and isinstance(basis, Nystroem):
         best = ScaleProfile.of(statistics).best_noise_variance()
         judged = judged_noise(basis, rows, statistics, noise, best, judge)
+    if _by_capacity(settings):
+        left_out = statistics.residual / (2.0 * noise * statistics.weight)
+        m = len(basis.inducing_points)
+        warn_of_budget(m, len(rows.y), left_out, "n_basis", settings.largest)
     seen, sums = input_range(rows.X), (statistics, statistics)
     return SparseState(basis, seen, *sums, noise, free, judged, shift, scale)
 
