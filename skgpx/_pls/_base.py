@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -124,37 +125,38 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = likelihood.prepare(rows.y, rows.weights)
         m = self._count_inducing(rows, likelihood)
-        earlier = self._earlier_fit()
         # 1 the prior kernel and the likelihood, hyperparameters from the data
         chosen = self._prior_settings(m, likelihood)
-        found = fit_prior(rows, likelihood, chosen, search, *earlier)
+        found = fit_prior(rows, likelihood, chosen, search, *self._earlier_fit())
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         Z = self._select(rows, found, m, select)
         basis = Nystroem.from_kernel(found.kernel, Z)
         clock.end_of("selection")
 
-        def report(sample: Sample, model: LatentModel) -> bool:
-            now = Inference(model, model.law.values, sample, found.likelihood)
-            return reporter.round(
-                lambda: self._fitted_attributes(found, now, shift, scale)
-            )
-
         # 3 mode, Hessian, chains; 4 the law of the weights
-        previous = self._earlier_particles(len(Z), found.likelihood)
-        settings = self._inference_settings()
-        result = infer(
-            basis, rows, found.likelihood, settings, sample, previous, report
-        )
+        likelihood, settings = found.likelihood, self._inference_settings()
+        previous = self._earlier_particles(len(Z), likelihood)
+        report = self._report_of(reporter, found, shift, scale)
+        result = infer(basis, rows, likelihood, settings, sample, previous, report)
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, shift, scale)
-        fitted["stage_seconds_"] = clock.seconds
         fitted["log_evidence_"] = _evidence_of_y(found, result, rows, scale)
-        for name, value in fitted.items():
-            setattr(self, name, value)
+        vars(self).update(fitted, stage_seconds_=clock.seconds)
         if m is None:
             warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
         reporter.finish()
+
+    def _report_of(
+        self, reporter: RoundReporter, found: Hyperparameters, *units: float
+    ) -> Callable[[Sample, LatentModel], bool]:
+        """What to call after a round of steps; units are shift and scale of y."""
+
+        def report(sample: Sample, model: LatentModel) -> bool:
+            now = Inference(model, model.law.values, sample, found.likelihood)
+            return reporter.round(lambda: self._fitted_attributes(found, now, *units))
+
+        return report
 
     def _count_inducing(self, rows: Rows, likelihood: Likelihood) -> int | None:
         """Number of inducing inputs; None is as many as the data need."""
