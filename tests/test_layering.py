@@ -37,9 +37,10 @@ LAYERS = {
     "_base": BELOW_SHELL | {"_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
     "_hyperparameters": BELOW_SHELL | DOOR,
-    # L4: one room an estimator; they never import one another
+    # L4: one room an estimator; they seldom import one another
     "_pls": BELOW_SHELL | DOOR | {"_base", "_hyperparameters", "_row_statistics"},
-    "_decoupled": BELOW_SHELL | DOOR,
+    # its default regressor is another estimator
+    "_decoupled": BELOW_SHELL | DOOR | {"_hyperparameters", "_pls"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
     | {"_base", "_hyperparameters", "_row_statistics"},

@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import get_tags
 
+from skgpx._decoupled._default_estimator import (
+    default_estimator,
+    warn_of_many_rows,
+)
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
 from skgpx._decoupled._sparse_process import SparseProcess, sparse_process
 from skgpx._draws import FunctionDraws, RememberedTerm
@@ -29,7 +32,6 @@ from skgpx._validation import (
     row_blocks,
     validate_data,
 )
-from skgpx.kernels import default_kernel
 
 Array = NDArray[np.float64]
 # Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
@@ -50,8 +52,10 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
         already, unchanged. Of any other regressor with a method `sample_functions`,
         such as PLSRegressor, that method is used. None stands for a
-        GaussianProcessRegressor with a constant times an RBF with one lengthscale per
-        column, plus white noise, and ``normalize_y=True``.
+        GaussianProcessRegressor of the kernel and noise that PLSRegressor would find,
+        for at most 1500 rows, and for PLSRegressor itself above. For several targets it
+        is a GaussianProcessRegressor with a constant times an RBF with one lengthscale
+        per column, plus white noise, and ``normalize_y=True``.
     n_basis : int or "auto", default="auto"
         Number of Fourier features of the prior, two for each frequency; best a power
         of two. It affects the accuracy of the *covariance*; the mean is exact with any
@@ -205,7 +209,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
                 self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
             )
             names = hasattr(X, "columns")
-            self.estimator_ = self._fresh_estimator(checked)
+            self.estimator_ = self._fresh_estimator(checked, targets)
+            warn_of_many_rows(self.estimator_, len(checked))
             self.estimator_.fit(X if names else checked, targets)
         self.posterior_ = _posterior_of(self.estimator_, checked.shape[1])
         self.kernel_ = _kernel_of(self.estimator_, self.posterior_)
@@ -430,13 +435,10 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             return posterior.draw(size, rng, **prior)
         return posterior.draw(size, rng, n_jobs=self.n_jobs, **prior)
 
-    def _fresh_estimator(self, X: Array) -> Any:
+    def _fresh_estimator(self, X: Array, y: Array) -> Any:
         """Unfitted copy of the estimator, or the default one."""
         if self.estimator is None:
-            kernel = default_kernel(X) + WhiteKernel(0.1, (1e-8, 1e1))
-            return GaussianProcessRegressor(
-                kernel, normalize_y=True, random_state=self.random_state
-            )
+            return default_estimator(X, y, self.random_state)
         check_drawable(self.estimator)
         return clone(self.estimator)
 

@@ -1,0 +1,71 @@
+"""The regressor of DecoupledSampler if none is given, and what is too large for it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import WhiteKernel
+
+from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._pls import PLSRegressor
+from skgpx._validation import caller_stacklevel, canonical_rows, generator
+from skgpx.kernels import default_kernel
+from skgpx.likelihoods import Gaussian
+
+Array = NDArray[np.float64]
+
+# Most rows of the exact process that is the default, and of one without a warning.
+EXACT_ROWS, MANY_ROWS = 1500, 10_000
+
+
+def default_estimator(X: Array, y: Array, random_state: Any) -> Any:
+    """Regressor for these rows, not fitted yet.
+
+    Up to 1500 rows an exact process whose kernel and noise are those of the library's
+    search; above, `PLSRegressor`. For several targets, which share a kernel, an exact
+    process with a search of its own.
+    """
+    if y.ndim == 2 and y.shape[1] > 1:
+        kernel = default_kernel(X) + WhiteKernel(0.1, (1e-8, 1e1))
+        return GaussianProcessRegressor(
+            kernel, normalize_y=True, random_state=random_state
+        )
+    if len(X) > EXACT_ROWS:
+        return PLSRegressor(random_state=random_state)
+    kernel = _learned(X, y.ravel(), random_state)
+    return GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
+
+
+def _learned(X: Array, y: Array, random_state: Any) -> Any:
+    """Kernel and white noise for the standardised y."""
+    # as GaussianProcessRegressor standardises
+    spread = y.std() or 1.0
+    rows = canonical_rows(X, (y - y.mean()) / spread, np.ones(len(y)))
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    settings = PriorSettings(
+        kernel=None,
+        prior="gp",
+        optimizer="evidence",
+        n_restarts=1,
+        inducing="greedy",
+        n_inducing=None,
+    )
+    found = fit_prior(rows, likelihood, settings, generator(random_state))
+    return found.kernel + WhiteKernel(float(found.likelihood.variance(0.0)))
+
+
+def warn_of_many_rows(estimator: Any, n: int) -> None:
+    """Say what an exact process of many rows costs, and what to use instead."""
+    if not isinstance(estimator, GaussianProcessRegressor) or n <= MANY_ROWS:
+        return
+    warnings.warn(
+        f"GaussianProcessRegressor with {n} rows needs several matrices of "
+        f"{8 * n**2 / 2**30:.1f} GiB and a time that grows with the cube of n. Use "
+        "DecoupledSampler(PLSRegressor()), whose time is linear in n.",
+        UserWarning,
+        stacklevel=caller_stacklevel(),
+    )
