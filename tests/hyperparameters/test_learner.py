@@ -90,6 +90,25 @@ def test_order_and_repetition_of_rows_do_not_matter():
     assert kernels[0] == kernels[1] == kernels[2]
 
 
+@pytest.mark.parametrize("n", [FEW_ROWS, FEW_ROWS + 50])
+def test_order_of_columns_does_not_matter(n):
+    rows = smooth_rows(n=n, d=3)
+    X, order = rows.X * [1.0, 1e-6, 1e6], [2, 0, 1]
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    one, other = (
+        learn_default(
+            canonical_rows(values, rows.y, np.ones(n)),
+            likelihood,
+            np.random.default_rng(0),
+            (np.inf,),
+        )
+        for values in (X, X[:, order])
+    )
+    lengths = one.kernel.k2.length_scale
+    np.testing.assert_allclose(other.kernel.k2.length_scale, lengths[order], rtol=0.05)
+    assert other.evidence == pytest.approx(one.evidence, abs=0.05)
+
+
 def test_a_wiggle_is_found_from_shorter_starts():
     rng = np.random.default_rng(0)
     X = np.linspace(0.0, 1.0, 200)[:, np.newaxis]
