@@ -1,5 +1,6 @@
 """Bayesian function-space models for scikit-learn that scale."""
 
+from skgpx._compilation import compile_kernels
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._pls import PLSClassifier, PLSRegressor
@@ -13,4 +14,5 @@ __all__ = [
     "PLSClassifier",
     "PLSRegressor",
     "SpectralVGPRegressor",
+    "compile_kernels",
 ]

@@ -47,9 +47,10 @@ LAYERS = {
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "thompson": {"_decoupled", "_draws", "_validation"},
+    "_compilation": BELOW_SHELL | {"_pls", "_decoupled", "_spectral_vgp"},
     # callbacks know the estimators by what they say only
     "callbacks": set(),
-    "__init__": {"_pls", "_decoupled", "_draws", "_spectral_vgp"},
+    "__init__": {"_compilation", "_pls", "_decoupled", "_draws", "_spectral_vgp"},
 }
 
 # Who may import what from outside, beyond the standard library.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import tempfile
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numba
-from numba.core import config
+from numba import types
+from numba.core import config, event
 
 _SOURCES = Path(__file__).parent
 
@@ -54,6 +58,35 @@ def _cache_directory() -> str | None:
 
 
 _CACHE = _cache_directory()
+# Around the change of numba's own setting.
+_LOCK = Lock()
+_LOGGER = logging.getLogger("skgpx")
+
+
+class _Announcement(event.Listener):
+    """One message when the first kernel is compiled that was not on the disk."""
+
+    def __init__(self) -> None:
+        self._made = False
+
+    def on_start(self, event: Any) -> None:
+        """Say why the call that is under way will take longer."""
+        module = event.data["dispatcher"].py_func.__module__
+        if self._made or not module.startswith("skgpx."):
+            return
+        self._made = True
+        kept = f"kept in {_CACHE}" if _CACHE else "again in every process: no cache"
+        _LOGGER.info(
+            "Compiling, once and for some seconds (%s). skgpx.compile_kernels() does "
+            "it ahead of the first fit.",
+            kept,
+        )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is left to say."""
+
+
+event.register("numba:compile", _Announcement())
 
 
 # ``contract`` lets the compiler fuse multiply-add, a relaxation of floating point that
@@ -64,6 +97,10 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 # ``reassoc`` also allows the terms of a sum to be taken in the order of the lanes of a
 # vector, the same whatever the data.
 _REDUCTION_OPTIONS = {**_OPTIONS, "fastmath": {"contract", "reassoc"}}
+
+_WRITTEN = types.Array(types.float64, 1, "C")
+_READ = types.Array(types.float64, 1, "C", readonly=True)
+_FORMULA = types.void(_READ, _READ, _READ, types.boolean, _WRITTEN, _WRITTEN)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -81,13 +118,23 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    if _CACHE is None:
-        return numba.njit(**options)(function)
-    before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
-    try:
-        return numba.njit(cache=True, **options)(function)
-    finally:
-        config.CACHE_DIR = before
+    return _with_cache(numba.njit, **options)(function)
+
+
+def _with_cache(decorator: Callable[..., Any], *signature: Any, **options: Any) -> Any:
+    """Apply ``decorator(*signature, **options)`` with the cache of this project."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if _CACHE is None:
+            return decorator(*signature, **options)(function)
+        with _LOCK:
+            before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
+            try:
+                return decorator(*signature, cache=True, **options)(function)
+            finally:
+                config.CACHE_DIR = before
+
+    return decorate
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -97,3 +144,22 @@ def inlined(function: Callable[..., Any]) -> Any:
     a single caller are not compiled on their own, which halves the first fit.
     """
     return numba.njit(inline="always", **_OPTIONS)(function)
+
+
+class Formula:
+    """A function on arrays that kernels take as an argument and call by its address.
+
+    A kernel that calls it does not contain it, so that neither is compiled again for
+    the other. The arguments are three arrays that are read, a flag, and two arrays that
+    are written, all flat. Compiled, or read from the disk, at its first use.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def address(self) -> Any:
+        """What stands for the function in the arguments of a kernel."""
+        if config.DISABLE_JIT:
+            return self._function
+        return _with_cache(numba.cfunc, _FORMULA, **_OPTIONS)(self._function)

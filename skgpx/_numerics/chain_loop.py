@@ -5,6 +5,8 @@ Loops are written out because array expressions take numba much longer to compil
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +15,6 @@ from skgpx._numerics._jit import inlined, kernel
 
 Array = NDArray[np.float64]
 
-# Code of a target that is quadratic in z: features hold its matrix, y its linear term.
-QUADRATIC = -1
 # Rows processed at a time: their latent values and gradients stay in the cache, and
 # products of 96 x 100 x 100 take OpenBLAS's path for small matrices, which does not
 # pack its arguments.
@@ -25,7 +25,8 @@ _value_and_gradient = pointwise.value_and_gradient
 
 @kernel
 def run_chains(
-    code: int,
+    quadratic: bool,
+    formula: Any,
     parameters: Array,
     features: Array,
     y: Array,
@@ -58,8 +59,8 @@ def run_chains(
         # without a Metropolis test, the energy is needed at the end only
         with_value = metropolis or step == n_steps - 1
         _potential(
-            code, parameters, features, y, weights, std, nodes, node_weights,
-            centre, root, n_outputs, new_z, temperature, with_value,
+            quadratic, formula, parameters, features, y, weights, std, nodes,
+            node_weights, centre, root, n_outputs, new_z, temperature, with_value,
             new_energy, new_gradient,
         )  # fmt: skip
         shorten(metropolis, new_z, new_gradient)
@@ -167,7 +168,8 @@ def decide(
 
 @inlined
 def _potential(
-    code: int,
+    quadratic: bool,
+    formula: Any,
     parameters: Array,
     features: Array,
     y: Array,
@@ -184,8 +186,11 @@ def _potential(
     energy: Array,
     gradient: Array,
 ) -> None:
-    """U(z) and ∇U(z) of a block of chains, written into the last two arguments."""
-    if code == QUADRATIC:
+    """U(z) and ∇U(z) of a block of chains, written into the last two arguments.
+
+    For a quadratic target the features hold its matrix and y its linear term.
+    """
+    if quadratic:
         _quadratic(features, y, z[0], energy, gradient[0])
         return
     groups, width, s = z.shape
@@ -204,7 +209,7 @@ def _potential(
             flat[row, c * s + j] = w[i, j]
             energy[j] += 0.5 * w[i, j] * w[i, j]
     _rows(
-        code, parameters, features, y, weights, std, nodes, node_weights,
+        formula, parameters, features, y, weights, std, nodes, node_weights,
         n_outputs, flat, temperature, with_value, energy, pull,
     )  # fmt: skip
     for i in range(len(w)):
@@ -226,9 +231,9 @@ def _quadratic(A: Array, b: Array, z: Array, energy: Array, gradient: Array) -> 
             gradient[i, j] -= b[i]
 
 
-@inlined
+@kernel
 def _rows(
-    code: int,
+    formula: Any,
     parameters: Array,
     features: Array,
     y: Array,
@@ -260,8 +265,7 @@ def _rows(
                 _shift(f[:b], std[first:last], nodes[q], shifted[:b])
                 at = shifted[:b]
             _value_and_gradient(
-                code, parameters, y[first:last], at, n_outputs, with_value,
-                value[:b], out,
+                formula, parameters, y[first:last], at, with_value, value[:b], out,
             )  # fmt: skip
             mass = temperature * node_weights[q]
             _weigh(weights[first:last], mass, with_value, value, out, energy)

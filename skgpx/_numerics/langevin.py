@@ -24,18 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.chain_loop import (
-    QUADRATIC,
-    ROWS,
-    decide,
-    propose,
-    run_chains,
-    shorten,
-)
+from skgpx._numerics.chain_loop import ROWS, decide, propose, run_chains, shorten
+from skgpx._numerics.pointwise import GAUSSIAN, formula_of
 
 Array = NDArray[np.float64]
 
-# Code of a target whose likelihood is written in NumPy only.
+# Codes of a target that is quadratic in z, whose features hold its matrix and y its
+# linear term, and of one whose likelihood is written in NumPy only.
+QUADRATIC = -1
 NUMPY = -2
 
 
@@ -224,7 +220,9 @@ def advance(
     if target.code == NUMPY:
         _numpy_loop(target, *arguments)
     else:
-        run_chains(*target[1:], *arguments)
+        quadratic = target.code == QUADRATIC
+        formula = formula_of(GAUSSIAN if quadratic else target.code)
+        run_chains(quadratic, formula, *target[2:], *arguments)
     return Chains(z, energy, gradient), trace
 
 

@@ -7,11 +7,13 @@ gradient array also serves as scratch space.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
-from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics._jit import Formula, inlined
 
 Array = NDArray[np.float64]
 
@@ -35,13 +37,12 @@ _erfcx = elementary.erfcx
 _twice_artanh = elementary.twice_artanh
 
 
-@kernel
+@inlined
 def value_and_gradient(
-    code: int,
+    formula: Any,
     parameters: Array,
     y: Array,
     f: Array,
-    n_outputs: int,
     with_value: bool,
     value: Array,
     gradient: Array,
@@ -50,21 +51,20 @@ def value_and_gradient(
 
     Parameters
     ----------
-    code : int
-        Formula: one of the constants of this module.
+    formula : function
+        What `formula_of` returns for the likelihood's code.
     parameters : ndarray of shape (p,)
         What the likelihood's ``kernel_parameters()`` returns.
     y : ndarray of shape (b,)
         Targets; classes are encoded 0, 1, ...
-    f : ndarray of shape (b, n_outputs * s), C-contiguous
-        Latent values; column ``output * s + chain``.
-    n_outputs : int
-        Latent outputs per row; 1 except for CATEGORICAL.
+    f : ndarray of shape (b, c * s), C-contiguous
+        Latent values of c outputs (1 except for CATEGORICAL) and s chains; column
+        ``output * s + chain``.
     with_value : bool
         False skips the value, and does not write `value`.
     value : ndarray of shape (b, s), C-contiguous
         Out: negative log-likelihood without the terms that are constant in f.
-    gradient : ndarray of shape (b, n_outputs * s), C-contiguous
+    gradient : ndarray of shape (b, c * s), C-contiguous
         Out: its derivative in f. Must not overlap f.
 
     Notes
@@ -72,48 +72,13 @@ def value_and_gradient(
     Nothing overflows for ``|f| <= 1e6``; a NaN in f affects only its own elements of
     the gradient. A few nanoseconds per element. Meant for blocks that fit in the cache.
     """
-    x, v, g = f.reshape(-1), value.reshape(-1), gradient.reshape(-1)
-    if with_value:
-        _formula(code, parameters, y, x, n_outputs, True, v, g)
-    else:
-        _formula(code, parameters, y, x, n_outputs, False, v, g)
+    formula(
+        parameters, y, f.reshape(-1), with_value, value.reshape(-1),
+        gradient.reshape(-1),
+    )  # fmt: skip
 
 
 @inlined
-def _formula(
-    code: int,
-    parameters: Array,
-    y: Array,
-    x: Array,
-    n_outputs: int,
-    with_value: bool,
-    v: Array,
-    g: Array,
-) -> None:
-    """Choose the formula; with_value is a literal, so unused work is compiled away."""
-    if code == CATEGORICAL:
-        _categorical(y, x, n_outputs, with_value, v, g)
-        return
-    _repeat(y, g)
-    if code == GAUSSIAN:
-        _gaussian(parameters, x, with_value, v, g)
-    elif code == STUDENT_T:
-        _student_t(parameters, x, with_value, v, g)
-    elif code == BERNOULLI_LOGIT:
-        _bernoulli_logit(x, with_value, v, g)
-    elif code == BERNOULLI_PROBIT:
-        _bernoulli_probit(x, with_value, v, g)
-    elif code == POISSON_SOFTPLUS:
-        _poisson_softplus(x, with_value, v, g)
-    elif code == POISSON_EXP:
-        _poisson_exp(x, with_value, v, g)
-    elif code == POISSON_SQUARE:
-        _poisson_square(x, with_value, v, g)
-    else:
-        _shifted_mixture(parameters, x, with_value, v, g)
-
-
-@kernel
 def _repeat(y: Array, g: Array) -> None:
     """Write the target of each element into the gradient.
 
@@ -121,13 +86,16 @@ def _repeat(y: Array, g: Array) -> None:
     """
     s = g.size // y.size
     for i in range(y.size):
-        row = g[i * s : (i + 1) * s]
+        row, target = g[i * s : (i + 1) * s], y[i]
         for j in range(s):
-            row[j] = y[i]
+            row[j] = target
 
 
-@inlined
-def _gaussian(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _gaussian(
+    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
+    _repeat(targets, g)
     precision = 1.0 / p[0]
     for k in range(f.size):
         r = f[k] - g[k]
@@ -136,8 +104,11 @@ def _gaussian(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> N
             value[k] = 0.5 * precision * r * r
 
 
-@inlined
-def _student_t(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _student_t(
+    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
+    _repeat(targets, g)
     df, scale = p[0], p[1]
     width = df * scale * scale
     inverse = 1.0 / width
@@ -148,10 +119,13 @@ def _student_t(p: Array, f: Array, with_value: bool, value: Array, g: Array) -> 
             value[k] = 0.5 * (df + 1.0) * _log(1.0 + r * r * inverse)
 
 
-@inlined
-def _bernoulli_logit(f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _bernoulli_logit(
+    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
     # e = exp(-|f|); one division serves 1 / (1 + e) and t = e / (2 + e), and
     # log(1 + e) = 2 artanh(t).
+    _repeat(targets, g)
     for k in range(f.size):
         x, y = f[k], g[k]
         e = _exp(-abs(x))
@@ -162,10 +136,13 @@ def _bernoulli_logit(f: Array, with_value: bool, value: Array, g: Array) -> None
             value[k] = (x if x > 0.0 else 0.0) - y * x + log
 
 
-@inlined
-def _bernoulli_probit(f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _bernoulli_probit(
+    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
     # t = (2 y - 1) f; with E = erfcx(|t| / sqrt(2)) and e = exp(-t^2 / 2),
     # Phi(t) = E e / 2 on the left, 1 - E e / 2 on the right; gradient -+ phi / Phi.
+    _repeat(targets, g)
     for k in range(f.size):
         sign = 2.0 * g[k] - 1.0
         t = sign * f[k]
@@ -179,9 +156,12 @@ def _bernoulli_probit(f: Array, with_value: bool, value: Array, g: Array) -> Non
             value[k] = (0.0 if right else z * z) - _log(below)
 
 
-@inlined
-def _poisson_softplus(f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _poisson_softplus(
+    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
     # As for the logit link, then log(rate) for the value.
+    _repeat(targets, g)
     for k in range(f.size):
         x, y = f[k], g[k]
         e = _exp(-abs(x))
@@ -194,8 +174,11 @@ def _poisson_softplus(f: Array, with_value: bool, value: Array, g: Array) -> Non
             value[k] = rate - y * (x if x < -37.0 else _log(rate))
 
 
-@inlined
-def _poisson_exp(f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _poisson_exp(
+    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
+    _repeat(targets, g)
     for k in range(f.size):
         x, y = f[k], g[k]
         over = x - EXPONENT_CAP
@@ -206,8 +189,11 @@ def _poisson_exp(f: Array, with_value: bool, value: Array, g: Array) -> None:
             value[k] = rate * (1.0 + over) - y * x
 
 
-@inlined
-def _poisson_square(f: Array, with_value: bool, value: Array, g: Array) -> None:
+@Formula
+def _poisson_square(
+    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
+    _repeat(targets, g)
     for k in range(f.size):
         x, y = f[k], g[k]
         rate = x * x + SQUARE_FLOOR
@@ -216,12 +202,13 @@ def _poisson_square(f: Array, with_value: bool, value: Array, g: Array) -> None:
             value[k] = rate - y * _log(rate)
 
 
-@inlined
+@Formula
 def _shifted_mixture(
-    p: Array, f: Array, with_value: bool, value: Array, g: Array
+    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
     # With r = y - f: log odds of a shift a = log_odds + shift (r - shift / 2) / v,
     # value = r^2 / (2 v) - log(1 + exp(a)), gradient = (shift expit(a) - r) / v
+    _repeat(targets, g)
     shift, log_odds, precision = p[0], p[1], 1.0 / p[2]
     slope = shift * precision
     offset = log_odds - 0.5 * shift * slope
@@ -237,12 +224,12 @@ def _shifted_mixture(
             value[k] = 0.5 * precision * r * r - (a if a > 0.0 else 0.0) - log
 
 
-@inlined
+@Formula
 def _categorical(
-    y: Array, f: Array, n_outputs: int, with_value: bool, value: Array, g: Array
+    _p: Array, y: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
     # exp(f - largest) and its sum over the outputs, for each row and chain
-    total = np.empty(f.size // n_outputs)
+    n_outputs, total = f.size // value.size, np.empty(value.size)
     _subtract_largest(f, y.size, n_outputs, total, g)
     if with_value:
         s = total.size // y.size
@@ -293,3 +280,21 @@ def _normalise(y: Array, n_outputs: int, total: Array, g: Array) -> None:
             hit = 1.0 if y[i] == k else 0.0
             for j in range(s):
                 e[j] = e[j] / t[j] - hit
+
+
+_FORMULAS: dict[int, Formula] = {
+    GAUSSIAN: _gaussian,
+    STUDENT_T: _student_t,
+    BERNOULLI_LOGIT: _bernoulli_logit,
+    BERNOULLI_PROBIT: _bernoulli_probit,
+    POISSON_SOFTPLUS: _poisson_softplus,
+    POISSON_EXP: _poisson_exp,
+    POISSON_SQUARE: _poisson_square,
+    SHIFTED_MIXTURE: _shifted_mixture,
+    CATEGORICAL: _categorical,
+}
+
+
+def formula_of(code: int) -> Any:
+    """The compiled formula of a code, an argument for other kernels."""
+    return _FORMULAS[code].address

@@ -39,11 +39,10 @@ def run(likelihood, y, f, n_outputs=1, with_value=True):
     value = np.full((y.size, f.shape[1] // n_outputs), 7.0)
     gradient = np.empty(f.shape)
     pointwise.value_and_gradient(
-        likelihood.kernel_code,
+        pointwise.formula_of(likelihood.kernel_code),
         likelihood.kernel_parameters(),
         y,
         f,
-        n_outputs,
         with_value,
         value,
         gradient,

@@ -1,0 +1,114 @@
+"""What is compiled, when, and what is said about it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+ANNOUNCED = """
+import logging
+import numpy as np
+
+logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+import skgpx
+from skgpx._numerics import elementary, tridiagonal
+
+for _ in range(2):
+    elementary.twice_artanh(0.1)
+    tridiagonal.ridge_pivots(np.ones(3), np.zeros(2), 1.0)
+"""
+
+COMPLETE = """
+import importlib, pkgutil, warnings
+import numpy as np
+from numba.core import event
+from numba.core.dispatcher import Dispatcher
+
+import skgpx
+import skgpx._numerics as floor
+from skgpx._numerics._jit import Formula
+from skgpx.likelihoods import Poisson, StudentT
+
+warnings.simplefilter("ignore")
+names = [module.name for module in pkgutil.iter_modules(floor.__path__)]
+modules = [importlib.import_module(f"skgpx._numerics.{name}") for name in names]
+members = [value for module in modules for value in vars(module).values()]
+kernels = {value for value in members if isinstance(value, Dispatcher)}
+formulas = {value for value in members if isinstance(value, Formula)}
+
+
+def called(function):
+    # kernels that a function calls are compiled with it
+    code, names = function.__code__, function.__globals__
+    found = [names.get(name) for name in code.co_names]
+    return {value for value in found if isinstance(value, Dispatcher)}
+
+
+inner = set().union(*(called(kernel.py_func) for kernel in kernels))
+inner |= set().union(*(called(formula._function) for formula in formulas))
+inner |= {k for k in kernels if k.targetoptions.get("inline") == "always"}
+state = np.random.get_state()[1].copy()
+skgpx.compile_kernels()
+assert np.array_equal(state, np.random.get_state()[1]), "the global seed was used"
+left = [k.__name__ for k in kernels - inner if not k.signatures]
+left += [f._function.__name__ for f in formulas if "address" not in vars(f)]
+assert not left, left
+
+
+class Listener(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        assert not function.__module__.startswith("skgpx"), function.__name__
+
+    def on_end(self, event):
+        pass
+
+
+event.register("numba:compile", Listener())
+skgpx.compile_kernels()
+X = np.random.default_rng(1).random((30, 3))
+y = np.sin(5.0 * X[:, 0]) + X[:, 1]
+brief = {"optimizer": None, "random_state": 0, "n_particles": 10, "max_iter": 40}
+models = [
+    skgpx.PLSRegressor(**brief).fit(X, y),
+    skgpx.PLSRegressor(likelihood=StudentT(), **brief).fit(X, y),
+    skgpx.PLSRegressor(likelihood=Poisson(), method="smc", **brief).fit(X, y > 1.0),
+    skgpx.PLSClassifier(potential="optimal", **brief).fit(X, y > 1.0),
+    skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
+    skgpx.DecoupledSampler().fit(X, y),
+]
+for model in models:
+    rows = X[:, : model.n_features_in_]
+    model.predict(rows)
+    draws = model.sample_functions(2, random_state=0)
+    draws(rows), draws.at(rows[:2]), draws.value_and_grad(rows)
+"""
+
+
+def run(program, cache=None):
+    environment = os.environ | ({"SKGPX_NUMBA_CACHE": str(cache)} if cache else {})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout
+    return done.stderr.splitlines()
+
+
+def test_compilation_is_announced_once_and_only_where_there_is_some(tmp_path):
+    [line] = run(ANNOUNCED, tmp_path)
+    assert line.startswith("skgpx INFO")
+    assert str(tmp_path) in line
+    assert "skgpx.compile_kernels()" in line
+    assert run(ANNOUNCED, tmp_path) == []
+
+
+def test_nothing_is_left_to_compile_after_the_call_that_compiles():
+    assert run(COMPLETE) == []
