@@ -6,8 +6,10 @@ from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
     maximise_evidence,
+    rough_start,
     row_target,
 )
+from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._prior_kernel import PriorSettings, fit_prior, stretched
 
 __all__ = [
@@ -18,7 +20,9 @@ __all__ = [
     "inducing_by_capacity",
     "maximise_evidence",
     "noise_only",
+    "rough_start",
     "row_target",
     "stretched",
+    "with_base_rates",
     "with_noise",
 ]

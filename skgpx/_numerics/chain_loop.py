@@ -36,6 +36,7 @@ def run_chains(
     centre: Array,
     root: Array,
     n_outputs: int,
+    offset: Array,
     z: Array,
     energy: Array,
     gradient: Array,
@@ -59,7 +60,7 @@ def run_chains(
         with_value = metropolis or step == n_steps - 1
         _potential(
             code, parameters, features, y, weights, std, nodes, node_weights,
-            centre, root, n_outputs, new_z, temperature, with_value,
+            centre, root, n_outputs, offset, new_z, temperature, with_value,
             new_energy, new_gradient,
         )  # fmt: skip
         shorten(metropolis, new_z, new_gradient)
@@ -178,6 +179,7 @@ def _potential(
     centre: Array,
     root: Array,
     n_outputs: int,
+    offset: Array,
     z: Array,
     temperature: float,
     with_value: bool,
@@ -205,7 +207,7 @@ def _potential(
             energy[j] += 0.5 * w[i, j] * w[i, j]
     _rows(
         code, parameters, features, y, weights, std, nodes, node_weights,
-        n_outputs, flat, temperature, with_value, energy, pull,
+        n_outputs, offset, flat, temperature, with_value, energy, pull,
     )  # fmt: skip
     for i in range(len(w)):
         c, row = i // m, i % m
@@ -237,6 +239,7 @@ def _rows(
     nodes: Array,
     node_weights: Array,
     n_outputs: int,
+    offset: Array,
     w: Array,
     temperature: float,
     with_value: bool,
@@ -254,6 +257,7 @@ def _rows(
         last = first + b
         phi = features[first:last]
         np.dot(phi, w, f[:b])
+        _add_offset(offset, first, n_outputs, f[:b])
         for q in range(len(nodes)):
             at, out = f[:b], total[:b] if q == 0 else slope[:b]
             if len(nodes) > 1:
@@ -269,6 +273,19 @@ def _rows(
                 _add(out.reshape(-1), total.reshape(-1))
         np.dot(phi.T, total[:b], part)
         _add(part.reshape(-1), pull.reshape(-1))
+
+
+@inlined
+def _add_offset(offset: Array, first: int, n_outputs: int, f: Array) -> None:
+    """Add the offset of rows first, first + 1, ... to their latent values."""
+    s = f.shape[1] // n_outputs
+    for i in range(len(f)):
+        known = offset[first + i if len(offset) > 1 else 0]
+        for c in range(n_outputs):
+            step = known[c if len(known) > 1 else 0]
+            if step != 0.0:
+                for j in range(c * s, (c + 1) * s):
+                    f[i, j] += step
 
 
 @inlined

@@ -17,6 +17,7 @@ from skgpx._hyperparameters import (
     PriorSettings,
     fit_prior,
     inducing_by_capacity,
+    with_base_rates,
 )
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample
@@ -112,19 +113,26 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         reporter: RoundReporter,
         shift: float = 0.0,
         scale: float = 1.0,
+        with_mean: bool = True,
     ) -> None:
         """Fit in four steps; see docs/pls.md.
 
-        Rows and likelihood are those of the standardised ``(y - shift) / scale``.
+        Rows and likelihood are those of the standardised ``(y - shift) / scale``;
+        `with_mean` gives the latent function the mean that suits the likelihood.
         """
         check_kernel(self.kernel, rows.X)
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = likelihood.prepare(rows.y, rows.weights)
+        if not with_mean:
+            likelihood = likelihood.with_base(0.0)
         m = self._count_inducing(rows, likelihood)
         earlier = self._earlier_fit()
         # 1 the prior kernel and the likelihood, hyperparameters from the data
         chosen = self._prior_settings(m, likelihood)
         found = fit_prior(rows, likelihood, chosen, search, *earlier)
+        if with_mean:
+            centred = with_base_rates(found.likelihood, found.kernel, rows.X)
+            found = found._replace(likelihood=centred)
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         Z = self._select(rows, found, m, select)
         basis = Nystroem.from_kernel(found.kernel, Z)

@@ -87,7 +87,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         and scales the latent function (Gaussian, ShiftedMixture; StudentT by the
         quartiles of y, which are robust to outliers). Kernel hyperparameters, white
         noise and bounds then refer to the standardised y; the scales of the
-        likelihood are always in the units of y.
+        likelihood are always in the units of y. For other likelihoods the latent
+        function gets a constant prior mean instead, the link of the mean of y
+        (`base_latent` of the likelihood), to which predictions return far from the
+        data; kernel hyperparameters refer to the latent function itself. False: mean
+        zero, nothing is scaled.
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` from the
         hyperparameters, and from the particles if their shape is the same.
@@ -249,6 +253,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
+        likelihood.check_parameters()
         rows = canonical_rows(X, y, weights)
         shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
@@ -257,7 +262,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
-        self._fit_rows(standard, likelihood, reporter, shift, scale)
+        self._fit_rows(standard, likelihood, reporter, shift, scale, self.normalize_y)
         return self
 
     @property

@@ -110,8 +110,9 @@ class Gaussian(Likelihood):
         variance = mixture.variance[:, 0] + self._scale("noise_variance")
         return mixture.mean[:, 0], np.sqrt(variance), mixture.weights
 
-    def _starting_scales(
+    def starting_scales(
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
+        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
         total = weighted_spread(y, weights) ** 2
         return {"noise_variance": (0.1 * total, 1e-8 * total, 1e1 * total)}

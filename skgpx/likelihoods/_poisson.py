@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc, gammaln
@@ -49,6 +51,11 @@ class Poisson(Likelihood):
         """Whether f and -f give the same law: the square link only."""
         return self._link().symmetric
 
+    @property
+    def log_scale(self) -> bool:  # type: ignore[override]
+        """Whether f is a log rate: the exp link only."""
+        return self._link().log_scale
+
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate - y log(rate) + log(y!)``."""
         y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
@@ -84,9 +91,31 @@ class Poisson(Likelihood):
         rate = np.minimum(self.mean(f), _LARGEST_RATE)
         return np.asarray(rng.poisson(rate), dtype=np.float64)
 
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Link of the mean count, with half a count added to the sum."""
+        rate = (weights @ y + 0.5) / weights.sum()
+        return float(self._link().latent(np.asarray(rate)))
+
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Latent value whose rate is ``y + 1/2``."""
-        return self._link().latent(np.asarray(y, dtype=np.float64) + 0.5)
+        """Latent value whose rate is ``(y + 1/2) / (1 + 1 / (2 r))``, r the base rate.
+
+        The mean of a gamma law with shape 1/2 and mean r, given the count; ``y + 1/2``
+        before `prepare`.
+        """
+        count, shrinkage = np.asarray(y, dtype=np.float64) + 0.5, 1.0
+        if hasattr(self, "base_latent_"):
+            shrinkage = 1.0 + 0.5 / float(self.mean(self.base_latent_)[0])
+        return self._link().latent(count / shrinkage)
+
+    def centred(self, variance: float) -> Self:
+        """Copy whose prior expects the base rate; ``base^2 + variance`` for squares.
+
+        Where the variance alone exceeds the rate, the base of the square link is 0.
+        """
+        if not self.symmetric:
+            return super().centred(variance)
+        rate = float(self.mean(self.base_latent_)[0])
+        return self.with_base(np.sqrt(max(rate - variance, 0.0)))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""
@@ -117,10 +146,11 @@ class Poisson(Likelihood):
         return (rate + within + (rate - total) ** 2) @ mixture.weights
 
     def _link(self) -> RateLink:
-        if self.link not in RATE_LINKS:
+        if not (isinstance(self.link, str) and self.link in RATE_LINKS):
             names = sorted(RATE_LINKS)
             raise ValueError(f"Poisson expects link in {names}; got {self.link!r}.")
         return RATE_LINKS[self.link]
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless the link is known."""
         self._link()
