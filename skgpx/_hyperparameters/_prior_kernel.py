@@ -115,10 +115,8 @@ def fit_prior(
             balanced = clone(near).set_params(kernel=alike.kernel)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
-    if settings.kernel is not None:
-        warn_at_bounds(best.kernel)
-    else:
-        warn_at_default_bounds(best)
+    warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
+    warn(best)
     return best
 
 
@@ -146,7 +144,7 @@ def _fit_gaussian(
         # a bound that is lost in pure noise says nothing about the kernel
         if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:
             best = bound
-    told = settings.kernel is not None and warn_at_bounds(best.kernel)
+    told = settings.kernel is not None and warn_at_bounds(best, stacklevel=8)
     if not told:
         warn_of_noise(found, rows)
     return best
@@ -273,24 +271,24 @@ def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def warn_at_bounds(kernel: Any) -> bool:
+def warn_at_bounds(found: Hyperparameters, stacklevel: int = 7) -> bool:
     """Say in one warning which hyperparameters ended at a bound, and what to do.
 
     True if there is something to say.
     """
-    at_bounds = _at_bounds(kernel, _trouble)
+    at_bounds = _at_bounds(found.kernel, _trouble)
     if at_bounds:
         warnings.warn(
             f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "
             "the bounds of these parameters in `kernel`, or fix them on purpose with "
             'bounds="fixed".',
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=stacklevel,
         )
     return bool(at_bounds)
 
 
-def warn_at_default_bounds(found: Hyperparameters) -> None:
+def warn_at_default_bounds(found: Hyperparameters) -> bool:
     """Say in one warning which bounds of the default kernel were met, and what to do.
 
     The largest standard deviation of a log scale is meant to be met, where classes can
@@ -304,7 +302,7 @@ def warn_at_default_bounds(found: Hyperparameters) -> None:
 
     at_bounds = _at_bounds(found.kernel, trouble)
     if not at_bounds:
-        return
+        return False
     name = type(found.likelihood).__name__
     scale = (
         f" If the latent function of {name} is a logarithm, say so by log_scale = True "
@@ -319,6 +317,7 @@ def warn_at_default_bounds(found: Hyperparameters) -> None:
         ConvergenceWarning,
         stacklevel=7,
     )
+    return True
 
 
 def _wider(kernel: Any) -> str:

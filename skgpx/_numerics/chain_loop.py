@@ -251,17 +251,17 @@ def _rows(
     size = min(n, ROWS)
     f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
     shifted, total = np.empty_like(f), np.empty_like(f)
-    value, part = np.empty((size, s)), np.empty_like(pull)
+    value, part, ones = np.empty((size, s)), np.empty_like(pull), np.ones(n_outputs)
     for first in range(0, n, ROWS):
         b = min(ROWS, n - first)
         last = first + b
         phi = features[first:last]
         np.dot(phi, w, f[:b])
-        _add_offset(offset, first, n_outputs, f[:b])
+        _shift(f[:b], offset, first, ones, f[:b])
         for q in range(len(nodes)):
             at, out = f[:b], total[:b] if q == 0 else slope[:b]
             if len(nodes) > 1:
-                _shift(f[:b], std[first:last], nodes[q], shifted[:b])
+                _shift(f[:b], std, first, nodes[q], shifted[:b])
                 at = shifted[:b]
             _value_and_gradient(
                 code, parameters, y[first:last], at, n_outputs, with_value,
@@ -276,25 +276,13 @@ def _rows(
 
 
 @inlined
-def _add_offset(offset: Array, first: int, n_outputs: int, f: Array) -> None:
-    """Add the offset of rows first, first + 1, ... to their latent values."""
-    s = f.shape[1] // n_outputs
+def _shift(f: Array, table: Array, first: int, factor: Array, out: Array) -> None:
+    """f plus a table (n, c) times a factor (c,); one row or column may serve all."""
+    s = f.shape[1] // len(factor)
     for i in range(len(f)):
-        known = offset[first + i if len(offset) > 1 else 0]
-        for c in range(n_outputs):
-            step = known[c if len(known) > 1 else 0]
-            if step != 0.0:
-                for j in range(c * s, (c + 1) * s):
-                    f[i, j] += step
-
-
-@inlined
-def _shift(f: Array, std: Array, node: Array, out: Array) -> None:
-    """f + std ξ at one node ξ (c,)."""
-    s = f.shape[1] // len(node)
-    for i in range(len(std)):
-        for c in range(len(node)):
-            step = std[i, c] * node[c]
+        row = table[min(first + i, len(table) - 1)]
+        for c in range(len(factor)):
+            step = row[min(c, len(row) - 1)] * factor[c]
             for j in range(c * s, (c + 1) * s):
                 out[i, j] = f[i, j] + step
 

@@ -122,17 +122,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """
         check_kernel(self.kernel, rows.X)
         search, select, sample = generator(self.random_state).spawn(3)
-        likelihood = likelihood.prepare(rows.y, rows.weights)
-        if not with_mean:
-            likelihood = likelihood.with_base(0.0)
+        likelihood = _prepared(likelihood, rows, with_mean)
         m = self._count_inducing(rows, likelihood)
-        earlier = self._earlier_fit()
-        # 1 the prior kernel and the likelihood, hyperparameters from the data
+        # 1 the prior, kernel and mean, and the likelihood, from the data
         chosen = self._prior_settings(m, likelihood)
-        found = fit_prior(rows, likelihood, chosen, search, *earlier)
-        if with_mean:
-            centred = with_base_rates(found.likelihood, found.kernel, rows.X)
-            found = found._replace(likelihood=centred)
+        found = fit_prior(rows, likelihood, chosen, search, *self._earlier_fit())
+        found = _at_base_rates(found, rows) if with_mean else found
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         Z = self._select(rows, found, m, select)
         basis = Nystroem.from_kernel(found.kernel, Z)
@@ -246,6 +241,18 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "n_iter_": max(sample.n_iter, 1),
             "_request": (copy.deepcopy(self.kernel), self.prior),
         }
+
+
+def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:
+    """Fitted copy, whose latent function has the mean of the targets or none."""
+    prepared = likelihood.prepare(rows.y, rows.weights)
+    return prepared if with_mean else prepared.with_base(0.0)
+
+
+def _at_base_rates(found: Hyperparameters, rows: Rows) -> Hyperparameters:
+    """With the mean at which the prior that was found expects the mean of y."""
+    likelihood = with_base_rates(found.likelihood, found.kernel, rows.X)
+    return found._replace(likelihood=likelihood)
 
 
 def _evidence_of_y(

@@ -212,7 +212,7 @@ class Likelihood(ScaleParameters):
         """Copy that describes the law of ``factor * y`` given ``factor * f``.
 
         ``factor`` is positive. Likelihoods that are not `location_scale` return an
-        unchanged copy.
+        unchanged copy; those that are return ``self.rescaled(scale=factor)``, say.
         """
         return self._replace()
 

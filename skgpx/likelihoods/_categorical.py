@@ -14,8 +14,9 @@ from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
 
-# Largest number of iterations of the base to the class frequencies.
-_FIXED_POINTS = 500
+# Largest number of iterations of the base to the class frequencies, and the points of
+# their expectations, an error of some thousandths.
+_FIXED_POINTS, _POINTS = 500, 2048
 
 
 class Categorical(Likelihood):
@@ -100,13 +101,15 @@ class Categorical(Likelihood):
 
         By ``base_k <- base_k + log(p_k / E[softmax(f)_k])`` until nothing moves.
         """
-        base, law = self.base_latent_, np.ones(1)
-        rates, shape = softmax(base), (1, len(base), 1)
+        base, shape = self.base_latent_, (1, self.n_outputs_, 1)
+        rates = softmax(base)
+        standard = LatentMixture(np.zeros(shape), np.full(shape, variance), np.ones(1))
+        noise, weights = atoms(standard, _POINTS)
         for _ in range(_FIXED_POINTS):
-            mixture = LatentMixture(base.reshape(shape), np.full(shape, variance), law)
-            step = np.log(rates) - np.log(self.predict_proba(mixture)[0])
+            expected = probabilities(base[:, np.newaxis] + noise) @ weights
+            step = np.log(rates / expected[0])
             base = base + step - step.mean()
-            if np.max(np.abs(step)) < 1e-6:
+            if np.max(np.abs(step)) < 1e-4:
                 break
         return self.with_base(base)
 

@@ -82,7 +82,7 @@ class Gaussian(Likelihood):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the noise variance times ``factor**2``."""
-        return self._rescaled(noise_variance=factor**2)
+        return self.rescaled(noise_variance=factor**2)
 
     def kernel_parameters(self) -> Array:
         """``[noise_variance]``."""

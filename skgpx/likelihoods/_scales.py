@@ -56,15 +56,19 @@ class ScaleParameters(BaseEstimator):
             setattr(other, name, value)
         return other
 
-    def _rescaled(self, **powers: float) -> Self:
-        """Copy with parameters multiplied by a factor, bounds included; None stays."""
+    def rescaled(self, **factors: float) -> Self:
+        """Copy with parameters multiplied by factors, bounds included; None stays.
+
+        What `scaled` of a likelihood of location and scale returns: for a standard
+        deviation ``self.rescaled(scale=factor)``, for a variance ``factor**2``.
+        """
         changes = {
             name: getattr(self, name) * factor
-            for name, factor in powers.items()
+            for name, factor in factors.items()
             if getattr(self, name) is not None
         }
         if hasattr(self, "free_"):
-            log_factors = np.log([powers[name] for name in self.free_]).reshape(-1, 1)
+            log_factors = np.log([factors[name] for name in self.free_]).reshape(-1, 1)
             changes["_log_bounds"] = self._log_bounds + log_factors
         return self._replace(**changes)
 

@@ -111,7 +111,7 @@ class ShiftedMixture(Likelihood):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the shift times ``factor``, the variance times its square."""
-        return self._rescaled(shift=factor, noise_variance=factor**2)
+        return self.rescaled(shift=factor, noise_variance=factor**2)
 
     def kernel_parameters(self) -> Array:
         """``[shift, logit(probability), noise_variance]``."""

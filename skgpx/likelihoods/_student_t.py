@@ -102,7 +102,7 @@ class StudentT(Likelihood):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the scale times ``factor``."""
-        return self._rescaled(scale=factor)
+        return self.rescaled(scale=factor)
 
     def kernel_parameters(self) -> Array:
         """``[df, scale]``."""
