@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 # Largest number of iterations of the base to the class frequencies, and the points of
 # their expectations, an error of some thousandths.
-_FIXED_POINTS, _POINTS = 500, 2048
+_FIXED_POINTS, _POINTS = 500, 16_384
 
 
 class Categorical(Likelihood):
