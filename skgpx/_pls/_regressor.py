@@ -146,10 +146,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     Notes
     -----
     With inducing inputs Z and ``L L^T = kappa(Z, Z)`` the latent function is
-    ``f(x) = phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0, I)``
-    and g is the part of the prior that vanishes at Z. Particles follow the density
-    ``exp(-sum_i nll(y_i, phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior law, so far
-    from the data predictions return to the prior. Means, standard deviations and
+    ``f(x) = m + phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0,
+    I)`` and g is the part of the prior that vanishes at Z. Particles follow the density
+    ``exp(-sum_i nll(y_i, m + phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior law, so
+    far from the data predictions return to the prior, whose mean m makes that the mean
+    of y. Means, standard deviations and
     quantiles are exact sums over the particles, with g and the noise integrated out.
 
     Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;
