@@ -354,7 +354,8 @@ def reference():
         basis = Nystroem.from_kernel(KERNEL, Z)
         features, base = basis(X), 0.0
         if isinstance(likelihood, Bernoulli):  # the others have normalize_y=False
-            prepared = with_base_rates(likelihood.prepare(y), KERNEL, X)
+            rows = Rows(X, y, np.ones(len(y)))
+            prepared = with_base_rates(rows, likelihood.prepare(y), KERNEL)
             base = prepared.base_latent_[0]
         std = np.sqrt(basis.residual_variance(X, features))
         nodes, weights = np.zeros(1), np.ones(1)
@@ -648,7 +649,8 @@ def test_multiclass_posterior_against_a_different_sampler(three_classes, rng):
     )
     model.set_params(n_particles=800, tol=1.02).fit(X, y)
     features = Nystroem.from_kernel(KERNEL, Z)(X)
-    likelihood = with_base_rates(Categorical().prepare(y), KERNEL, X)
+    data = Rows(X, y, np.ones(40))
+    likelihood = with_base_rates(data, Categorical().prepare(y), KERNEL)
     base = likelihood.base_latent_[:, np.newaxis]
 
     def log_likelihood(w):

@@ -40,16 +40,17 @@ def latent_scale(rows: Rows, likelihood: Likelihood) -> float:
     return scale if np.isfinite(scale) and scale > 0.0 else 1.0
 
 
-def with_base_rates(likelihood: Likelihood, kernel: Any, X: Array) -> Likelihood:
+def with_base_rates(rows: Rows, likelihood: Likelihood, kernel: Any) -> Likelihood:
     """Likelihood whose prior expects, far from the data, what it did at its base.
 
-    The variance there is that of the kernel, or of the background of a GRE kernel.
+    The variance there is that of a stationary kernel, or of the background of a GRE
+    kernel; of others the mean over the rows.
     """
     if isinstance(kernel, GREKernel):
-        variance = kernel.background * kernel.background_kernel().diag(X)
+        variance = kernel.background * kernel.background_kernel().diag(rows.X)
     else:
-        variance = kernel.diag(X)
-    return likelihood.centred(float(np.mean(variance)))
+        variance = kernel.diag(rows.X)
+    return likelihood.centred(float(np.average(variance, weights=rows.weights)))
 
 
 def default_latent_kernel(rows: Rows, likelihood: Likelihood, prior: str) -> Any:
@@ -70,21 +71,26 @@ def default_latent_kernel(rows: Rows, likelihood: Likelihood, prior: str) -> Any
     )
 
 
-def default_gre(gre: GREKernel, rows: Rows, likelihood: Likelihood) -> GREKernel:
-    """GRE kernel around a default kernel, with the same variance as that.
+def default_gre(
+    priors: tuple[GREKernel, ...], rows: Rows, likelihood: Likelihood
+) -> list[GREKernel]:
+    """GRE kernels around default kernels, with the same variance as these.
 
     With k of variance ``a ≈ s²``, s the scale of the latent function, the integral of
     ``(k / s)²`` has about the variance ``(a / s)² ≈ s²``, and ``s k / s`` that of k.
     """
-    gre, s = clone(gre), latent_scale(rows, likelihood)
+    s = latent_scale(rows, likelihood)
     low, high = (bound * s for bound in _BACKGROUND)
     if likelihood.log_scale:
         high = LARGEST_STD
-    k = gre.kernel.k1
-    bounds = np.ravel(k.constant_value_bounds) / s
-    return gre.set_params(
-        kernel__k1__constant_value=k.constant_value / s,
-        kernel__k1__constant_value_bounds=(float(bounds[0]), float(bounds[1])),
-        background=s,
-        background_bounds=(low, high),
-    )
+    scaled = []
+    for prior in priors:
+        k = prior.kernel.k1
+        bounds = np.ravel(k.constant_value_bounds) / s
+        inside = {
+            "kernel__k1__constant_value": k.constant_value / s,
+            "kernel__k1__constant_value_bounds": (float(bounds[0]), float(bounds[1])),
+        }
+        outside = {"background": s, "background_bounds": (low, high)}
+        scaled.append(clone(prior).set_params(**inside, **outside))
+    return scaled

@@ -97,9 +97,10 @@ def fit_prior(
     if settings.optimizer == "neighbourhoods":
         kernel, likelihood = average_over_neighbourhoods(rows, kernel, likelihood, rng)
     if settings.optimizer != "evidence":
-        if settings.prior == "gre":
-            kernel = _prior_around(kernel, rows, likelihood, settings, rng)
-        return Hyperparameters(kernel, likelihood, np.nan)
+        prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+        if settings.kernel is None and settings.prior == "gre":
+            (prior,) = default_gre((prior,), rows, likelihood)
+        return Hyperparameters(prior, likelihood, np.nan)
     if previous is not None:
         start = _renewed(previous, rows, rng), likelihood
         best = maximise_evidence(rows, [start], *search)
@@ -109,10 +110,10 @@ def fit_prior(
         best = maximise_evidence(rows, starts, *search, polish=not gre)
         if gre:
             # one start from the kernel as it is, one near the process just fitted
-            narrow = _narrowed(best.kernel)
-            near = _prior_around(narrow, rows, likelihood, settings, rng)
-            alike = _prior_around(kernel, rows, likelihood, settings, rng)
-            balanced = clone(near).set_params(kernel=alike.kernel)
+            near = _gre(_narrowed(best.kernel), rows, rng)
+            balanced = clone(near).set_params(kernel=kernel)
+            if settings.kernel is None:
+                near, balanced = default_gre((near, balanced), rows, likelihood)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
     warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
@@ -214,18 +215,6 @@ def _gre(kernel: Any, rows: Rows, rng: np.random.Generator) -> GREKernel:
         chosen = np.sort(rng.choice(n, _SUPPORT, replace=False, p=mass / mass.sum()))
         X, mass = X[chosen], np.ones(_SUPPORT)
     return GREKernel(kernel, X, mass)
-
-
-def _prior_around(
-    kernel: Any,
-    rows: Rows,
-    likelihood: Likelihood,
-    settings: PriorSettings,
-    rng: np.random.Generator,
-) -> GREKernel:
-    """GRE kernel of k; around the default kernel in the units of the latent."""
-    gre = _gre(kernel, rows, rng)
-    return gre if settings.kernel is not None else default_gre(gre, rows, likelihood)
 
 
 def _starts(

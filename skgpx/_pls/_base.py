@@ -251,7 +251,7 @@ def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood
 
 def _at_base_rates(found: Hyperparameters, rows: Rows) -> Hyperparameters:
     """With the mean at which the prior that was found expects the mean of y."""
-    likelihood = with_base_rates(found.likelihood, found.kernel, rows.X)
+    likelihood = with_base_rates(rows, found.likelihood, found.kernel)
     return found._replace(likelihood=likelihood)
 
 

@@ -270,10 +270,11 @@ class Likelihood(ScaleParameters):
         """Prepared copy whose base makes ``E[y]`` what it is at the present base.
 
         The expectation is over ``f ~ N(base, variance)``: a link that is curved moves
-        it, odds towards even ones. Where the link cannot undo that, and for several
-        outputs, the base stays.
+        it, odds towards even ones. The base stays where the link cannot undo that, for
+        several outputs, and if the class has no `base_latent` of its own.
         """
-        if self.location_scale or self.n_outputs_ > 1 or variance <= 0.0:
+        silent = type(self).base_latent is Likelihood.base_latent
+        if silent or self.n_outputs_ > 1 or variance <= 0.0:
             return self
         base, std = float(self.base_latent_[0]), float(np.sqrt(variance))
         rate = float(self.mean(np.array([base]))[0])
@@ -283,9 +284,10 @@ class Likelihood(ScaleParameters):
             return float(self.predictive_mean(LatentMixture(*law))[0]) - rate
 
         ends = base - _REACH * std, base + _REACH * std
-        if excess(ends[0]) * excess(ends[1]) >= 0.0:
-            return self
-        return self.with_base(optimize.brentq(excess, *ends, xtol=1e-6 * std))
+        with np.errstate(all="ignore"):
+            if not excess(ends[0]) * excess(ends[1]) < 0.0:
+                return self
+            return self.with_base(optimize.brentq(excess, *ends, xtol=1e-6 * std))
 
     def _base(self, n_outputs: int) -> Array:
         """Prior mean of the latent function (c,); zeros before `prepare`."""

@@ -91,7 +91,7 @@ def test_only_log_scales_are_capped(prior, log_scale):
 def test_the_gre_kernel_has_the_variance_of_the_default_kernel():
     likelihood = Poisson().prepare(COUNTS.y)
     kernel = default_latent_kernel(COUNTS, likelihood, "gre")
-    gre = default_gre(GREKernel(kernel, COUNTS.X), COUNTS, likelihood)
+    (gre,) = default_gre((GREKernel(kernel, COUNTS.X),), COUNTS, likelihood)
     far = np.full((1, 1), 1e6)
     assert gre.diag(far)[0] == pytest.approx(kernel.diag(far)[0])
     variance = gre.diag(COUNTS.X)
@@ -99,7 +99,7 @@ def test_the_gre_kernel_has_the_variance_of_the_default_kernel():
     assert gre.background_bounds[1] > gre.background
     capped = Bernoulli().prepare(BINARY.y)
     kernel = default_latent_kernel(BINARY, capped, "gre")
-    gre = default_gre(GREKernel(kernel, BINARY.X), BINARY, capped)
+    (gre,) = default_gre((GREKernel(kernel, BINARY.X),), BINARY, capped)
     assert gre.background_bounds[1] == LARGEST_STD
 
 
@@ -118,7 +118,7 @@ def test_the_base_expects_the_rate_under_the_variance_far_away(prior):
     if prior == "gre":
         kernel = GREKernel(kernel, COUNTS.X, background=1.3)
     variance = kernel.diag(np.full((1, 1), 1e6))[0]
-    moved = with_base_rates(prepared, kernel, COUNTS.X)
+    moved = with_base_rates(COUNTS, prepared, kernel)
     shift = moved.base_latent_ - prepared.base_latent_
     np.testing.assert_allclose(shift, -0.5 * variance, rtol=1e-5)
 

@@ -143,6 +143,27 @@ def test_location_and_scale_need_no_correction():
     assert prepared.centred(3.0) is prepared
 
 
+class LogRates(Likelihood):
+    """A user's rates, which overflow within a few standard deviations."""
+
+    def mean(self, f):
+        return np.exp(f)
+
+
+class LevelLogRates(LogRates):
+    def base_latent(self, y, weights):
+        return np.log(np.average(y, weights=weights))
+
+
+def test_a_users_link_is_corrected_if_it_has_a_level():
+    silent, said = (cls().prepare(COUNTS) for cls in (LogRates, LevelLogRates))
+    assert silent.centred(4.0) is silent
+    shift = said.centred(4.0).base_latent_ - said.base_latent_
+    np.testing.assert_allclose(shift, -2.0, atol=1e-4)
+    far = said.centred(1e4).base_latent_
+    assert np.all(np.isfinite(far))
+
+
 # ---- What a likelihood of the user's declares ----------------------------------------
 
 
