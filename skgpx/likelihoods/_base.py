@@ -74,7 +74,7 @@ class Likelihood(ScaleParameters):
 
     Examples
     --------
-    Waiting times with a known minimum and a shape that is learned:
+    Positive targets, such as waiting times, with a shape that is learned:
 
     >>> import numpy as np
     >>> from scipy.special import gammaln

@@ -38,6 +38,8 @@ class Poisson(Likelihood):
 
     discrete = True
 
+    base_rate_: float
+
     def __init__(self, link: str = "softplus") -> None:
         self.link = link
 
@@ -97,15 +99,24 @@ class Poisson(Likelihood):
         return float(self._link().latent(np.asarray(rate)))
 
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Latent value whose rate is ``(y + 1/2) / (1 + 1 / (2 r))``, r the base rate.
+        """Latent value whose rate is ``(y + 1/2) / (1 + 1 / (2 r))``, r the mean count.
 
         The mean of a gamma law with shape 1/2 and mean r, given the count; ``y + 1/2``
         before `prepare`.
         """
-        count, shrinkage = np.asarray(y, dtype=np.float64) + 0.5, 1.0
-        if hasattr(self, "base_latent_"):
-            shrinkage = 1.0 + 0.5 / float(self.mean(self.base_latent_)[0])
+        count = np.asarray(y, dtype=np.float64) + 0.5
+        shrinkage = 1.0 + 0.5 / getattr(self, "base_rate_", np.inf)
         return self._link().latent(count / shrinkage)
+
+    def prepare(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Copy with everything set that depends on the targets; self is unchanged.
+
+        Besides what the base class sets, `base_rate_`: the mean count, which stays
+        when the base moves.
+        """
+        prepared = super().prepare(y, sample_weight)
+        rate = float(prepared.mean(prepared.base_latent_)[0])
+        return prepared._replace(base_rate_=rate)
 
     def centred(self, variance: float) -> Self:
         """Copy whose prior expects the base rate; ``base^2 + variance`` for squares.
@@ -114,8 +125,7 @@ class Poisson(Likelihood):
         """
         if not self.symmetric:
             return super().centred(variance)
-        rate = float(self.mean(self.base_latent_)[0])
-        return self.with_base(np.sqrt(max(rate - variance, 0.0)))
+        return self.with_base(np.sqrt(max(self.base_rate_ - variance, 0.0)))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""

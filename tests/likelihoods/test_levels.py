@@ -91,6 +91,16 @@ def test_rough_latent_values_lie_around_the_base(likelihood, y):
     assert np.all((rough > 0.0) == (y > rate_of(y)))
 
 
+@pytest.mark.parametrize("link", ["softplus", "exp", "square"])
+def test_rough_latent_values_stay_when_the_base_moves(link):
+    # a search that starts where the square link has its saddle would not leave it
+    prepared = Poisson(link).prepare(COUNTS)
+    rough = prepared.initial_latent(COUNTS)
+    np.testing.assert_array_equal(prepared.with_base(0.0).initial_latent(COUNTS), rough)
+    np.testing.assert_array_equal(prepared.centred(9.0).initial_latent(COUNTS), rough)
+    assert np.all(prepared.mean(rough) > 0.4)
+
+
 def test_rough_latent_values_before_the_targets_are_known():
     np.testing.assert_array_equal(Bernoulli().initial_latent([0.0, 1.0]), [-1.0, 1.0])
     np.testing.assert_allclose(Poisson("exp").initial_latent([2.0]), np.log(2.5))

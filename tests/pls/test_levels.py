@@ -100,6 +100,23 @@ def test_no_mean_on_request():
     assert model.predict(FAR)[0] == pytest.approx(np.exp(0.5), rel=1e-6)
 
 
+@pytest.mark.parametrize("link", LINKS)
+def test_without_a_mean_the_fit_is_as_good_within_the_data(link):
+    X, y, rate = counts(30.0)
+    kernel = 40.0 * RBF(1.0)
+    settings = {"kernel": kernel, "prior": "gp", "optimizer": None, **FAST}
+    model = PLSRegressor(likelihood=Poisson(link), normalize_y=False, **settings)
+    if link == "softplus":
+        model.set_params(kernel=1000.0 * RBF(1.0))
+    model.fit(X, y)
+    truth = stats.poisson.logpmf(y, rate).mean()
+    assert model.log_predictive_density(X, y).mean() > truth - 0.1
+    if link == "square":
+        # both signs, at random
+        signs = np.sign((model.posterior_.basis(X) @ model.particles_[:, 0]).mean(0))
+        assert 5 < np.sum(signs > 0.0) < 35
+
+
 def test_the_mean_is_that_of_the_present_targets():
     X, y, _ = counts(5.0)
     model = PLSRegressor(likelihood=Poisson(), warm_start=True, **FAST).fit(X, y)
