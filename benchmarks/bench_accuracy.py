@@ -43,7 +43,7 @@ from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._hyperparameters import row_target
+from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._pls._coordinates import nystroem_root
@@ -102,9 +102,7 @@ def make_posterior(name: str, folder: str | None) -> Posterior:
     basis, likelihood = model.posterior_.basis, model.likelihood_
     rows = Rows(X, y, np.ones(len(y)))
     target = row_target(np.ascontiguousarray(basis(X)), rows, likelihood)
-    rough = likelihood.initial_latent(y)[:, np.newaxis]
-    start = laplace.projection_start(target.features, rough, rows.weights)
-    mode = laplace.find_mode(target, start)
+    mode = laplace.find_mode(target, rough_start(target))
     return Posterior(basis, rows, likelihood, target, mode)
 
 

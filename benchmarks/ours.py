@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.problems import NOISE_VARIANCE, SHIFT, STUDENT_T, Problem
-from skgpx._hyperparameters import row_target
+from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
 from skgpx._pls import _chains
@@ -35,7 +35,8 @@ def likelihood_of(problem: Problem) -> Likelihood:
         "poisson": Poisson(link="square"),
         "shifted_mixture": ShiftedMixture(**SHIFT, noise_variance=NOISE_VARIANCE),
     }
-    return likelihoods[problem.likelihood].prepare(problem.y)
+    # the authors' latent functions have mean zero
+    return likelihoods[problem.likelihood].prepare(problem.y).with_base(0.0)
 
 
 def target_of(problem: Problem) -> tuple[Target, NDArray[np.float64]]:
@@ -85,9 +86,7 @@ def _laplace(
         return np.linalg.solve(target.features, target.y)[np.newaxis], np.linalg.inv(
             L
         ).T[np.newaxis]
-    rough = likelihood_of(problem).initial_latent(problem.y)[:, np.newaxis]
-    start = laplace.projection_start(target.features, rough, target.weights)
-    mode = laplace.find_mode(target, start)
+    mode = laplace.find_mode(target, rough_start(target))
     return mode.weights.T, mode.root
 
 

@@ -5,9 +5,11 @@ from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
     maximise_evidence,
+    rough_start,
     row_target,
 )
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
+from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._prior_kernel import PriorSettings, fit_prior, stretched
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "inducing_by_capacity",
     "judged_noise",
     "maximise_evidence",
+    "rough_start",
     "row_target",
     "stretched",
     "warn_of_budget",
+    "with_base_rates",
 ]

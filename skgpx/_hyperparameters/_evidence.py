@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
+from scipy.special import logit, softmax
 
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
@@ -223,8 +224,8 @@ class SparseEvidence:
         if likelihood.n_outputs_ == 1:
             return self._laplace(features, residual, likelihood, y, 0)
         parts = [
-            self._laplace(features, residual, _ONE_AGAINST_REST, 1.0 * (y == c), c)
-            for c in range(likelihood.n_outputs_)
+            self._laplace(features, residual, one_against_rest, 1.0 * (y == c), c)
+            for c, one_against_rest in enumerate(_against_rest(likelihood))
         ]
         return EvidenceGradient(
             sum(part.value for part in parts),
@@ -246,8 +247,7 @@ class SparseEvidence:
         )
         start = self._modes.get(output)
         if start is None:
-            rough = likelihood.initial_latent(y)[:, np.newaxis]
-            start = laplace.projection_start(features, rough, self.rows.weights)
+            start = rough_start(target)
         evidence, mode = laplace.laplace_evidence_gradient(target, residual, start)
         if np.all(np.isfinite(mode)):
             self._modes[output] = mode
@@ -255,6 +255,12 @@ class SparseEvidence:
 
 
 _ONE_AGAINST_REST = Bernoulli().prepare(np.array([0.0, 1.0]))
+
+
+def _against_rest(likelihood: Likelihood) -> list[Likelihood]:
+    """Likelihoods of one class against the rest, at the base rates of the classes."""
+    log_odds = logit(softmax(likelihood.base_latent_))
+    return [_ONE_AGAINST_REST.with_base(base) for base in log_odds]
 
 
 def row_target(
@@ -267,6 +273,7 @@ def row_target(
     """Target in the coordinates of the weights themselves (centre 0, root I).
 
     `std` (n, c) and `nodes` give the optimal potential; without them the projected one.
+    The latent functions have the mean `base_latent_` of the likelihood.
     """
     c, m = likelihood.n_outputs_, features.shape[1]
     code = likelihood.kernel_code
@@ -284,4 +291,12 @@ def row_target(
         np.zeros((1, m * c)),
         np.eye(m * c)[np.newaxis],
         c,
+        likelihood.base_latent_[np.newaxis],
     )
+
+
+def rough_start(target: langevin.Target) -> Array:
+    """Weights (m, c) whose functions are near the rough latent values of the rows."""
+    rough = np.asarray(target.likelihood.initial_latent(target.y), dtype=np.float64)
+    rough = rough.reshape(len(target.y), -1) - target.offset
+    return laplace.projection_start(target.features, rough, target.weights)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import climb
+from skgpx._hyperparameters._latent_scale import rough_latent
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -27,8 +28,8 @@ def average_over_neighbourhoods(
     Maximises the exact marginal likelihood of Gaussian regression on the rows nearest
     to a random centroid, several times, and averages the logarithms of what it finds;
     on all rows, once, when there are few. For other likelihoods the targets are the
-    rough latent values of the rows, and the likelihood's own scales keep their
-    starting values.
+    rough latent values of the rows around their base, and the likelihood's own scales
+    keep their starting values.
 
     Parameters
     ----------
@@ -57,9 +58,10 @@ def average_over_neighbourhoods(
     """
     size, repeats = _REGRESSION if likelihood.location_scale else _CLASSES
     n = len(rows.y)
-    targets = np.asarray(likelihood.initial_latent(rows.y), dtype=np.float64)
-    targets = targets.reshape(n, -1)
-    noise = _noise(rows, likelihood)
+    targets = rough_latent(rows, likelihood)
+    noise = likelihood
+    if not isinstance(noise, Gaussian):
+        noise = Gaussian().prepare(targets.ravel())
     candidate = Candidate.of_kernel(kernel)
     thetas = []
     for _ in range(repeats if n > size else 1):
@@ -72,14 +74,6 @@ def average_over_neighbourhoods(
     if isinstance(likelihood, Gaussian):
         likelihood = likelihood.with_theta(mean[p:])
     return candidate.kernel_at(mean[:p]), likelihood
-
-
-def _noise(rows: Rows, likelihood: Likelihood) -> Gaussian:
-    """Noise of the regression: the likelihood's own, or free around rough targets."""
-    if isinstance(likelihood, Gaussian):
-        return likelihood
-    rough = np.asarray(likelihood.initial_latent(rows.y), dtype=np.float64)
-    return Gaussian().prepare(rough.ravel())
 
 
 def _neighbourhood(rows: Rows, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

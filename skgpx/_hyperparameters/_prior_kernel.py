@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgpx._hyperparameters._climb import Found, all_noise, noise_only
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
+from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
     NOISE_PRICE,
     learn_default,
@@ -35,11 +37,6 @@ Array = NDArray[np.float64]
 LARGEST_BOUND = 400
 # Points that stand for the law of the inputs in the GRE kernel.
 _SUPPORT = 200
-
-
-# Largest prior standard deviation of log odds or log rates under the default kernel:
-# on separable classes the evidence would grow with it for ever.
-_LARGEST_STD = 6.0
 
 
 class PriorSettings(NamedTuple):
@@ -101,6 +98,8 @@ def fit_prior(
         kernel, likelihood = average_over_neighbourhoods(rows, kernel, likelihood, rng)
     if settings.optimizer != "evidence":
         prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+        if settings.kernel is None and settings.prior == "gre":
+            (prior,) = default_gre((prior,), rows, likelihood)
         return Hyperparameters(prior, likelihood, np.nan)
     if previous is not None:
         start = _renewed(previous, rows, rng), likelihood
@@ -112,13 +111,13 @@ def fit_prior(
         if gre:
             # one start from the kernel as it is, one near the process just fitted
             near = _gre(_narrowed(best.kernel), rows, rng)
-            if settings.kernel is None and not likelihood.location_scale:
-                near.set_params(background_bounds=(1e-5, _LARGEST_STD))
             balanced = clone(near).set_params(kernel=kernel)
+            if settings.kernel is None:
+                near, balanced = default_gre((near, balanced), rows, likelihood)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
-    if settings.kernel is not None:
-        warn_at_bounds(best.kernel)
+    warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
+    warn(best)
     return best
 
 
@@ -146,7 +145,7 @@ def _fit_gaussian(
         # a bound that is lost in pure noise says nothing about the kernel
         if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:
             best = bound
-    told = settings.kernel is not None and warn_at_bounds(best.kernel)
+    told = settings.kernel is not None and warn_at_bounds(best, stacklevel=8)
     if not told:
         warn_of_noise(found, rows)
     return best
@@ -183,7 +182,9 @@ def _renewed(previous: Any, rows: Rows, rng: np.random.Generator) -> Any:
     if not isinstance(previous, GREKernel):
         return previous
     fresh = _gre(previous.kernel, rows, rng)
-    return fresh.set_params(background=previous.background)
+    return fresh.set_params(
+        background=previous.background, background_bounds=previous.background_bounds
+    )
 
 
 def _with_noise(
@@ -191,12 +192,7 @@ def _with_noise(
 ) -> tuple[Any, Likelihood]:
     """The latent function's kernel, and the likelihood with the kernel's noise."""
     if settings.kernel is None:
-        kernel = default_kernel(rows.X, rows.weights)
-        if not likelihood.location_scale:
-            # The variance of the GRE kernel is up to the square of k's.
-            largest = _LARGEST_STD ** (1 if settings.prior == "gre" else 2)
-            kernel.set_params(k1__constant_value_bounds=(1e-3, largest))
-        return kernel, likelihood
+        return default_latent_kernel(rows, likelihood, settings.prior), likelihood
     kernel, noise, bounds = split_noise(clone(settings.kernel))
     if noise is None:
         return kernel, likelihood
@@ -264,25 +260,76 @@ def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def warn_at_bounds(kernel: Any) -> bool:
+def warn_at_bounds(found: Hyperparameters, stacklevel: int = 7) -> bool:
     """Say in one warning which hyperparameters ended at a bound, and what to do.
 
     True if there is something to say.
     """
-    at_bounds = []
-    for name, entries in theta_entries(kernel):
-        values, bounds = kernel.theta[entries], kernel.bounds[entries]
-        if _trouble(name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
-            at_bounds.append(f"{name} = {np.exp(values).round(6).tolist()}")
+    at_bounds = _at_bounds(found.kernel, _trouble)
     if at_bounds:
         warnings.warn(
             f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "
             "the bounds of these parameters in `kernel`, or fix them on purpose with "
             'bounds="fixed".',
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=stacklevel,
         )
     return bool(at_bounds)
+
+
+def warn_at_default_bounds(found: Hyperparameters) -> bool:
+    """Say in one warning which bounds of the default kernel were met, and what to do.
+
+    The largest standard deviation of a log scale is meant to be met, where classes can
+    be separated, and a small amplitude says that there is little to find.
+    """
+
+    def trouble(name: str, low: Array, high: Array) -> bool:
+        if name.endswith("constant_value"):
+            return bool(np.any(high)) and not found.likelihood.log_scale
+        return name.endswith("length_scale") and bool(np.any(low))
+
+    at_bounds = _at_bounds(found.kernel, trouble)
+    if not at_bounds:
+        return False
+    name = type(found.likelihood).__name__
+    scale = (
+        f" If the latent function of {name} is a logarithm, say so by log_scale = True "
+        "in its class."
+    )
+    large = any("constant_value" in one for one in at_bounds)
+    known = found.likelihood.location_scale
+    warnings.warn(
+        f"With {name} and the default kernel, {'; '.join(at_bounds)} ended at the "
+        "bounds that the data suggest. Give a `kernel` with wider ones, such as "
+        f"{_wider(found.kernel)}.{scale if large and not known else ''}",
+        ConvergenceWarning,
+        stacklevel=7,
+    )
+    return True
+
+
+def _wider(kernel: Any) -> str:
+    """The default kernel, inside of its GRE kernel or not, with wider bounds."""
+    inner = kernel.kernel if isinstance(kernel, GREKernel) else kernel
+    (low, high), *scales = np.exp(inner.bounds)
+    value, shortest = inner.k1.constant_value, np.min(scales)
+    longest = float(np.max(scales))
+    return (
+        f"ConstantKernel({value:.3g}, ({low:.1g}, {100.0 * high:.1g})) * "
+        f"RBF({np.ravel(inner.k2.length_scale).round(3).tolist()}, "
+        f"({0.01 * shortest:.1g}, {longest:.1g}))"
+    )
+
+
+def _at_bounds(kernel: Any, trouble: Callable[[str, Array, Array], bool]) -> list[str]:
+    """Hyperparameters of which `trouble` says that their bounds deserve a word."""
+    at_bounds = []
+    for name, entries in theta_entries(kernel):
+        values, bounds = kernel.theta[entries], kernel.bounds[entries]
+        if trouble(name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
+            at_bounds.append(f"{name} = {np.exp(values).round(6).tolist()}")
+    return at_bounds
 
 
 def _trouble(name: str, low: Array, high: Array) -> bool:

@@ -37,6 +37,7 @@ def run_chains(
     centre: Array,
     root: Array,
     n_outputs: int,
+    offset: Array,
     z: Array,
     energy: Array,
     gradient: Array,
@@ -60,7 +61,8 @@ def run_chains(
         with_value = metropolis or step == n_steps - 1
         _potential(
             quadratic, formula, parameters, features, y, weights, std, nodes,
-            node_weights, centre, root, n_outputs, new_z, temperature, with_value,
+            node_weights, centre, root, n_outputs, offset, new_z, temperature,
+            with_value,
             new_energy, new_gradient,
         )  # fmt: skip
         shorten(metropolis, new_z, new_gradient)
@@ -180,6 +182,7 @@ def _potential(
     centre: Array,
     root: Array,
     n_outputs: int,
+    offset: Array,
     z: Array,
     temperature: float,
     with_value: bool,
@@ -210,7 +213,7 @@ def _potential(
             energy[j] += 0.5 * w[i, j] * w[i, j]
     _rows(
         formula, parameters, features, y, weights, std, nodes, node_weights,
-        n_outputs, flat, temperature, with_value, energy, pull,
+        n_outputs, offset, flat, temperature, with_value, energy, pull,
     )  # fmt: skip
     for i in range(len(w)):
         c, row = i // m, i % m
@@ -242,6 +245,7 @@ def _rows(
     nodes: Array,
     node_weights: Array,
     n_outputs: int,
+    offset: Array,
     w: Array,
     temperature: float,
     with_value: bool,
@@ -253,16 +257,17 @@ def _rows(
     size = min(n, ROWS)
     f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
     shifted, total = np.empty_like(f), np.empty_like(f)
-    value, part = np.empty((size, s)), np.empty_like(pull)
+    value, part, ones = np.empty((size, s)), np.empty_like(pull), np.ones(n_outputs)
     for first in range(0, n, ROWS):
         b = min(ROWS, n - first)
         last = first + b
         phi = features[first:last]
         np.dot(phi, w, f[:b])
+        _shift(f[:b], offset, first, ones, f[:b])
         for q in range(len(nodes)):
             at, out = f[:b], total[:b] if q == 0 else slope[:b]
             if len(nodes) > 1:
-                _shift(f[:b], std[first:last], nodes[q], shifted[:b])
+                _shift(f[:b], std, first, nodes[q], shifted[:b])
                 at = shifted[:b]
             _value_and_gradient(
                 formula, parameters, y[first:last], at, with_value, value[:b], out,
@@ -276,12 +281,13 @@ def _rows(
 
 
 @inlined
-def _shift(f: Array, std: Array, node: Array, out: Array) -> None:
-    """f + std ξ at one node ξ (c,)."""
-    s = f.shape[1] // len(node)
-    for i in range(len(std)):
-        for c in range(len(node)):
-            step = std[i, c] * node[c]
+def _shift(f: Array, table: Array, first: int, factor: Array, out: Array) -> None:
+    """f plus a table (n, c) times a factor (c,); one row or column may serve all."""
+    s = f.shape[1] // len(factor)
+    for i in range(len(f)):
+        row = table[min(first + i, len(table) - 1)]
+        for c in range(len(factor)):
+            step = row[min(c, len(row) - 1)] * factor[c]
             for j in range(c * s, (c + 1) * s):
                 out[i, j] = f[i, j] + step
 

@@ -2,7 +2,7 @@
 
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
-    U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ∘ ξ) ] + ½‖w‖²,    f = Φw
+    U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ∘ ξ) ] + ½‖w‖²,    f = offset + Φw
 
 (std = 0 and a single node: the potential V∞ of projected Langevin sampling; std the
 residual standard deviation and a quadrature rule for ξ: its optimal potential V*).
@@ -57,6 +57,8 @@ class Target(NamedTuple):
         Coordinates, in g groups of p weights: g = 1 couples all outputs; g = c, none.
     n_outputs : int
         Latent outputs c; ``g * p = c * m``.
+    offset : ndarray of shape (1 or n, 1 or c)
+        Known part of the latent values, such as their constant mean.
     """
 
     likelihood: Any
@@ -71,6 +73,7 @@ class Target(NamedTuple):
     centre: Array
     root: Array
     n_outputs: int
+    offset: Array = np.zeros((1, 1))
 
 
 class Scheme(NamedTuple):
@@ -177,6 +180,12 @@ def weights_of(target: Target, z: Array) -> Array:
     return w.reshape(c, -1, z.shape[2]).transpose(1, 0, 2)
 
 
+def latent_values(target: Target, w: Array) -> Array:
+    """Latent values ``offset + Φw`` of all rows at weights w (m, c), shape (n, c)."""
+    f: Array = target.features @ w + target.offset
+    return f
+
+
 def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
     """Chains at the coordinates z (g, p, s)."""
     z = np.ascontiguousarray(z)
@@ -279,11 +288,12 @@ def rows_value_and_gradient(
     m, c, s = w.shape
     flat = np.ascontiguousarray(w).reshape(m, c * s)
     value, gradient = np.zeros(s), np.zeros((m, c * s))
+    offset = np.broadcast_to(target.offset, (len(target.y), c))[:, :, np.newaxis]
     for first in range(0, len(target.y), ROWS):
         rows = slice(first, first + ROWS)
         phi, y = target.features[rows], target.y[rows]
         omega, std = target.weights[rows], target.std[rows]
-        f = (phi @ flat).reshape(-1, c, s)
+        f = (phi @ flat).reshape(-1, c, s) + offset[rows]
         slope = np.zeros_like(f)
         for node, mass in zip(target.nodes, target.node_weights, strict=True):
             at = f + (std * node)[:, :, np.newaxis]

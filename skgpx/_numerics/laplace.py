@@ -1,7 +1,7 @@
 """Mode of the weights, curvature there, and the Laplace approximation of the evidence.
 
-The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, φ_iᵀw) + ½‖w‖²``;
-their law is approximated by ``N(ŵ, H⁻¹)`` with ŵ the mode and
+The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, f_i) + ½‖w‖²``
+with ``f = offset + Φw``; their law is approximated by ``N(ŵ, H⁻¹)`` with ŵ the mode and
 ``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likelihood.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.langevin import Target, rows_value_and_gradient
+from skgpx._numerics.langevin import Target, latent_values, rows_value_and_gradient
 from skgpx._numerics.linalg import (
     cholesky,
     log_determinant,
@@ -172,7 +172,7 @@ def _newton_roots(target: Target, w: Array) -> Array:
     whose curvature is a majorant. Second derivatives are differences of gradients.
     """
     if w.shape[1] == 1:
-        f = target.features @ w
+        f = latent_values(target, w)
         h = 1e-5 * (1.0 + np.abs(f))
         rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
         try:
@@ -215,7 +215,7 @@ def _gram(features: Array, curvature: Array) -> Array:
 
 def _row_curvature(target: Target, w: Array) -> Array:
     """Curvature of each row, averaged over the nodes of the residual, (n, c, c)."""
-    f = target.features @ w
+    f = latent_values(target, w)
     total = np.zeros((*f.shape, f.shape[1]))
     for node, mass in zip(target.nodes, target.node_weights, strict=True):
         at = (f + target.std * node)[:, :, np.newaxis]
@@ -280,7 +280,7 @@ def laplace_evidence_gradient(
     """
     mode = find_mode(target, start)
     Phi, omega, w = target.features, target.weights, mode.weights[:, 0]
-    f, root = Phi @ w, mode.root[0]
+    f, root = latent_values(target, mode.weights)[:, 0], mode.root[0]
     c = _elementwise(target.likelihood.row_curvature, target.y, f)
     g = omega * _elementwise(target.likelihood.row_gradient, target.y, f)
     S = root @ root.T

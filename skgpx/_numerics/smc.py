@@ -63,3 +63,18 @@ def resample(
     points = (rng.random() + np.arange(s)) / s
     chosen = np.searchsorted(cumulative / cumulative[-1], points)
     return np.minimum(chosen, s - 1), log_total - float(np.log(s))
+
+
+def stratified(
+    log_weights: Array, size: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Stratified resampling: `size` indices, one from each stretch of equal mass.
+
+    Neighbours compete with one another, so particles that are close, or belong
+    together, should have neighbouring indices.
+    """
+    weights = np.exp(log_weights - np.max(log_weights))
+    cumulative = np.cumsum(weights)
+    points = (np.arange(size) + rng.random(size)) / size
+    chosen = np.searchsorted(cumulative / cumulative[-1], points)
+    return np.minimum(chosen, len(weights) - 1)

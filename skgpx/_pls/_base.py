@@ -19,6 +19,7 @@ from skgpx._hyperparameters import (
     fit_prior,
     inducing_by_capacity,
     warn_of_budget,
+    with_base_rates,
 )
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample
@@ -115,19 +116,22 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         reporter: RoundReporter,
         shift: float = 0.0,
         scale: float = 1.0,
+        with_mean: bool = True,
     ) -> None:
         """Fit in four steps; see docs/pls.md.
 
-        Rows and likelihood are those of the standardised ``(y - shift) / scale``.
+        Rows and likelihood are those of the standardised ``(y - shift) / scale``;
+        `with_mean` gives the latent function the mean that suits the likelihood.
         """
         check_kernel(self.kernel, rows.X)
         clock = StageClock()
         search, select, sample = generator(self.random_state).spawn(3)
-        likelihood = likelihood.prepare(rows.y, rows.weights)
+        likelihood = _prepared(likelihood, rows, with_mean)
         m = self._count_inducing(rows, likelihood)
-        # 1 the prior kernel and the likelihood, hyperparameters from the data
+        # 1 the prior, kernel and mean, and the likelihood, from the data
         chosen = self._prior_settings(m, likelihood)
         found = fit_prior(rows, likelihood, chosen, search, *self._earlier_fit())
+        found = _at_base_rates(found, rows) if with_mean else found
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         Z = self._select(rows, found, m, select)
@@ -249,6 +253,18 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "n_iter_": max(sample.n_iter, 1),
             "_request": (copy.deepcopy(self.kernel), self.prior),
         }
+
+
+def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:
+    """Fitted copy, whose latent function has the mean of the targets or none."""
+    prepared = likelihood.prepare(rows.y, rows.weights)
+    return prepared if with_mean else prepared.with_base(0.0)
+
+
+def _at_base_rates(found: Hyperparameters, rows: Rows) -> Hyperparameters:
+    """With the mean at which the prior that was found expects the mean of y."""
+    likelihood = with_base_rates(rows, found.likelihood, found.kernel)
+    return found._replace(likelihood=likelihood)
 
 
 def _evidence_of_y(

@@ -104,7 +104,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     -----
     Model and cost are those of :class:`PLSRegressor`; a step costs as many times more
     as there are latent outputs: one for two classes, otherwise n_classes, independent
-    a priori. The method is that of [1]_.
+    a priori. Their prior means are such that probabilities return to the (weighted)
+    frequencies of the classes far from the data. The method is that of [1]_.
 
     References
     ----------

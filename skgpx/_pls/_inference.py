@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import final_noise, row_target
-from skgpx._latent import LatentModel
+from skgpx._hyperparameters import final_noise, rough_start, row_target
+from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
@@ -27,6 +27,7 @@ from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
 from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
+from skgpx._pls._mirror import with_mirror_images
 from skgpx._pls._tempering import run_smc
 from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows
@@ -128,7 +129,7 @@ def infer(
 
     def told(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
-        model = LatentModel(basis, WeightParticles(weights))
+        model = _particle_model(basis, weights, likelihood)
         return report is not None and report(sample, model)
 
     run = _temper if method == "smc" else _run_chains
@@ -136,10 +137,18 @@ def infer(
     _check(sample, method, settings)
     particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
     if likelihood.symmetric:
-        # nll(y, f) = nll(y, -f) and the prior is symmetric: so is the posterior
-        particles *= rng.choice([-1.0, 1.0], size=particles.shape[2])
-    model = LatentModel(basis, WeightParticles(particles))
+        particles = with_mirror_images(target, particles, rng)
+    model = _particle_model(basis, particles, likelihood)
     return Inference(model, particles, sample, likelihood)
+
+
+def _particle_model(
+    basis: Nystroem, particles: Array, likelihood: Likelihood
+) -> LatentModel:
+    """Latent function around the base of the likelihood, with particles (m, c, s)."""
+    base = likelihood.base_latent_
+    mean = Mean(base, np.ones(len(base))) if np.any(base) else None
+    return LatentModel(basis, WeightParticles(particles), mean)
 
 
 def _temper(
@@ -290,9 +299,7 @@ def _target_and_mode(
         )
         return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
     target = _row_target(basis, rows, likelihood, settings)
-    rough = np.asarray(likelihood.initial_latent(rows.y)).reshape(len(rows.y), -1)
-    start = laplace.projection_start(target.features, rough, rows.weights)
-    return target, laplace.find_mode(target, start)
+    return target, laplace.find_mode(target, rough_start(target))
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:

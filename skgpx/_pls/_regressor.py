@@ -87,7 +87,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         and scales the latent function (Gaussian, ShiftedMixture; StudentT by the
         quartiles of y, which are robust to outliers). Kernel hyperparameters, white
         noise and bounds then refer to the standardised y; the scales of the
-        likelihood are always in the units of y.
+        likelihood are always in the units of y. For other likelihoods the latent
+        function gets a constant prior mean instead, the link of the mean of y
+        (`base_latent` of the likelihood), to which predictions return far from the
+        data; kernel hyperparameters refer to the latent function itself. False: mean
+        zero, nothing is scaled.
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` from the
         hyperparameters, and from the particles if their shape is the same.
@@ -145,10 +149,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     Notes
     -----
     With inducing inputs Z and ``L L^T = kappa(Z, Z)`` the latent function is
-    ``f(x) = phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0, I)``
-    and g is the part of the prior that vanishes at Z. Particles follow the density
-    ``exp(-sum_i nll(y_i, phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior law, so far
-    from the data predictions return to the prior. Means, standard deviations and
+    ``f(x) = m + phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0,
+    I)`` and g is the part of the prior that vanishes at Z. Particles follow the density
+    ``exp(-sum_i nll(y_i, m + phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior law, so
+    far from the data predictions return to the prior, whose mean m makes that the mean
+    of y. Means, standard deviations and
     quantiles are exact sums over the particles, with g and the noise integrated out.
 
     Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;
@@ -252,6 +257,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
+        likelihood.check_parameters()
         rows = canonical_rows(X, y, weights)
         shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
@@ -260,7 +266,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
-        self._fit_rows(standard, likelihood, reporter, shift, scale)
+        self._fit_rows(standard, likelihood, reporter, shift, scale, self.normalize_y)
         return self
 
     @property

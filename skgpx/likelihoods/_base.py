@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
 
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx.likelihoods import _predictive
@@ -16,6 +17,8 @@ Array = NDArray[np.float64]
 
 # Rows in one search for quantiles: their quadrature nodes stay in the cache.
 _ROWS = 64
+# How far a curved link may move the base, in prior standard deviations.
+_REACH = 8.0
 
 
 class Likelihood(ScaleParameters):
@@ -25,7 +28,14 @@ class Likelihood(ScaleParameters):
     subclass this class and implement, in vectorised NumPy and elementwise (``y`` and
     ``f`` broadcast against each other), `nll`, `gradient`, `mean`, `variance` and
     `sample`; `cdf` for quantiles; `curvature` and `check_support` where the defaults
-    do not fit. Then run :func:`skgpx.likelihoods.check_likelihood` on it.
+    do not fit; `base_latent` for the level to which predictions return far from the
+    data, and `initial_latent` for its scale. Positive parameters that are learned when
+    they are left None are named in `scale_names`, with their range in
+    `starting_scales`. Then run :func:`skgpx.likelihoods.check_likelihood` on it.
+
+    The constructor stores its parameters as they are and nothing else: fitted copies
+    replace parameters without calling it, so anything derived is computed where it is
+    needed.
 
     Everything else is derived here: the fitted copy (`prepare`), the row-wise functions
     that the samplers use, and the predictive functionals of a latent mixture.
@@ -39,7 +49,12 @@ class Likelihood(ScaleParameters):
         Class attribute: outliers are expected, so y is centred by its median and scaled
         by its quartiles instead of its mean and standard deviation.
     symmetric : bool
-        Class attribute: ``nll(y, f) == nll(y, -f)``.
+        Class attribute: ``nll(y, f) == nll(y, -f)``, so that a posterior may have a
+        second mode, which chains started at the first would miss.
+    log_scale : bool
+        Class attribute: f is on the scale of log odds or log rates, so that a prior
+        standard deviation of 6 allows everything. The default kernel stops there;
+        otherwise it has bounds around the spread of `initial_latent`.
     discrete : bool
         Class attribute: y takes integer values.
     n_outputs : int
@@ -54,16 +69,71 @@ class Likelihood(ScaleParameters):
         Set by `prepare`: the names in `scale_names` that were None.
     n_outputs_ : int
         Set by `prepare`: number of latent outputs.
+    base_latent_ : ndarray of shape (n_outputs_,)
+        Set by `prepare`: prior mean of the latent function.
+
+    Examples
+    --------
+    Positive targets, such as waiting times, with a shape that is learned:
+
+    >>> import numpy as np
+    >>> from scipy.special import gammaln
+    >>> from skgpx.likelihoods import Likelihood, check_likelihood
+    >>> class Gamma(Likelihood):
+    ...     '''Positive targets with mean exp(f); the variance is exp(2 f) / shape.'''
+    ...
+    ...     scale_names = ("shape",)
+    ...     log_scale = True
+    ...
+    ...     def __init__(self, shape=None):
+    ...         self.shape = shape
+    ...
+    ...     def starting_scales(self, y, weights):
+    ...         return {"shape": (1.0, 1e-2, 1e3)}
+    ...
+    ...     def nll(self, y, f):
+    ...         a, ratio = self.shape, y * np.exp(-np.clip(f, -300.0, 300.0))
+    ...         constant = gammaln(a) - a * np.log(a) + np.log(y)
+    ...         return a * (ratio - np.log(y) + f) + constant
+    ...
+    ...     def gradient(self, y, f):
+    ...         return self.shape * (1.0 - y * np.exp(-np.clip(f, -300.0, 300.0)))
+    ...
+    ...     def mean(self, f):
+    ...         return np.exp(f)
+    ...
+    ...     def variance(self, f):
+    ...         return np.exp(2.0 * f) / self.shape
+    ...
+    ...     def sample(self, f, rng):
+    ...         return rng.gamma(self.shape, np.exp(f) / self.shape)
+    ...
+    ...     def base_latent(self, y, weights):
+    ...         return np.log(np.average(y, weights=weights))
+    ...
+    ...     def initial_latent(self, y):
+    ...         return np.log(y)
+    ...
+    ...     def check_support(self, y):
+    ...         super().check_support(y)
+    ...         if np.any(y <= 0.0):
+    ...             raise ValueError("Gamma expects positive y.")
+    >>> check_likelihood(Gamma())
+    >>> prepared = Gamma().prepare([1.0, 2.0, 6.0])
+    >>> prepared.free_, prepared.shape, prepared.base_latent_.round(3)
+    (('shape',), 1.0, array([1.099]))
     """
 
     location_scale: ClassVar[bool] = False
     heavy_tailed: ClassVar[bool] = False
     symmetric: bool = False
+    log_scale: bool = False
     discrete: ClassVar[bool] = False
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None
 
     n_outputs_: int
+    base_latent_: Array
 
     # ---- What a likelihood must define ---------------------------------------------
 
@@ -104,9 +174,26 @@ class Likelihood(ScaleParameters):
         rise = self.gradient(y, f + h) - self.gradient(y, f - h)
         return np.maximum(rise / (2.0 * h), 0.0)
 
+    def base_latent(
+        self,
+        y: Array,  # noqa: ARG002
+        weights: Array,  # noqa: ARG002
+    ) -> float | Array:
+        """Latent level of the targets as a whole: the prior mean of the function.
+
+        Usually the link of the weighted mean of y; far from the data predictions
+        return to it. One number, or one for each output (c,). The default, 0, suits
+        likelihoods that are `location_scale`, whose y is centred.
+        """
+        return 0.0
+
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Rough latent value for each y: where a search for the mode may start."""
-        return np.zeros(np.shape(y))
+        """Rough latent value for each y: where a search for the mode may start.
+
+        Its spread around the base tells how large the latent function is. The default
+        is the base itself.
+        """
+        return np.zeros(np.shape(y)) + self._base(1)[0]
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError if y is outside the support, saying what it should be."""
@@ -125,17 +212,9 @@ class Likelihood(ScaleParameters):
         """Copy that describes the law of ``factor * y`` given ``factor * f``.
 
         ``factor`` is positive. Likelihoods that are not `location_scale` return an
-        unchanged copy.
+        unchanged copy; those that are return ``self.rescaled(scale=factor)``, say.
         """
         return self._replace()
-
-    def _starting_scales(
-        self,
-        y: Array,  # noqa: ARG002
-        weights: Array,  # noqa: ARG002
-    ) -> dict[str, tuple[float, float, float]]:
-        """(start, lower bound, upper bound) for each name in `scale_names`."""
-        return {}
 
     def _count_outputs(self, y: Array) -> int:  # noqa: ARG002
         return self.n_outputs
@@ -155,8 +234,8 @@ class Likelihood(ScaleParameters):
         Returns
         -------
         likelihood : Likelihood
-            With `free_`, `n_outputs_`, and a data-based start in each scale
-            parameter that was None.
+            With `free_`, `n_outputs_`, `base_latent_`, and a data-based start in each
+            scale parameter that was None.
 
         Raises
         ------
@@ -166,16 +245,54 @@ class Likelihood(ScaleParameters):
         y = np.asarray(y, dtype=np.float64)
         weights = np.ones(y.shape) if sample_weight is None else sample_weight
         weights = np.asarray(weights, dtype=np.float64)
-        self._check_parameters()
+        self.check_parameters()
         self.check_support(y)
         free = tuple(name for name in self.scale_names if getattr(self, name) is None)
-        scales = self._starting_scales(y, weights) if free else {}
+        scales = self._checked_starts(free, y, weights)
         return self._replace(
             **{name: scales[name][0] for name in free},
             free_=free,
             n_outputs_=self._count_outputs(y),
             _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
-        )
+        ).with_base(self.base_latent(y, weights))
+
+    def with_base(self, base: ArrayLike) -> Self:
+        """Prepared copy with the prior mean of the latent function replaced."""
+        base = np.asarray(base, dtype=np.float64)
+        if base.shape not in ((), (self.n_outputs_,)) or not np.all(np.isfinite(base)):
+            raise ValueError(
+                f"base_latent of {type(self).__name__} must return a finite number, or "
+                f"one for each of the {self.n_outputs_} outputs; got {base!r}."
+            )
+        return self._replace(base_latent_=np.full(self.n_outputs_, base))
+
+    def centred(self, variance: float) -> Self:
+        """Prepared copy whose base makes ``E[y]`` what it is at the present base.
+
+        The expectation is over ``f ~ N(base, variance)``: a link that is curved moves
+        it, odds towards even ones. The base stays where the link cannot undo that, for
+        several outputs, and if the class has no `base_latent` of its own.
+        """
+        silent = type(self).base_latent is Likelihood.base_latent
+        if silent or self.n_outputs_ > 1 or variance <= 0.0:
+            return self
+        base, std = float(self.base_latent_[0]), float(np.sqrt(variance))
+        rate = float(self.mean(np.array([base]))[0])
+
+        def excess(at: float) -> float:
+            law = np.full((1, 1, 1), at), np.full((1, 1, 1), variance), np.ones(1)
+            return float(self.predictive_mean(LatentMixture(*law))[0]) - rate
+
+        ends = base - _REACH * std, base + _REACH * std
+        with np.errstate(all="ignore"):
+            if not excess(ends[0]) * excess(ends[1]) < 0.0:
+                return self
+            return self.with_base(optimize.brentq(excess, *ends, xtol=1e-6 * std))
+
+    def _base(self, n_outputs: int) -> Array:
+        """Prior mean of the latent function (c,); zeros before `prepare`."""
+        base: Array = getattr(self, "base_latent_", np.zeros(n_outputs))
+        return base
 
     def _missing(self, method: str) -> str:
         return (

@@ -32,6 +32,7 @@ class Bernoulli(Likelihood):
     """
 
     discrete = True
+    log_scale = True
 
     def __init__(self, link: str = "logit") -> None:
         self.link = link
@@ -73,9 +74,15 @@ class Bernoulli(Likelihood):
         """Draw zeros and ones."""
         return (rng.random(np.shape(f)) < self.mean(f)).astype(np.float64)
 
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Link of the frequency of class 1, with half a row added to each class."""
+        total = float(weights.sum()) + 1.0
+        return float(self._link().latent((weights @ y + 0.5) / total))
+
     def initial_latent(self, y: ArrayLike) -> Array:
-        """-1 for class 0, 1 for class 1."""
-        return _sign(y)
+        """``base + 2 (y - P(y = 1 | base))``: -1 and 1 where the base is 0."""
+        base = self._base(1)
+        return base + 2.0 * (np.asarray(y) - self.mean(base))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is 0 or 1."""
@@ -115,12 +122,13 @@ class Bernoulli(Likelihood):
         return _predictive.probit_log_probability(sign, mean, variance, mixture.weights)
 
     def _link(self) -> ProbabilityLink:
-        if self.link not in PROBABILITY_LINKS:
+        if not (isinstance(self.link, str) and self.link in PROBABILITY_LINKS):
             names = sorted(PROBABILITY_LINKS)
             raise ValueError(f"Bernoulli expects link in {names}; got {self.link!r}.")
         return PROBABILITY_LINKS[self.link]
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless the link is known."""
         self._link()
 
 

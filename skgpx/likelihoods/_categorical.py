@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
@@ -11,6 +13,10 @@ from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
+
+# Largest number of iterations of the base to the class frequencies, and the points of
+# their expectations, an error of some thousandths.
+_FIXED_POINTS, _POINTS = 500, 16_384
 
 
 class Categorical(Likelihood):
@@ -35,6 +41,7 @@ class Categorical(Likelihood):
     """
 
     discrete = True
+    log_scale = True
     kernel_code = pointwise.CATEGORICAL
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -80,11 +87,37 @@ class Categorical(Likelihood):
         # The largest of f_k plus independent Gumbel noise has softmax probabilities.
         return np.argmax(f + rng.gumbel(size=f.shape), axis=1).astype(np.float64)
 
+    def base_latent(self, y: Array, weights: Array) -> Array:
+        """Log frequencies of the classes less their mean, shape (K,).
+
+        Half a row is added to each class. Softmax probabilities do not depend on what
+        is added to all outputs.
+        """
+        rows = weights @ _one_hot(y, self._count_outputs(y)) + 0.5
+        return np.asarray(np.log(rows) - np.log(rows).mean())
+
+    def centred(self, variance: float) -> Self:
+        """Copy whose prior expects the class frequencies.
+
+        By ``base_k <- base_k + log(p_k / E[softmax(f)_k])`` until nothing moves.
+        """
+        base, shape = self.base_latent_, (1, self.n_outputs_, 1)
+        rates = softmax(base)
+        standard = LatentMixture(np.zeros(shape), np.full(shape, variance), np.ones(1))
+        noise, weights = atoms(standard, _POINTS)
+        for _ in range(_FIXED_POINTS):
+            expected = probabilities(base[:, np.newaxis] + noise) @ weights
+            step = np.log(rates / expected[0])
+            base = base + step - step.mean()
+            if np.max(np.abs(step)) < 1e-4:
+                break
+        return self.with_base(base)
+
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Two for the observed class, less the mean over the classes, shape (n, K)."""
+        """``base_k + 2 ([k = y] - P(y = k | base))``, shape (n, K)."""
         y = np.asarray(y, dtype=np.float64)
-        n_outputs = getattr(self, "n_outputs_", 0) or self._count_outputs(y)
-        return 2.0 * (_one_hot(y, n_outputs) - 1.0 / n_outputs)
+        base = self._base(getattr(self, "n_outputs_", 0) or self._count_outputs(y))
+        return base + 2.0 * (_one_hot(y, len(base)) - softmax(base))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless y holds 0, 1, ..., with at least two classes."""

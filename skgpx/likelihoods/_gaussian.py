@@ -82,7 +82,7 @@ class Gaussian(Likelihood):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the noise variance times ``factor**2``."""
-        return self._rescaled(noise_variance=factor**2)
+        return self.rescaled(noise_variance=factor**2)
 
     def kernel_parameters(self) -> Array:
         """``[noise_variance]``."""
@@ -110,8 +110,9 @@ class Gaussian(Likelihood):
         variance = mixture.variance[:, 0] + self._scale("noise_variance")
         return mixture.mean[:, 0], np.sqrt(variance), mixture.weights
 
-    def _starting_scales(
+    def starting_scales(
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
+        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
         total = weighted_spread(y, weights) ** 2
         return {"noise_variance": (0.1 * total, 1e-8 * total, 1e1 * total)}

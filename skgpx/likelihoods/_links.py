@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
 
 from skgpx._numerics import pointwise
 
@@ -18,6 +18,7 @@ class RateLink(Protocol):
 
     code: ClassVar[int]
     symmetric: ClassVar[bool]
+    log_scale: ClassVar[bool]
 
     def rate(self, f: Array) -> Array:
         """Rate, positive."""
@@ -40,6 +41,7 @@ class SoftplusRate:
 
     code: ClassVar[int] = pointwise.POISSON_SOFTPLUS
     symmetric: ClassVar[bool] = False
+    log_scale: ClassVar[bool] = False
 
     # Below this f, log(1 + exp(f)) equals exp(f) in double precision.
     _LEFT: ClassVar[float] = -37.0
@@ -77,6 +79,7 @@ class ExpRate:
 
     code: ClassVar[int] = pointwise.POISSON_EXP
     symmetric: ClassVar[bool] = False
+    log_scale: ClassVar[bool] = True
 
     def rate(self, f: Array) -> Array:
         """``exp(f)``."""
@@ -106,6 +109,7 @@ class SquareRate:
 
     code: ClassVar[int] = pointwise.POISSON_SQUARE
     symmetric: ClassVar[bool] = True
+    log_scale: ClassVar[bool] = False
 
     def rate(self, f: Array) -> Array:
         """``f^2 + 1e-8``."""
@@ -137,6 +141,9 @@ class ProbabilityLink(Protocol):
     def probability(self, f: Array) -> Array:
         """``P(y = 1 | f)``; at -f it is ``P(y = 0 | f)``."""
 
+    def latent(self, probability: Array) -> Array:
+        """Latent value with this probability, strictly between 0 and 1."""
+
     def log_probability(self, f: Array) -> Array:
         """Logarithm of the probability, finite even where that underflows."""
 
@@ -155,6 +162,10 @@ class LogitProbability:
     def probability(self, f: Array) -> Array:
         """``expit(f)``."""
         return np.asarray(expit(f))
+
+    def latent(self, probability: Array) -> Array:
+        """``log(p / (1 - p))``."""
+        return np.asarray(logit(probability))
 
     def log_probability(self, f: Array) -> Array:
         """``-log(1 + exp(-f))``."""
@@ -177,6 +188,10 @@ class ProbitProbability:
     def probability(self, f: Array) -> Array:
         """``Phi(f)``."""
         return np.asarray(ndtr(f))
+
+    def latent(self, probability: Array) -> Array:
+        """Return the normal quantile."""
+        return np.asarray(ndtri(probability))
 
     def log_probability(self, f: Array) -> Array:
         """``log Phi(f)``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc, gammaln
@@ -36,6 +38,8 @@ class Poisson(Likelihood):
 
     discrete = True
 
+    base_rate_: float
+
     def __init__(self, link: str = "softplus") -> None:
         self.link = link
 
@@ -48,6 +52,11 @@ class Poisson(Likelihood):
     def symmetric(self) -> bool:  # type: ignore[override]
         """Whether f and -f give the same law: the square link only."""
         return self._link().symmetric
+
+    @property
+    def log_scale(self) -> bool:  # type: ignore[override]
+        """Whether f is a log rate: the exp link only."""
+        return self._link().log_scale
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate - y log(rate) + log(y!)``."""
@@ -84,9 +93,39 @@ class Poisson(Likelihood):
         rate = np.minimum(self.mean(f), _LARGEST_RATE)
         return np.asarray(rng.poisson(rate), dtype=np.float64)
 
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Link of the mean count, with half a count added to the sum."""
+        rate = (weights @ y + 0.5) / weights.sum()
+        return float(self._link().latent(np.asarray(rate)))
+
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Latent value whose rate is ``y + 1/2``."""
-        return self._link().latent(np.asarray(y, dtype=np.float64) + 0.5)
+        """Latent value whose rate is ``(y + 1/2) / (1 + 1 / (2 r))``, r the mean count.
+
+        The mean of a gamma law with shape 1/2 and mean r, given the count; ``y + 1/2``
+        before `prepare`.
+        """
+        count = np.asarray(y, dtype=np.float64) + 0.5
+        shrinkage = 1.0 + 0.5 / getattr(self, "base_rate_", np.inf)
+        return self._link().latent(count / shrinkage)
+
+    def prepare(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Copy with everything set that depends on the targets; self is unchanged.
+
+        Besides what the base class sets, `base_rate_`: the mean count, which stays
+        when the base moves.
+        """
+        prepared = super().prepare(y, sample_weight)
+        rate = float(prepared.mean(prepared.base_latent_)[0])
+        return prepared._replace(base_rate_=rate)
+
+    def centred(self, variance: float) -> Self:
+        """Copy whose prior expects the base rate; ``base^2 + variance`` for squares.
+
+        Where the variance alone exceeds the rate, the base of the square link is 0.
+        """
+        if not self.symmetric:
+            return super().centred(variance)
+        return self.with_base(np.sqrt(max(self.base_rate_ - variance, 0.0)))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""
@@ -117,10 +156,11 @@ class Poisson(Likelihood):
         return (rate + within + (rate - total) ** 2) @ mixture.weights
 
     def _link(self) -> RateLink:
-        if self.link not in RATE_LINKS:
+        if not (isinstance(self.link, str) and self.link in RATE_LINKS):
             names = sorted(RATE_LINKS)
             raise ValueError(f"Poisson expects link in {names}; got {self.link!r}.")
         return RATE_LINKS[self.link]
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless the link is known."""
         self._link()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,27 +56,60 @@ class ScaleParameters(BaseEstimator):
             setattr(other, name, value)
         return other
 
-    def _rescaled(self, **powers: float) -> Self:
-        """Copy with parameters multiplied by a factor, bounds included; None stays."""
+    def rescaled(self, **factors: float) -> Self:
+        """Copy with parameters multiplied by factors, bounds included; None stays.
+
+        What `scaled` of a likelihood of location and scale returns: for a standard
+        deviation ``self.rescaled(scale=factor)``, for a variance ``factor**2``.
+        """
         changes = {
             name: getattr(self, name) * factor
-            for name, factor in powers.items()
+            for name, factor in factors.items()
             if getattr(self, name) is not None
         }
         if hasattr(self, "free_"):
-            log_factors = np.log([powers[name] for name in self.free_]).reshape(-1, 1)
+            log_factors = np.log([factors[name] for name in self.free_]).reshape(-1, 1)
             changes["_log_bounds"] = self._log_bounds + log_factors
         return self._replace(**changes)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise a ValueError if a scale parameter is neither None nor positive."""
         for name in self.scale_names:
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0.0):
+            if value is not None and not (is_number(value) and value > 0.0):
                 raise ValueError(
-                    f"{type(self).__name__} expects {name} to be positive, or None to"
-                    f" estimate it; got {value!r}."
+                    f"{type(self).__name__} expects {name} to be positive and finite, "
+                    f"or None to estimate it; got {value!r}."
                 )
+
+    def starting_scales(
+        self,
+        y: Array,  # noqa: ARG002
+        weights: Array,  # noqa: ARG002
+    ) -> dict[str, tuple[float, float, float]]:
+        """(start, lower bound, upper bound) for each name in `scale_names`.
+
+        From targets (n,) and their weights (n,); called if one of them is None. All
+        are positive, in the units of the parameter. The default is 1 between 1e-4 and
+        1e4 for each.
+        """
+        return dict.fromkeys(self.scale_names, (1.0, 1e-4, 1e4))
+
+    def _checked_starts(
+        self, free: tuple[str, ...], y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """`starting_scales`, or a ValueError that says what is wrong with them."""
+        scales = self.starting_scales(y, weights) if free else {}
+        for name in free:
+            start = np.asarray(scales.get(name), dtype=np.float64)
+            ordered = start.shape == (3,) and 0.0 < start[1] <= start[0] <= start[2]
+            if not (ordered and np.all(np.isfinite(start))):
+                raise ValueError(
+                    f"starting_scales of {type(self).__name__} must map {name!r}, which"
+                    " is None and therefore learned, to positive numbers (start, lower "
+                    f"bound, upper bound); got {scales.get(name)!r}."
+                )
+        return scales
 
     def _scale(self, name: str) -> float:
         """Value of a scale parameter, or a ValueError while it is None."""
@@ -86,6 +120,12 @@ class ScaleParameters(BaseEstimator):
                 f" or pass a number as {name}."
             )
         return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a finite real number (True and False are not)."""
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return number and bool(np.isfinite(float(value)))
 
 
 def weighted_spread(y: Array, weights: Array) -> float:

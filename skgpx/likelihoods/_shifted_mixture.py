@@ -13,7 +13,7 @@ from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._scales import weighted_spread
+from skgpx.likelihoods._scales import is_number, weighted_spread
 
 Array = NDArray[np.float64]
 
@@ -111,7 +111,7 @@ class ShiftedMixture(Likelihood):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the shift times ``factor``, the variance times its square."""
-        return self._rescaled(shift=factor, noise_variance=factor**2)
+        return self.rescaled(shift=factor, noise_variance=factor**2)
 
     def kernel_parameters(self) -> Array:
         """``[shift, logit(probability), noise_variance]``."""
@@ -148,20 +148,23 @@ class ShiftedMixture(Likelihood):
         spread = self.probability * (1.0 - self.probability) * float(self.shift) ** 2
         return self._scale("noise_variance") + spread
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not np.isfinite(self.shift):
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless shift, probability and variance are in range."""
+        super().check_parameters()
+        if not is_number(self.shift):
             raise ValueError(
-                f"ShiftedMixture expects finite shift; got {self.shift!r}."
+                "ShiftedMixture expects finite shift, a number in units of y; got"
+                f" {self.shift!r}."
             )
-        if not 0.0 < self.probability < 1.0:
+        if not (is_number(self.probability) and 0.0 < self.probability < 1.0):
             raise ValueError(
                 "ShiftedMixture expects a probability strictly between 0 and 1; got"
                 f" {self.probability!r}. Use Gaussian if no observation is shifted."
             )
 
-    def _starting_scales(
+    def starting_scales(
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
+        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
         total = weighted_spread(y, weights) ** 2
         return {"noise_variance": (0.1 * total, 1e-8 * total, 1e1 * total)}

@@ -14,7 +14,11 @@ from scipy.special import gammaln, stdtr
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._scales import weighted_quartiles, weighted_spread
+from skgpx.likelihoods._scales import (
+    is_number,
+    weighted_quartiles,
+    weighted_spread,
+)
 
 Array = NDArray[np.float64]
 
@@ -98,7 +102,7 @@ class StudentT(Likelihood):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the scale times ``factor``."""
-        return self._rescaled(scale=factor)
+        return self.rescaled(scale=factor)
 
     def kernel_parameters(self) -> Array:
         """``[df, scale]``."""
@@ -127,14 +131,20 @@ class StudentT(Likelihood):
         scale, law = self._scale("scale"), tabulated_cdf(float(self.df))
         return lambda y: law((y[:, np.newaxis] - values[:, 0]) / scale) @ weights
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not (np.isfinite(self.df) and self.df > 0.0):
-            raise ValueError(f"StudentT expects a positive df; got {self.df!r}.")
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless df is positive, and scale positive or None."""
+        super().check_parameters()
+        if not (is_number(self.df) and self.df > 0.0):
+            raise ValueError(
+                "StudentT expects a positive df, the degrees of freedom, which are not"
+                f" estimated; got {self.df!r}. Pass a finite number such as 4, or use"
+                " Gaussian for noise without outliers."
+            )
 
-    def _starting_scales(
+    def starting_scales(
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
+        """A third of the robust spread of y, from 1e-5 to five times that spread."""
         # The interquartile range is robust to outliers: 1.349 std of a normal law.
         low, _, high = weighted_quartiles(y, weights)
         spread = (high - low) / 1.349

@@ -2,8 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
-from skgpx.likelihoods import Gaussian, Likelihood, check_likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, Poisson, check_likelihood
 
 
 class Unit(Gaussian):
@@ -94,6 +95,84 @@ class NoConstant(Unit):
         return 0.5 * np.subtract(y, f) ** 2
 
 
+class NoConstantOfScale(Unit):
+    """Right at the variance that is checked first, wrong at others."""
+
+    def nll(self, y, f):
+        residual = np.subtract(y, f)
+        return 0.5 * residual**2 / self.noise_variance + 0.5 * np.log(2.0 * np.pi)
+
+    def scaled(self, factor):
+        other = super().scaled(factor)
+        constant = np.log(factor)
+        other.nll = lambda y, f: type(self).nll(other, y, f) + constant
+        return other
+
+
+class GlobalSample(Unit):
+    def sample(self, f, rng):
+        return np.add(f, FOREIGN.standard_normal(np.shape(f)))
+
+
+class FrozenSample(Unit):
+    def sample(self, f, rng):
+        return super().sample(f, np.random.default_rng(0))
+
+
+class NotSymmetric(Unit):
+    symmetric = True
+
+
+class NotShiftable(Unit):
+    def nll(self, y, f):
+        return super().nll(y, f) + 1e-3 * np.asarray(f) ** 2
+
+    def gradient(self, y, f):
+        return super().gradient(y, f) + 2e-3 * np.asarray(f)
+
+
+class NotScalable(Unit):
+    def scaled(self, factor):
+        return self._replace()
+
+
+class Derives(Unit):
+    def __init__(self, noise_variance=1.0):
+        super().__init__(noise_variance)
+        self.precision = 1.0 / noise_variance
+
+
+class Converts(Unit):
+    def __init__(self, noise_variance=1):
+        super().__init__(np.sqrt(noise_variance))
+
+
+class Forgets(Unit):
+    def __init__(self, noise_variance=1.0, unused=3):
+        super().__init__(noise_variance)
+
+
+class UnweightedBase(Unit):
+    def base_latent(self, y, weights):
+        return np.mean(y)
+
+
+class UnweightedStart(Unit):
+    def __init__(self, noise_variance=None):
+        super().__init__(noise_variance)
+
+    def starting_scales(self, y, weights):
+        return {"noise_variance": (np.var(y), 1e-3, 1e3)}
+
+
+class BadStart(Unit):
+    def initial_latent(self, y):
+        return np.log(np.zeros(np.shape(y)))
+
+
+FOREIGN = np.random.default_rng(5)
+
+
 class NoSample(Unit):
     def sample(self, f, rng):
         raise NotImplementedError("no sampling here")
@@ -119,6 +198,18 @@ class NoSample(Unit):
         (CdfAboveOne, r"cdf leaves \[0, 1\]"),
         (NoConstant, "nll lacks its normalising constant"),
         (NoSample, "samples: raised NotImplementedError: no sampling here"),
+        (NoConstantOfScale, "with noise_variance = 2: nll lacks its normalising"),
+        (GlobalSample, "sample gives different draws for equal states of rng"),
+        (FrozenSample, "sample ignores rng"),
+        (NotSymmetric, "symmetric is declared, but at y = "),
+        (NotShiftable, "location_scale is declared, but adding a number"),
+        (NotScalable, "location_scale is declared, but nll"),
+        (Derives, "the constructor sets precision beside its parameters"),
+        (Converts, "the constructor must store each parameter"),
+        (Forgets, "the constructor must store each parameter"),
+        (UnweightedBase, "base_latent gives .* use the weights"),
+        (UnweightedStart, "starting_scales gives .* use the weights"),
+        (BadStart, "initial_latent must return 60 finite values"),
     ],
 )
 def test_each_mistake_is_reported(broken, message):
@@ -173,3 +264,37 @@ class Exponential(Likelihood):
 
 def test_a_small_likelihood_without_cdf_passes():
     check_likelihood(Exponential())
+
+
+class ExponentialWithoutConstant(Exponential):
+    """Its density integrates to two; there is no distribution function to ask."""
+
+    def nll(self, y, f):
+        return super().nll(y, f) - np.log(2.0)
+
+
+def test_a_missing_constant_is_found_without_a_cdf():
+    with pytest.raises(ValueError, match="nll lacks its normalising constant"):
+        check_likelihood(ExponentialWithoutConstant())
+
+
+class CountsWithoutConstant(Poisson):
+    def nll(self, y, f):
+        return super().nll(y, f) - gammaln(np.asarray(y) + 1.0)
+
+    def cdf(self, y, f):
+        raise NotImplementedError
+
+
+def test_a_missing_constant_of_counts_is_found_without_a_cdf():
+    with pytest.raises(ValueError, match="nll lacks its normalising constant"):
+        check_likelihood(CountsWithoutConstant())
+
+
+def test_what_is_not_an_instance_is_explained():
+    with pytest.raises(
+        ValueError, match=r"the class Gaussian. Call it: .*Gaussian\(\)"
+    ):
+        check_likelihood(Gaussian)
+    with pytest.raises(ValueError, match=r"instance of a subclass .* got 'poisson'"):
+        check_likelihood("poisson")

@@ -67,6 +67,12 @@ def row_target(likelihood, rng, n=20, m=3, optimal=False, weighted=False):
     )
 
 
+def with_offset(target, rng):
+    """The target with a known part of each latent value."""
+    offset = 0.5 * rng.standard_normal((len(target.y), target.n_outputs))
+    return target._replace(offset=offset)
+
+
 def well_conditioned(rng, groups, width):
     return 0.3 * rng.standard_normal((groups, width, width)) + np.eye(width)
 
@@ -96,7 +102,7 @@ def test_compiled_loop_equals_the_numpy_loop(rng, likelihood, groups, optimal):
     # more rows than fit in one block
     n = langevin.ROWS + 9
     target = row_target(likelihood, rng, n, optimal=optimal, weighted=True)
-    target = moved(target, rng, groups)
+    target = moved(with_offset(target, rng), rng, groups)
     plain = target._replace(code=langevin.NUMPY)
     n_chains, n_steps = (2, 1) if INTERPRETED else (4, 3)
     z = 0.3 * rng.standard_normal((groups, target.root.shape[1], n_chains))
@@ -458,3 +464,37 @@ def test_unadjusted_scheme_in_the_coordinates_of_the_paper(rng, quadratic):
     assert np.max(np.abs(z)) < LARGEST_Z
     exact = law_z_scores(after.z[0], mean, np.linalg.inv(H))
     assert np.max(np.abs(exact)) > LARGEST_Z
+
+
+# ---- The known part of the latent values ---------------------------------------------
+
+
+@pytest.mark.parametrize("optimal", [False, True], ids=["projected", "optimal"])
+def test_an_offset_is_a_shift_of_the_targets(rng, optimal):
+    # under normal noise nll(y, f + offset) = nll(y - offset, f)
+    target = row_target(Gaussian(noise_variance=0.4), rng, optimal=optimal)
+    offset = rng.standard_normal((len(target.y), 1))
+    shifted = target._replace(y=target.y - offset[:, 0])
+    z = rng.standard_normal((1, 3, 2))
+    ours = langevin.start(target._replace(offset=offset), z)
+    theirs = langevin.start(shifted, z)
+    np.testing.assert_allclose(ours.energy, theirs.energy)
+    np.testing.assert_allclose(ours.gradient, theirs.gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("code", ["compiled", "numpy"])
+@pytest.mark.parametrize("shape", ["scalar", "row", "column"])
+def test_offsets_are_broadcast(rng, code, shape):
+    n = langevin.ROWS + 3
+    target = row_target(Categorical(), rng, n)
+    if code == "numpy":
+        target = target._replace(code=langevin.NUMPY)
+    offset = rng.standard_normal(
+        {"scalar": (1, 1), "row": (1, 3), "column": (n, 1)}[shape]
+    )
+    whole = np.ascontiguousarray(np.broadcast_to(offset, (n, 3)))
+    z = rng.standard_normal((1, 9, 2))
+    ours = langevin.start(target._replace(offset=offset), z)
+    theirs = langevin.start(target._replace(offset=whole), z)
+    np.testing.assert_array_equal(ours.energy, theirs.energy)
+    np.testing.assert_array_equal(ours.gradient, theirs.gradient)

@@ -369,3 +369,20 @@ def test_projection_start_is_close_to_the_latent_values(rng):
     np.testing.assert_allclose(start, truth, atol=0.1)
     nothing = laplace.projection_start(features, np.zeros((30, 2)), weights)
     np.testing.assert_array_equal(nothing, 0.0)
+
+
+def test_an_offset_is_a_shift_of_the_targets(rng):
+    target, residual = row_target(Gaussian(noise_variance=0.4), rng), rng.random(25)
+    offset = rng.standard_normal((25, 1))
+    shifted = target._replace(y=target.y - offset[:, 0])
+    known = target._replace(offset=offset)
+    start = np.zeros((3, 1))
+    ours, theirs = (laplace.find_mode(t, start) for t in (known, shifted))
+    np.testing.assert_allclose(ours.weights, theirs.weights, atol=1e-9)
+    np.testing.assert_allclose(ours.root, theirs.root)
+    ours, theirs = (
+        laplace.laplace_evidence_gradient(t, residual, start)[0]
+        for t in (known, shifted)
+    )
+    assert ours.value == pytest.approx(theirs.value)
+    np.testing.assert_allclose(ours.features, theirs.features, atol=1e-6)

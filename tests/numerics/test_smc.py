@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skgpx._numerics.smc import next_temperature, resample
+from skgpx._numerics.smc import next_temperature, resample, stratified
 
 LARGEST_Z = 4.5
 
@@ -75,3 +75,16 @@ def test_indices_stay_in_range(rng):
         assert chosen.min() >= 0
         assert chosen.max() < 49
         assert np.all(np.diff(chosen) >= 0)
+
+
+def test_one_index_from_each_stratum(rng):
+    # pairs of equal mass: exactly one of each, with its own probability
+    log_odds = 1.3
+    log_weights = np.tile([0.0, log_odds], 10)
+    n_repeats = 4000
+    chosen = np.stack([stratified(log_weights, 10, rng) for _ in range(n_repeats)])
+    np.testing.assert_array_equal(chosen // 2, np.tile(np.arange(10), (n_repeats, 1)))
+    p = 1.0 / (1.0 + np.exp(-log_odds))
+    error = np.sqrt(p * (1.0 - p) / chosen.size)
+    assert abs(np.mean(chosen % 2) - p) < LARGEST_Z * error
+    assert np.all(stratified(np.array([-1e4, 0.0, -np.inf]), 5, rng) == 1)

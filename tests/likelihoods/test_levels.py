@@ -1,0 +1,267 @@
+"""The level of a latent function that its targets suggest."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import expit, softmax
+
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
+
+COUNTS = np.array([3.0, 0.0, 5.0, 12.0, 7.0, 1.0])
+BINARY = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+ONE_OUTPUT = [
+    (Poisson("softplus"), COUNTS),
+    (Poisson("exp"), COUNTS),
+    (Poisson("square"), COUNTS),
+    (Bernoulli("logit"), BINARY),
+    (Bernoulli("probit"), BINARY),
+]
+one_output = pytest.mark.parametrize(("likelihood", "y"), ONE_OUTPUT, ids=repr)
+
+
+def rate_of(y):
+    """Mean with half a count, or half a row of each class, added."""
+    if set(y) <= {0.0, 1.0}:
+        return (y.sum() + 0.5) / (len(y) + 1.0)
+    return (y.sum() + 0.5) / len(y)
+
+
+@one_output
+def test_base_is_the_link_of_the_mean(likelihood, y):
+    prepared = likelihood.prepare(y)
+    assert prepared.base_latent_.shape == (1,)
+    np.testing.assert_allclose(prepared.mean(prepared.base_latent_), rate_of(y))
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(), StudentT(), ShiftedMixture(2.0)], ids=repr
+)
+def test_standardised_targets_have_base_zero(likelihood):
+    np.testing.assert_array_equal(likelihood.prepare(COUNTS).base_latent_, [0.0])
+
+
+def test_base_of_classes_is_their_frequency():
+    y = np.array([0.0, 1.0, 1.0, 1.0, 2.0, 2.0])
+    base = Categorical().prepare(y).base_latent_
+    np.testing.assert_allclose(softmax(base), np.array([1.5, 3.5, 2.5]) / 7.5)
+    assert abs(base.sum()) < 1e-12
+
+
+def test_two_classes_have_the_log_odds_of_bernoulli():
+    two = Categorical().prepare(BINARY).base_latent_
+    assert two[1] - two[0] == pytest.approx(Bernoulli().prepare(BINARY).base_latent_[0])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y"), [*ONE_OUTPUT, (Categorical(), COUNTS % 3)], ids=repr
+)
+def test_weights_are_repetitions(likelihood, y):
+    times = np.arange(len(y)) % 3 + 1
+    weighted = likelihood.prepare(y, times).base_latent_
+    repeated = likelihood.prepare(np.repeat(y, times)).base_latent_
+    np.testing.assert_allclose(weighted, repeated)
+
+
+@pytest.mark.parametrize("link", ["softplus", "exp", "square"])
+@pytest.mark.parametrize("count", [0.0, 1.0, 1e6])
+def test_constant_counts_have_a_base(link, count):
+    prepared = Poisson(link).prepare(np.full(20, count))
+    assert prepared.mean(prepared.base_latent_) == pytest.approx(count + 0.025)
+    assert np.all(np.isfinite(prepared.initial_latent(np.full(20, count))))
+
+
+def test_one_class_only_has_a_base():
+    np.testing.assert_allclose(
+        expit(Bernoulli().prepare(np.zeros(9)).base_latent_), 0.05
+    )
+
+
+@one_output
+def test_rough_latent_values_lie_around_the_base(likelihood, y):
+    prepared = likelihood.prepare(y)
+    rough = prepared.initial_latent(y) - prepared.base_latent_
+    assert np.all((rough > 0.0) == (y > rate_of(y)))
+
+
+@pytest.mark.parametrize("link", ["softplus", "exp", "square"])
+def test_rough_latent_values_stay_when_the_base_moves(link):
+    # a search that starts where the square link has its saddle would not leave it
+    prepared = Poisson(link).prepare(COUNTS)
+    rough = prepared.initial_latent(COUNTS)
+    np.testing.assert_array_equal(prepared.with_base(0.0).initial_latent(COUNTS), rough)
+    np.testing.assert_array_equal(prepared.centred(9.0).initial_latent(COUNTS), rough)
+    assert np.all(prepared.mean(rough) > 0.4)
+
+
+def test_rough_latent_values_before_the_targets_are_known():
+    np.testing.assert_array_equal(Bernoulli().initial_latent([0.0, 1.0]), [-1.0, 1.0])
+    np.testing.assert_allclose(Poisson("exp").initial_latent([2.0]), np.log(2.5))
+
+
+# ---- The mean that a prior expects ---------------------------------------------------
+
+
+@one_output
+@pytest.mark.parametrize("variance", [1e-4, 0.3, 4.0])
+def test_the_prior_expects_the_mean_of_the_targets(likelihood, y, variance):
+    prepared = likelihood.prepare(y)
+    base = float(prepared.centred(variance).base_latent_[0])
+    law = stats.norm(base, np.sqrt(variance))
+    ends = base - 12.0 * law.std(), base + 12.0 * law.std()
+    expected, _ = integrate.quad(
+        lambda f: float(likelihood.mean(f)) * law.pdf(f), *ends, limit=200
+    )
+    assert expected == pytest.approx(rate_of(y), rel=1e-4)
+
+
+def test_the_log_normal_mean():
+    prepared = Poisson("exp").prepare(COUNTS)
+    shift = prepared.centred(2.0).base_latent_ - prepared.base_latent_
+    np.testing.assert_allclose(shift, -1.0, atol=1e-5)
+
+
+def test_squares_larger_than_the_rate_have_base_zero():
+    prepared = Poisson("square").prepare(COUNTS)
+    assert prepared.centred(4.0).base_latent_[0] > 0.0
+    np.testing.assert_array_equal(prepared.centred(6.0).base_latent_, [0.0])
+
+
+@pytest.mark.parametrize("variance", [0.2, 9.0, 36.0])
+def test_the_prior_expects_the_frequencies(variance):
+    rng = np.random.default_rng(0)
+    y = rng.choice(10, 300, p=np.arange(1.0, 11.0) / 55.0).astype(float)
+    prepared = Categorical().prepare(y)
+    base = prepared.centred(variance).base_latent_
+    f = base[:, np.newaxis] + np.sqrt(variance) * rng.standard_normal((10, 100_000))
+    p = softmax(f, axis=0)
+    error = p.std(axis=1) / np.sqrt(p.shape[1])
+    gap = np.abs(p.mean(axis=1) - softmax(prepared.base_latent_))
+    # and the error of the rule of points
+    assert np.all(gap < 4.5 * error + 0.005)
+
+
+def test_location_and_scale_need_no_correction():
+    prepared = Gaussian().prepare(COUNTS)
+    assert prepared.centred(3.0) is prepared
+
+
+class LogRates(Likelihood):
+    """A user's rates, which overflow within a few standard deviations."""
+
+    def mean(self, f):
+        return np.exp(f)
+
+
+class LevelLogRates(LogRates):
+    def base_latent(self, y, weights):
+        return np.log(np.average(y, weights=weights))
+
+
+def test_a_users_link_is_corrected_if_it_has_a_level():
+    silent, said = (cls().prepare(COUNTS) for cls in (LogRates, LevelLogRates))
+    assert silent.centred(4.0) is silent
+    shift = said.centred(4.0).base_latent_ - said.base_latent_
+    np.testing.assert_allclose(shift, -2.0, atol=1e-4)
+    far = said.centred(1e4).base_latent_
+    assert np.all(np.isfinite(far))
+
+
+# ---- What a likelihood of the user's declares ----------------------------------------
+
+
+class Noise(Likelihood):
+    """Normal noise whose standard deviation is learned."""
+
+    location_scale = True
+    scale_names = ("sd",)
+
+    def __init__(self, sd=None):
+        self.sd = sd
+
+    def nll(self, y, f):
+        z = np.subtract(y, f) / self.sd
+        return 0.5 * z**2 + np.log(self.sd) + 0.5 * np.log(2.0 * np.pi)
+
+    def gradient(self, y, f):
+        return np.subtract(f, y) / self.sd**2
+
+    def mean(self, f):
+        return np.asarray(f, dtype=np.float64)
+
+    def variance(self, f):
+        return np.full(np.shape(f), self.sd**2)
+
+    def sample(self, f, rng):
+        return rng.normal(f, self.sd)
+
+    def scaled(self, factor):
+        return self.rescaled(sd=factor)
+
+
+def test_a_scale_that_is_none_is_learned():
+    prepared = Noise().prepare([0.0, 1.0])
+    assert prepared.free_ == ("sd",)
+    assert prepared.sd == 1.0
+    np.testing.assert_allclose(prepared.theta_bounds, np.log([[1e-4, 1e4]]))
+    assert Noise(0.3).prepare([0.0, 1.0]).free_ == ()
+    np.testing.assert_allclose(prepared.scaled(3.0).theta, np.log(3.0))
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [{}, {"sd": 1.0}, {"sd": (1.0, 2.0, 3.0)}, {"sd": (1.0, 0.0, 3.0)}, {"other": 1}],
+)
+def test_wrong_starts_are_explained(starts):
+    class Wrong(Noise):
+        def starting_scales(self, y, weights):
+            return starts
+
+    with pytest.raises(ValueError, match="starting_scales of Wrong must map 'sd'"):
+        Wrong().prepare([0.0, 1.0])
+
+
+@pytest.mark.parametrize("base", [np.nan, [0.0, 1.0], np.zeros((1, 1))], ids=repr)
+def test_a_wrong_base_is_explained(base):
+    class Wrong(Noise):
+        def base_latent(self, y, weights):
+            return base
+
+    with pytest.raises(ValueError, match="base_latent of Wrong must return a finite"):
+        Wrong().prepare([0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "message"),
+    [
+        (StudentT(df=None), "positive df.*not estimated; got None. Pass a finite"),
+        (StudentT(df=np.inf), "positive df.*use Gaussian"),
+        (StudentT(df="4"), "positive df.*got '4'"),
+        (StudentT(scale=True), "scale to be positive.*got True"),
+        (Gaussian("auto"), "noise_variance to be positive.*None to estimate.*'auto'"),
+        (Gaussian(-1), "noise_variance to be positive.*got -1"),
+        (Gaussian([1.0]), r"noise_variance to be positive.*got \[1.0\]"),
+        (ShiftedMixture(None), "finite shift, a number in units of y; got None"),
+        (ShiftedMixture(1.0, None), "strictly between 0 and 1; got None"),
+        (Poisson(None), r"Poisson expects link in .*; got None"),
+        (Bernoulli(["logit"]), r"Bernoulli expects link in .*; got \['logit'\]"),
+    ],
+    ids=repr,
+)
+def test_parameters_are_named(likelihood, message):
+    with pytest.raises(ValueError, match=message):
+        likelihood.check_parameters()
+    with pytest.raises(ValueError, match=message):
+        likelihood.prepare(np.array([0.0, 1.0]))
+
+
+def test_numpy_numbers_are_numbers():
+    Gaussian(np.float32(0.5)).check_parameters()
+    StudentT(np.int64(4), np.float64(1.0)).check_parameters()
