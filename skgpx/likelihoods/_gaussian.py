@@ -13,7 +13,7 @@ from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._scales import weighted_spread
+from skgpx.likelihoods._scales import rounding_variance, weighted_spread
 
 Array = NDArray[np.float64]
 
@@ -113,6 +113,10 @@ class Gaussian(Likelihood):
     def starting_scales(
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
-        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
+        """A tenth of the variance of y, from 1e-8 to ten times that variance.
+
+        From the variance of rounding, at most a tenth, where y has few values.
+        """
         total = weighted_spread(y, weights) ** 2
-        return {"noise_variance": (0.1 * total, 1e-8 * total, 1e1 * total)}
+        low = max(1e-8 * total, min(rounding_variance(y, weights), 0.1 * total))
+        return {"noise_variance": (0.1 * total, low, 1e1 * total)}

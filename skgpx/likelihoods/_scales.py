@@ -140,3 +140,16 @@ def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:
     position = np.searchsorted(level, np.array([0.25, 0.5, 0.75]) * level[-1])
     low, middle, high = y[order][np.minimum(position, y.size - 1)].tolist()
     return low, middle, high
+
+
+def rounding_variance(y: Array, weights: Array) -> float:
+    """Variance ``δ²/12`` of rounding to values δ apart, zero where y is not rounded.
+
+    y counts as rounded if each of its values occurs ten times, on average. Repeated
+    rows would otherwise say that there is no noise at all.
+    """
+    seen = y[weights > 0.0]
+    values = np.unique(seen)
+    if len(values) < 2 or len(seen) < 10 * len(values):
+        return 0.0
+    return float(np.min(np.diff(values)) ** 2 / 12.0)
