@@ -4,13 +4,15 @@
 
 The first tenth of a random order is the test part; inputs and targets are standardised.
 The Nystroem features of the peer have the width that does best on a tenth of the
-training rows. Small sets are split 80/20 `--splits` times, with scikit-learn's exact
+training rows; GPyTorch's SVGP, if it is installed, has 1000 points. Small sets are split 80/20 `--splits` times, with scikit-learn's exact
 process with one lengthscale a column and a restart as the peer.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import time
 import warnings
 
@@ -105,6 +107,14 @@ def exact(data: Parts, max_rows: int, seed: int) -> dict[str, float]:
     return row | {"seconds": fitted.fit_seconds}
 
 
+def svgp(data: Parts, seed: int) -> dict[str, float]:
+    """GPyTorch's SVGP with 1000 points, 20 epochs of Adam."""
+    peer = importlib.import_module("benchmarks.peers.minibatch_svgp")
+    X, y, X_test, y_test = data
+    mean, std, seconds = peer.fit_and_predict(X, y, X_test, seed=seed)
+    return scores(y_test, mean, std) | {"seconds": seconds}
+
+
 def measure(
     name: str, folder: str | None, n_splits: int, peers: bool
 ) -> list[dict[str, object]]:
@@ -124,6 +134,8 @@ def measure(
         if peers and large:
             runs.setdefault("Nystroem ridge", []).append(ridge(data, seed))
             runs.setdefault("boosting", []).append(boosting(data, seed))
+            if importlib.util.find_spec("gpytorch"):
+                runs.setdefault("GPyTorch SVGP", []).append(svgp(data, seed))
     table = []
     for label, found in runs.items():
         numbers = [k for k, v in found[0].items() if not isinstance(v, str)]
