@@ -4,8 +4,9 @@
 
 The first tenth of a random order is the test part; inputs and targets are standardised.
 The Nystroem features of the peer have the width that does best on a tenth of the
-training rows; GPyTorch's SVGP, if it is installed, has 1000 points. Small sets are split 80/20 `--splits` times, with scikit-learn's exact
-process with one lengthscale a column and a restart as the peer.
+training rows; GPyTorch's SVGP, if it is installed, has 1000 points. Small sets are
+split 80/20 `--splits` times, with scikit-learn's exact process with one lengthscale a
+column and a restart as the peer.
 """
 
 from __future__ import annotations
