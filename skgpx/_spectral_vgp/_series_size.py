@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.fourier_index import Box, FourierIndex, by_power
+from skgpx._numerics.fourier_index import (
+    Box,
+    FourierIndex,
+    Integers,
+    by_power,
+    raised,
+)
 from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import kernel_of
 
@@ -27,8 +33,31 @@ FIRST_FUNCTIONS = {1: 201, 2: 301, 3: 501}
 _LEAST_FILLED = 0.1
 
 
+class FunctionOrder(NamedTuple):
+    """Which functions come first.
+
+    Attributes
+    ----------
+    kind : {"auto", "prior", "power", "coefficients"}
+        "auto" is the order of the prior behind the waves that are raised.
+    largest : int
+        First functions of the prior among which an order by the data chooses.
+    raised : ndarray of shape (r, d) or None
+        Waves that follow the constant.
+    """
+
+    kind: str
+    largest: int
+    raised: Integers | None = None
+
+    @property
+    def by_data(self) -> bool:
+        """Whether the data order all functions."""
+        return self.kind in ("power", "coefficients")
+
+
 def considered(
-    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+    statistics: SeriesStatistics, rule: Any, order: FunctionOrder, size: int
 ) -> tuple[FourierIndex, int]:
     """All functions in order, those that can be summed first, and how many can be.
 
@@ -37,41 +66,41 @@ def considered(
     statistics : SeriesStatistics
         Of the centred y.
     rule : EigenvalueRule
-    ordering : {"prior", "power", "coefficients"}
+    order : FunctionOrder
     size : int
         Functions wanted in the basis.
-    largest : int
-        First functions of the prior among which an ordering by the data chooses.
     """
-    functions, inside = _listed(statistics, rule, ordering, size, largest)
+    functions, inside = _listed(statistics, rule, order, size)
     size = min(size, int(np.count_nonzero(inside)))
-    if ordering != "prior":
+    if order.by_data:
         functions = functions.part(np.flatnonzero(inside))
         correlation = statistics.moments(functions)
-        return by_power(functions, correlation, ordering == "power"), size
+        return by_power(functions, correlation, order.kind == "power"), size
     if not np.all(inside[:size]):
         # the last rule may put other functions first than those that were summed: these
         # are left to the residual
-        order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
-        functions = functions.part(order)
+        places = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
+        functions = functions.part(places)
     return functions, size
 
 
 def summable(
-    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+    statistics: SeriesStatistics, rule: Any, order: FunctionOrder, size: int
 ) -> int:
     """How many of the functions wanted can be summed; arguments of `considered`."""
-    inside = _listed(statistics, rule, ordering, size, largest)[1]
+    inside = _listed(statistics, rule, order, size)[1]
     return min(size, int(np.count_nonzero(inside)))
 
 
 def _listed(
-    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+    statistics: SeriesStatistics, rule: Any, order: FunctionOrder, size: int
 ) -> tuple[FourierIndex, NDArray[np.bool_]]:
     """Functions in the order of the prior, and which of them can be summed."""
-    most = size + _RESIDUAL if ordering == "prior" else max(size, largest)
+    most = max(size, order.largest) if order.by_data else size + _RESIDUAL
     # sine and cosine of the last wave
     functions = rule.index(statistics.box, most + 1 - most % 2)
+    if order.raised is not None:
+        functions = raised(functions, order.raised)
     return functions, np.all(np.abs(functions.waves) <= statistics.reach(), axis=1)
 
 
