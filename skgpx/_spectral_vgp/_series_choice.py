@@ -122,7 +122,7 @@ def _raised(state: SeriesData, sums: StandardSums, plain: SeriesChoice) -> Integ
     for _ in range(_LOOKS):
         more = standing_out(choice, filled)
         both = _joined(raised, more)
-        if len(both) == len(raised) or 2 * len(both) > largest:
+        if len(both) == len(raised) or 2 * len(both) >= largest:
             break
         other = _search_sizes(state, sums, both)
         gain = other.prior.log_evidence - choice.prior.log_evidence
