@@ -16,7 +16,7 @@ from skgpx.bases import PolynomialEigenvalues
 
 Array = NDArray[np.float64]
 
-# Rows up to which inducing points are tried as well, with two or more inputs.
+# Rows, as weighted, up to which inducing points are tried too, with several inputs.
 _FEW_ROWS = 2000
 # Nats that Fourier functions leave out under a given kernel: points can say no more.
 _TIGHT = 0.5
@@ -29,7 +29,7 @@ def points_may_be_better(rows: Rows, choice: SeriesChoice) -> bool:
     given kernel the bound says how far it may be from the exact evidence, under a
     series prior that of another prior may be larger.
     """
-    if rows.X.shape[1] < 2 or len(rows.y) > _FEW_ROWS:
+    if rows.X.shape[1] < 2 or rows.weights.sum() > _FEW_ROWS:
         return False
     bound, (rule, noise, _) = choice.bound, choice.prior
     if choice.only_noise or isinstance(rule, PolynomialEigenvalues):

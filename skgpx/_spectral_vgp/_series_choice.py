@@ -110,10 +110,11 @@ def _with_shorter_waves(
 
 def _raised(state: SeriesData, sums: StandardSums, plain: SeriesChoice) -> Integers:
     """Waves to be raised, found with few functions: with many, a prior hides them."""
-    largest, raised = state.settings.largest, plain.raised
+    settings, raised = state.settings, plain.raised
+    largest = settings.largest if settings.n_basis == "auto" else int(settings.n_basis)
     if state.settings.raised is not None:
         raised = state.settings.raised
-    few = state.settings._replace(largest=min(largest, MOST_SEARCHED))
+    few = settings._replace(n_basis="auto", largest=min(largest, MOST_SEARCHED))
     state = state._replace(settings=few)
     filled = filled_part(state.seen, state.domain)
     choice = plain
@@ -147,7 +148,9 @@ def _search_sizes(
     order = order_of(settings, raised)
     rule = start = _at_sample_size(settings, state.statistics.weight, len(box.period))
     noise = settings.start_noise_variance
-    size = max(_first_size(state, sums, rule), 2 * len(raised) + 1)
+    size = _first_size(state, sums, rule)
+    if settings.n_basis == "auto":
+        size = max(size, 2 * len(raised) + 1)
     settings = settings._replace(largest=max(settings.largest, size))
     state = state._replace(settings=settings)
     for _ in range(_ROUNDS):
@@ -208,7 +211,9 @@ def _search_once(
         listed = prior.rule.index(statistics.box, settings.largest + 1)
         eigenvalues = prior.rule.spectrum(listed, statistics.box).eigenvalues
         supported = elbow(eigenvalues, statistics.weight, prior.noise_variance)
-    return SeriesChoice(bound, prior, supported, only_noise, order.raised)
+    none = np.empty((0, len(statistics.box.period)), np.int64)
+    raised = none if order.raised is None else order.raised
+    return SeriesChoice(bound, prior, supported, only_noise, raised)
 
 
 def _first_size(state: SeriesData, sums: StandardSums, rule: Any) -> int:

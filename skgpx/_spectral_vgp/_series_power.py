@@ -94,7 +94,7 @@ def _power(
 
 def _eigenvalues(
     choice: SeriesChoice, waves: Integers, table: WaveTable
-) -> tuple[Array, Array]:
+) -> tuple[Array, NDArray[np.bool_]]:
     """Prior variance of each wave's functions, and if the basis has both."""
     bound = choice.bound
     spectrum = choice.prior.rule.spectrum(bound.functions, bound.sums.statistics.box)

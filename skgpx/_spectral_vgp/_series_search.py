@@ -97,7 +97,7 @@ class SeriesSettings(NamedTuple):
     def looks_for_waves(self) -> bool:
         """Whether waves that stand out of a series prior are raised to its front."""
         by_rank = isinstance(self.rule, PolynomialEigenvalues | ExponentialEigenvalues)
-        auto = self.ordering == "auto" and self.n_basis == "auto"
+        auto = self.ordering == "auto" and self.n_basis != "rate"
         return auto and by_rank and bool(self.free()[0])
 
     def looks_for_kernels(self) -> bool:

@@ -29,6 +29,9 @@ MOST_REFINED = 1001
 # inputs: hyperparameters found with few functions would be those of a smoother process.
 _COST = 0.01
 FIRST_FUNCTIONS = {1: 201, 2: 301, 3: 501}
+# The same in nats a row, with one input, for as many functions as are allowed and no
+# more than one for so many rows: few rows cannot tell a rough function from noise.
+_COST_A_ROW, _ROWS_A_FUNCTION = 0.01, 4
 # Least part of its domain that the data are taken to fill, for each input.
 _LEAST_FILLED = 0.1
 
@@ -137,7 +140,9 @@ def enough(
     eigenvalue λ as well as nV/U rows all over the box would: its variance becomes ``λ /
     (1 + s)``, ``s = n λ V / (U σ²)``, instead of λ. The first m functions are enough
     where ``Σ_{j>m} λ_j s_j / (1 + s_j)`` is at most 2 % of ``Σ λ_j / (1 + s_j)``, or a
-    thousand if they go beyond the elbow ``n λ_j >= σ²``, which is always in.
+    thousand if they go beyond the elbow ``n λ_j >= σ²``, which is always in. With one
+    input they go on until the tail costs the bound no more than .01 nats a row,
+    ``Σ_{j>m} λ_j / (2 σ²)``, up to a quarter of the number of rows.
     """
     spectrum = rule.spectrum(rule.index(box, most), box)
     values, tail = spectrum.eigenvalues, spectrum.tail
@@ -151,6 +156,9 @@ def enough(
     cost = 0.5 * weight / noise * _later(values, tail)
     tight = _first(cost <= _COST)
     refined = max(min(fine, MOST_REFINED), min(tight, FIRST_FUNCTIONS[len(filled)]))
+    if len(filled) == 1:
+        needed = _first(cost <= _COST_A_ROW * weight)
+        refined = max(refined, min(needed, int(weight / _ROWS_A_FUNCTION)))
     return min(max(_whole_pairs(refined), elbow(values, weight, noise)), most)
 
 

@@ -28,8 +28,10 @@ Array = NDArray[np.float64]
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
 # Parameters of Fourier functions alone.
-_OF_FUNCTIONS = ("basis", "n_basis", "eigenvalues", "alpha", "tau", "ordering")
-_OF_FUNCTIONS += ("domain", "extrapolation")
+_OF_FUNCTIONS = (
+    "basis", "n_basis", "eigenvalues", "alpha", "tau", "ordering", "domain",
+    "extrapolation",
+)  # fmt: skip
 # Parameters that change no sum over rows, nor what is solved from it; the domain is
 # compared as it was resolved.
 _APART = {"domain", "extrapolation", "inflation", "n_jobs", "random_state"}

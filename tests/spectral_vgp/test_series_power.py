@@ -144,7 +144,7 @@ def test_smooth_functions_keep_the_order_of_the_prior(seed):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"ordering": "prior"}, {"n_basis": 201}, {"tau": 1.0}, {"optimizer": None},
+    [{"ordering": "prior"}, {"tau": 1.0}, {"optimizer": None},
      {"eigenvalues": np.ones(201)}, {"n_basis": "rate"}],
     ids=str,
 )  # fmt: skip
