@@ -73,12 +73,16 @@ class SpectralVGPRegressor(LatentRegressor):
         population spectral features, for up to three inputs and RBF, Matern and
         RationalQuadratic kernels, constants and sums of these); projections on
         eigenvectors of the kernel matrix; values at inducing points. "auto" is
-        Fourier if possible, otherwise inducing points.
+        Fourier if possible, otherwise inducing points; for a `fit` on up to 2000 rows
+        of two or three inputs, where no parameter of Fourier functions is given, what
+        has the larger bound.
     n_basis : int, "auto" or "rate", default="auto"
         Number m of inducing variables. "auto" takes Fourier functions until those left
         out would add at most 2 % to the posterior variance: the elbow ``#{j : n
         lambda_j >= noise_variance}`` at least, and beyond it no more than 1001
-        functions (for inducing points ``max(100, sqrt(n))``). "rate" is ``n^(d / (d + 2
+        functions, but with one input until those left out cost the bound .01 nats a
+        row (at most a quarter of the rows); inducing points as many as the rows pay
+        for. "rate" is ``n^(d / (d + 2
         alpha))``, enough for the best rate of contraction, but without regard to the
         noise.
     max_basis : int, default=2000
