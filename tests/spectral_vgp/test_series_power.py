@@ -34,7 +34,7 @@ def covered(model, X, f):
 
 @pytest.mark.parametrize(
     ("cycles", "n", "least"),
-    [(100, 5000, 0.995), (10, 5000, 0.995), (300, 5000, 0.995), (900, 5000, 0.995),
+    [(100, 5000, 0.995), (10, 2000, 0.99), (300, 5000, 0.995), (900, 2000, 0.99),
      (40, 500, 0.97), (100, 500, 0.97), (10, 500, 0.97), (10, 100, 0.9)],
 )  # fmt: skip
 def test_a_tone_of_any_frequency(cycles, n, least):
@@ -60,7 +60,7 @@ def test_two_tones(slow, fast, amplitude):
     assert np.min(np.abs(model.cycles_ - fast)) < 1.0
 
 
-@pytest.mark.parametrize("days", [30, 365])
+@pytest.mark.parametrize("days", [30, 90])
 def test_an_hourly_series_with_daily_and_weekly_cycles_and_a_trend(days):
     hour = np.arange(24.0 * days)
     f = np.sin(2.0 * np.pi * hour / 24.0) + 0.5 * np.cos(2.0 * np.pi * hour / 168.0)
@@ -74,7 +74,7 @@ def test_an_hourly_series_with_daily_and_weekly_cycles_and_a_trend(days):
 
 
 def test_waves_found_by_the_pilot():
-    X, f, y = tone(2000, 30_000)
+    X, f, y = tone(2000, 21_000)
     model = SpectralVGPRegressor(random_state=0).fit(X, y)
     assert explained(model, X, f) > 0.99
     assert abs(model.cycles_[0, 0] - 2000) < 1.0
@@ -106,13 +106,13 @@ def test_two_inputs():
 
 @pytest.mark.parametrize("noise", ["normal", "heavy"])
 def test_noise_stands_out_in_a_data_set_of_a_hundred_at_most(noise):
-    alarms, sets = 0, 60
+    alarms, sets = 0, 40
     for seed in range(sets):
         rng = np.random.default_rng(seed)
         X = rng.random((150, 1))
         y = rng.standard_normal(150) if noise == "normal" else rng.standard_t(5, 150)
         alarms += len(SpectralVGPRegressor().fit(X, y).cycles_) > 0
-    # P(more than 3) = .0003 at a rate of .01
+    # P(more than 3) = 7e-4 at a rate of .01
     assert alarms <= 3
 
 
