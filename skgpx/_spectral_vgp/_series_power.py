@@ -62,8 +62,8 @@ def standing_out(choice: SeriesChoice, filled: Array) -> Integers:
 
 def price(choice: SeriesChoice, waves: Integers) -> float:
     """Nats that a choice of waves among all must be worth."""
-    statistics = choice.bound.sums.statistics
-    others = np.prod(2.0 * statistics.wave_tables()[1].reach + 1.0) / 2.0
+    reach = choice.bound.sums.statistics.reach()
+    others = np.prod(2.0 * reach + 1.0) / 2.0
     return len(waves) * float(np.log(others / _FALSE_ALARMS))
 
 
