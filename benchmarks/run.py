@@ -17,6 +17,7 @@ NAMES = (
     "loops",
     "series",
     "series_elbow",
+    "series_cycles",
     "spectral_vgp",
 )
 

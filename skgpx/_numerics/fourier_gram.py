@@ -170,6 +170,35 @@ def combination(index: FourierIndex, coefficients: Array) -> WaveTable:
     return table
 
 
+def convolved(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable:
+    """``Σ_i w_i f(t_i) exp(2πi k·t_i)`` for ``|k| <= reach``.
+
+    Parameters
+    ----------
+    sums : WaveTable
+        Of the weights; reaches as far as `reach` and the function together.
+    function : WaveTable
+        ``f(t) = Re Σ_q v_q exp(2πi q·t)``.
+    reach : ndarray of shape (d,)
+
+    Notes
+    -----
+    ``Σ_q h_q e_(k+q)`` with ``h_q = ½ (v_q + conj v_-q)``: a convolution, by fast
+    Fourier transforms.
+    """
+    v = function.values
+    half = 0.5 * (v + np.conj(np.flip(v)))
+    shape = [a + b - 1 for a, b in zip(sums.values.shape, half.shape, strict=True)]
+    axes = range(len(shape))
+    # h_-q = conj h_q turns the correlation into a convolution
+    product = np.fft.fftn(sums.values, shape, axes)
+    product *= np.fft.fftn(np.flip(half), shape, axes)
+    whole = np.fft.ifftn(product)
+    middle = sums.reach + function.reach
+    kept = tuple(slice(m - r, m + r + 1) for m, r in zip(middle, reach, strict=True))
+    return WaveTable(whole[kept])
+
+
 def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:
     """``Re Σ_q v_q exp(2πi q·t)`` at turns (n, d), shape (n, number of tables).
 

@@ -166,6 +166,32 @@ def by_length(d: int, size: int, paired: bool = True) -> FourierIndex:
     return function_list(waves[order], paired).part(slice(size))
 
 
+def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
+    """Reorder paired functions so that those of some waves follow the constant.
+
+    Parameters
+    ----------
+    index : FourierIndex
+        Complete from the constant on, with the ranks of pairs.
+    waves : ndarray of shape (R, d)
+        Distinct and not zero; those that are not in the list are added to it.
+
+    Returns
+    -------
+    index : FourierIndex
+        With the ranks of their new places.
+    """
+    if not len(waves):
+        return index
+    first = function_list(waves)
+    known = {tuple(wave) for wave in waves.tolist()}
+    later = [tuple(wave) not in known for wave in index.waves.tolist()]
+    later[0] = False
+    both = np.concatenate((first.waves, index.waves[later]))
+    sine = np.concatenate((first.sine, index.sine[later]))
+    return FourierIndex(both, sine, function_ranks(len(sine), True))
+
+
 def by_power(index: FourierIndex, moment: Array, paired: bool = True) -> FourierIndex:
     """Reorder functions by their correlation with the data.
 

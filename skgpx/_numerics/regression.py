@@ -93,10 +93,18 @@ def posterior_from(
 ) -> GaussianWeights:
     """:func:`posterior`, given the root of the precision."""
     L = root
-    mean = solve_lower_transpose(L, solve_lower(L, statistics.moment / noise_variance))
+    mean = posterior_mean_from(statistics, noise_variance, L)
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
     root = solve_lower_transpose(L, np.eye(len(L)))
     return GaussianWeights(mean[:, np.newaxis], root[np.newaxis])
+
+
+def posterior_mean_from(
+    statistics: WeightStatistics, noise_variance: float, root: Array
+) -> Array:
+    """Mean of :func:`posterior`, (m,), given the root of the precision."""
+    half = solve_lower(root, statistics.moment / noise_variance)
+    return solve_lower_transpose(root, half)
 
 
 def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:

@@ -8,7 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.fourier_gram import gram, moment
+from skgpx._numerics.fourier_gram import (
+    WaveTable,
+    gram,
+    moment,
+)
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
 from skgpx._numerics.fourier_sketch import BinMoments, bin_moments
 from skgpx._numerics.fourier_sums import FourierSums, fourier_sums
@@ -144,6 +148,12 @@ class SeriesStatistics:
             most = min(self.sums.largest_wave, int(index.reach()[0]))
             return moment(index, self.sums.tables(2 * most)[1])
         return moment(index, self.sums.moments)
+
+    def wave_tables(self) -> tuple[WaveTable, WaveTable]:
+        """``Σ w exp(2πi q·t)`` to twice the reach, and with ``y - shift`` to once."""
+        if isinstance(self.sums, BinMoments):
+            return self.sums.tables(2 * int(self.reach()[0]))
+        return self.sums.sums, self.sums.moments
 
     def cosines(self, waves: Integers) -> Array:
         """``Σ w cos(2π k·t)`` of waves (R, d); zero beyond what is held."""

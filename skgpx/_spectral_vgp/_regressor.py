@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
+from skgpx._spectral_vgp._basis_choice import better_points, points_may_be_better
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -21,10 +22,16 @@ from skgpx._spectral_vgp._credible import (
 )
 from skgpx._spectral_vgp._domain import continued, kernel_of, warn_outside
 from skgpx._spectral_vgp._kernel_fit import SparseState, start_sparse
-from skgpx._spectral_vgp._series_fit import fit_series, start_series
+from skgpx._spectral_vgp._series_fit import (
+    fit_series,
+    solve_and_tell,
+    start_series,
+)
+from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
     given_domain,
     resolved_basis,
+    says_nothing_of_functions,
     series_settings,
     sparse_settings,
 )
@@ -66,12 +73,16 @@ class SpectralVGPRegressor(LatentRegressor):
         population spectral features, for up to three inputs and RBF, Matern and
         RationalQuadratic kernels, constants and sums of these); projections on
         eigenvectors of the kernel matrix; values at inducing points. "auto" is
-        Fourier if possible, otherwise inducing points.
+        Fourier if possible, otherwise inducing points; for a `fit` on up to 2000 rows
+        of two or three inputs, where no parameter of Fourier functions is given, what
+        has the larger bound.
     n_basis : int, "auto" or "rate", default="auto"
         Number m of inducing variables. "auto" takes Fourier functions until those left
         out would add at most 2 % to the posterior variance: the elbow ``#{j : n
         lambda_j >= noise_variance}`` at least, and beyond it no more than 1001
-        functions (for inducing points ``max(100, sqrt(n))``). "rate" is ``n^(d / (d + 2
+        functions, but with one input until those left out cost the bound .01 nats a
+        row (at most a quarter of the rows); inducing points as many as the rows pay
+        for. "rate" is ``n^(d / (d + 2
         alpha))``, enough for the best rate of contraction, but without regard to the
         noise.
     max_basis : int, default=2000
@@ -89,10 +100,13 @@ class SpectralVGPRegressor(LatentRegressor):
     tau : float or None, default=None
         Scale of the series prior, in squared units of the standardised y; None fits
         it.
-    ordering : {"prior", "power", "coefficients"}, default="prior"
-        Which functions come first: the long waves, the waves of largest power in the
-        data (sine and cosine together), or as published the functions with the
-        largest coefficients, one by one. The last two use y twice.
+    ordering : {"auto", "prior", "power", "coefficients"}, default="auto"
+        Which functions come first: the long waves ("prior"), the waves of largest
+        power in the data (sine and cosine together), or as published the functions
+        with the largest coefficients, one by one. "auto" is "prior", but under a series
+        prior with a learned scale, waves whose power stands out of what prior and
+        noise explain come before all others: one data set of pure noise in a hundred
+        has such a wave, or fewer. All but "prior" use y twice.
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and
         `partial_fit`. Without a kernel it is the period of the prior as well. None is
@@ -147,8 +161,11 @@ class SpectralVGPRegressor(LatentRegressor):
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance with its hyperparameters, for the standardised y; None for the
         series prior.
-    basis_ : str
+    basis_ : {"fourier", "empirical", "inducing"}
         Kind of inducing variables used.
+    cycles_ : ndarray of shape (n_cycles, n_features)
+        Frequencies, in cycles for each unit of X, of the waves that stand out of the
+        prior and come first in it, see `ordering`; those of largest power first.
     domain_ : ndarray of shape (n_features, 2)
         Over which credible balls and bands are: `domain`, or the range of the data.
     posterior_ : LatentModel
@@ -231,7 +248,7 @@ class SpectralVGPRegressor(LatentRegressor):
             StrOptions({"evidence"}),
         ],
         "tau": [Interval(Real, 0.0, None, closed="neither"), None],
-        "ordering": [StrOptions({"prior", "power", "coefficients"})],
+        "ordering": [StrOptions({"auto", "prior", "power", "coefficients"})],
         "domain": ["array-like", None],
         "extrapolation": [StrOptions({"prior", "error"})],
         "inducing": [
@@ -260,7 +277,7 @@ class SpectralVGPRegressor(LatentRegressor):
         eigenvalues: Any = "polynomial",
         alpha: float | str = 0.5,
         tau: float | None = None,
-        ordering: str = "prior",
+        ordering: str = "auto",
         domain: ArrayLike | None = None,
         extrapolation: str = "prior",
         inducing: Any = "greedy",
@@ -319,9 +336,7 @@ class SpectralVGPRegressor(LatentRegressor):
         self.basis_ = resolved_basis(self)
         state: Any
         if self.basis_ == "fourier":
-            rows, domain = self._series_rows(rows)
-            settings, rng = series_settings(self), generator(self.random_state)
-            state, found = fit_series(rows, domain, settings, rng, self.n_jobs)
+            state, found = self._fit_series(rows)
         else:
             state = self._start_sparse(rows)
             found = state.solve()
@@ -501,6 +516,22 @@ class SpectralVGPRegressor(LatentRegressor):
         domain = given_domain(self)
         return (without_wild_rows(rows) if domain is None else rows), domain
 
+    def _fit_series(self, rows: Rows) -> tuple[Any, SpectralFit]:
+        """Fit on Fourier functions, or on points where these are found better."""
+        rows, domain = self._series_rows(rows)
+        settings, rng = series_settings(self), generator(self.random_state)
+        state, choice = fit_series(rows, domain, settings, rng, self.n_jobs)
+        if says_nothing_of_functions(self) and points_may_be_better(rows, choice):
+            bound = log_evidence_of(choice)
+            # the seed of a fit on points alone
+            rng = generator(self.random_state)
+            sparse = sparse_settings(self)._replace(basis="inducing")
+            better = better_points(rows, sparse, rng, self.n_jobs, bound)
+            if better is not None:
+                self.basis_ = "inducing"
+                return better
+        return state, solve_and_tell(state, choice)
+
     def _start_sparse(self, rows: Rows) -> SparseState:
         rng = generator(self.random_state)
         return start_sparse(
@@ -520,6 +551,8 @@ class SpectralVGPRegressor(LatentRegressor):
         self.log_evidence_ = found.log_evidence
         self.prior_ = found.prior
         self.spectrum_ = found.spectrum
+        none = np.empty((0, len(state.seen)))
+        self.cycles_ = none if found.cycles is None else found.cycles
         self.n_basis_ = found.posterior.basis.n_basis
         given = given_domain(self)
         self.domain_ = state.seen if given is None else given

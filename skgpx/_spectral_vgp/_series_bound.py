@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.fourier_index import FourierIndex
+from skgpx._numerics.fourier_index import FourierIndex, Integers
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.series_evidence import (
     ScaleProfile,
@@ -135,9 +135,12 @@ class SeriesChoice:
         ``#{j : n λ_j >= σ²}``, no more than one beyond the most that are allowed.
     only_noise : bool
         Whether noise alone has at least this bound.
+    raised : ndarray of shape (r, d)
+        Waves that stand out of the prior, and come first.
     """
 
     bound: SeriesBound
     prior: SeriesPrior
     elbow: int
     only_noise: bool
+    raised: Integers

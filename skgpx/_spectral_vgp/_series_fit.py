@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._numerics.fourier_index import Box
 from skgpx._numerics.row_sample import sample_distinct_rows
-from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -17,31 +16,24 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesChoice, SeriesPrior
-from skgpx._spectral_vgp._series_search import (
-    Search,
-    SeriesSettings,
-    maximise_bound,
+from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._series_choice import (
+    MOST_SEARCHED,
+    SeriesData,
+    order_of,
+    search_series,
 )
-from skgpx._spectral_vgp._series_size import (
-    FIRST_FUNCTIONS,
-    considered,
-    elbow,
-    enough,
-    filled_part,
-    order_changed,
-    rate,
-    summable,
+from skgpx._spectral_vgp._series_search import (
+    SeriesSettings,
 )
 from skgpx._spectral_vgp._series_solution import (
     solve_series,
     warn_if_capped,
     warn_if_only_noise,
 )
-from skgpx._spectral_vgp._series_sums import StandardSums, row_sums
+from skgpx._spectral_vgp._series_sums import row_sums
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows
-from skgpx.bases import ExponentialEigenvalues
 
 Array = NDArray[np.float64]
 
@@ -49,36 +41,19 @@ Array = NDArray[np.float64]
 # of inputs. With many rows and few functions the bound would rather explain nothing
 # than leave a tail.
 _PILOT_ROWS = {1: 20_000, 2: 3000, 3: 2000}
-# Functions up to which lengthscales are searched for again on all rows, and whose
-# number is searched for exactly; more may be so much more than are needed.
-_MOST_SEARCHED = 501
-_SLACK = 1.1
-# Share of the variance of y that is noise, where nothing is known of it yet.
-_FIRST_NOISE = 0.1
-# Searches with another number or order of functions, and boxes, at most.
-_ROUNDS, _BOXES = 6, 4
+# Waves of one input among which some may stand out, at most: 2^16 bins.
+_MOST_WAVES = 6552
+# Boxes that are tried, at most.
+_BOXES = 4
 # Ratios of a new side of the box to the old at which sums are taken again: too little
 # room spoils what the kernel says beyond the data.
 _MORE_ROOM, _LESS_ROOM = 1.1, 0.75
 
 
-class SeriesState(NamedTuple):
-    """Box, rule and the sums over all rows seen.
+class SeriesState(SeriesData):
+    """Box, rule and the sums over all rows seen, to which more can be added."""
 
-    Attributes
-    ----------
-    domain : ndarray of shape (d, 2)
-        Where the inputs may lie.
-    seen : ndarray of shape (d, 2)
-        Range of the inputs so far.
-    settings : SeriesSettings
-    statistics : SeriesStatistics
-    """
-
-    domain: Array
-    seen: Array
-    settings: SeriesSettings
-    statistics: SeriesStatistics
+    __slots__ = ()
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SeriesState:
         """State after more rows."""
@@ -134,18 +109,22 @@ def fit_series(
     settings: SeriesSettings,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> tuple[SeriesState, SpectralFit]:
-    """Choose the box for the kernel that the data want, and solve on it.
+) -> tuple[SeriesState, SeriesChoice]:
+    """Choose the box for the kernel that the data want, and search on it.
 
     A pass over at most 20 000 rows decides about the box; then one over all.
     """
     if domain is None:
         domain = data_domain(rows.X)
     settings = _after_pilot(rows, domain, settings, rng, n_jobs)
-    state, choice = _search_boxes(rows, domain, settings, n_jobs)
+    return _search_boxes(rows, domain, settings, n_jobs)
+
+
+def solve_and_tell(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
+    """Posterior of what `fit_series` chose, with what is to be said about it."""
     warn_if_only_noise(choice)
-    warn_if_capped(settings, choice)
-    return state, solve_series(settings, domain, choice)
+    warn_if_capped(state.settings, choice)
+    return solve_series(state.settings, state.domain, choice)
 
 
 def start_series(
@@ -157,18 +136,33 @@ def start_series(
     box = box_of(domain, settings.rule, settings.learns(), not settings.domain_is_given)
     by_rows = isinstance(settings.n_basis, str)
     size = settings.largest if by_rows else int(settings.n_basis)
-    if settings.ordering != "prior":
+    if order_of(settings).by_data:
         size = max(size, settings.largest)
     reach = settings.rule.index(box, size).reach()
     if len(reach) > 1:
         # another kernel may want other waves
         reach = np.minimum(reach + reach // 4 + 1, size)
     else:
-        reach = 2 * (reach + 1)
+        reach = 2 * (np.maximum(reach, _looked_at(rows, box, settings)) + 1)
     # an offset of y costs no digits if it is taken away before squaring
     shift = float(rows.weights @ rows.y / rows.weights.sum())
     statistics = row_sums(rows, domain, box, shift, reach, n_jobs)
     return SeriesState(domain, input_range(rows.X), settings, statistics)
+
+
+def _looked_at(rows: Rows, box: Box, settings: SeriesSettings) -> int:
+    """Longest list of waves, of one input, among which some may stand out.
+
+    Half as many as rows would be if they filled the box, the last that a grid can tell
+    apart; with many rows, those of the pilot.
+    """
+    if settings.raised is not None:
+        return int(np.abs(settings.raised).max(initial=0))
+    if not settings.looks_for_waves():
+        return 0
+    low, high = input_range(rows.X)[0]
+    spread = max(high - low, box.period[0] / len(rows.y))
+    return min(_MOST_WAVES, int(0.5 * len(rows.y) * box.period[0] / spread))
 
 
 def _after_pilot(
@@ -187,7 +181,7 @@ def _after_pilot(
     if chosen is None:
         return settings
     some = Rows(*(values[chosen] for values in rows))
-    few_functions = settings._replace(largest=min(settings.largest, _MOST_SEARCHED))
+    few_functions = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
     _, choice = _search_boxes(some, domain, few_functions, n_jobs)
     # what is noise to few rows may be more to many
     return settings if choice.only_noise else _started(settings, choice)
@@ -196,7 +190,9 @@ def _after_pilot(
 def _started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
     """Settings whose search starts where another ended."""
     return settings._replace(
-        rule=choice.prior.rule, start_noise_variance=choice.prior.noise_variance
+        rule=choice.prior.rule,
+        start_noise_variance=choice.prior.noise_variance,
+        raised=choice.raised,
     )
 
 
@@ -221,112 +217,7 @@ def _search_boxes(
 
 def _is_clipped(state: SeriesState, choice: SeriesChoice) -> bool:
     """Whether the function after the last of the basis was not summed."""
-    if state.settings.ordering != "prior":
+    if order_of(state.settings).by_data:
         return False
     index = choice.prior.rule.index(state.statistics.box, choice.bound.size + 1)
     return bool(np.any(index.reach() > state.statistics.reach()))
-
-
-# ---- Search --------------------------------------------------------------------------
-
-
-def search_series(state: SeriesState) -> SeriesChoice:
-    """Rule, noise variance and number of functions, in turns until they agree."""
-    settings, box = state.settings, state.statistics.box
-    sums = StandardSums.of(state.statistics, settings.normalize_y)
-    rule = start = _at_sample_size(settings, state.statistics.weight, len(box.period))
-    noise = settings.start_noise_variance
-    size = _first_size(state, sums, rule)
-    for _ in range(_ROUNDS):
-        choice = _search_once(state, sums, rule, noise, size)
-        found, size = choice.prior, choice.bound.size
-        if choice.only_noise:
-            # few functions may see nothing where those of the given prior see much
-            rule, noise = start, _FIRST_NOISE * sums.variance
-            wanted = _wanted(state, rule, noise)
-            if settings.n_basis != "auto" or wanted <= size:
-                break
-            size = wanted
-            continue
-        wanted = _next_size(state, found, size)
-        moved = order_changed(found.rule, rule, box, size)
-        if wanted == size and not moved:
-            break
-        # other functions may say more: their number is not lowered before they do
-        size = max(wanted, size) if moved else wanted
-        rule, noise = found.rule, found.noise_variance
-    return choice
-
-
-def _next_size(state: SeriesState, found: SeriesPrior, size: int) -> int:
-    """Functions for the next search; as many again if there are enough."""
-    settings = state.settings
-    if settings.n_basis != "auto":
-        return size
-    wanted = _wanted(state, found.rule, found.noise_variance)
-    if size > _MOST_SEARCHED and size / _SLACK <= wanted <= size:
-        return size
-    if wanted > size and size <= _MOST_SEARCHED:
-        # room for more before it is known how many
-        wanted = 2 * wanted
-    return min(wanted, settings.largest)
-
-
-def _search_once(
-    state: SeriesState, sums: StandardSums, rule: Any, noise: float | None, size: int
-) -> SeriesChoice:
-    """Maximise the bound of a number of functions, in the order of a rule."""
-    settings, statistics = state.settings, state.statistics
-    functions, size = considered(
-        sums.statistics, rule, settings.ordering, size, settings.largest
-    )
-    free = settings.free()
-    if noise is not None and size > _MOST_SEARCHED and kernel_of(rule) is not None:
-        # the lengthscales found so far stay; only the noise is searched for
-        free = np.zeros_like(free)
-    bound = SeriesBound(sums, functions, size)
-    given = settings.given_noise_variance(sums.scale)
-    prior, only_noise = maximise_bound(Search(bound, free, given), rule, noise)
-    supported = size
-    if settings.n_basis == "auto":
-        listed = prior.rule.index(statistics.box, settings.largest + 1)
-        eigenvalues = prior.rule.spectrum(listed, statistics.box).eigenvalues
-        supported = elbow(eigenvalues, statistics.weight, prior.noise_variance)
-    return SeriesChoice(bound, prior, supported, only_noise)
-
-
-def _first_size(state: SeriesState, sums: StandardSums, rule: Any) -> int:
-    """Functions with which the search begins."""
-    settings, d = state.settings, len(state.domain)
-    if settings.n_basis == "rate":
-        wanted = rate(state.statistics.weight, d, settings.regularity)
-    elif settings.n_basis != "auto":
-        return int(settings.n_basis)
-    elif settings.start_noise_variance is not None:
-        wanted = _wanted(state, rule, settings.start_noise_variance)
-    elif settings.learns():
-        wanted = FIRST_FUNCTIONS[d]
-    else:
-        noise = settings.given_noise_variance(sums.scale)
-        wanted = _wanted(state, rule, noise or _FIRST_NOISE * sums.variance)
-    return min(settings.largest, wanted)
-
-
-def _wanted(state: SeriesState, rule: Any, noise: float) -> int:
-    """Functions that are enough, of those that were summed."""
-    statistics, settings = state.statistics, state.settings
-    filled = filled_part(state.seen, state.domain)
-    wanted = enough(
-        rule, statistics.box, filled, statistics.weight, noise, settings.largest
-    )
-    return summable(statistics, rule, settings.ordering, wanted, settings.largest)
-
-
-def _at_sample_size(settings: SeriesSettings, weight: float, d: int) -> Any:
-    """Rule with the decay that depends on n: ``c = n^(-1 / (d + 2α)) log n``, (5.2)."""
-    rule = settings.rule
-    if not isinstance(rule, ExponentialEigenvalues):
-        return rule
-    n = max(weight, 2.0)
-    decay = n ** (-1.0 / (d + 2.0 * settings.regularity)) * np.log(n)
-    return replace(rule, decay=float(decay))

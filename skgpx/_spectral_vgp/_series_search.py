@@ -12,7 +12,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skgpx._hyperparameters import stretched
 from skgpx._numerics.series_evidence import noise_bounds
 from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesPrior
-from skgpx.bases import KernelEigenvalues
+from skgpx.bases import (
+    ExponentialEigenvalues,
+    KernelEigenvalues,
+    PolynomialEigenvalues,
+)
 
 Array = NDArray[np.float64]
 
@@ -47,7 +51,7 @@ class SeriesSettings(NamedTuple):
     noise_variance : float or None
         In squared units of y; None searches for it.
     optimizer : "evidence" or None
-    ordering : {"prior", "power", "coefficients"}
+    ordering : {"auto", "prior", "power", "coefficients"}
     largest : int
         Most functions.
     normalize_y : bool
@@ -60,6 +64,8 @@ class SeriesSettings(NamedTuple):
         Whether the domain is the user's, without a margin around the data.
     start_noise_variance : float or None
         Found on fewer rows, for the standardised y; None tries several starts.
+    raised : ndarray of shape (r, d) or None
+        Waves found on fewer rows to stand out.
     """
 
     rule: Any
@@ -75,6 +81,7 @@ class SeriesSettings(NamedTuple):
     given: Any = None
     domain_is_given: bool = False
     start_noise_variance: float | None = None
+    raised: Any = None
 
     def free(self) -> NDArray[np.bool_]:
         """Which parameters of the rule are searched for."""
@@ -86,6 +93,17 @@ class SeriesSettings(NamedTuple):
     def learns(self) -> bool:
         """Whether any parameter of the rule is searched for."""
         return bool(np.any(self.free()))
+
+    def looks_for_waves(self) -> bool:
+        """Whether waves that stand out of a series prior are raised to its front."""
+        by_rank = isinstance(self.rule, PolynomialEigenvalues | ExponentialEigenvalues)
+        auto = self.ordering == "auto" and self.n_basis != "rate"
+        return auto and by_rank and bool(self.free()[0])
+
+    def looks_for_kernels(self) -> bool:
+        """Whether lengthscales are searched for again where a wave stands out."""
+        auto = self.ordering == "auto" and self.n_basis == "auto"
+        return auto and isinstance(self.rule, KernelEigenvalues) and self.learns()
 
     def given_noise_variance(self, scale: float) -> float | None:
         """Noise variance that is not searched for, for ``y / scale``."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.fourier_index import Box, FourierIndex, by_power
+from skgpx._numerics.fourier_index import (
+    Box,
+    FourierIndex,
+    Integers,
+    by_power,
+    raised,
+)
 from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import kernel_of
 
@@ -23,12 +29,38 @@ MOST_REFINED = 1001
 # inputs: hyperparameters found with few functions would be those of a smoother process.
 _COST = 0.01
 FIRST_FUNCTIONS = {1: 201, 2: 301, 3: 501}
+# The same in nats a row, with one input, for as many functions as are allowed and no
+# more than one for so many rows: few rows cannot tell a rough function from noise.
+_COST_A_ROW, _ROWS_A_FUNCTION = 0.01, 4
 # Least part of its domain that the data are taken to fill, for each input.
 _LEAST_FILLED = 0.1
 
 
+class FunctionOrder(NamedTuple):
+    """Which functions come first.
+
+    Attributes
+    ----------
+    kind : {"auto", "prior", "power", "coefficients"}
+        "auto" is the order of the prior behind the waves that are raised.
+    largest : int
+        First functions of the prior among which an order by the data chooses.
+    raised : ndarray of shape (r, d) or None
+        Waves that follow the constant.
+    """
+
+    kind: str
+    largest: int
+    raised: Integers | None = None
+
+    @property
+    def by_data(self) -> bool:
+        """Whether the data order all functions."""
+        return self.kind in ("power", "coefficients")
+
+
 def considered(
-    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+    statistics: SeriesStatistics, rule: Any, order: FunctionOrder, size: int
 ) -> tuple[FourierIndex, int]:
     """All functions in order, those that can be summed first, and how many can be.
 
@@ -37,41 +69,41 @@ def considered(
     statistics : SeriesStatistics
         Of the centred y.
     rule : EigenvalueRule
-    ordering : {"prior", "power", "coefficients"}
+    order : FunctionOrder
     size : int
         Functions wanted in the basis.
-    largest : int
-        First functions of the prior among which an ordering by the data chooses.
     """
-    functions, inside = _listed(statistics, rule, ordering, size, largest)
+    functions, inside = _listed(statistics, rule, order, size)
     size = min(size, int(np.count_nonzero(inside)))
-    if ordering != "prior":
+    if order.by_data:
         functions = functions.part(np.flatnonzero(inside))
         correlation = statistics.moments(functions)
-        return by_power(functions, correlation, ordering == "power"), size
+        return by_power(functions, correlation, order.kind == "power"), size
     if not np.all(inside[:size]):
         # the last rule may put other functions first than those that were summed: these
         # are left to the residual
-        order = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
-        functions = functions.part(order)
+        places = np.concatenate((np.flatnonzero(inside), np.flatnonzero(~inside)))
+        functions = functions.part(places)
     return functions, size
 
 
 def summable(
-    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+    statistics: SeriesStatistics, rule: Any, order: FunctionOrder, size: int
 ) -> int:
     """How many of the functions wanted can be summed; arguments of `considered`."""
-    inside = _listed(statistics, rule, ordering, size, largest)[1]
+    inside = _listed(statistics, rule, order, size)[1]
     return min(size, int(np.count_nonzero(inside)))
 
 
 def _listed(
-    statistics: SeriesStatistics, rule: Any, ordering: str, size: int, largest: int
+    statistics: SeriesStatistics, rule: Any, order: FunctionOrder, size: int
 ) -> tuple[FourierIndex, NDArray[np.bool_]]:
     """Functions in the order of the prior, and which of them can be summed."""
-    most = size + _RESIDUAL if ordering == "prior" else max(size, largest)
+    most = max(size, order.largest) if order.by_data else size + _RESIDUAL
     # sine and cosine of the last wave
     functions = rule.index(statistics.box, most + 1 - most % 2)
+    if order.raised is not None:
+        functions = raised(functions, order.raised)
     return functions, np.all(np.abs(functions.waves) <= statistics.reach(), axis=1)
 
 
@@ -108,7 +140,9 @@ def enough(
     eigenvalue λ as well as nV/U rows all over the box would: its variance becomes ``λ /
     (1 + s)``, ``s = n λ V / (U σ²)``, instead of λ. The first m functions are enough
     where ``Σ_{j>m} λ_j s_j / (1 + s_j)`` is at most 2 % of ``Σ λ_j / (1 + s_j)``, or a
-    thousand if they go beyond the elbow ``n λ_j >= σ²``, which is always in.
+    thousand if they go beyond the elbow ``n λ_j >= σ²``, which is always in. With one
+    input they go on until the tail costs the bound no more than .01 nats a row,
+    ``Σ_{j>m} λ_j / (2 σ²)``, up to a quarter of the number of rows.
     """
     spectrum = rule.spectrum(rule.index(box, most), box)
     values, tail = spectrum.eigenvalues, spectrum.tail
@@ -122,6 +156,9 @@ def enough(
     cost = 0.5 * weight / noise * _later(values, tail)
     tight = _first(cost <= _COST)
     refined = max(min(fine, MOST_REFINED), min(tight, FIRST_FUNCTIONS[len(filled)]))
+    if len(filled) == 1:
+        needed = _first(cost <= _COST_A_ROW * weight)
+        refined = max(refined, min(needed, int(weight / _ROWS_A_FUNCTION)))
     return min(max(_whole_pairs(refined), elbow(values, weight, noise)), most)
 
 

@@ -57,7 +57,14 @@ def solve_series(
         scale=sums.scale,
         prior=rule,
         spectrum=_prior_variances(rule, basis) * sums.scale**2,
+        cycles=choice.raised / box.period,
     )
+
+
+def log_evidence_of(choice: SeriesChoice) -> float:
+    """Bound of the prior that was found, in the units of y."""
+    bound = choice.bound
+    return choice.prior.log_evidence - bound.weight * float(np.log(bound.sums.scale))
 
 
 def _prior_variances(rule: Any, basis: BoundedSeries) -> Array:

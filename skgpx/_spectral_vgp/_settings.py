@@ -27,6 +27,11 @@ Array = NDArray[np.float64]
 
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
+# Parameters of Fourier functions alone.
+_OF_FUNCTIONS = (
+    "basis", "n_basis", "eigenvalues", "alpha", "tau", "ordering", "domain",
+    "extrapolation",
+)  # fmt: skip
 # Parameters that change no sum over rows, nor what is solved from it; the domain is
 # compared as it was resolved.
 _APART = {"domain", "extrapolation", "inflation", "n_jobs", "random_state"}
@@ -106,6 +111,14 @@ def _possible_basis(model: BaseEstimator) -> str:
             'not of a known kind. Use basis="inducing" or "empirical".'
         )
     return str(model.basis)
+
+
+def says_nothing_of_functions(model: BaseEstimator) -> bool:
+    """Whether no parameter speaks of Fourier functions, so that points may serve."""
+    defaults = type(model)().get_params(deep=False)
+    given = model.get_params(deep=False)
+    same = all(_same_value(given[name], defaults[name]) for name in _OF_FUNCTIONS)
+    return same and model.optimizer is not None
 
 
 def given_domain(model: BaseEstimator) -> Array | None:

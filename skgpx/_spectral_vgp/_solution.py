@@ -30,6 +30,8 @@ class SpectralFit(NamedTuple):
     spectrum : ndarray of shape (J,)
         Prior variances of orthonormal functions that span the basis, in squared units
         of y; their sum is the mean prior variance that these functions explain.
+    cycles : ndarray of shape (r, d) or None
+        Frequencies that stand out of a series prior, in cycles a unit of X.
     """
 
     posterior: LatentModel
@@ -39,3 +41,4 @@ class SpectralFit(NamedTuple):
     scale: float
     prior: Any
     spectrum: Array
+    cycles: Array | None = None

@@ -5,6 +5,7 @@ from skgpx._numerics.fourier_gram import (
     WaveTable,
     collapse,
     combination,
+    convolved,
     evaluate,
     gram,
     moment,
@@ -51,6 +52,18 @@ def test_quadratic_and_linear_forms_are_sums_of_waves(case):
     assert np.abs(linear - phi @ a).max() < 1e-13 * np.abs(a).sum()
     expected = np.einsum("ij,jk,ik->i", phi, V, phi)
     assert np.abs(quadratic - expected).max() < 1e-13 * np.abs(V).sum()
+
+
+def test_sums_of_a_function_times_waves_are_a_convolution(case):
+    rng, index, turns, y, w, phi = case
+    a = rng.standard_normal(len(index))
+    reach = index.reach()
+    sums, _ = fourier_sums(turns, y, w, reach)
+    expected = fourier_sums(turns, phi @ a, w, reach).moments
+    found = convolved(sums, combination(index, a), reach)
+    assert np.array_equal(found.reach, reach)
+    error = np.abs(found.values - expected.values).max()
+    assert error < 1e-13 * np.abs(a).sum() * w.sum()
 
 
 def test_a_row_does_not_depend_on_its_neighbours(case):

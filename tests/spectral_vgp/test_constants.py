@@ -29,9 +29,10 @@ def error(model):
 # ---- Numbers of functions ------------------------------------------------------------
 
 
-def refined(monkeypatch, most, first):
+def refined(monkeypatch, most, first, cost=np.inf):
     """Number of functions of a fixed prior, with limits to what refines it."""
     monkeypatch.setattr(_series_size, "MOST_REFINED", most)
+    monkeypatch.setattr(_series_size, "_COST_A_ROW", cost)
     monkeypatch.setitem(_series_size.FIRST_FUNCTIONS, 1, first)
     model = SpectralVGPRegressor(**FIXED).fit(X, Y)
     # a sine has its cosine
@@ -61,6 +62,25 @@ def test_functions_that_tighten_the_bound(monkeypatch):
     assert refined(monkeypatch, 1, 1).n_basis_ + 4 < tight < 2001
     for shift, wanted in [(-2, -2), (-1, 0), (0, 0), (1, 0), (2, 0)]:
         assert refined(monkeypatch, 1, tight + shift).n_basis_ == tight + wanted
+
+
+def test_nats_a_row_that_functions_may_leave_out(monkeypatch):
+    monkeypatch.setattr(_series_size, "_ROWS_A_FUNCTION", 1e-3)
+    few = refined(monkeypatch, 1, 1)
+    rule, box = few.prior_, few.posterior_.basis.box
+    k = few.n_basis_ + 10
+    tail = rule.spectrum(rule.index(box, k), box).tail
+    # the noise is given in squared units of y
+    cost = 0.5 * tail / (FIXED["noise_variance"] / np.var(Y))
+    for shift, wanted in [(-1e-6, k + 2), (1e-6, k)]:
+        limit = cost * (1.0 + shift)
+        assert refined(monkeypatch, 1, 1, limit).n_basis_ == wanted
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(1.01, 99), (1.0, 101), (0.99, 101)])
+def test_rows_that_a_function_needs(rows, wanted, monkeypatch):
+    monkeypatch.setattr(_series_size, "_ROWS_A_FUNCTION", rows)
+    assert refined(monkeypatch, 1, 1, 0.0).n_basis_ == wanted
 
 
 @pytest.mark.parametrize("max_basis", [199, 200, 201, 202, 203])

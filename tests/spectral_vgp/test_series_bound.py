@@ -12,6 +12,7 @@ from skgpx._spectral_vgp._series_bound import SeriesBound
 from skgpx._spectral_vgp._series_search import Search, maximise_bound
 from skgpx._spectral_vgp._series_size import (
     MOST_REFINED,
+    FunctionOrder,
     considered,
     elbow,
     enough,
@@ -49,7 +50,7 @@ def test_value_is_the_dense_bound(rule, ordering, size):
         # ranks of single functions are for rules that count them
         rule = replace(rule, paired=ordering != "coefficients")
     X, y, sums = sums_of()
-    functions, m = considered(sums.statistics, rule, ordering, size, 301)
+    functions, m = considered(sums.statistics, rule, FunctionOrder(ordering, 301), size)
     bound = SeriesBound(sums, functions, m)
     basis = FourierSeries.from_rule(rule, BOX, m, functions, n_residual=len(functions))
     phi = basis(X)
@@ -69,7 +70,9 @@ def test_value_is_the_dense_bound(rule, ordering, size):
 @pytest.mark.parametrize("size", [12, 13])
 def test_gradient_by_differences(rule, size):
     sums = sums_of()[2]
-    functions, m = considered(sums.statistics, rule, "coefficients", size, 301)
+    functions, m = considered(
+        sums.statistics, rule, FunctionOrder("coefficients", 301), size
+    )
     bound = SeriesBound(sums, functions, m)
     gradient = bound.at(rule, NOISE).parameters
     for j, step in enumerate(1e-5 * np.eye(len(rule.theta))):
@@ -82,7 +85,7 @@ def test_gradient_by_differences(rule, size):
 
 def search_of(rule, free, **data):
     sums = sums_of(**data)[2]
-    functions, m = considered(sums.statistics, rule, "prior", 61, 301)
+    functions, m = considered(sums.statistics, rule, FunctionOrder("prior", 301), 61)
     return Search(SeriesBound(sums, functions, m), np.array(free), None)
 
 
@@ -171,8 +174,9 @@ def test_functions_beyond_the_sums_are_left_to_the_residual(ordering):
     reach = int(statistics.reach()[0])
     for rule in RULES[:1] + RULES[2:]:
         size = 2 * reach + 11
-        functions, m = considered(statistics, rule, ordering, size, size)
+        order = FunctionOrder(ordering, size)
+        functions, m = considered(statistics, rule, order, size)
         assert m == 2 * reach + 1
-        assert m == summable(statistics, rule, ordering, size, size)
+        assert m == summable(statistics, rule, order, size)
         assert np.all(np.abs(functions.waves[:m]) <= reach)
         statistics.normal_equations(functions.part(slice(m)))

@@ -11,8 +11,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_fit
-from skgpx._spectral_vgp._series_fit import search_series
+from skgpx._spectral_vgp import _series_choice, _series_fit
+from skgpx._spectral_vgp._series_choice import search_series
 
 
 def smooth(n, d=1, seed=0, noise=0.2):
@@ -68,7 +68,7 @@ def test_numbers_of_rows_around_a_small_pilot(n, kernel, monkeypatch):
 def test_lengthscales_of_many_functions_are_those_of_fewer(kernel, most, monkeypatch):
     X, y = smooth(400)
     whole = SpectralVGPRegressor(kernel).fit(X, y)
-    monkeypatch.setattr(_series_fit, "_MOST_SEARCHED", most)
+    monkeypatch.setattr(_series_choice, "MOST_SEARCHED", most)
     model = SpectralVGPRegressor(kernel).fit(X, y)
     assert_allclose(model.predict(X), whole.predict(X), atol=0.02)
     assert model.log_evidence_ > whole.log_evidence_ - 1.0
@@ -171,7 +171,8 @@ def test_few_rows_and_long_lengthscales(nu, d):
         rng = np.random.default_rng(seed)
         X = rng.uniform(size=(40, d))
         y = np.sin(4.0 * X[:, 0]) + 0.3 * rng.standard_normal(40)
-        model = SpectralVGPRegressor(1.0 * Matern(1.0, nu=nu)).fit(X, y)
+        model = SpectralVGPRegressor(1.0 * Matern(1.0, nu=nu), basis="fourier")
+        model.fit(X, y)
         only_noise = -20.0 * (np.log(2.0 * np.pi * np.var(y)) + 1.0)
         assert model.log_evidence_ > only_noise
         assert model.noise_variance_ > 0.02
@@ -209,7 +210,8 @@ CASES = {
 @pytest.mark.filterwarnings("ignore:The data would support")
 def test_the_bound_that_is_searched_is_the_one_that_is_reported(case, d):
     X, y = smooth(300, d)
-    model = SpectralVGPRegressor(**CASES[case], max_basis=400).fit(X, y)
+    model = SpectralVGPRegressor(**CASES[case], basis="fourier", max_basis=400)
+    model.fit(X, y)
     state, scale = model._state, model.posterior_.scale
     choice = search_series(state)
     assert choice.bound.size == model.n_basis_

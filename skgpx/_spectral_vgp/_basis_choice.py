@@ -1,0 +1,71 @@
+"""Fourier functions or inducing points, by their bounds on the same rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._spectral_vgp._kernel_fit import SparseSettings, SparseState, start_sparse
+from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._validation import Rows, caller_stacklevel, canonical_rows
+from skgpx.bases import PolynomialEigenvalues
+
+Array = NDArray[np.float64]
+
+# Rows, as weighted, up to which inducing points are tried too, with several inputs.
+_FEW_ROWS = 2000
+# Nats that Fourier functions leave out under a given kernel: points can say no more.
+_TIGHT = 0.5
+
+
+def points_may_be_better(rows: Rows, choice: SeriesChoice) -> bool:
+    """Whether a fit on inducing points is worth its time.
+
+    With one input, or many rows, Fourier functions are as good and faster; under a
+    given kernel the bound says how far it may be from the exact evidence, under a
+    series prior that of another prior may be larger.
+    """
+    if rows.X.shape[1] < 2 or rows.weights.sum() > _FEW_ROWS:
+        return False
+    bound, (rule, noise, _) = choice.bound, choice.prior
+    if choice.only_noise or isinstance(rule, PolynomialEigenvalues):
+        return True
+    left_out = 0.5 * bound.weight * bound.spectrum(rule).tail / noise
+    return bool(left_out > _TIGHT)
+
+
+def better_points(
+    rows: Rows,
+    settings: SparseSettings,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    log_evidence: float,
+) -> tuple[SparseState, SpectralFit] | None:
+    """Fit on inducing points if its bound is larger, or None.
+
+    Parameters
+    ----------
+    rows : Rows
+    settings : SparseSettings
+    rng : numpy.random.Generator
+    n_jobs : int or None
+    log_evidence : float
+        Bound of the fit on Fourier functions, of the same rows.
+    """
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        state = start_sparse(canonical_rows(*rows), settings, rng, n_jobs)
+        found = state.solve()
+    if not found.log_evidence > log_evidence:
+        return None
+    for one in said:
+        _say_again(one)
+    return state, found
+
+
+def _say_again(one: Any) -> None:
+    warnings.warn(str(one.message), one.category, stacklevel=caller_stacklevel())
