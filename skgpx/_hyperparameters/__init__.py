@@ -6,6 +6,7 @@ from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
     maximise_evidence,
+    rough_start,
     row_target,
 )
 from skgpx._hyperparameters._prior_kernel import PriorSettings, fit_prior, stretched
@@ -18,6 +19,7 @@ __all__ = [
     "inducing_by_capacity",
     "maximise_evidence",
     "noise_only",
+    "rough_start",
     "row_target",
     "stretched",
     "with_noise",

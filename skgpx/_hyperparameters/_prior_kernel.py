@@ -19,6 +19,7 @@ from skgpx._hyperparameters._learner import (
     warn_of_noise,
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
+from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
 from skgpx.kernels import (
     GREKernel,
@@ -105,6 +106,8 @@ def fit_prior(
     if previous is not None:
         start = _renewed(previous, rows, rng), likelihood
         best = maximise_evidence(rows, [start], *search)
+    elif settings.kernel is None:
+        best = _learned_default(kernel, likelihood, rows, settings, rng)
     else:
         starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
         gre = settings.prior == "gre"
@@ -112,14 +115,32 @@ def fit_prior(
         if gre:
             # one start from the kernel as it is, one near the process just fitted
             near = _gre(_narrowed(best.kernel), rows, rng)
-            if settings.kernel is None and not likelihood.location_scale:
-                near.set_params(background_bounds=(1e-5, _LARGEST_STD))
             balanced = clone(near).set_params(kernel=kernel)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
     if settings.kernel is not None:
         warn_at_bounds(best.kernel)
     return best
+
+
+def _learned_default(
+    kernel: Any,
+    likelihood: Likelihood,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """The default kernel, learned by the sparse Laplace evidence."""
+
+    def prior(kernel: Any) -> Any:
+        if settings.prior != "gre":
+            return kernel
+        around = _gre(kernel, rows, rng)
+        if not likelihood.location_scale:
+            around.set_params(background_bounds=(1e-5, _LARGEST_STD))
+        return around
+
+    return learn_sparse(rows, likelihood, kernel, prior, settings.inducing, rng)
 
 
 def _fit_gaussian(

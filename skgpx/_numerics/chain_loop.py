@@ -42,6 +42,7 @@ def run_chains(
     drift: float,
     diffusion: float,
     metropolis: bool,
+    n_leaps: int,
     n_steps: int,
     rng: np.random.Generator,
     temperature: float,
@@ -49,23 +50,32 @@ def run_chains(
     total: Array,
     square: Array,
 ) -> None:
-    noise = np.empty_like(z)
+    noise, momentum = np.empty_like(z), np.empty_like(z)
     new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
     new_gradient = np.empty_like(z)
     shorten(metropolis, z, gradient)
     for step in range(n_steps):
-        propose(z, gradient, drift, diffusion, rng, noise, new_z)
-        # without a Metropolis test, the energy is needed at the end only
-        with_value = metropolis or step == n_steps - 1
-        _potential(
-            code, parameters, features, y, weights, std, nodes, node_weights,
-            centre, root, n_outputs, new_z, temperature, with_value,
-            new_energy, new_gradient,
+        angle = propose(
+            z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
+            new_z, new_gradient,
         )  # fmt: skip
-        shorten(metropolis, new_z, new_gradient)
+        for leap in range(max(n_leaps, 1)):
+            if leap > 0:
+                turn(angle, new_z, momentum)
+            # without a Metropolis test, the energy is needed at the end only
+            last = leap == max(n_leaps, 1) - 1
+            with_value = last and (metropolis or step == n_steps - 1)
+            _potential(
+                code, parameters, features, y, weights, std, nodes, node_weights,
+                centre, root, n_outputs, new_z, temperature, with_value,
+                new_energy, new_gradient,
+            )  # fmt: skip
+            shorten(metropolis, new_z, new_gradient)
+            if n_leaps > 0:
+                kick(angle if not last else 0.5 * angle, new_z, new_gradient, momentum)
         decide(
-            z, energy, gradient, new_z, new_energy, new_gradient,
-            noise, drift, diffusion, metropolis, rng, accepted,
+            z, energy, gradient, new_z, new_energy, new_gradient, noise, momentum,
+            drift, diffusion, metropolis, n_leaps, rng, accepted,
         )  # fmt: skip
         _accumulate(z.reshape(-1), total.reshape(-1), square.reshape(-1))
 
@@ -89,17 +99,52 @@ def propose(
     gradient: Array,
     drift: float,
     diffusion: float,
+    n_leaps: int,
     rng: np.random.Generator,
     noise: Array,
+    momentum: Array,
     proposal: Array,
-) -> None:
-    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test."""
+    new_gradient: Array,
+) -> float:
+    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test.
+
+    Or, with leaps, the first half kick and rotation of a trajectory with the momentum
+    ξ. Returns its angle, random so that no direction comes back to where it was.
+    """
     x, g = z.reshape(-1), gradient.reshape(-1)
     xi, out = noise.reshape(-1), proposal.reshape(-1)
     for i in range(x.size):
         xi[i] = rng.standard_normal()
+    if n_leaps == 0:
+        for i in range(x.size):
+            out[i] = x[i] - drift * g[i] + diffusion * xi[i]
+        return 0.0
+    angle = drift * (0.6 + 0.6 * rng.random())
+    momentum[:] = noise
+    proposal[:] = z
+    new_gradient[:] = gradient
+    kick(0.5 * angle, proposal, new_gradient, momentum)
+    turn(angle, proposal, momentum)
+    return angle
+
+
+@kernel
+def kick(angle: float, z: Array, gradient: Array, momentum: Array) -> None:
+    """p - angle (∇U - z): the part of U that is not ½|z|²."""
+    x, g, p = z.reshape(-1), gradient.reshape(-1), momentum.reshape(-1)
     for i in range(x.size):
-        out[i] = x[i] - drift * g[i] + diffusion * xi[i]
+        p[i] -= angle * (g[i] - x[i])
+
+
+@kernel
+def turn(angle: float, z: Array, momentum: Array) -> None:
+    """Rotate (z, p), the exact flow of ``½|z|² + ½|p|²``."""
+    x, p = z.reshape(-1), momentum.reshape(-1)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    for i in range(x.size):
+        before = x[i]
+        x[i] = cosine * before + sine * p[i]
+        p[i] = cosine * p[i] - sine * before
 
 
 @kernel
@@ -130,9 +175,11 @@ def decide(
     new_energy: Array,
     new_gradient: Array,
     noise: Array,
+    momentum: Array,
     drift: float,
     diffusion: float,
     metropolis: bool,
+    n_leaps: int,
     rng: np.random.Generator,
     accepted: Array,
 ) -> None:
@@ -142,7 +189,13 @@ def decide(
     g, new_g = gradient.reshape(-1), new_gradient.reshape(-1)
     xi = noise.reshape(-1)
     log_ratio, moves = np.zeros(n_chains), np.ones(n_chains)
-    if metropolis:
+    if metropolis and n_leaps > 0:
+        # the loss of kinetic energy, ½‖ξ‖² - ½‖p‖²
+        end = momentum.reshape(-1)
+        for i in range(0, x.size, n_chains):
+            for j in range(n_chains):
+                log_ratio[j] += 0.5 * (xi[i + j] * xi[i + j] - end[i + j] * end[i + j])
+    elif metropolis:
         # log q(z | z') - log q(z' | z)
         #     = ½‖ξ‖² - ‖z - z' + drift ∇U(z')‖² / (2 diffusion²)
         half_precision = 0.5 / (diffusion * diffusion)
@@ -151,6 +204,7 @@ def decide(
                 back = x[i + j] - new_x[i + j] + drift * new_g[i + j]
                 forth = xi[i + j]
                 log_ratio[j] += 0.5 * forth * forth - half_precision * back * back
+    if metropolis:
         for j in range(n_chains):
             # comparisons with NaN are false: a proposal of energy NaN is rejected
             accept = np.log(rng.random()) <= energy[j] - new_energy[j] + log_ratio[j]

@@ -25,14 +25,17 @@ _STRETCHES = 32
 _SLOW = 0.03
 _PILOT_STEPS = 3
 CORRELATED = (
-    tuple(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
+    (
+        *(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
+        *(langevin.trajectory(*one) for one in ((0.9, 2), (0.6, 3), (0.4, 4))),
+    ),
     tuple(langevin.ornstein_uhlenbeck(rho) for rho in (0.97, 0.99, 0.997, 0.999)),
 )
 ADJUSTED = (
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.8, 0.4, 0.2, 0.1)),
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.03, 0.01, 0.003)),
 )
-# Largest number of preliminary runs, and the acceptance times drift that ends them.
+# Largest number of preliminary runs, and the acceptance times mobility that ends them.
 _SETTLING, LIVELY = 5, 0.2
 
 
@@ -50,7 +53,7 @@ class Sample(NamedTuple):
     energy_curve : ndarray of shape (n_rounds,)
         Mean potential of the particles after each round, up to a constant.
     n_iter : int
-        Steps of each chain.
+        Evaluations of the gradient by each chain; one for a single step.
     stopped : bool
         Whether a callback ended the chains.
     """
@@ -116,7 +119,7 @@ def run_chains(
         ]
         moved = parallel_map(langevin.advance, items, n_jobs)
         states = [chains for chains, _ in moved]
-        history.append([trace for _, trace in moved], states)
+        history.append([trace for _, trace in moved], states, scheme.cost)
         n_rounds += 1
         if adaptive and n_rounds & (n_rounds - 1) == 0 and history.slow_chains():
             scheme = langevin.halved(scheme)
@@ -140,11 +143,11 @@ class _History:
         self._stretches: list[Trace] = []
         self._curve: list[float] = []
         self._accepted = np.zeros(1)
-        self._n_iter = 0
+        self._n_iter = self._evaluations = 0
         self._last_accepted, self._last_length = np.zeros(1), 1
 
-    def append(self, traces: list[Trace], states: list[Chains]) -> None:
-        """Add a round of all blocks of chains."""
+    def append(self, traces: list[Trace], states: list[Chains], cost: int = 1) -> None:
+        """Add a round of all blocks of chains, of steps with `cost` evaluations."""
         joined = Trace(
             *(np.concatenate(parts, axis=-1) for parts in zip(*traces, strict=True))
         )
@@ -152,6 +155,7 @@ class _History:
         self._accepted = self._accepted + joined.accepted
         self._last_accepted, self._last_length = joined.accepted, self.length
         self._n_iter += self.length
+        self._evaluations += cost * self.length
         energies = np.concatenate([state.energy for state in states])
         self._curve.append(float(energies.mean()))
         if len(self._stretches) == _STRETCHES:
@@ -179,7 +183,7 @@ class _History:
                 np.full_like(unknown, np.inf),
                 unknown,
                 curve,
-                self._n_iter,
+                self._evaluations,
             )
         half = max(1, (3 * n // 4) // 2)
         parts = self._stretches[n - 2 * half : n - half], self._stretches[n - half :]
@@ -190,7 +194,7 @@ class _History:
         shape = (2, -1, z.shape[2])
         sums = totals.reshape(shape), squares.reshape(shape), half * self.length
         r_hat, ess = split_r_hat(*sums), effective_sample_size(*sums)
-        return Sample(z, acceptance, r_hat, ess, curve, self._n_iter)
+        return Sample(z, acceptance, r_hat, ess, curve, self._evaluations)
 
 
 def adapt(
@@ -202,9 +206,9 @@ def adapt(
 ) -> tuple[Scheme, float]:
     """The scheme that moves farthest in a short trial of one block of chains.
 
-    Maximises acceptance times drift over the schemes of a tier, and tries the next
+    Maximises acceptance times mobility over the schemes of a tier, and tries the next
     tier, of smaller steps, if hardly any proposal is accepted. Returns the scheme and
-    its acceptance times drift.
+    its acceptance times mobility.
     """
     chains = langevin.start(target, z[:, :, chain_blocks(z.shape[2])[0]], temperature)
     best, best_score = schemes[-1][-1], 0.0
@@ -214,7 +218,7 @@ def adapt(
             _, trace = langevin.advance(
                 target, chains, scheme, _PILOT_STEPS, stream, temperature
             )
-            score = trace.accepted.mean() / _PILOT_STEPS * scheme.drift
+            score = trace.accepted.mean() / _PILOT_STEPS * scheme.mobility
             if score > best_score:
                 best, best_score = scheme, score
         if best_score > 0.01:
@@ -251,7 +255,7 @@ def settle(
         sample = run_chains(
             local, z, scheme, rng, max_iter=2 * ROUND, tol=0.0, n_jobs=n_jobs
         )
-        if sample.acceptance * scheme.drift > LIVELY:
+        if sample.acceptance * scheme.mobility > LIVELY:
             return local, sample.z, scheme
         weights = langevin.weights_of(local, sample.z)
         root = laplace.tempered_root(target, weights, 1.0)

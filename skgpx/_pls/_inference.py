@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import noise_only, row_target, with_noise
+from skgpx._hyperparameters import noise_only, rough_start, row_target, with_noise
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
@@ -304,9 +304,7 @@ def _target_and_mode(
         )
         return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
     target = _row_target(basis, rows, likelihood, settings)
-    rough = np.asarray(likelihood.initial_latent(rows.y)).reshape(len(rows.y), -1)
-    start = laplace.projection_start(target.features, rough, rows.weights)
-    return target, laplace.find_mode(target, start)
+    return target, laplace.find_mode(target, rough_start(target))
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
