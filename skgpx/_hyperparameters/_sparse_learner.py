@@ -43,6 +43,9 @@ Array = NDArray[np.float64]
 _FEW_ROWS, _FEW_INDUCING, _FEW_ITER = 300, 50, 25
 _ROWS, _INDUCING, _MAX_ITER, _LAST_ITER = 2000, 100, 40, 10
 _JUDGES = 1500
+# Largest n m² of an evaluation of the evidence, times the square of the contrasts
+# between classes: a tenth of a second.
+_BUDGET = 1.5e8
 # So many times the rows of the search make held-out density the judge.
 _ABUNDANT = 3
 # Factors of the lengthscales at which a search may start.
@@ -57,11 +60,11 @@ class _Sample(NamedTuple):
     judges: Rows | None
 
     @classmethod
-    def of(cls, rows: Rows, rng: np.random.Generator) -> _Sample:
+    def of(cls, rows: Rows, most_rows: int, rng: np.random.Generator) -> _Sample:
         """Draw the parts: first rows with probabilities proportional to weights."""
         n = len(rows.y)
         order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
-        few, some = (sampled(rows, order[:size]) for size in (_FEW_ROWS, _ROWS))
+        few, some = (sampled(rows, order[:k]) for k in (_FEW_ROWS, most_rows))
         if n < _ABUNDANT * _ROWS:
             return cls(few, some, None)
         return cls(few, some, taken(rows, order[_ROWS : _ROWS + _JUDGES]))
@@ -99,8 +102,9 @@ def learn_sparse(
     -----
     Screened on 300 rows with 50 inducing points, polished on 2000 with 100.
     """
-    sample = _Sample.of(rows, rng)
-    search = _Search(sample, likelihood, inducing, rng)
+    most_rows, n_inducing = _affordable(likelihood)
+    sample = _Sample.of(rows, most_rows, rng)
+    search = _Search(sample, likelihood, inducing, n_inducing, rng)
     tied, separate = candidates(prior(kernel), rows)
     one = search.lengths(tied)
     finalists = [one]
@@ -114,6 +118,16 @@ def learn_sparse(
     warn_of_noise(best, rows)
     share = float(rows.weights.sum() / sample.some.weights.sum())
     return Hyperparameters(best.kernel, best.likelihood, share * best.evidence)
+
+
+def _affordable(likelihood: Likelihood) -> tuple[int, int]:
+    """Numbers of rows and inducing points that polish."""
+    square = max(likelihood.n_outputs_ - 1, 1) ** 2
+    for m in (_INDUCING, _FEW_INDUCING):
+        n = int(_BUDGET / (m**2 * square))
+        if n >= _ROWS // 2:
+            return min(n, _ROWS), m
+    return max(n, _FEW_ROWS), _FEW_INDUCING
 
 
 def candidates(kernel: Any, rows: Rows) -> tuple[Candidate, Candidate]:
@@ -157,12 +171,13 @@ class _Search:
         sample: _Sample,
         likelihood: Likelihood,
         inducing: Any,
+        n_inducing: int,
         rng: np.random.Generator,
     ):
         self.sample, self.likelihood, self.rng = sample, likelihood, rng
         between = max(likelihood.n_outputs_ - 1, 1)
         most = laplace.LARGEST_COUPLED // between
-        few, some = (max(1, min(k, most)) for k in (_FEW_INDUCING, _INDUCING))
+        few, some = (max(1, min(k, most)) for k in (_FEW_INDUCING, n_inducing))
         self.few = Search(sample.few, inducing, few)
         self.some = Search(sample.some, inducing, some)
 

@@ -130,7 +130,7 @@ def refine(target: Target, mode: Mode) -> Mode:
         return between._replace(weights=w, root=root)
     c = mode.weights.shape[1]
     nodes, node_weights = expectation_nodes(c)
-    for _ in range(_REFINEMENTS):
+    for _ in range(_REFINEMENTS if c == 1 else _REFINEMENTS // 2):
         spread = latent_variance(target.features, mode.root, c)
         smooth = target._replace(
             std=np.sqrt(target.std**2 + spread), nodes=nodes, node_weights=node_weights
@@ -240,10 +240,11 @@ def _roots(target: Target, curvature: Array) -> Array:
         return cholesky(H, jitter=0.0).L[np.newaxis]
     H = np.eye(c * m).reshape(c, m, c, m)
     for a in range(c):
-        for b in range(a + 1):
-            H[a, :, b] += _gram(phi, curvature[:, a, b])
-            if b < a:
-                H[b, :, a] = H[a, :, b].T
+        # the blocks (a, 0), ..., (a, a) as one product
+        weighted = curvature[:, a, : a + 1, np.newaxis] * phi[:, np.newaxis]
+        row = (phi.T @ weighted.reshape(len(phi), -1)).reshape(m, a + 1, m)
+        H[a, :, : a + 1] += row
+        H[:a, :, a] = row[:, :a].transpose(1, 2, 0)
     return cholesky(H.reshape(c * m, c * m), jitter=0.0).L[np.newaxis]
 
 

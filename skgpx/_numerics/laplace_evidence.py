@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,14 +61,15 @@ def laplace_evidence_gradient(
     f = latent_values(target, w)
     W = omega[:, np.newaxis, np.newaxis] * _curvature(target, f)
     g = omega[:, np.newaxis] * _gradient(target, f)
-    covariance = _covariance(Phi, mode.root)
-    spread = covariance.latent + residual[:, np.newaxis, np.newaxis] * np.eye(len(w.T))
+    S = _covariance(mode.root, Phi.shape[1])
+    variance, pulled = _seen_by_rows(Phi, S, W)
+    spread = variance + residual[:, np.newaxis, np.newaxis] * np.eye(len(w.T))
     # effect of the curvature's dependence on f: s = -½ ω ∂ tr(W (φᵀSφ + var g)) / ∂f
     s = -0.5 * omega[:, np.newaxis] * _curvature_slope(target, f, spread)
-    u = covariance.times(Phi.T @ s)
+    u = np.einsum("aibj,jb->ia", S, Phi.T @ s)
     moved = Phi @ u
     through = s - g - (W @ moved[:, :, np.newaxis])[:, :, 0]
-    slope = through @ w.T - g @ u.T - covariance.pulled(W)
+    slope = through @ w.T - g @ u.T - pulled
     trace = np.einsum("naa->n", W)
     value = -mode.energy + 0.5 * log_determinant_of_root(mode.root)
     evidence = EvidenceGradient(
@@ -87,50 +86,28 @@ def log_determinant_of_root(root: Array) -> float:
     return sum(log_determinant(np.abs(np.diag(np.diagonal(one)))) for one in root)
 
 
-class _Covariance(NamedTuple):
-    """The covariance S of the weights, seen through the rows.
-
-    Attributes
-    ----------
-    blocks : ndarray of shape (c, c, m, m)
-    products : dict
-        ``Φ S_ab`` (n, m) for the outputs (a, b); those that are missing are zero.
-    latent : ndarray of shape (n, c, c)
-        ``φᵀ S_ab φ``.
-    """
-
-    blocks: Array
-    products: dict[tuple[int, int], Array]
-    latent: Array
-
-    def times(self, v: Array) -> Array:
-        """``S v`` for v (m, c)."""
-        product: Array = np.einsum("abij,jb->ia", self.blocks, v)
-        return product
-
-    def pulled(self, W: Array) -> Array:
-        """``Σ_ab W_ab Φ S_ab``, (n, m)."""
-        return np.sum(
-            [W[:, a, b, np.newaxis] * p for (a, b), p in self.products.items()], axis=0
-        )
-
-
-def _covariance(Phi: Array, root: Array) -> _Covariance:
-    groups, m = len(root), Phi.shape[1]
-    c = groups * root.shape[1] // m
-    blocks = np.zeros((c, c, m, m))
+def _covariance(root: Array, m: int) -> Array:
+    """Covariance ``root rootᵀ`` of the weights, (c, m, c, m) from roots (g, p, p)."""
+    groups = len(root)
     if groups == 1:
-        S = root[0] @ root[0].T
-        blocks[:] = S.reshape(c, m, c, m).transpose(0, 2, 1, 3)
-        pairs = [(a, b) for a in range(c) for b in range(c)]
-    else:
-        blocks[np.arange(c), np.arange(c)] = root @ root.transpose(0, 2, 1)
-        pairs = [(a, a) for a in range(c)]
-    products = {(a, b): Phi @ blocks[a, b] for a, b in pairs}
-    latent = np.zeros((len(Phi), c, c))
-    for (a, b), product in products.items():
-        latent[:, a, b] = np.einsum("ij,ij->i", product, Phi)
-    return _Covariance(blocks, products, latent)
+        c = root.shape[1] // m
+        return (root[0] @ root[0].T).reshape(c, m, c, m)
+    S = np.zeros((groups, m, groups, m))
+    for a in range(groups):
+        S[a, :, a] = root[a] @ root[a].T
+    return S
+
+
+def _seen_by_rows(Phi: Array, S: Array, W: Array) -> tuple[Array, Array]:
+    """``φᵀ S_ab φ`` (n, c, c) and ``Σ_ab W_ab S_ab φ`` (n, m) at each row."""
+    (n, m), c = Phi.shape, len(S)
+    variance, pulled = np.empty((n, c, c)), np.zeros((n, m))
+    for a in range(c):
+        # S_ba φ for all b, since S_ba = S_abᵀ
+        products = (Phi @ S[a].reshape(m, c * m)).reshape(n, c, m)
+        variance[:, a] = np.einsum("nbm,nm->nb", products, Phi)
+        pulled += np.einsum("nbm,nb->nm", products, W[:, a])
+    return variance, pulled
 
 
 def _curvature(target: Target, f: Array) -> Array:
