@@ -13,6 +13,7 @@ from skgpx._numerics import langevin, laplace
 from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
+from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._validation import Rows
 from skgpx.bases import select_inducing
 from skgpx.kernels import inducing_and_pullback
@@ -268,7 +269,7 @@ class SparseEvidence:
             )
             free = evidence.parameters[: len(likelihood.theta)]
             return evidence._replace(parameters=free)
-        target = row_target(features, self.rows, likelihood)
+        target = smoothed(row_target(features, self.rows, likelihood))
         start = rough_start(target) if self._mode is None else self._mode
         evidence, mode = laplace_evidence_gradient(target, residual, start)
         if np.all(np.isfinite(mode)):
@@ -308,6 +309,9 @@ def row_target(
 
 def rough_start(target: langevin.Target) -> Array:
     """Weights (m, c) whose functions are near the rough latent values of the rows."""
-    rough = np.asarray(target.likelihood.initial_latent(target.y), dtype=np.float64)
+    likelihood = target.likelihood
+    if isinstance(likelihood, SmoothedLikelihood):
+        likelihood = likelihood.likelihood
+    rough = np.asarray(likelihood.initial_latent(target.y), dtype=np.float64)
     rough = rough.reshape(len(target.y), -1)
     return laplace.projection_start(target.features, rough, target.weights)

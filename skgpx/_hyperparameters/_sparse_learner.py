@@ -31,6 +31,7 @@ from skgpx._hyperparameters._learner import (
 )
 from skgpx._numerics import laplace
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.smoothing import smoothed
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.kernels import GREKernel, length_scale_entries
@@ -265,7 +266,7 @@ def held_out_density(
         search.inducing, X, found.kernel, search.n_inducing, rng, search.rows.weights
     )
     basis = Nystroem.from_kernel(found.kernel, Z)
-    target = row_target(basis(X), search.rows, law)  # type: ignore[arg-type]
+    target = smoothed(row_target(basis(X), search.rows, law))  # type: ignore[arg-type]
     mode = laplace.find_mode(target, rough_start(target))
     features = basis(judges.X)
     variance = laplace.latent_variance(features, mode.root, law.n_outputs_)

@@ -150,6 +150,11 @@ def halved(scheme: Scheme) -> Scheme:
     return scheme._replace(drift=drift, diffusion=float(np.sqrt(square)))
 
 
+def single(scheme: Scheme) -> Scheme:
+    """One leap of a trajectory; other steps as they are."""
+    return scheme._replace(n_leaps=min(scheme.n_leaps, 1))
+
+
 class Chains(NamedTuple):
     """State of a block of chains.
 

@@ -21,6 +21,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._numerics.smoothing import is_smoothed
 
 Array = NDArray[np.float64]
 
@@ -29,6 +30,8 @@ LARGEST_COUPLED = 1500
 _MAX_ITER = 200
 # Half the squared Newton decrement at which the search for the mode stops, in nats.
 _TOLERANCE = 1e-10
+# The same where a likelihood has kinks, of which a mean over nodes keeps traces.
+_KINKED = 2e-3
 # Ratio of two decrements above which a step counts as slow.
 _SLOW = 0.2
 # Alternations between the spread of the latent values and the mode averaged over it.
@@ -91,6 +94,8 @@ def find_mode(
         return mode._replace(weights=w, root=root)
     w, n_iter, decrement, slow = weights, 0, np.inf, False
     enough = 2.0 * (_TOLERANCE if tolerance is None else tolerance)
+    if is_smoothed(target):
+        enough = max(enough, _KINKED)
     energy, gradient = _energy_and_gradient(target, w)
     while decrement >= enough and n_iter < _MAX_ITER:
         n_iter += 1
@@ -203,7 +208,7 @@ def _newton_roots(target: Target, w: Array, slow: bool) -> Array:
     Where such steps are `slow` the true Hessian is taken if it is positive definite, as
     it is around the mode: Newton's method then converges quadratically.
     """
-    if w.shape[1] > 1:
+    if w.shape[1] > 1 or is_smoothed(target):
         return _roots(target, row_curvature(target, w))
     f = latent_values(target, w)
     h = 1e-5 * (1.0 + np.abs(f))

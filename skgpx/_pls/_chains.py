@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.diagnostics import effective_sample_size, split_r_hat
 from skgpx._numerics.langevin import Chains, Scheme, Target, Trace
+from skgpx._numerics.smoothing import smoothed
 from skgpx._parallel import parallel_map
 
 Array = NDArray[np.float64]
@@ -24,6 +25,8 @@ _STRETCHES = 32
 # Acceptance below which a chain counts as slow.
 _SLOW = 0.03
 _PILOT_STEPS = 3
+# One step in so many is a short one where some chains would be stuck.
+_SHORT_EVERY = 5
 CORRELATED = (
     (
         *(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
@@ -36,7 +39,7 @@ ADJUSTED = (
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.03, 0.01, 0.003)),
 )
 # Largest number of preliminary runs, and the acceptance times mobility that ends them.
-_SETTLING, LIVELY = 5, 0.2
+_SETTLING, LIVELY = 5, 0.1
 
 
 class Sample(NamedTuple):
@@ -100,8 +103,8 @@ def run_chains(
     tol : float
     n_jobs : int or None
     adaptive : bool, default=False
-        Halve the step after round 1, 2, 4, 8, ... if some chains hardly moved in it:
-        adaptation becomes ever rarer, so the chains converge to the target.
+        After round 1, 2, 4, 8, ... halve the step if most chains hardly moved, and add
+        short steps if some did not move: adaptation becomes ever rarer, so the chains converge to the target.
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
@@ -109,26 +112,77 @@ def run_chains(
     states = parallel_map(
         langevin.start, [(target, z[:, :, b]) for b in blocks], n_jobs
     )
-    history, n_rounds = _History(), 0
+    history, n_rounds, schedule = _History(), 0, _Schedule(scheme)
     sample = Sample(z, 0.0, np.full(1, np.inf), np.full(1, np.nan), np.empty(0), 0)
     while sample.n_iter < max(max_iter, 2 * ROUND):
         streams = rng.spawn(len(blocks))
+        parts = schedule.parts(history.length)
         items = [
-            (target, state, scheme, history.length, stream)
+            (target, state, parts, stream)
             for state, stream in zip(states, streams, strict=True)
         ]
-        moved = parallel_map(langevin.advance, items, n_jobs)
+        moved = parallel_map(_advance, items, n_jobs)
         states = [chains for chains, _ in moved]
-        history.append([trace for _, trace in moved], states, scheme.cost)
+        history.append([trace for _, trace in moved], states, schedule.cost(parts))
         n_rounds += 1
-        if adaptive and n_rounds & (n_rounds - 1) == 0 and history.slow_chains():
-            scheme = langevin.halved(scheme)
+        if adaptive and n_rounds & (n_rounds - 1) == 0:
+            schedule = schedule.adapted(history)
         sample = history.summary(states)
         if report is not None and report(sample):
             return sample._replace(stopped=True)
         if np.max(sample.r_hat) <= tol or not np.all(np.isfinite(sample.z)):
             break
     return sample
+
+
+class _Schedule(NamedTuple):
+    """Steps of a round: those of one scheme, and some short ones if chains are stuck.
+
+    Attributes
+    ----------
+    main : Scheme
+    short : Scheme or None
+        Every fifth step, where at least one chain in a hundred would not move otherwise:
+        where the curvature is large, for instance where a class begins.
+    """
+
+    main: Scheme
+    short: Scheme | None = None
+
+    def parts(self, length: int) -> list[tuple[Scheme, int]]:
+        """Schemes and their numbers of steps in a round."""
+        if self.short is None:
+            return [(self.main, length)]
+        few = length // _SHORT_EVERY
+        return [(self.main, length - few), (self.short, few)]
+
+    @staticmethod
+    def cost(parts: list[tuple[Scheme, int]]) -> int:
+        """Evaluations of the gradient by each chain."""
+        return sum(scheme.cost * n for scheme, n in parts)
+
+    def adapted(self, history: _History) -> _Schedule:
+        """Half the step if most chains hardly move; short ones besides if a few do."""
+        if history.slow_chains(0.5):
+            return _Schedule(langevin.halved(self.main), self.short)
+        if not history.slow_chains(0.01):
+            return self
+        short = self.short or langevin.halved(langevin.halved(self.main))
+        return self._replace(short=langevin.halved(langevin.single(short)))
+
+
+def _advance(
+    target: Target,
+    chains: Chains,
+    parts: list[tuple[Scheme, int]],
+    rng: np.random.Generator,
+) -> tuple[Chains, Trace]:
+    """Move a block of chains by each of the schemes in turn."""
+    traces = []
+    for scheme, n_steps in parts:
+        chains, trace = langevin.advance(target, chains, scheme, n_steps, rng)
+        traces.append(trace)
+    return chains, Trace(*(np.sum(one, axis=0) for one in zip(*traces, strict=True)))
 
 
 class _History:
@@ -146,8 +200,8 @@ class _History:
         self._n_iter = self._evaluations = 0
         self._last_accepted, self._last_length = np.zeros(1), 1
 
-    def append(self, traces: list[Trace], states: list[Chains], cost: int = 1) -> None:
-        """Add a round of all blocks of chains, of steps with `cost` evaluations."""
+    def append(self, traces: list[Trace], states: list[Chains], cost: int) -> None:
+        """Add a round of all blocks of chains, with `cost` evaluations a chain."""
         joined = Trace(
             *(np.concatenate(parts, axis=-1) for parts in zip(*traces, strict=True))
         )
@@ -155,7 +209,7 @@ class _History:
         self._accepted = self._accepted + joined.accepted
         self._last_accepted, self._last_length = joined.accepted, self.length
         self._n_iter += self.length
-        self._evaluations += cost * self.length
+        self._evaluations += cost
         energies = np.concatenate([state.energy for state in states])
         self._curve.append(float(energies.mean()))
         if len(self._stretches) == _STRETCHES:
@@ -165,10 +219,10 @@ class _History:
             ]
             self.length *= 2
 
-    def slow_chains(self) -> bool:
-        """Whether at least a twentieth of the chains hardly moved in the last round."""
+    def slow_chains(self, fraction: float) -> bool:
+        """Whether this fraction of the chains hardly moved in the last round."""
         accepted = np.sort(self._last_accepted) / self._last_length
-        return bool(accepted[len(accepted) // 20] < _SLOW)
+        return bool(accepted[int(fraction * len(accepted))] < _SLOW)
 
     def summary(self, states: list[Chains]) -> Sample:
         """Diagnostics over the last three quarters, an even number of stretches."""
@@ -258,7 +312,7 @@ def settle(
         if sample.acceptance * scheme.mobility > LIVELY:
             return local, sample.z, scheme
         weights = langevin.weights_of(local, sample.z)
-        root = laplace.tempered_root(target, weights, 1.0)
+        root = laplace.tempered_root(smoothed(target), weights, 1.0)
         w = local.centre[:, :, np.newaxis] + local.root @ sample.z
         centre = w.mean(axis=2)
         local = langevin.in_coordinates(target, centre, root)

@@ -24,6 +24,7 @@ from skgpx._numerics.regression import (
     precision_root,
 )
 from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
@@ -188,7 +189,7 @@ def _run_chains(
     gaussian = plain.code == langevin.QUADRATIC
     if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
         # the Laplace law is a poor approximation: move to the bulk of the posterior
-        mode = laplace.refine(plain, mode)
+        mode = laplace.refine(smoothed(plain), mode)
         target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
         z = start(target, mode, settings.n_particles, previous, rng)
         target, z, scheme = _chains.settle(
@@ -304,7 +305,7 @@ def _target_and_mode(
         )
         return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
     target = _row_target(basis, rows, likelihood, settings)
-    return target, laplace.find_mode(target, rough_start(target))
+    return target, laplace.find_mode(smoothed(target), rough_start(target))
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
