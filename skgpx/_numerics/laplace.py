@@ -32,6 +32,8 @@ _MAX_ITER = 200
 _TOLERANCE = 1e-10
 # The same where a likelihood has kinks, of which a mean over nodes keeps traces.
 _KINKED = 2e-3
+# Least curvature of a row in its search, where it would be zero, of its information.
+_FLAT = 0.2
 # Ratio of two decrements above which a step counts as slow.
 _SLOW = 0.2
 # Alternations between the spread of the latent values and the mode averaged over it.
@@ -208,7 +210,7 @@ def _newton_roots(target: Target, w: Array, slow: bool) -> Array:
     Where such steps are `slow` the true Hessian is taken if it is positive definite, as
     it is around the mode: Newton's method then converges quadratically.
     """
-    if w.shape[1] > 1 or is_smoothed(target):
+    if w.shape[1] > 1:
         return _roots(target, row_curvature(target, w))
     f = latent_values(target, w)
     h = 1e-5 * (1.0 + np.abs(f))
@@ -219,7 +221,10 @@ def _newton_roots(target: Target, w: Array, slow: bool) -> Array:
             return _roots(target, second)
         except np.linalg.LinAlgError:
             pass
-    return _roots(target, np.abs(second))
+    bent = np.abs(second)
+    if is_smoothed(target):
+        bent = np.maximum(bent, _FLAT * row_curvature(target, w))
+    return _roots(target, bent)
 
 
 def _row_gradient(target: Target, f: Array) -> Array:

@@ -1,9 +1,10 @@
-"""Likelihoods with kinks: what searches see of them is averaged over a small normal.
+"""Likelihoods with kinks: what searches for a mode see of them is smooth.
 
 The second derivative of ``|y - f|`` is zero or infinite, so neither Newton's method nor
-Laplace's approximation can use it. Averaged over normal displacements of f of the width
-that one observation tells it to, the law has a curvature that means something:
-``E nll''(f + width ξ) = E[ξ nll'(f + width ξ)] / width``, which needs gradients only.
+Laplace's approximation can use it. The mean over ``[f - h, f + h]`` has the derivative
+``(nll(f + h) - nll(f - h)) / 2h``, which is continuous: ``|y - f|`` becomes Huber's
+function. The curvature of Laplace's approximation is the Fisher information, estimated
+by the mean square of the gradient. Chains see the likelihood as it is.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.langevin import NUMPY, Target
-from skgpx._numerics.quadrature import expectation_nodes
 
 Array = NDArray[np.float64]
 
-_NODES, _NODE_WEIGHTS = expectation_nodes(1, 24)
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
+# Half-width h, times the root of the Fisher information.
+_HALF_WIDTH = 0.5
 # Rows and displacements (in standard deviations of rough latent values) that are tried.
 _TRIED = 200
 _PLACES = (-0.7, 0.3, 1.1)
 
 
 class SmoothedLikelihood(NamedTuple):
-    """The row-wise functions of a likelihood of one output, averaged around f.
+    """The row-wise functions of a likelihood of one output, averaged over f ± h.
 
     Attributes
     ----------
     likelihood : Likelihood
     y, f : ndarray of shape (k,)
-        Rows at which the width is found: one over the root mean square gradient, an
-        estimate of the Fisher information.
+        Rows at which the Fisher information is estimated.
     """
 
     likelihood: Any
@@ -40,10 +41,9 @@ class SmoothedLikelihood(NamedTuple):
     f: Array
 
     @property
-    def width(self) -> float:
-        """Standard deviation of the displacements."""
-        slope = _gradient(self.likelihood, self.y, self.f)
-        return 1.0 / float(np.sqrt(np.mean(slope**2)))
+    def information(self) -> float:
+        """Fisher information of an observation, ``E nll'²``."""
+        return float(np.mean(_gradient(self.likelihood, self.y, self.f) ** 2))
 
     @property
     def theta(self) -> Array:
@@ -57,26 +57,25 @@ class SmoothedLikelihood(NamedTuple):
 
     def row_nll(self, y: Array, f: Array) -> Array:
         """Mean of the negative log-likelihood, (n, s)."""
-        nll = self.likelihood.row_nll(y, self._around(f))
-        return nll.reshape(len(y), -1, len(_NODES)) @ _NODE_WEIGHTS
+        around = f[..., np.newaxis] + self._half * _NODES
+        nll = self.likelihood.row_nll(y, around.reshape(len(f), 1, -1))
+        mean: Array = nll.reshape(len(f), -1, len(_NODES)) @ (0.5 * _NODE_WEIGHTS)
+        return mean
 
     def row_gradient(self, y: Array, f: Array) -> Array:
-        """Mean of the gradient, (n, 1, s)."""
-        return self._slopes(y, f) @ _NODE_WEIGHTS
+        """Derivative of that mean, (n, 1, s)."""
+        h = self._half
+        above, below = (self.likelihood.row_nll(y, f + step) for step in (h, -h))
+        slope: Array = (above - below)[:, np.newaxis] / (2.0 * h)
+        return slope
 
     def row_curvature(self, y: Array, f: Array) -> Array:
-        """Curvature of the mean, not negative, (n, 1, 1, s)."""
-        mean = self._slopes(y, f) @ (_NODE_WEIGHTS * _NODES[:, 0])
-        return np.maximum(mean / self.width, 0.0)[:, np.newaxis]
+        """Fisher information, (n, 1, 1, s)."""
+        return np.full((len(y), 1, 1, f.shape[2]), self.information)
 
-    def _slopes(self, y: Array, f: Array) -> Array:
-        slopes: Array = self.likelihood.row_gradient(y, self._around(f))
-        return slopes.reshape(*f.shape, len(_NODES))
-
-    def _around(self, f: Array) -> Array:
-        """Latent values (n, 1, s k) of the nodes, nodes fast."""
-        displaced = f[..., np.newaxis] + self.width * _NODES[:, 0]
-        return displaced.reshape(len(f), 1, -1)
+    @property
+    def _half(self) -> float:
+        return _HALF_WIDTH / float(np.sqrt(self.information))
 
 
 def smoothed(target: Target) -> Target:
