@@ -1,4 +1,4 @@
-"""Default kernel of likelihoods that are not Gaussian: one lengthscale, or one a column.
+"""Default kernel of likelihoods that are not Gaussian: one lengthscale or several.
 
 The evidence is the sparse Laplace one. It always gains by more parameters, so one
 lengthscale a column has to gain more than a price, or predict rows better that neither
@@ -30,6 +30,7 @@ from skgpx._hyperparameters._learner import (
     warn_of_noise,
 )
 from skgpx._numerics import laplace
+from skgpx._numerics.langevin import latent_values
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.smoothing import smoothed
 from skgpx._validation import Rows
@@ -228,9 +229,7 @@ class _Search:
 
     def _value(self, candidate: Candidate, u: Array) -> float:
         kernel = candidate.kernel_at(u)
-        evidence = SparseEvidence.of_search(
-            self.few, kernel, self.likelihood, self.rng
-        )
+        evidence = SparseEvidence.of_search(self.few, kernel, self.likelihood, self.rng)
         theta = np.concatenate((kernel.theta, self.likelihood.theta))
         return -evidence.negative(theta)[0]
 
@@ -244,12 +243,10 @@ class _Search:
     ) -> Found:
         end = climb_evidence(search, candidate, u, likelihood, max_iter, self.rng)
         u, likelihood, evidence = end
-        nothing = row_target(
-            np.zeros((len(search.rows.y), 1)), search.rows, likelihood
-        )
+        nothing = row_target(np.zeros((len(search.rows.y), 1)), search.rows, likelihood)
         flat = np.zeros((1, likelihood.n_outputs_))
         gain = evidence + laplace.find_mode(nothing, flat).energy
-        return Found(candidate, u, likelihood, evidence, gain)  # type: ignore[arg-type]
+        return Found(candidate, u, likelihood, evidence, gain)
 
 
 def _price(found: Found) -> float:
@@ -266,12 +263,12 @@ def held_out_density(
         search.inducing, X, found.kernel, search.n_inducing, rng, search.rows.weights
     )
     basis = Nystroem.from_kernel(found.kernel, Z)
-    target = smoothed(row_target(basis(X), search.rows, law))  # type: ignore[arg-type]
+    target = smoothed(row_target(basis(X), search.rows, law))
     mode = laplace.find_mode(target, rough_start(target))
     features = basis(judges.X)
     variance = laplace.latent_variance(features, mode.root, law.n_outputs_)
     variance += basis.residual_variance(judges.X, features)[:, np.newaxis]
-    mean = features @ mode.weights
+    mean = latent_values(target._replace(features=features), mode.weights)
     mixture = LatentMixture(
         mean[:, :, np.newaxis], variance[:, :, np.newaxis], np.ones(1)
     )

@@ -11,13 +11,13 @@ Every scheme is the same step with different numbers::
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
 
 followed, or not, by a Metropolis test; or it is a trajectory of several leaps, each a
-kick by the gradient of ``U - ½‖z‖²`` and an exact rotation of position and momentum by
-an angle, with one test at its end [1]_: where U is ½‖z‖² all are accepted, and elsewhere
-a trajectory goes farther than as many single steps, which are a random walk. With a root of the inverse Hessian one step size
-suits all directions. With a test, the difference ``∇U(z) - z`` is shortened to at most
-``2 √dim``: in the tails of a likelihood it can be hundreds of times longer, and a chain
-that starts there would overshoot, be rejected, and never move. The test accounts for
-the shortening exactly.
+kick by the gradient of ``U - ½‖z‖²`` and an exact rotation of position and momentum,
+with one test at its end [1]_: all are accepted where U is ½‖z‖², and elsewhere a
+trajectory goes farther than as many single steps, which are a random walk. With a root
+of the inverse Hessian one step size suits all directions. With a test, the difference
+``∇U(z) - z`` is shortened to at most ``2 √dim``: in the tails of a likelihood it can be
+hundreds of times longer, and a chain that starts there would overshoot, be rejected,
+and never move. The test accounts for the shortening exactly.
 
 References
 ----------
@@ -32,16 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.chain_loop import (
-    QUADRATIC,
-    ROWS,
-    decide,
-    kick,
-    propose,
-    run_chains,
-    shorten,
-    turn,
-)
+from skgpx._numerics.chain_loop import QUADRATIC, ROWS, run_chains
+from skgpx._numerics.chain_moves import decide, kick, propose, shorten, turn
 
 Array = NDArray[np.float64]
 

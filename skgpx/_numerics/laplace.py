@@ -65,9 +65,7 @@ class Mode(NamedTuple):
     converged: bool
 
 
-def find_mode(
-    target: Target, weights: Array, tolerance: float | None = None
-) -> Mode:
+def find_mode(target: Target, weights: Array, tolerance: float | None = None) -> Mode:
     """Minimise ψ by damped Newton steps.
 
     Parameters
@@ -147,7 +145,7 @@ def refine(target: Target, mode: Mode) -> Mode:
 
 
 def latent_variance(features: Array, root: Array, c: int) -> Array:
-    """Variances of ``Φw``, of outputs that are not contrasts less their mean, (n, c)."""
+    """Variances of ``Φw``, of coupled outputs less their mean, (n, c)."""
     m = features.shape[1]
     blocks = root.reshape(c, m, -1) if len(root) == 1 else root
     if c > 1 and len(root) == 1:

@@ -75,7 +75,8 @@ def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Ar
     n_nodes : int, default=None
         Nodes per component; by default ``max(11, ceil(128 / s))``, for several outputs
         ``max(6, ceil(600 / s))``: class probabilities are then within 0.001 to 0.006 in
-        the mean, the more the larger the variances are. One node, the mean, is used when no row has a variance above rounding level.
+        the mean, the more the larger the variances are. One node, the mean, is used
+        when no row has a variance above rounding level.
 
     Returns
     -------

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
-from skgpx._numerics._jit import reduction
+from skgpx._numerics._jit import inlined, reduction
 from skgpx._numerics.mixture import LatentMixture, normal_nodes
 
 Array = NDArray[np.float64]
@@ -21,7 +21,7 @@ def mean_probabilities(mixture: LatentMixture) -> Array:
     a row takes O(c s) memory besides its moments.
     """
     mean, variance, weights = mixture
-    n, c, s = mean.shape
+    n, c, _ = mean.shape
     nodes, node_weights = normal_nodes(mixture)
     std = np.sqrt(np.broadcast_to(variance, (n, c, variance.shape[2])))
     out = np.zeros((n, c))
@@ -41,35 +41,46 @@ def _mean_probabilities(
     mean: Array, std: Array, nodes: Array, weights: Array, out: Array
 ) -> None:
     n, c, s = mean.shape
-    own = std.shape[2] > 1
-    f, top, total = np.empty((c, s)), np.empty(s), np.empty(s)
+    f, total = np.empty((c, s)), np.empty(s)
     for i in range(n):
         for q in range(len(nodes)):
-            for a in range(c):
-                centre, spread, xi, x = mean[i, a], std[i, a], nodes[q, a], f[a]
-                if own:
-                    for j in range(s):
-                        x[j] = centre[j] + spread[j] * xi[j]
-                else:
-                    one = spread[0]
-                    for j in range(s):
-                        x[j] = centre[j] + one * xi[j]
-                for j in range(s):
-                    top[j] = x[j] if a == 0 or x[j] > top[j] else top[j]
-            for j in range(s):
-                total[j] = 0.0
-            for a in range(c):
-                x = f[a]
-                for j in range(s):
-                    x[j] = _exp(x[j] - top[j])
-                for j in range(s):
-                    total[j] += x[j]
+            _displaced(mean[i], std[i], nodes[q], f)
+            _exponentials(f, total)
             mass = weights[q]
             for j in range(s):
                 total[j] = mass[j] / total[j]
             for a in range(c):
-                x = f[a]
-                share = 0.0
+                x, share = f[a], 0.0
                 for j in range(s):
                     share += x[j] * total[j]
                 out[i, a] += share
+
+
+@inlined
+def _displaced(mean: Array, std: Array, node: Array, f: Array) -> None:
+    """f = mean + std ξ, (c, s); std (c, s), or (c, 1) for all components."""
+    for a in range(len(f)):
+        centre, spread, xi, x = mean[a], std[a], node[a], f[a]
+        if len(spread) > 1:
+            for j in range(len(x)):
+                x[j] = centre[j] + spread[j] * xi[j]
+        else:
+            one = spread[0]
+            for j in range(len(x)):
+                x[j] = centre[j] + one * xi[j]
+
+
+@inlined
+def _exponentials(f: Array, total: Array) -> None:
+    """exp(f - largest) in place of f (c, s), and its sum over the outputs (s,)."""
+    top = np.empty_like(total)
+    for a in range(len(f)):
+        x = f[a]
+        for j in range(len(x)):
+            top[j] = x[j] if a == 0 or x[j] > top[j] else top[j]
+    for a in range(len(f)):
+        x = f[a]
+        for j in range(len(x)):
+            x[j] = _exp(x[j] - top[j])
+        for j in range(len(x)):
+            total[j] = x[j] if a == 0 else total[j] + x[j]

@@ -104,7 +104,8 @@ def run_chains(
     n_jobs : int or None
     adaptive : bool, default=False
         After round 1, 2, 4, 8, ... halve the step if most chains hardly moved, and add
-        short steps if some did not move: adaptation becomes ever rarer, so the chains converge to the target.
+        short steps if some did not move: adaptation becomes ever rarer, so the chains
+        converge to the target.
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
@@ -142,7 +143,7 @@ class _Schedule(NamedTuple):
     ----------
     main : Scheme
     short : Scheme or None
-        Every fifth step, where at least one chain in a hundred would not move otherwise:
+        Every fifth step, if one chain in a hundred would not move otherwise: a chain is
         where the curvature is large, for instance where a class begins.
     """
 

@@ -91,7 +91,9 @@ def _tempered_root(target: Target, w: Array, beta: float) -> Array:
     """Root (1, p, p) of the inverse Hessian at β, averaged over particles (1, p, s)."""
     c, p = target.n_outputs, w.shape[1]
     weights = w.reshape(c, p // c, -1).transpose(1, 0, 2)
-    root: Array = laplace.tempered_root(smoothed(target), weights, beta).reshape(1, p, p)
+    root: Array = laplace.tempered_root(smoothed(target), weights, beta).reshape(
+        1, p, p
+    )
     return root
 
 

@@ -220,7 +220,9 @@ def fourth_order(function, x, h):
 @pytest.mark.parametrize("likelihood", SCALAR + FREE, ids=name)
 def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypatch):
     target, residual = row_target(likelihood, rng, n=6, m=2), 0.3 * rng.random(6)
-    rough, mode = laplace_evidence.laplace_evidence_gradient(target, residual, start_of(target))
+    rough, mode = laplace_evidence.laplace_evidence_gradient(
+        target, residual, start_of(target)
+    )
     # the slope is exact at the exact mode; rounding of the energies limits how near
     # the search gets to it
     monkeypatch.setattr(laplace_evidence, "_TOLERANCE", 1e-14)
@@ -231,7 +233,9 @@ def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypat
         if theta is not None:
             law = law.with_theta(theta)
         other = target._replace(features=features, likelihood=law)
-        return laplace_evidence.laplace_evidence_gradient(other, residual, mode)[0].value
+        return laplace_evidence.laplace_evidence_gradient(other, residual, mode)[
+            0
+        ].value
 
     tolerance = {"rtol": 1e-6, "atol": 5e-6 * (1.0 + np.max(np.abs(evidence.features)))}
     numeric = fourth_order(lambda a: value(features=a), target.features, 1e-3)
@@ -359,7 +363,9 @@ def test_tempered_root_averages_curvatures_over_particles(rng):
 def test_log_determinant_of_a_root(rng):
     root = np.triu(rng.standard_normal((4, 4)))
     expected = np.linalg.slogdet(root @ root.T)[1]
-    assert laplace_evidence.log_determinant_of_root(root[np.newaxis]) == pytest.approx(expected)
+    assert laplace_evidence.log_determinant_of_root(root[np.newaxis]) == pytest.approx(
+        expected
+    )
 
 
 def test_projection_start_is_close_to_the_latent_values(rng):

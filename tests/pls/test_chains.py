@@ -169,7 +169,7 @@ def test_history_keeps_every_step_however_long_the_run(rng):
             np.full(7, 1.0 * length), x.sum(axis=0)[None], (x**2).sum(0)[None]
         )
         state = Chains(x[-1][None], np.full(7, 3.0), x[-1][None])
-        history.append([trace], [state])
+        history.append([trace], [state], length)
         kept.append(x)
         steps += length
         sample = history.summary([state])
@@ -204,15 +204,16 @@ def test_trial_prefers_large_steps_where_they_are_accepted(rng):
     good = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
     z = rng.standard_normal((1, 3, 50))
     chosen, score = _chains.adapt(good, z, _chains.CORRELATED, rng)
-    assert chosen.drift == max(s.drift for s in _chains.CORRELATED[0])
+    # everything is accepted: the scheme that goes farthest
+    assert chosen.mobility == max(s.mobility for s in _chains.CORRELATED[0])
     bad = langevin.in_coordinates(
         target, mean[np.newaxis], 10.0 * np.eye(3)[np.newaxis]
     )
     z = np.linalg.solve(bad.root[0], root @ z[0])[np.newaxis]
     small, small_score = _chains.adapt(bad, z, _chains.CORRELATED, rng)
-    assert small.drift < chosen.drift
-    # acceptance, here one, times drift
-    assert score == chosen.drift
+    assert small.mobility < chosen.mobility
+    # acceptance, here one, times mobility
+    assert score == chosen.mobility
     assert small_score < score
 
 
