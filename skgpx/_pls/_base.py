@@ -19,7 +19,7 @@ from skgpx._hyperparameters import (
     inducing_by_capacity,
 )
 from skgpx._latent import LatentModel
-from skgpx._pls._chains import Sample
+from skgpx._pls._chains import Sample, affordable_inducing
 from skgpx._pls._inference import (
     Inference,
     InferenceSettings,
@@ -155,7 +155,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         closed = resolved_method(self.method, likelihood) == "exact"
         if closed and isinstance(self.inducing, str):
             return None
-        return min(n, max(int(np.ceil(np.sqrt(n))), 100))
+        return affordable_inducing(n, likelihood.n_outputs_, self.n_particles)
 
     def _select(
         self,

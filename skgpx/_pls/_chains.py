@@ -17,6 +17,8 @@ from skgpx._parallel import parallel_map
 Array = NDArray[np.float64]
 Report = Callable[["Sample"], bool]
 
+# Largest number of operations of a step of all chains, and fewest inducing points.
+_STEP, _LEAST = 8e9, 100
 # Steps between two checks of convergence.
 ROUND = 10
 # Chains per block: narrower matrix products are slower by a third.
@@ -68,6 +70,17 @@ class Sample(NamedTuple):
     energy_curve: Array
     n_iter: int
     stopped: bool = False
+
+
+def affordable_inducing(n: int, n_outputs: int, n_particles: int) -> int:
+    """Number of inducing points for n rows: ``3 √n`` within a budget, at least 100.
+
+    A step of all chains takes ``4 n m n_particles n_outputs`` operations, at most 8e9:
+    a third of a second of one core. Classes are coupled up to a limit.
+    """
+    step = int(_STEP / (4.0 * n * n_particles * n_outputs))
+    most = [step] if n_outputs == 1 else [step, laplace.LARGEST_COUPLED // n_outputs]
+    return min(n, max(min(int(3.0 * np.sqrt(n)), *most), _LEAST))
 
 
 def chain_blocks(n_particles: int) -> list[slice]:
