@@ -140,7 +140,9 @@ def _learned_default(
             around.set_params(background_bounds=(1e-5, _LARGEST_STD))
         return around
 
-    return learn_sparse(rows, likelihood, kernel, prior, settings.inducing, rng)
+    found = learn_sparse(rows, likelihood, kernel, prior, settings.inducing, rng)
+    warn_of_noise(found, rows)
+    return Hyperparameters(found.kernel, found.likelihood, found.evidence)
 
 
 def _fit_gaussian(

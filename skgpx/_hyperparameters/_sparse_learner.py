@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import Found
 from skgpx._hyperparameters._evidence import (
-    Hyperparameters,
     Search,
     SparseEvidence,
     climb_evidence,
@@ -27,7 +26,6 @@ from skgpx._hyperparameters._learner import (
     NOISE_PRICE,
     sampled,
     taken,
-    warn_of_noise,
 )
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
@@ -79,7 +77,7 @@ def learn_sparse(
     prior: Callable[[Any], Any],
     inducing: Any,
     rng: np.random.Generator,
-) -> Hyperparameters:
+) -> Found:
     """Default prior kernel and likelihood by the sparse Laplace evidence.
 
     Parameters
@@ -97,8 +95,9 @@ def learn_sparse(
 
     Returns
     -------
-    best : Hyperparameters
-        Evidence in nats, for all rows in proportion.
+    best : Found
+        Evidence in nats, for all rows in proportion; the gain is that of the rows of
+        the search.
 
     Notes
     -----
@@ -117,9 +116,8 @@ def learn_sparse(
     best = max(polished, key=search.score)
     again = search.polish(best, _LAST_ITER)
     best = again if again.evidence > best.evidence else best
-    warn_of_noise(best, rows)
     share = float(rows.weights.sum() / sample.some.weights.sum())
-    return Hyperparameters(best.kernel, best.likelihood, share * best.evidence)
+    return best._replace(evidence=share * best.evidence)
 
 
 def _affordable(likelihood: Likelihood) -> tuple[int, int]:
