@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 # Half the squared decrement before the last step to the mode, in nats: the step leaves
 # a hundredth of it where it is slow, and of its square where it is a Newton step.
-_TOLERANCE = 1e-4
+_TOLERANCE = 1e-5
 
 
 def laplace_evidence_gradient(
