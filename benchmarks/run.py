@@ -11,6 +11,7 @@ NAMES = (
     "quality",
     "scale",
     "learning",
+    "classes",
     "latency",
     "draws",
     "draws_accuracy",

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
-from scipy.special import logit, softmax
 
+from skgpx._hyperparameters._candidates import Candidate
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
+from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._validation import Rows
 from skgpx.bases import select_inducing
 from skgpx.kernels import inducing_and_pullback
-from skgpx.likelihoods import Bernoulli, Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
@@ -136,23 +138,54 @@ def _climb(
     max_iter: int,
     rng: np.random.Generator,
 ) -> Hyperparameters:
-    """L-BFGS-B on the logarithms, inducing inputs selected under the first kernel."""
-    X = search.rows.X
-    Z = select_inducing(
-        search.inducing, X, kernel, search.n_inducing, rng, search.rows.weights
-    )
-    evidence = SparseEvidence(search.rows, Z, kernel, likelihood)
-    theta = np.concatenate((kernel.theta, likelihood.theta))
-    bounds = np.concatenate((kernel.bounds.reshape(-1, 2), likelihood.theta_bounds))
+    """L-BFGS-B from the parameters of a kernel and a likelihood."""
+    candidate = Candidate.of_kernel(kernel)
+    start = candidate, kernel.theta, likelihood
+    u, likelihood, value = climb_evidence(search, *start, max_iter, rng)
+    return Hyperparameters(candidate.kernel_at(u), likelihood, value)
+
+
+def climb_evidence(
+    search: Search,
+    candidate: Candidate,
+    u: Array,
+    likelihood: Likelihood,
+    max_iter: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Likelihood, float]:
+    """L-BFGS-B on the logarithms, inducing inputs selected under the first kernel.
+
+    Returns
+    -------
+    u : ndarray of shape (q,)
+        Coordinates of the candidate where evidence and its prior are largest.
+    likelihood : Likelihood
+    evidence : float
+        Without the prior, in nats.
+    """
+    u = np.clip(u, *candidate.bounds.T)
+    evidence = SparseEvidence.of_search(search, candidate.kernel_at(u), likelihood, rng)
+    bounds = np.concatenate((candidate.bounds, likelihood.theta_bounds))
+    q = candidate.n_free
+
+    def negative(point: Array) -> tuple[float, Array]:
+        inner = candidate.offset + candidate.ties @ point[:q]
+        value, slope = evidence.negative(np.concatenate((inner, point[q:])))
+        prior, pull = candidate.log_prior(point[:q])
+        along = candidate.ties.T @ slope[: len(inner)] - pull
+        return value - prior, np.concatenate((along, slope[len(inner) :]))
+
     result = optimize.minimize(
-        evidence.negative,
-        np.clip(theta, *bounds.T),
+        negative,
+        np.clip(np.concatenate((u, likelihood.theta)), *bounds.T),
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": max_iter, "ftol": _TOLERANCE, "gtol": 1e-3},
     )
-    return Hyperparameters(*evidence.at(result.x), -float(result.fun))
+    u = result.x[:q]
+    value = candidate.log_prior(u)[0] - float(result.fun)
+    return u, likelihood.with_theta(result.x[q:]), value
 
 
 class SparseEvidence:
@@ -171,7 +204,22 @@ class SparseEvidence:
     def __init__(self, rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood):
         self.rows, self.Z = rows, Z
         self.kernel, self.likelihood = kernel, likelihood
-        self._modes: dict[int, Array] = {}
+        self._mode: Array | None = None
+
+    @classmethod
+    def of_search(
+        cls,
+        search: Search,
+        kernel: Any,
+        likelihood: Likelihood,
+        rng: np.random.Generator,
+    ) -> SparseEvidence:
+        """Evidence with inducing inputs selected under the kernel."""
+        rows = search.rows
+        Z = select_inducing(
+            search.inducing, rows.X, kernel, search.n_inducing, rng, rows.weights
+        )
+        return cls(rows, Z, kernel, likelihood)
 
     def at(self, theta: Array) -> tuple[Any, Likelihood]:
         """Kernel and likelihood at log-parameters (kernel's first)."""
@@ -214,53 +262,19 @@ class SparseEvidence:
     def _evidence(
         self, features: Array, residual: Array, likelihood: Likelihood
     ) -> EvidenceGradient:
-        _, y, weights = self.rows
         if isinstance(likelihood, Gaussian):
+            _, y, weights = self.rows
             evidence = log_evidence_gradient(
                 features, y, weights, residual, float(likelihood.variance(0.0))
             )
             free = evidence.parameters[: len(likelihood.theta)]
             return evidence._replace(parameters=free)
-        if likelihood.n_outputs_ == 1:
-            return self._laplace(features, residual, likelihood, y, 0)
-        parts = [
-            self._laplace(features, residual, one_against_rest, 1.0 * (y == c), c)
-            for c, one_against_rest in enumerate(_against_rest(likelihood))
-        ]
-        return EvidenceGradient(
-            sum(part.value for part in parts),
-            np.sum([part.features for part in parts], axis=0),
-            np.sum([part.residual for part in parts], axis=0),
-            np.zeros(0),
-        )
-
-    def _laplace(
-        self,
-        features: Array,
-        residual: Array,
-        likelihood: Likelihood,
-        y: Array,
-        output: int,
-    ) -> EvidenceGradient:
-        target = row_target(
-            features, Rows(self.rows.X, y, self.rows.weights), likelihood
-        )
-        start = self._modes.get(output)
-        if start is None:
-            start = rough_start(target)
-        evidence, mode = laplace.laplace_evidence_gradient(target, residual, start)
+        target = smoothed(row_target(features, self.rows, likelihood))
+        start = rough_start(target) if self._mode is None else self._mode
+        evidence, mode = laplace_evidence_gradient(target, residual, start)
         if np.all(np.isfinite(mode)):
-            self._modes[output] = mode
+            self._mode = mode
         return evidence
-
-
-_ONE_AGAINST_REST = Bernoulli().prepare(np.array([0.0, 1.0]))
-
-
-def _against_rest(likelihood: Likelihood) -> list[Likelihood]:
-    """Likelihoods of one class against the rest, at the base rates of the classes."""
-    log_odds = logit(softmax(likelihood.base_latent_))
-    return [_ONE_AGAINST_REST.with_base(base) for base in log_odds]
 
 
 def row_target(
@@ -297,6 +311,9 @@ def row_target(
 
 def rough_start(target: langevin.Target) -> Array:
     """Weights (m, c) whose functions are near the rough latent values of the rows."""
-    rough = np.asarray(target.likelihood.initial_latent(target.y), dtype=np.float64)
+    likelihood = target.likelihood
+    if isinstance(likelihood, SmoothedLikelihood):
+        likelihood = likelihood.likelihood
+    rough = np.asarray(likelihood.initial_latent(target.y), dtype=np.float64)
     rough = rough.reshape(len(target.y), -1) - target.offset
     return laplace.projection_start(target.features, rough, target.weights)

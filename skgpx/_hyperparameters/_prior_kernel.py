@@ -21,6 +21,7 @@ from skgpx._hyperparameters._learner import (
     warn_of_noise,
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
+from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
 from skgpx.kernels import (
     GREKernel,
@@ -104,6 +105,8 @@ def fit_prior(
     if previous is not None:
         start = _renewed(previous, rows, rng), likelihood
         best = maximise_evidence(rows, [start], *search)
+    elif settings.kernel is None:
+        best = _learned_default(kernel, likelihood, rows, settings, rng)
     else:
         starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
         gre = settings.prior == "gre"
@@ -112,13 +115,31 @@ def fit_prior(
             # one start from the kernel as it is, one near the process just fitted
             near = _gre(_narrowed(best.kernel), rows, rng)
             balanced = clone(near).set_params(kernel=kernel)
-            if settings.kernel is None:
-                near, balanced = default_gre((near, balanced), rows, likelihood)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
     warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
     warn(best)
     return best
+
+
+def _learned_default(
+    kernel: Any,
+    likelihood: Likelihood,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """The default kernel, learned by the sparse Laplace evidence."""
+
+    def prior(kernel: Any) -> Any:
+        if settings.prior != "gre":
+            return kernel
+        (around,) = default_gre((_gre(kernel, rows, rng),), rows, likelihood)
+        return around
+
+    found = learn_sparse(rows, likelihood, kernel, prior, settings.inducing, rng)
+    warn_of_noise(found, rows)
+    return Hyperparameters(found.kernel, found.likelihood, found.evidence)
 
 
 def _fit_gaussian(

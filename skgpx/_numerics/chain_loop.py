@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics import pointwise
 from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.chain_moves import decide, kick, propose, shorten, turn
 
 Array = NDArray[np.float64]
 
@@ -44,6 +45,7 @@ def run_chains(
     drift: float,
     diffusion: float,
     metropolis: bool,
+    n_leaps: int,
     n_steps: int,
     rng: np.random.Generator,
     temperature: float,
@@ -51,24 +53,32 @@ def run_chains(
     total: Array,
     square: Array,
 ) -> None:
-    noise = np.empty_like(z)
+    noise, momentum = np.empty_like(z), np.empty_like(z)
     new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
     new_gradient = np.empty_like(z)
     shorten(metropolis, z, gradient)
     for step in range(n_steps):
-        propose(z, gradient, drift, diffusion, rng, noise, new_z)
-        # without a Metropolis test, the energy is needed at the end only
-        with_value = metropolis or step == n_steps - 1
-        _potential(
-            quadratic, formula, parameters, features, y, weights, std, nodes,
-            node_weights, centre, root, n_outputs, offset, new_z, temperature,
-            with_value,
-            new_energy, new_gradient,
+        angle = propose(
+            z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
+            new_z, new_gradient,
         )  # fmt: skip
-        shorten(metropolis, new_z, new_gradient)
+        for leap in range(max(n_leaps, 1)):
+            if leap > 0:
+                turn(angle, new_z, momentum)
+            # without a Metropolis test, the energy is needed at the end only
+            last = leap == max(n_leaps, 1) - 1
+            with_value = last and (metropolis or step == n_steps - 1)
+            _potential(
+                quadratic, formula, parameters, features, y, weights, std, nodes,
+                node_weights, centre, root, n_outputs, offset, new_z, temperature,
+                with_value, new_energy, new_gradient,
+            )  # fmt: skip
+            shorten(metropolis, new_z, new_gradient)
+            if n_leaps > 0:
+                kick(angle if not last else 0.5 * angle, new_z, new_gradient, momentum)
         decide(
-            z, energy, gradient, new_z, new_energy, new_gradient,
-            noise, drift, diffusion, metropolis, rng, accepted,
+            z, energy, gradient, new_z, new_energy, new_gradient, noise, momentum,
+            drift, diffusion, metropolis, n_leaps, rng, accepted,
         )  # fmt: skip
         _accumulate(z.reshape(-1), total.reshape(-1), square.reshape(-1))
 
@@ -84,88 +94,6 @@ def _accumulate(z: Array, total: Array, square: Array) -> None:
 def _add(part: Array, total: Array) -> None:
     for i in range(part.size):
         total[i] += part[i]
-
-
-@kernel
-def propose(
-    z: Array,
-    gradient: Array,
-    drift: float,
-    diffusion: float,
-    rng: np.random.Generator,
-    noise: Array,
-    proposal: Array,
-) -> None:
-    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test."""
-    x, g = z.reshape(-1), gradient.reshape(-1)
-    xi, out = noise.reshape(-1), proposal.reshape(-1)
-    for i in range(x.size):
-        xi[i] = rng.standard_normal()
-    for i in range(x.size):
-        out[i] = x[i] - drift * g[i] + diffusion * xi[i]
-
-
-@kernel
-def shorten(metropolis: bool, z: Array, gradient: Array) -> None:
-    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension."""
-    if not metropolis:
-        return
-    n_chains = z.shape[2]
-    x, g = z.reshape(-1), gradient.reshape(-1)
-    square = np.zeros(n_chains)
-    for i in range(0, x.size, n_chains):
-        for j in range(n_chains):
-            square[j] += (g[i + j] - x[i + j]) ** 2
-    longest = 4.0 * (x.size // n_chains)
-    for j in range(n_chains):
-        if square[j] > longest:
-            factor = np.sqrt(longest / square[j])
-            for i in range(j, x.size, n_chains):
-                g[i] = x[i] + factor * (g[i] - x[i])
-
-
-@kernel
-def decide(
-    z: Array,
-    energy: Array,
-    gradient: Array,
-    new_z: Array,
-    new_energy: Array,
-    new_gradient: Array,
-    noise: Array,
-    drift: float,
-    diffusion: float,
-    metropolis: bool,
-    rng: np.random.Generator,
-    accepted: Array,
-) -> None:
-    """Move each chain to its proposal, with the Metropolis probability if asked."""
-    n_chains = len(energy)
-    x, new_x = z.reshape(-1), new_z.reshape(-1)
-    g, new_g = gradient.reshape(-1), new_gradient.reshape(-1)
-    xi = noise.reshape(-1)
-    log_ratio, moves = np.zeros(n_chains), np.ones(n_chains)
-    if metropolis:
-        # log q(z | z') - log q(z' | z)
-        #     = ½‖ξ‖² - ‖z - z' + drift ∇U(z')‖² / (2 diffusion²)
-        half_precision = 0.5 / (diffusion * diffusion)
-        for i in range(0, x.size, n_chains):
-            for j in range(n_chains):
-                back = x[i + j] - new_x[i + j] + drift * new_g[i + j]
-                forth = xi[i + j]
-                log_ratio[j] += 0.5 * forth * forth - half_precision * back * back
-        for j in range(n_chains):
-            # comparisons with NaN are false: a proposal of energy NaN is rejected
-            accept = np.log(rng.random()) <= energy[j] - new_energy[j] + log_ratio[j]
-            moves[j] = 1.0 if accept else 0.0
-    for j in range(n_chains):
-        if moves[j] > 0.0:
-            accepted[j] += 1.0
-            energy[j] = new_energy[j]
-    for i in range(0, x.size, n_chains):
-        for j in range(n_chains):
-            x[i + j] = new_x[i + j] if moves[j] > 0.0 else x[i + j]
-            g[i + j] = new_g[i + j] if moves[j] > 0.0 else g[i + j]
 
 
 @inlined

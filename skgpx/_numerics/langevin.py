@@ -10,11 +10,19 @@ Every scheme is the same step with different numbers::
 
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
 
-followed, or not, by a Metropolis test. With a root of the inverse Hessian one step size
-suits all directions. With a test, the difference ``∇U(z) - z`` is shortened to at most
-``2 √dim``: in the tails of a likelihood it can be hundreds of times longer, and a chain
-that starts there would overshoot, be rejected, and never move. The test accounts for
-the shortening exactly.
+followed, or not, by a Metropolis test; or it is a trajectory of several leaps, each a
+kick by the gradient of ``U - ½‖z‖²`` and an exact rotation of position and momentum,
+with one test at its end [1]_: all are accepted where U is ½‖z‖², and elsewhere a
+trajectory goes farther than as many single steps, which are a random walk. With a root
+of the inverse Hessian one step size suits all directions. With a test, the difference
+``∇U(z) - z`` is shortened to at most ``2 √dim``: in the tails of a likelihood it can be
+hundreds of times longer, and a chain that starts there would overshoot, be rejected,
+and never move. The test accounts for the shortening exactly.
+
+References
+----------
+.. [1] Shahbaba, Lan, Johnson and Neal, "Split Hamiltonian Monte Carlo", Statistics and
+   Computing 2014.
 """
 
 from __future__ import annotations
@@ -24,7 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.chain_loop import ROWS, decide, propose, run_chains, shorten
+from skgpx._numerics.chain_loop import ROWS, run_chains
+from skgpx._numerics.chain_moves import decide, kick, propose, shorten, turn
 from skgpx._numerics.pointwise import GAUSSIAN, formula_of
 
 Array = NDArray[np.float64]
@@ -82,13 +91,32 @@ class Scheme(NamedTuple):
     Attributes
     ----------
     drift, diffusion : float
+        With leaps, the drift is the angle of one, and the diffusion is not used.
     metropolis : bool
         Whether to accept or reject.
+    n_leaps : int
+        Leaps of a trajectory; 0 for a single step.
     """
 
     drift: float
     diffusion: float
     metropolis: bool
+    n_leaps: int = 0
+
+    @property
+    def cost(self) -> int:
+        """Evaluations of the gradient."""
+        return max(self.n_leaps, 1)
+
+    @property
+    def mobility(self) -> float:
+        """How far an accepted step forgets its start, an evaluation: 1 is all of it.
+
+        For U = ½‖z‖², ``1 - ρ`` with ρ the correlation of the two states.
+        """
+        if self.n_leaps == 0:
+            return self.drift
+        return float(1.0 - np.cos(self.n_leaps * self.drift)) / self.n_leaps
 
 
 def ornstein_uhlenbeck(correlation: float) -> Scheme:
@@ -104,13 +132,25 @@ def euler_maruyama(step_size: float, metropolis: bool) -> Scheme:
     return Scheme(step_size, float(np.sqrt(2.0 * step_size)), metropolis)
 
 
+def trajectory(angle: float, n_leaps: int) -> Scheme:
+    """Leaps of about this angle with one test at the end; exact where ``U = ½‖z‖²``."""
+    return Scheme(angle, 0.0, True, n_leaps)
+
+
 def halved(scheme: Scheme) -> Scheme:
     """The same kind of step with half the drift."""
     drift = 0.5 * scheme.drift
+    if scheme.n_leaps > 0:
+        return scheme._replace(drift=drift)
     # √(2η) for Euler-Maruyama, √(1 - ρ²) = √(η (2 - η)) for Ornstein-Uhlenbeck
     euler = scheme.diffusion**2 > scheme.drift * (2.0 - 0.5 * scheme.drift)
     square = 2.0 * drift if euler else drift * (2.0 - drift)
     return scheme._replace(drift=drift, diffusion=float(np.sqrt(square)))
+
+
+def single(scheme: Scheme) -> Scheme:
+    """One leap of a trajectory; other steps as they are."""
+    return scheme._replace(n_leaps=min(scheme.n_leaps, 1))
 
 
 class Chains(NamedTuple):
@@ -243,6 +283,7 @@ def _numpy_loop(
     drift: float,
     diffusion: float,
     metropolis: bool,
+    n_leaps: int,
     n_steps: int,
     rng: np.random.Generator,
     temperature: float,
@@ -251,16 +292,24 @@ def _numpy_loop(
     square: Array,
 ) -> None:
     """The loop of `run_chains`, for a likelihood written in NumPy."""
-    noise = np.empty_like(z)
+    noise, momentum = np.empty_like(z), np.empty_like(z)
     new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
     shorten(metropolis, z, gradient)
     for _ in range(n_steps):
-        propose(z, gradient, drift, diffusion, rng, noise, new_z)
-        _evaluate(target, new_z, temperature, new_energy, new_gradient)
-        shorten(metropolis, new_z, new_gradient)
+        angle = propose(
+            z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
+            new_z, new_gradient,
+        )  # fmt: skip
+        for left in range(max(n_leaps, 1) - 1, -1, -1):
+            _evaluate(target, new_z, temperature, new_energy, new_gradient)
+            shorten(metropolis, new_z, new_gradient)
+            if n_leaps > 0:
+                kick(angle if left else 0.5 * angle, new_z, new_gradient, momentum)
+            if left:
+                turn(angle, new_z, momentum)
         decide(
-            z, energy, gradient, new_z, new_energy, new_gradient,
-            noise, drift, diffusion, metropolis, rng, accepted,
+            z, energy, gradient, new_z, new_energy, new_gradient, noise, momentum,
+            drift, diffusion, metropolis, n_leaps, rng, accepted,
         )  # fmt: skip
         total += z
         square += z * z

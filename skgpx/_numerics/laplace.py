@@ -1,4 +1,4 @@
-"""Mode of the weights, curvature there, and the Laplace approximation of the evidence.
+"""Mode of the weights, and the normal law around it.
 
 The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, f_i) + ½‖w‖²``
 with ``f = offset + Φw``; their law is approximated by ``N(ŵ, H⁻¹)`` with ŵ the mode and
@@ -7,20 +7,21 @@ with ``f = offset + Φw``; their law is approximated by ``N(ŵ, H⁻¹)`` with �
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.langevin import Target, latent_values, rows_value_and_gradient
+from skgpx._numerics.contrasts import between_classes, of_all_classes
+from skgpx._numerics.langevin import Target, latent_values
 from skgpx._numerics.linalg import (
     cholesky,
-    log_determinant,
+    invert_lower,
     solve_lower,
     solve_lower_transpose,
 )
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._numerics.regression import EvidenceGradient
+from skgpx._numerics.smoothing import is_smoothed
 
 Array = NDArray[np.float64]
 
@@ -29,8 +30,16 @@ LARGEST_COUPLED = 1500
 _MAX_ITER = 200
 # Half the squared Newton decrement at which the search for the mode stops, in nats.
 _TOLERANCE = 1e-10
+# The same where a likelihood has kinks, of which a mean over nodes keeps traces.
+_KINKED = 2e-3
+# Least curvature of a row in its search, where it would be zero, of its information.
+_FLAT = 0.2
+# Ratio of two decrements above which a step counts as slow.
+_SLOW = 0.2
 # Alternations between the spread of the latent values and the mode averaged over it.
 _REFINEMENTS = 4
+# Tolerance of these searches, in nats.
+_REFINED = 1e-4
 
 
 class Mode(NamedTuple):
@@ -56,7 +65,7 @@ class Mode(NamedTuple):
     converged: bool
 
 
-def find_mode(target: Target, weights: Array) -> Mode:
+def find_mode(target: Target, weights: Array, tolerance: float | None = None) -> Mode:
     """Minimise ψ by damped Newton steps.
 
     Parameters
@@ -66,26 +75,41 @@ def find_mode(target: Target, weights: Array) -> Mode:
         ``row_curvature``; its coordinates are ignored.
     weights : ndarray of shape (m, c)
         Where to start.
+    tolerance : float, default=None
+        Half the squared Newton decrement, before the step that ends the search, in
+        nats; None is 1e-10. What is left after a Newton step is of its square.
 
     Notes
     -----
     O(n m^2 + m^3) for each step with one output. The matrices are positive definite, so
     every direction is a descent direction; steps are halved until ψ decreases enough.
+    Classes are searched in contrasts between them, one output less.
     """
-    w, n_iter, converged = weights, 0, False
+    coupled = weights.size <= LARGEST_COUPLED
+    reduced = between_classes(target) if coupled else None
+    if reduced is not None:
+        start = weights @ reduced.likelihood.Q
+        mode = find_mode(reduced, start, tolerance)
+        w, root = of_all_classes(mode.weights, mode.root, len(weights))
+        return mode._replace(weights=w, root=root)
+    w, n_iter, decrement, slow = weights, 0, np.inf, False
+    enough = 2.0 * (_TOLERANCE if tolerance is None else tolerance)
+    if is_smoothed(target):
+        enough = max(enough, _KINKED)
     energy, gradient = _energy_and_gradient(target, w)
-    while not converged and n_iter < _MAX_ITER:
+    while decrement >= enough and n_iter < _MAX_ITER:
         n_iter += 1
-        direction = -_solve(_newton_roots(target, w), gradient)
-        slope = float(np.sum(direction * gradient))
-        moved = _line_search(target, w, direction, energy, slope)
+        direction = -_solve(_newton_roots(target, w, slow), gradient)
+        before, decrement = decrement, -float(np.sum(direction * gradient))
+        moved = _line_search(target, w, direction, energy, -decrement)
         if moved is None:
-            converged = -slope < 1e-6 * (1.0 + abs(energy))
+            # rounding hides any further decrease of ψ, or there is a kink
+            decrement = 0.0 if decrement < 1e-6 * (1.0 + abs(energy)) else np.inf
             break
         w, energy, gradient = moved
-        converged = -slope < 2.0 * _TOLERANCE
-    root = _inverse_roots(_roots(target, _row_curvature(target, w)))
-    return Mode(w, root, energy, n_iter, converged)
+        slow = decrement > _SLOW * before
+    root = _inverse_roots(_roots(target, row_curvature(target, w)))
+    return Mode(w, root, energy, n_iter, decrement < enough)
 
 
 def refine(target: Target, mode: Mode) -> Mode:
@@ -103,19 +127,25 @@ def refine(target: Target, mode: Mode) -> Mode:
     output. Several latent values are taken as independent, and less their mean, on
     which class probabilities do not depend.
     """
+    reduced = between_classes(target) if len(mode.root) == 1 else None
+    if reduced is not None:
+        between = find_mode(reduced, mode.weights @ reduced.likelihood.Q)
+        between = refine(reduced, between)
+        w, root = of_all_classes(between.weights, between.root, len(mode.weights))
+        return between._replace(weights=w, root=root)
     c = mode.weights.shape[1]
     nodes, node_weights = expectation_nodes(c)
-    for _ in range(_REFINEMENTS):
-        spread = _latent_variance(target.features, mode.root, c)
+    for _ in range(_REFINEMENTS if c == 1 else _REFINEMENTS // 2):
+        spread = latent_variance(target.features, mode.root, c)
         smooth = target._replace(
             std=np.sqrt(target.std**2 + spread), nodes=nodes, node_weights=node_weights
         )
-        mode = find_mode(smooth, mode.weights)
+        mode = find_mode(smooth, mode.weights, _REFINED)
     return mode
 
 
-def _latent_variance(features: Array, root: Array, c: int) -> Array:
-    """Variances of ``Φw``, of several outputs less their mean, (n, c)."""
+def latent_variance(features: Array, root: Array, c: int) -> Array:
+    """Variances of ``Φw``, of coupled outputs less their mean, (n, c)."""
     m = features.shape[1]
     blocks = root.reshape(c, m, -1) if len(root) == 1 else root
     if c > 1 and len(root) == 1:
@@ -127,13 +157,19 @@ def _latent_variance(features: Array, root: Array, c: int) -> Array:
 
 def _inverse_roots(L: Array) -> Array:
     """Roots of the inverse of ``H = L Lᵀ``: ``L⁻ᵀ`` for each group."""
-    roots = [solve_lower_transpose(a, np.eye(len(a))) for a in L]
+    roots = [invert_lower(a).T for a in L]
     return np.ascontiguousarray(np.stack(roots))
 
 
 def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
-    value, gradient = rows_value_and_gradient(target, w[:, :, np.newaxis])
-    return float(value[0] + 0.5 * np.sum(w**2)), gradient[:, :, 0] + w
+    """``ψ`` and its gradient at weights w (m, c)."""
+    f, likelihood, y = latent_values(target, w), target.likelihood, target.y
+    energy, slope = 0.5 * float(np.sum(w**2)), np.zeros_like(f)
+    for node, mass in zip(target.nodes, target.node_weights, strict=True):
+        at = (f + target.std * node)[:, :, np.newaxis]
+        energy += mass * float(target.weights @ likelihood.row_nll(y, at)[:, 0])
+        slope += mass * likelihood.row_gradient(y, at)[:, :, 0]
+    return energy, target.features.T @ (slope * target.weights[:, np.newaxis]) + w
 
 
 def _line_search(
@@ -159,27 +195,34 @@ def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
     """
     some = weights[:, :, :: max(1, weights.shape[2] // 16)]
     curvature = np.mean(
-        [_row_curvature(target, some[:, :, j]) for j in range(some.shape[2])], axis=0
+        [row_curvature(target, some[:, :, j]) for j in range(some.shape[2])], axis=0
     )
     return _inverse_roots(_roots(target, temperature * curvature))
 
 
-def _newton_roots(target: Target, w: Array) -> Array:
+def _newton_roots(target: Target, w: Array, slow: bool) -> Array:
     """Lower roots of a positive definite Hessian, (g, p, p).
 
-    With one output, of the true Hessian where that is positive definite, as it is
-    around the mode: Newton's method then converges quadratically even for likelihoods
-    whose curvature is a majorant. Second derivatives are differences of gradients.
+    With one output, from the absolute values of the second derivatives, differences of
+    gradients: steps have the right length in tails, where the likelihood is concave.
+    Where such steps are `slow` the true Hessian is taken if it is positive definite, as
+    it is around the mode: Newton's method then converges quadratically.
     """
-    if w.shape[1] == 1:
-        f = latent_values(target, w)
-        h = 1e-5 * (1.0 + np.abs(f))
-        rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
+    if w.shape[1] > 1:
+        return _roots(target, row_curvature(target, w))
+    f = latent_values(target, w)
+    h = 1e-5 * (1.0 + np.abs(f))
+    rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
+    second = (rise / (2.0 * h))[:, :, np.newaxis]
+    if slow and np.any(second < 0.0):
         try:
-            return _roots(target, (rise / (2.0 * h))[:, :, np.newaxis])
+            return _roots(target, second)
         except np.linalg.LinAlgError:
             pass
-    return _roots(target, _row_curvature(target, w))
+    bent = np.abs(second)
+    if is_smoothed(target):
+        bent = np.maximum(bent, _FLAT * row_curvature(target, w))
+    return _roots(target, bent)
 
 
 def _row_gradient(target: Target, f: Array) -> Array:
@@ -199,12 +242,17 @@ def _roots(target: Target, curvature: Array) -> Array:
     if c * m > LARGEST_COUPLED:
         blocks = [_gram(phi, curvature[:, a, a]) for a in range(c)]
         return np.stack([cholesky(b + np.eye(m), jitter=0.0).L for b in blocks])
+    if c == 1:
+        H = _gram(phi, curvature[:, 0, 0])
+        H[np.diag_indices(m)] += 1.0
+        return cholesky(H, jitter=0.0).L[np.newaxis]
     H = np.eye(c * m).reshape(c, m, c, m)
     for a in range(c):
-        for b in range(a + 1):
-            H[a, :, b] += _gram(phi, curvature[:, a, b])
-            if b < a:
-                H[b, :, a] = H[a, :, b].T
+        # the blocks (a, 0), ..., (a, a) as one product
+        weighted = curvature[:, a, : a + 1, np.newaxis] * phi[:, np.newaxis]
+        row = (phi.T @ weighted.reshape(len(phi), -1)).reshape(m, a + 1, m)
+        H[a, :, : a + 1] += row
+        H[:a, :, a] = row[:, :a].transpose(1, 2, 0)
     return cholesky(H.reshape(c * m, c * m), jitter=0.0).L[np.newaxis]
 
 
@@ -213,7 +261,7 @@ def _gram(features: Array, curvature: Array) -> Array:
     return gram
 
 
-def _row_curvature(target: Target, w: Array) -> Array:
+def row_curvature(target: Target, w: Array) -> Array:
     """Curvature of each row, averaged over the nodes of the residual, (n, c, c)."""
     f = latent_values(target, w)
     total = np.zeros((*f.shape, f.shape[1]))
@@ -246,93 +294,3 @@ def projection_start(features: Array, latent: Array, weights: Array) -> Array:
     L = cholesky(B, jitter=0.0).L
     moment = features.T @ (latent * weights[:, np.newaxis]) / noise
     return solve_lower_transpose(L, solve_lower(L, moment))
-
-
-def laplace_evidence_gradient(
-    target: Target, residual: Array, start: Array
-) -> tuple[EvidenceGradient, Array]:
-    """Laplace log evidence of one output, less a penalty for the residual.
-
-    ``-ψ(ŵ) - ½ log det H - ½ Σ ω c var g``, the last term being what the bound of
-    sparse Gaussian regression subtracts when the likelihood is Gaussian.
-
-    Parameters
-    ----------
-    target : Target
-        With ``c = 1`` and its residual ignored.
-    residual : ndarray of shape (n,)
-        Residual prior variances ``var g``.
-    start : ndarray of shape (m, 1)
-        Where the search for the mode starts.
-
-    Returns
-    -------
-    evidence : EvidenceGradient
-        Derivatives in the features, the residual and the log-parameters ``theta`` of
-        the likelihood, including those through the mode.
-    weights : ndarray of shape (m, 1)
-        The mode, for the next call.
-
-    Notes
-    -----
-    O(n m^2 + m^3). Third derivatives of the likelihood, and its derivatives in its
-    scale parameters, are central differences of its curvature, gradient and value.
-    """
-    mode = find_mode(target, start)
-    Phi, omega, w = target.features, target.weights, mode.weights[:, 0]
-    f, root = latent_values(target, mode.weights)[:, 0], mode.root[0]
-    c = _elementwise(target.likelihood.row_curvature, target.y, f)
-    g = omega * _elementwise(target.likelihood.row_gradient, target.y, f)
-    S = root @ root.T
-    PhiS = Phi @ S
-    spread = np.einsum("ij,ij->i", PhiS, Phi) + residual
-    # effect of the curvature's dependence on f: s = -½ ω ∂c/∂f (φᵀSφ + var g)
-    s = -0.5 * omega * _curvature_slope(target, f) * spread
-    u = S @ (Phi.T @ s)
-    slope = np.outer(s - g - omega * c * (Phi @ u), w) - np.outer(g, u)
-    slope -= (omega * c)[:, np.newaxis] * PhiS
-    penalty = 0.5 * float((omega * c) @ residual)
-    value = -mode.energy + 0.5 * log_determinant_of_root(root) - penalty
-    parameters = _parameter_slopes(target, f, spread, Phi @ u)
-    evidence = EvidenceGradient(value, slope, -0.5 * omega * c, parameters)
-    return evidence, mode.weights
-
-
-def log_determinant_of_root(root: Array) -> float:
-    """``log det(root rootᵀ)`` of a triangular root."""
-    return log_determinant(np.abs(np.diag(np.diagonal(root))))
-
-
-def _elementwise(function: Any, y: Array, f: Array) -> Array:
-    """A row-wise function of one output at one draw, (n,)."""
-    values: Array = function(y, f[:, np.newaxis, np.newaxis]).reshape(len(y))
-    return values
-
-
-def _curvature_slope(target: Target, f: Array) -> Array:
-    h = 1e-5 * (1.0 + np.abs(f))
-    curvature = target.likelihood.row_curvature
-    rise = _elementwise(curvature, target.y, f + h)
-    return (rise - _elementwise(curvature, target.y, f - h)) / (2.0 * h)
-
-
-def _parameter_slopes(target: Target, f: Array, spread: Array, moved: Array) -> Array:
-    """Derivatives of the evidence in the likelihood's log-parameters, (p,).
-
-    ``-∂nll - ½ ω ∂c (φᵀSφ + var g)`` at a fixed mode, and ``-ω ∂g φᵀu`` through it.
-    """
-    theta, omega, h = target.likelihood.theta, target.weights, 1e-5
-    slopes = np.empty(len(theta))
-    for p in range(len(theta)):
-        ends = []
-        for sign in (1.0, -1.0):
-            step = theta.copy()
-            step[p] += sign * h
-            at = target.likelihood.with_theta(step)
-            nll = at.row_nll(target.y, f[:, np.newaxis, np.newaxis])[:, 0]
-            curvature = _elementwise(at.row_curvature, target.y, f)
-            gradient = _elementwise(at.row_gradient, target.y, f)
-            terms = -nll - 0.5 * curvature * spread - gradient * moved
-            ends.append(float(omega @ terms))
-        slopes[p] = (ends[0] - ends[1]) / (2.0 * h)
-    return slopes

@@ -22,7 +22,7 @@ from skgpx._hyperparameters import (
     with_base_rates,
 )
 from skgpx._latent import LatentModel
-from skgpx._pls._chains import Sample
+from skgpx._pls._chains import Sample, affordable_inducing
 from skgpx._pls._inference import (
     Inference,
     InferenceSettings,
@@ -170,7 +170,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         closed = resolved_method(self.method, likelihood) == "exact"
         if closed and isinstance(self.inducing, str):
             return None
-        return min(n, max(int(np.ceil(np.sqrt(n))), 100))
+        return affordable_inducing(n, likelihood.n_outputs_, self.n_particles)
 
     def _select(
         self,

@@ -23,20 +23,21 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Covariance of the latent function (of each of them, for several classes). None
-        stands for a constant times an RBF with one lengthscale per column.
+        stands for a constant times an RBF with one lengthscale, or with one for each
+        column where that gains enough.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
     prior : {"auto", "gre", "gp"}, default="auto"
         "gre", which is "auto", is the paper's integrated kernel with a background; "gp"
         the kernel itself.
     n_inducing : int or "auto", default="auto"
-        Largest number M of inducing inputs; "auto" is ``max(100, sqrt(n))``.
+        Largest number M of inducing inputs; "auto" is ``3 sqrt(n)``, at least 100,
+        within a budget.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         How they are chosen; an array holds the points themselves.
     optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
-        How hyperparameters are found: by Laplace's approximation of the evidence (for
-        several classes the sum over each against the rest), by the paper's rule, or
-        not at all.
+        How hyperparameters are found: by Laplace's approximation of the evidence, by
+        the paper's rule, or not at all.
     n_restarts_optimizer : int, default=1
         Starts of the search besides the kernel as given.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
@@ -88,7 +89,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles, up to a constant.
     n_iter_ : int
-        Steps of each chain.
+        Evaluations of the gradient by each chain.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)

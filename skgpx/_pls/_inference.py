@@ -22,6 +22,7 @@ from skgpx._numerics.regression import (
     posterior_from,
     precision_root,
 )
+from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._pls import _chains
@@ -192,7 +193,7 @@ def _run_chains(
     gaussian = plain.code == langevin.QUADRATIC
     if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
         # the Laplace law is a poor approximation: move to the bulk of the posterior
-        mode = laplace.refine(plain, mode)
+        mode = laplace.refine(smoothed(plain), mode)
         target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
         z = start(target, mode, settings.n_particles, previous, rng)
         target, z, scheme = _chains.settle(
@@ -299,7 +300,7 @@ def _target_and_mode(
         )
         return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
     target = _row_target(basis, rows, likelihood, settings)
-    return target, laplace.find_mode(target, rough_start(target))
+    return target, laplace.find_mode(smoothed(target), rough_start(target))
 
 
 def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:

@@ -30,9 +30,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Covariance k of the latent function, with the bounds of its hyperparameters; a
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
-        a constant times an RBF with one lengthscale per column; for Gaussian noise
-        (and ``prior="gp"``) the RBF competes with Matern kernels of order 5/2 and 3/2,
-        and one lengthscale for all columns with one for each.
+        a constant times an RBF with one lengthscale for all columns or one for each,
+        whichever explains or predicts more; for Gaussian noise (and ``prior="gp"``) the
+        RBF competes with Matern kernels of order 5/2 and 3/2.
     likelihood : Likelihood or None, default=None
         Law of y given the latent value, from :mod:`skgpx.likelihoods` or your own;
         None means ``Gaussian()``. Scale parameters that are None are estimated.
@@ -45,7 +45,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
         as it needs to leave no more than a thousandth of a nat a row unexplained, at
         most 2500 and ``sqrt(2.5e11 / n)``; see `unexplained_`. Otherwise it is
-        ``max(100, sqrt(n))``. Accuracy and cost grow with it.
+        ``3 sqrt(n)``, at least 100, and at most what keeps a step of all chains, ``4 n
+        M n_particles`` operations, below 8e9. Accuracy and cost grow with it.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         Greedy selection by conditional variance, which depends neither on duplicates
         nor on the order of rows; seeds of k-means; random rows; the points
@@ -133,7 +134,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     n_iter_ : int
-        Steps of each chain; 1 for exact draws.
+        Evaluations of the gradient by each chain; 1 for exact draws.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)

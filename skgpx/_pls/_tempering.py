@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace, smc
 from skgpx._numerics.langevin import Target
+from skgpx._numerics.smoothing import smoothed
 from skgpx._parallel import parallel_map
 from skgpx._pls._chains import (
     CORRELATED,
@@ -90,7 +91,9 @@ def _tempered_root(target: Target, w: Array, beta: float) -> Array:
     """Root (1, p, p) of the inverse Hessian at β, averaged over particles (1, p, s)."""
     c, p = target.n_outputs, w.shape[1]
     weights = w.reshape(c, p // c, -1).transpose(1, 0, 2)
-    root: Array = laplace.tempered_root(target, weights, beta).reshape(1, p, p)
+    root: Array = laplace.tempered_root(smoothed(target), weights, beta).reshape(
+        1, p, p
+    )
     return root
 
 
@@ -144,7 +147,7 @@ def _move(
         results = parallel_map(langevin.advance, items, n_jobs)
         states = [state for state, _ in results]
         accepted = np.concatenate([trace.accepted for _, trace in results])
-        moved += float(accepted.mean()) * scheme.drift
+        moved += float(accepted.mean()) * scheme.mobility * scheme.cost
         if moved >= _ENOUGH:
             break
     return np.concatenate([state.z for state in states], axis=2)

@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture, atoms
+from skgpx._numerics.softmax import mean_probabilities
 from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
@@ -163,8 +164,7 @@ class Categorical(Likelihood):
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes, averaged over the mixture, shape (n, K)."""
-        values, weights = atoms(mixture)
-        return probabilities(values) @ weights
+        return mean_probabilities(mixture)
 
 
 def probabilities(f: Array) -> Array:

@@ -18,6 +18,8 @@ from skgpx._hyperparameters import (
     fit_prior,
     maximise_evidence,
 )
+from skgpx._hyperparameters._sparse_learner import candidates
+from skgpx._numerics import laplace_evidence
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel, default_kernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
@@ -73,7 +75,10 @@ def fourth_order(function, x, h=1e-3):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_evidence_gradient_against_finite_differences(rng, kernel, likelihood):
+def test_evidence_gradient_against_finite_differences(
+    rng, kernel, likelihood, monkeypatch
+):
+    monkeypatch.setattr(laplace_evidence, "_TOLERANCE", 1e-10)
     rows = rows_for(likelihood, rng)
     likelihood = likelihood.prepare(rows.y, rows.weights)
     evidence = SparseEvidence(rows, rows.X[:6], kernel, likelihood)
@@ -89,6 +94,43 @@ def test_evidence_gradient_against_finite_differences(rng, kernel, likelihood):
     negative, slope = evidence.negative(theta)
     assert negative == pytest.approx(-value, rel=1e-8)
     np.testing.assert_allclose(slope, -gradient, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("n_inducing", [6, 24])
+def test_two_classes_have_one_evidence(rng, n_inducing):
+    # f_1 - f_0 has twice the variance of each of the two
+    rows = rows_for(Bernoulli(), rng)
+    kernel = ConstantKernel(1.3) * RBF([0.8, 1.4])
+    double = ConstantKernel(2.6) * RBF([0.8, 1.4])
+    Z = rows.X[:n_inducing]
+    two, one = (
+        SparseEvidence(rows, Z, k, law.prepare(rows.y)).value_and_gradient(k.theta)
+        for k, law in ((kernel, Categorical()), (double, Bernoulli()))
+    )
+    assert two[0] == pytest.approx(one[0], rel=1e-6)
+    np.testing.assert_allclose(two[1], one[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_candidates_are_tied_in_units_of_the_columns(rng, scale):
+    rows = rows_for(Bernoulli(), rng)
+    X = rows.X * [1.0, scale]
+    rows = rows._replace(X=X)
+    default = default_kernel(X, rows.weights)
+    for kernel in (default, GREKernel(default, X)):
+        tied, separate = candidates(kernel, rows)
+        u = rng.standard_normal(tied.n_free)
+        np.testing.assert_allclose(
+            tied.kernel_at(u).theta, separate.kernel_at(tied.ties @ u).theta
+        )
+        inner = tied.kernel_at(u)
+        inner = inner.kernel if isinstance(kernel, GREKernel) else inner
+        lengths = inner.k2.length_scale / default.k2.length_scale
+        assert lengths[0] == pytest.approx(lengths[1])
+        np.testing.assert_allclose(
+            separate.kernel_at(separate.kernel.theta - separate.offset).theta,
+            kernel.theta,
+        )
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

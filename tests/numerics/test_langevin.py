@@ -109,6 +109,7 @@ def test_compiled_loop_equals_the_numpy_loop(rng, likelihood, groups, optimal):
     for temperature in (0.3,) if INTERPRETED else (1.0, 0.3):
         for scheme in (
             langevin.ornstein_uhlenbeck(0.99),
+            langevin.trajectory(0.05, 2),
             langevin.euler_maruyama(1e-3, metropolis=True),
             langevin.euler_maruyama(1e-4, metropolis=False),
         ):
@@ -313,6 +314,7 @@ SCHEMES = {
     "mala": langevin.euler_maruyama(0.4, metropolis=True),
     "ou": langevin.ornstein_uhlenbeck(0.7),
     "bold-ou": langevin.ornstein_uhlenbeck(0.2),
+    "trajectory": langevin.trajectory(0.6, 3),
 }
 
 

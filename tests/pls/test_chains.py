@@ -169,7 +169,7 @@ def test_history_keeps_every_step_however_long_the_run(rng):
             np.full(7, 1.0 * length), x.sum(axis=0)[None], (x**2).sum(0)[None]
         )
         state = Chains(x[-1][None], np.full(7, 3.0), x[-1][None])
-        history.append([trace], [state])
+        history.append([trace], [state], length)
         kept.append(x)
         steps += length
         sample = history.summary([state])
@@ -198,21 +198,64 @@ def textbook_split_r_hat(x):
 # ---- Steps ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("n", "c", "J", "expected"),
+    [
+        (50, 1, 100, 50),
+        (1100, 1, 100, 100),
+        (1200, 1, 100, 103),
+        (10_000, 1, 100, 300),
+        (50_000, 1, 100, 400),
+        (50_000, 1, 1000, 100),
+        (10_000, 10, 100, 150),
+        (10_000, 40, 100, 100),
+    ],
+)
+def test_inducing_points_that_chains_can_afford(n, c, J, expected):
+    assert _chains.affordable_inducing(n, c, J) == expected
+
+
+def test_short_steps_are_added_where_a_few_chains_are_stuck():
+    schedule = _chains._Schedule(langevin.trajectory(0.6, 3))
+    assert schedule.parts(10) == [(schedule.main, 10)]
+
+    class History:
+        def __init__(self, share):
+            self.share = share
+
+        def slow_chains(self, fraction):
+            return self.share > fraction
+
+    assert schedule.adapted(History(0.0)) == schedule
+    few = schedule.adapted(History(0.05))
+    assert few.main == schedule.main
+    assert few.short.n_leaps == 1
+    assert few.short.drift < 0.2
+    assert [n for _, n in few.parts(10)] == [8, 2]
+    assert few.cost(few.parts(10)) == 26
+    again = few.adapted(History(0.05))
+    assert again.short.drift == 0.5 * few.short.drift
+    most = few.adapted(History(0.6))
+    assert most.main.drift == 0.3
+    assert most.short == few.short
+
+
 def test_trial_prefers_large_steps_where_they_are_accepted(rng):
     target, mean, covariance, _ = gaussian_problem(rng)
     root = np.linalg.cholesky(covariance)
     good = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
     z = rng.standard_normal((1, 3, 50))
     chosen, score = _chains.adapt(good, z, _chains.CORRELATED, rng)
-    assert chosen.drift == max(s.drift for s in _chains.CORRELATED[0])
+    # everything is accepted: the scheme that goes farthest
+    assert chosen.mobility == max(s.mobility for s in _chains.CORRELATED[0])
     bad = langevin.in_coordinates(
         target, mean[np.newaxis], 10.0 * np.eye(3)[np.newaxis]
     )
     z = np.linalg.solve(bad.root[0], root @ z[0])[np.newaxis]
     small, small_score = _chains.adapt(bad, z, _chains.CORRELATED, rng)
-    assert small.drift < chosen.drift
-    # acceptance, here one, times drift
-    assert score == chosen.drift
+    assert small.mobility < chosen.mobility
+    # acceptance, here one, times mobility
+    assert score == chosen.mobility
     assert small_score < score
 
 

@@ -8,6 +8,7 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -573,6 +574,56 @@ def test_probabilities_return_to_the_frequencies_far_away(classifiers):
     assert_allclose(far, [1.0 - share, share], atol=1e-6)
     thirds = classifiers["categorical"].predict_proba([[1e3]])[0]
     assert_allclose(thirds, np.bincount(THREE) / len(THREE), atol=0.02)
+
+
+class Kinked(Likelihood):
+    """Laplace's law, without a curvature."""
+
+    location_scale = True
+
+    def __init__(self, scale=0.2):
+        self.scale = scale
+
+    def nll(self, y, f):
+        return np.abs(np.subtract(y, f)) / self.scale + np.log(2.0 * self.scale)
+
+    def gradient(self, y, f):
+        return np.sign(np.subtract(f, y)) / self.scale
+
+    def mean(self, f):
+        return np.asarray(f, dtype=np.float64)
+
+    def variance(self, f):
+        return np.full(np.shape(f), 2.0 * self.scale**2)
+
+    def sample(self, f, rng):
+        return rng.laplace(f, self.scale)
+
+    def scaled(self, factor):
+        return self._replace(scale=factor * self.scale)
+
+
+def test_a_likelihood_with_kinks_converges():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (80, 1))
+    y = np.sin(2.0 * X[:, 0]) + rng.laplace(0.0, 0.2, 80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PLSRegressor(likelihood=Kinked(), random_state=0).fit(X, y)
+    assert np.max(model.rhat_) <= 1.1
+    grid = np.linspace(-1.8, 1.8, 20)[:, np.newaxis]
+    error = model.predict(grid) - np.sin(2.0 * grid[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_iris_converges_without_a_warning(seed):
+    X, y = load_iris(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PLSClassifier(random_state=seed).fit(X, y)
+    assert np.max(model.rhat_) <= 1.1
+    assert model.score(X, y) > 0.95
 
 
 def test_categorical_for_two_classes():

@@ -1,0 +1,274 @@
+"""Default kernel of likelihoods that are not Gaussian: one lengthscale or several.
+
+The evidence is the sparse Laplace one. It always gains by more parameters, so one
+lengthscale a column has to gain more than a price, or predict rows better that neither
+has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._climb import Found
+from skgpx._hyperparameters._evidence import (
+    Search,
+    SparseEvidence,
+    climb_evidence,
+    rough_start,
+    row_target,
+)
+from skgpx._hyperparameters._learner import (
+    NOISE_PRICE,
+    sampled,
+    taken,
+)
+from skgpx._numerics import laplace
+from skgpx._numerics.langevin import latent_values
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.smoothing import smoothed
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem, select_inducing
+from skgpx.kernels import GREKernel, length_scale_entries
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+# Rows, inducing points and iterations that screen; rows and iterations that polish;
+# rows that judge.
+_FEW_ROWS, _FEW_INDUCING, _FEW_ITER = 300, 50, 25
+_ROWS, _INDUCING, _MAX_ITER, _LAST_ITER = 2000, 100, 40, 10
+_JUDGES = 1500
+# Largest n m² of an evaluation of the evidence, times the square of the contrasts
+# between classes: a tenth of a second.
+_BUDGET = 1.5e8
+# So many times the rows of the search make held-out density the judge.
+_ABUNDANT = 3
+# Factors of the lengthscales at which a search may start.
+_START_FACTORS = (1.0, 0.25, 1.0 / 16.0)
+
+
+class _Sample(NamedTuple):
+    """Rows that screen, a part of those that polish, and rows that judge, if any."""
+
+    few: Rows
+    some: Rows
+    judges: Rows | None
+
+    @classmethod
+    def of(cls, rows: Rows, most_rows: int, rng: np.random.Generator) -> _Sample:
+        """Draw the parts: first rows with probabilities proportional to weights."""
+        n = len(rows.y)
+        order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
+        few, some = (sampled(rows, order[:k]) for k in (_FEW_ROWS, most_rows))
+        if n < _ABUNDANT * _ROWS:
+            return cls(few, some, None)
+        return cls(few, some, taken(rows, order[_ROWS : _ROWS + _JUDGES]))
+
+
+def learn_sparse(
+    rows: Rows,
+    likelihood: Likelihood,
+    kernel: Any,
+    prior: Callable[[Any], Any],
+    inducing: Any,
+    rng: np.random.Generator,
+) -> Found:
+    """Default prior kernel and likelihood by the sparse Laplace evidence.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+        Prepared, not Gaussian.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The default: amplitude times a shape with one lengthscale a column, at its
+        start and with its bounds.
+    prior : callable
+        From this kernel to the prior kernel κ.
+    inducing : str, array or callable
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    best : Found
+        Evidence in nats, for all rows in proportion; the gain is that of the rows of
+        the search.
+
+    Notes
+    -----
+    Screened on 300 rows with 50 inducing points, polished on 2000 with 100.
+    """
+    most_rows, n_inducing = _affordable(likelihood)
+    sample = _Sample.of(rows, most_rows, rng)
+    search = _Search(sample, likelihood, inducing, n_inducing, rng)
+    tied, separate = candidates(prior(kernel), rows)
+    one = search.lengths(tied)
+    finalists = [one]
+    if tied is not separate:
+        many = search.screen(separate, _untied(one, tied), one.likelihood)
+        finalists = search.not_beaten(one, many)
+    polished = [search.polish(found, _MAX_ITER) for found in finalists]
+    best = max(polished, key=search.score)
+    again = search.polish(best, _LAST_ITER)
+    best = again if again.evidence > best.evidence else best
+    share = float(rows.weights.sum() / sample.some.weights.sum())
+    return best._replace(evidence=share * best.evidence)
+
+
+def _affordable(likelihood: Likelihood) -> tuple[int, int]:
+    """Numbers of rows and inducing points that polish."""
+    square = max(likelihood.n_outputs_ - 1, 1) ** 2
+    for m in (_INDUCING, _FEW_INDUCING):
+        n = int(_BUDGET / (m**2 * square))
+        if n >= _ROWS // 2:
+            return min(n, _ROWS), m
+    return max(n, _FEW_ROWS), _FEW_INDUCING
+
+
+def candidates(kernel: Any, rows: Rows) -> tuple[Candidate, Candidate]:
+    """One lengthscale for all columns and one a column; twice the same for one column.
+
+    "One" is in the units of the kernel's own lengthscales, those of the columns. These
+    have the log-normal prior of the default candidates of Gaussian regression.
+    """
+    d, p = rows.X.shape[1], len(kernel.theta)
+    entries = [i for one in length_scale_entries(kernel) for i in range(p)[one]]
+    offset, mean = kernel.theta.copy(), np.full(p, np.nan)
+    # default lengthscales are 2√d standard deviations; those of the background of a GRE
+    # kernel are longer by √2
+    start = np.log(2.0 * np.sqrt(d))
+    offset[entries] -= start
+    offset[[i for i in range(p) if i not in entries]] = 0.0
+    widened = 0.5 * np.log(2.0) if isinstance(kernel, GREKernel) else 0.0
+    mean[entries] = np.sqrt(2.0) + 0.5 * np.log(d) - widened
+    inner = kernel.bounds - offset[:, np.newaxis]
+    separate = Candidate(kernel, offset, np.eye(p), inner, mean)
+    if len(entries) < 2:
+        return separate, separate
+    ties = np.delete(np.eye(p), entries[1:], axis=1)
+    ties[entries, entries[0]] = 1.0
+    kept = np.delete(np.arange(p), entries[1:])
+    bounds = inner[kept]
+    bounds[entries[0]] = inner[entries, 0].max(), inner[entries, 1].min()
+    return Candidate(kernel, offset, ties, bounds, mean[kept]), separate
+
+
+def _untied(found: Found, tied: Candidate) -> Array:
+    """Coordinates of the candidate with one lengthscale a column."""
+    return tied.ties @ found.u
+
+
+class _Search:
+    """Searches that share rows, inducing points and a random stream."""
+
+    def __init__(
+        self,
+        sample: _Sample,
+        likelihood: Likelihood,
+        inducing: Any,
+        n_inducing: int,
+        rng: np.random.Generator,
+    ):
+        self.sample, self.likelihood, self.rng = sample, likelihood, rng
+        between = max(likelihood.n_outputs_ - 1, 1)
+        most = laplace.LARGEST_COUPLED // between
+        few, some = (max(1, min(k, most)) for k in (_FEW_INDUCING, n_inducing))
+        self.few = Search(sample.few, inducing, few)
+        self.some = Search(sample.some, inducing, some)
+
+    def lengths(self, candidate: Candidate) -> Found:
+        """Screen from the best of several lengthscales, and on while lost in noise."""
+        free = ~np.isnan(candidate.prior_mean)
+        d = self.sample.few.X.shape[1]
+        u = (candidate.kernel.theta - candidate.offset)[: candidate.n_free]
+        starts = [
+            np.where(free, np.log(2.0 * np.sqrt(d) * factor), u)
+            for factor in _START_FACTORS
+        ]
+        starts = [np.clip(start, *candidate.bounds.T) for start in starts]
+        values = [self._value(candidate, start) for start in starts]
+        best = None
+        for position in np.argsort(values, kind="stable")[::-1]:
+            found = self.screen(candidate, starts[position], self.likelihood)
+            if best is None or found.evidence > best.evidence:
+                best = found
+            if best.gain > NOISE_PRICE:
+                break
+        assert best is not None
+        return best
+
+    def screen(self, candidate: Candidate, u: Array, likelihood: Likelihood) -> Found:
+        """Search with few rows."""
+        return self._found(self.few, candidate, u, likelihood, _FEW_ITER)
+
+    def polish(self, found: Found, max_iter: int) -> Found:
+        """Search on with more rows, inducing points selected anew."""
+        start = found.candidate, found.u, found.likelihood
+        return self._found(self.some, *start, max_iter)
+
+    def not_beaten(self, one: Found, many: Found) -> list[Found]:
+        """Which of the two can still win, once its evidence is that of more rows."""
+        gap, price = many.evidence - one.evidence, _price(many)
+        share = self.some.rows.weights.sum() / self.few.rows.weights.sum()
+        if gap * share <= price:
+            return [one]
+        return [many] if gap > 2.0 * price else [one, many]
+
+    def score(self, found: Found) -> float:
+        """Held-out density in nats a row, or the evidence less the price."""
+        if self.sample.judges is None:
+            return found.evidence - _price(found)
+        return held_out_density(found, self.some, self.sample.judges, self.rng)
+
+    def _value(self, candidate: Candidate, u: Array) -> float:
+        kernel = candidate.kernel_at(u)
+        evidence = SparseEvidence.of_search(self.few, kernel, self.likelihood, self.rng)
+        theta = np.concatenate((kernel.theta, self.likelihood.theta))
+        return -evidence.negative(theta)[0]
+
+    def _found(
+        self,
+        search: Search,
+        candidate: Candidate,
+        u: Array,
+        likelihood: Likelihood,
+        max_iter: int,
+    ) -> Found:
+        end = climb_evidence(search, candidate, u, likelihood, max_iter, self.rng)
+        u, likelihood, evidence = end
+        nothing = row_target(np.zeros((len(search.rows.y), 1)), search.rows, likelihood)
+        flat = np.zeros((1, likelihood.n_outputs_))
+        gain = evidence + laplace.find_mode(nothing, flat).energy
+        return Found(candidate, u, likelihood, evidence, gain)
+
+
+def _price(found: Found) -> float:
+    """d - 1 nats for d lengthscales."""
+    return max(float(np.sum(~np.isnan(found.candidate.prior_mean))) - 1.0, 0.0)
+
+
+def held_out_density(
+    found: Found, search: Search, judges: Rows, rng: np.random.Generator
+) -> float:
+    """Mean log predictive density of rows under the Laplace law of others, in nats."""
+    X, law = search.rows.X, found.likelihood
+    Z = select_inducing(
+        search.inducing, X, found.kernel, search.n_inducing, rng, search.rows.weights
+    )
+    basis = Nystroem.from_kernel(found.kernel, Z)
+    target = smoothed(row_target(basis(X), search.rows, law))
+    mode = laplace.find_mode(target, rough_start(target))
+    features = basis(judges.X)
+    variance = laplace.latent_variance(features, mode.root, law.n_outputs_)
+    variance += basis.residual_variance(judges.X, features)[:, np.newaxis]
+    mean = latent_values(target._replace(features=features), mode.weights)
+    mixture = LatentMixture(
+        mean[:, :, np.newaxis], variance[:, :, np.newaxis], np.ones(1)
+    )
+    density = law.predictive_log_density(judges.y, mixture)
+    return float(np.average(density, weights=judges.weights))
