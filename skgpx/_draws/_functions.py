@@ -353,7 +353,7 @@ class FunctionDraws:
             return NotImplemented
         return self + (-other)
 
-    def __mul__(self, factor: float) -> FunctionDraws:
+    def __mul__(self, factor: Any) -> FunctionDraws:
         """Multiply by a number."""
         if not isinstance(factor, Real):
             return NotImplemented

@@ -63,6 +63,7 @@ cases = pytest.mark.parametrize("case", CASES)
 
 
 def fitted(case, **options):
+    options.setdefault("random_state", 0)
     regressor, y = CASES[case]
     return DecoupledSampler(regressor, **QMC, **options).fit(X, y)
 
