@@ -1,4 +1,4 @@
-"""Seconds until the first answer: import, and the first fit.
+"""Seconds until the first answer: import, compilation by stage, and the first fit.
 
     python -m benchmarks.bench_latency [--data FOLDER] [--rounds 7]
 
@@ -43,6 +43,36 @@ for _ in range(2):
     model.fit(data.X, data.y)
     print(time.perf_counter() - start, time.process_time() - cpu)
 """
+
+
+COMPILE_PROGRAM = """
+import time
+import skgpx
+from numba.core import event
+
+spent, kernels, running = [], [], []
+
+
+class Listener(event.Listener):
+    def on_start(self, event):
+        running.append(time.process_time())
+
+    def on_end(self, event):
+        spent.append(time.process_time() - running.pop())
+        if not running:
+            kernels.append(spent[-1])
+
+
+event.register("numba:compile", Listener())
+import numpy as np
+from skgpx._compilation import _draws, _likelihoods, _series
+for stage in (_likelihoods, _series, _draws):
+    kernels.clear()
+    start = time.process_time()
+    stage()
+    print(time.process_time() - start, sum(kernels))
+"""
+STAGES = ("chains and likelihoods", "series", "draws")
 
 
 def run(program: str, cache: str | None = None) -> list[float]:
@@ -90,6 +120,19 @@ def time_fits(name: str, program: str) -> list[dict[str, object]]:
     return rows
 
 
+def time_compilation() -> list[dict[str, object]]:
+    """What `compile_kernels` takes with an empty cache, by stage."""
+    with tempfile.TemporaryDirectory() as cache:
+        numbers = np.reshape(run(COMPILE_PROGRAM, cache), (-1, 2))
+    rows: list[dict[str, object]] = [
+        {"what": f"compile {stage}", "processor s": total, "of which kernels": kernels}
+        for stage, (total, kernels) in zip(STAGES, numbers, strict=True)
+    ]
+    for row in rows:
+        progress(row)
+    return rows
+
+
 def main() -> None:
     """Time imports and first fits and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -97,6 +140,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     rows = time_imports(arguments.rounds)
+    rows += time_compilation()
     folder = arguments.data and str(arguments.data)
     data = "diabetes" if folder else "sklearn_breast_cancer"
     classifier = FIT_PROGRAM.format(

@@ -1,5 +1,8 @@
 """Bayesian function-space models for scikit-learn that scale."""
 
+from importlib import import_module
+from typing import Any
+
 from skgpx._compilation import compile_kernels
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
@@ -7,6 +10,9 @@ from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 
 __version__ = "0.1.0"
+
+# Loaded when they are asked for.
+_MODULES = ("bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson")
 
 __all__ = [
     "DecoupledSampler",
@@ -16,3 +22,13 @@ __all__ = [
     "SpectralVGPRegressor",
     "compile_kernels",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'skgpx' has no attribute {name!r}")
+    return import_module(f"skgpx.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

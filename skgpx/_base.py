@@ -56,7 +56,7 @@ class LatentEstimator(BaseEstimator):
         n_samples : int, default=1
             Number of functions.
         random_state : int, RandomState, Generator or None, default=None
-            Seed.
+            Seed; None uses that of the estimator.
 
         Returns
         -------
@@ -67,10 +67,15 @@ class LatentEstimator(BaseEstimator):
             the same functions.
         """
         check_is_fitted(self)
-        return self.posterior_.draw(n_samples, generator(random_state))
+        return self.posterior_.draw(n_samples, self._generator(random_state))
+
+    def _generator(self, random_state: Any) -> np.random.Generator:
+        """Generator of a call, of the estimator's seed where the call has none."""
+        own = getattr(self, "random_state", None)
+        return generator(own if random_state is None else random_state)
 
     def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
     ) -> NDArray[Any]:
         """Draw observations, jointly over the rows of X.
 
@@ -79,8 +84,8 @@ class LatentEstimator(BaseEstimator):
         X : array-like of shape (n_rows, n_features)
         n_samples : int, default=1
             Draws per row.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None uses that of the estimator.
 
         Returns
         -------
@@ -90,7 +95,7 @@ class LatentEstimator(BaseEstimator):
         """
         X = check_X(self, X)
         self._warn_about(X)
-        rng = generator(random_state)
+        rng = self._generator(random_state)
         draws = self.sample_functions(n_samples, rng)
         parts = [self._observe(draws.values(X[b]), rng) for b in self._blocks(len(X))]
         return np.concatenate(parts)
@@ -294,6 +299,21 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         """
         X = check_X(self, X)
         return self._stream(self.likelihood_.predict_proba, X)
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of the latent function.

@@ -30,9 +30,11 @@ __all__ = [
     "caller_stacklevel",
     "canonical_rows",
     "check_X",
+    "check_columns",
     "check_is_fitted",
     "check_kernel",
     "check_points",
+    "check_range",
     "check_rows",
     "fit_context",
     "generator",
@@ -45,6 +47,9 @@ Array = NDArray[np.float64]
 
 fit_context = _fit_context
 
+# Squares and cubes of numbers up to this are numbers, and of those from its inverse not
+# zero.
+_LARGEST = 1e120
 # Packages between a user and a warning: this one, and those that call it or wrap it.
 _BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
@@ -81,14 +86,18 @@ def check_rows(
     Raises
     ------
     ValueError
-        For NaN or infinity, wrong shapes or sparse data; negative weights, or none
-        that is positive.
+        For NaN or infinity, wrong shapes or sparse data; dates; numbers beyond 1e120
+        or all below 1e-120; a y that is not numeric but should be; negative weights, or
+        none that is positive.
     """
+    check_columns(X, y if numeric else None)
     X, y = validate_data(
         estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric, reset=reset
     )
+    check_range("X", X)
     if numeric:
         y = np.asarray(y, dtype=np.float64)
+        check_range("y", y)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if np.any(weights < 0.0) or not np.any(weights > 0.0):
         raise ValueError(
@@ -96,6 +105,55 @@ def check_rows(
             f"got weights between {weights.min():g} and {weights.max():g}."
         )
     return X, y, weights
+
+
+def check_columns(X: Any, y: Any = None) -> None:
+    """Refuse columns of dates, and a y of text or objects; None is not looked at.
+
+    Raises
+    ------
+    ValueError
+        That says how to convert them.
+    """
+    types = getattr(X, "dtypes", None)
+    kinds = [
+        getattr(kind, "kind", "")
+        for kind in ([np.asarray(X).dtype] if types is None else np.ravel(types))
+    ]
+    if "M" in kinds or "m" in kinds:
+        raise ValueError(
+            "X must be numeric; got dates or durations. Convert them to numbers, for "
+            "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
+        )
+    targets = np.asarray(y)
+    if y is None or targets.dtype.kind not in "OUSMm":
+        return
+    try:
+        if targets.dtype.kind in "Mm":
+            raise TypeError("they are dates")
+        targets.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must be numeric; got {targets.dtype} ({error}). PLSClassifier takes "
+            "labels of any type."
+        ) from error
+
+
+def check_range(name: str, values: Array) -> None:
+    """Refuse columns whose squares leave the range of doubles.
+
+    Raises
+    ------
+    ValueError
+        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
+    """
+    largest = np.max(np.abs(values), axis=0, initial=0.0)
+    small = (largest > 0.0) & (largest < 1.0 / _LARGEST)
+    if np.any(small) or np.any(largest > _LARGEST):
+        raise ValueError(
+            f"{name} must be of a size between {1.0 / _LARGEST:g} and {_LARGEST:g}; "
+            f"got a largest value of {np.max(largest):g}. Change its units."
+        )
 
 
 def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
@@ -127,9 +185,14 @@ def standardisation(
 def check_X(estimator: BaseEstimator, X: Any) -> Array:
     """Check the rows to predict: float64 (n, d), the columns of `fit`."""
     check_is_fitted(estimator)
+    check_columns(X)
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
     )
+    if np.any(np.abs(checked) > _LARGEST):
+        raise ValueError(
+            f"X must be at most {_LARGEST:g} in size; got {np.max(np.abs(checked)):g}."
+        )
     return checked
 
 
@@ -151,6 +214,12 @@ def check_kernel(kernel: Any, X: Array) -> None:
             f"The kernel {kernel!r} does not fit X, which has {X.shape[1]} columns: "
             f"{error} {advice}"
         ) from error
+    if np.ndim(value) != 2:
+        raise ValueError(
+            f"The kernel {kernel!r} gives an array of shape {np.shape(value)} where a "
+            "matrix is expected: a CompoundKernel is several kernels. Add or multiply "
+            "them instead."
+        )
     if not np.all(np.isfinite(value)):
         raise ValueError(f"The kernel {kernel!r} is not finite at the data. {advice}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class StopOnRhat:
     """
 
     def __init__(self, threshold: float = 1.01):
-        if not threshold >= 1.0:
+        if not (isinstance(threshold, Real) and threshold >= 1.0):
             raise ValueError(
                 "StopOnRhat expects a threshold of at least 1, the value of perfect "
                 f"agreement; got {threshold!r}."

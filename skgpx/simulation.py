@@ -183,7 +183,7 @@ class _Field:
     @classmethod
     def check(cls, drift: Any, controls: Controls | None) -> _Field:
         """Field of one set of draws or of several; ValueError if it is neither."""
-        parts = (drift,) if isinstance(drift, FunctionDraws) else tuple(drift)
+        parts = tuple(drift) if isinstance(drift, Sequence) else (drift,)
         if not parts or not all(isinstance(part, FunctionDraws) for part in parts):
             raise ValueError(
                 "drift must be FunctionDraws or a sequence of them, such as "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.utils import get_tags
@@ -17,6 +17,7 @@ from skgpx._decoupled._default_estimator import (
     default_estimator,
     warn_of_many_rows,
 )
+from skgpx._decoupled._drawable import best_of, check_drawable
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
 from skgpx._decoupled._sparse_process import SparseProcess, sparse_process
 from skgpx._draws import FunctionDraws, RememberedTerm
@@ -25,7 +26,9 @@ from skgpx._parallel import parallel_map
 from skgpx._validation import (
     Interval,
     StrOptions,
+    check_columns,
     check_is_fitted,
+    check_range,
     check_X,
     fit_context,
     generator,
@@ -200,18 +203,23 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         if isinstance(self.estimator, FrozenEstimator):
             check_drawable(self.estimator.estimator)
             check_is_fitted(self.estimator.estimator)
+            check_columns(X)
             checked = validate_data(self, X, dtype=np.float64)
-            self.estimator_ = self.estimator.estimator
+            self.estimator_ = best_of(self.estimator.estimator)
             self._check_width()
         else:
+            check_columns(X, y)
             several = get_tags(self).target_tags.multi_output
             checked, targets = validate_data(
                 self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
             )
+            check_range("X", checked)
+            check_range("y", np.asarray(targets, dtype=np.float64))
             names = hasattr(X, "columns")
-            self.estimator_ = self._fresh_estimator(checked, targets)
-            warn_of_many_rows(self.estimator_, len(checked))
-            self.estimator_.fit(X if names else checked, targets)
+            fresh = self._fresh_estimator(checked, targets)
+            warn_of_many_rows(fresh, len(checked))
+            fresh.fit(X if names else checked, targets)
+            self.estimator_ = best_of(fresh)
         self.posterior_ = _posterior_of(self.estimator_, checked.shape[1])
         self.kernel_ = _kernel_of(self.estimator_, self.posterior_)
         return self
@@ -371,7 +379,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         return self._draw(self.posterior_, n_samples, generator(seed))
 
     def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
     ) -> NDArray[Any]:
         """Draw observations, jointly over the rows of X.
 
@@ -380,8 +388,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         X : array-like of shape (n_rows, n_features)
         n_samples : int, default=1
             Draws per row.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed; two calls without one give the same samples.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None uses that of the sampler.
 
         Returns
         -------
@@ -397,12 +405,13 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         rows: Any = X
         X = check_X(self, X)
         _check_count(n_samples)
+        seed = self.random_state if random_state is None else random_state
         if self.posterior_ is None:
             # the estimator was fitted with the names of the columns, if any
             rows = rows if hasattr(rows, "columns") else X
-            y: NDArray[Any] = self.estimator_.sample_y(rows, n_samples, random_state)
+            y: NDArray[Any] = self.estimator_.sample_y(rows, n_samples, seed)
             return y
-        rng, noise_rng = generator(random_state).spawn(2)
+        rng, noise_rng = generator(seed).spawn(2)
         draws = self._draw(self.posterior_, n_samples, rng)
         y = np.empty((len(X), draws.n_outputs, n_samples))
         blocks = [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]
@@ -459,36 +468,6 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = get_tags(inner).target_tags.multi_output
         tags.target_tags.required = not isinstance(self.estimator, FrozenEstimator)
         return tags
-
-
-def check_drawable(estimator: Any) -> None:
-    """Refuse estimators that functions cannot be drawn from.
-
-    Raises
-    ------
-    ValueError
-        With a message that says what to do instead.
-    """
-    if isinstance(estimator, GaussianProcessRegressor | SparseProcess):
-        return
-    expected = (
-        "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with a "
-        f"method sample_functions; got {estimator!r}. "
-    )
-    if hasattr(estimator, "steps"):
-        raise ValueError(
-            f"{expected}Put the sampler inside the pipeline, as its last step: "
-            "make_pipeline(scaler, DecoupledSampler(regressor))."
-        )
-    if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
-        raise ValueError(
-            f"{expected}PLSClassifier draws functions itself: sample_functions."
-        )
-    if not hasattr(estimator, "sample_functions"):
-        raise ValueError(
-            f"{expected}For a sparse model of another library see "
-            "DecoupledSampler.from_inducing."
-        )
 
 
 def _posterior_of(

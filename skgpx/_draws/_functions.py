@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ class FunctionDraws:
 
     A draw is a function, not a vector of values: it is the same at every call, whatever
     the rows and their order, and its values at different rows have the joint law of the
-    process. Draws can be added (``f + g``), selected (``f[:10]``), differentiated,
-    optimised, conditioned on observations and pickled.
+    process. Draws can be added and scaled (``f + g``, ``f - g``, ``2 * f``), selected
+    (``f[:10]``), differentiated, optimised, conditioned on observations and pickled.
 
     Parameters
     ----------
@@ -342,6 +343,23 @@ class FunctionDraws:
                 f"{(other.n_outputs, other.n_draws)}."
             )
         return self.plus(other.terms)
+
+    def __neg__(self) -> FunctionDraws:
+        return self.affine(0.0, -1.0)
+
+    def __sub__(self, other: FunctionDraws) -> FunctionDraws:
+        """Draw-by-draw difference of two sets of equal length."""
+        if not isinstance(other, FunctionDraws):
+            return NotImplemented
+        return self + (-other)
+
+    def __mul__(self, factor: Any) -> FunctionDraws:
+        """Multiply by a number."""
+        if not isinstance(factor, Real):
+            return NotImplemented
+        return self.affine(0.0, float(factor))
+
+    __rmul__ = __mul__
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> FunctionDraws:
         """Return the functions ``shift + scale * f``.

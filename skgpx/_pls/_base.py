@@ -60,7 +60,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             callable,
         ],
         "optimizer": [StrOptions({"evidence", "neighbourhoods"}), None],
-        "n_restarts_optimizer": [Interval(Integral, 1, None, closed="left")],
+        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "potential": [StrOptions({"projected", "optimal"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
@@ -124,6 +124,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         `with_mean` gives the latent function the mean that suits the likelihood.
         """
         check_kernel(self.kernel, rows.X)
+        self._check_method(likelihood)
         clock = StageClock()
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = _prepared(likelihood, rows, with_mean)
@@ -161,6 +162,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return reporter.round(lambda: self._fitted_attributes(found, now, *units))
 
         return report
+
+    def _check_method(self, likelihood: Likelihood) -> None:
+        """Refuse at once a method, or a step, that is not for this likelihood."""
+        method, step = resolved_method(self.method, likelihood), self.step_size
+        if method == "ou_mala" and step is not None and step > 1.0:
+            raise ValueError(
+                'step_size of method="ou_mala" is 1 - rho, with rho the correlation of '
+                f"a proposal with the state it starts from; expected a number in (0, "
+                f"1], got {step!r}. Leave it None to have it adapted."
+            )
 
     def _count_inducing(self, rows: Rows, likelihood: Likelihood) -> int | None:
         """Number of inducing inputs; None is as many as the data need."""

@@ -260,7 +260,7 @@ class SpectralVGPRegressor(LatentRegressor):
         ],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "optimizer": [StrOptions({"evidence"}), None],
-        "n_restarts_optimizer": [Interval(Integral, 1, None, closed="left")],
+        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "inflation": [Interval(Real, 0.0, None, closed="neither")],
         "normalize_y": ["boolean"],
         "n_jobs": [Integral, None],
@@ -418,6 +418,10 @@ class SpectralVGPRegressor(LatentRegressor):
         if not isinstance(other, SpectralVGPRegressor):
             return NotImplemented
         return self.merge(other)
+
+    def __radd__(self, other: Any) -> SpectralVGPRegressor:
+        """``sum(models)`` begins with zero."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def credible_ball(
         self, coverage: float = 0.95, X: ArrayLike | None = None

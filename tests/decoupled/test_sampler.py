@@ -63,6 +63,7 @@ cases = pytest.mark.parametrize("case", CASES)
 
 
 def fitted(case, **options):
+    options.setdefault("random_state", 0)
     regressor, y = CASES[case]
     return DecoupledSampler(regressor, **QMC, **options).fit(X, y)
 
@@ -214,7 +215,7 @@ class TestSampleY:
     )
     def test_law_is_that_of_scikit_learn_also_at_duplicates(self, regressor):
         size, rows = 4000, np.vstack([T[:3], T[:2]])
-        sampler = DecoupledSampler(regressor).fit(X, Y)
+        sampler = DecoupledSampler(regressor, random_state=0).fit(X, Y)
         mean, cov = regressor.fit(X, Y).predict(rows, return_cov=True)
         sample = sampler.sample_y(rows, size)
         assert_moments(sample, mean, cov)
@@ -230,7 +231,7 @@ class TestSampleY:
 
     def test_outputs_have_noise_of_their_own(self):
         size, regressor = 4000, gp(LINEAR + WhiteKernel(0.4), normalize_y=True)
-        sampler = DecoupledSampler(regressor).fit(X, TWO)
+        sampler = DecoupledSampler(regressor, random_state=0).fit(X, TWO)
         _, cov = regressor.fit(X, TWO).predict(T[:2], return_cov=True)
         mean = regressor.predict(T[:2])
         sample = sampler.sample_y(T[:2], size)
@@ -284,7 +285,7 @@ class TestShell:
 
     def test_estimator_is_cloned(self):
         regressor = gp(RBF(1.0), alpha=0.1)
-        sampler = DecoupledSampler(regressor).fit(X, Y)
+        sampler = DecoupledSampler(regressor, random_state=0).fit(X, Y)
         assert not hasattr(regressor, "X_train_")
         assert sampler.estimator_ is not regressor
 

@@ -1,0 +1,66 @@
+"""Which estimators functions can be drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.gaussian_process import GaussianProcessRegressor
+
+from skgpx._decoupled._sparse_process import SparseProcess
+
+
+def check_drawable(estimator: Any) -> None:
+    """Refuse estimators that functions cannot be drawn from.
+
+    Raises
+    ------
+    ValueError
+        With a message that says what to do instead.
+    """
+    if isinstance(estimator, GaussianProcessRegressor | SparseProcess):
+        return
+    if _is_search(estimator):
+        check_drawable(estimator.estimator)
+        return
+    expected = (
+        "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with a "
+        f"method sample_functions; got {estimator!r}. "
+    )
+    if hasattr(estimator, "steps"):
+        raise ValueError(
+            f"{expected}Put the sampler inside the pipeline, as its last step: "
+            "make_pipeline(scaler, DecoupledSampler(regressor))."
+        )
+    if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
+        raise ValueError(
+            f"{expected}PLSClassifier draws functions itself: sample_functions."
+        )
+    if not hasattr(estimator, "sample_functions"):
+        raise ValueError(
+            f"{expected}For a sparse model of another library see "
+            "DecoupledSampler.from_inducing."
+        )
+
+
+def _is_search(estimator: Any) -> bool:
+    """Whether this is a search over the parameters of another estimator."""
+    return hasattr(estimator, "estimator") and hasattr(estimator, "refit")
+
+
+def best_of(fitted: Any) -> Any:
+    """What a search has found, refitted; any other estimator itself.
+
+    Raises
+    ------
+    ValueError
+        If the search did not refit what it found.
+    """
+    if not _is_search(fitted):
+        return fitted
+    if not hasattr(fitted, "best_estimator_"):
+        raise ValueError(
+            f"DecoupledSampler draws from best_estimator_, which {fitted!r} does not "
+            "have. Search with refit=True."
+        )
+    return fitted.best_estimator_

@@ -1,0 +1,213 @@
+"""Doors: what a new user tries first works, or is refused with what to do."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel
+from sklearn.model_selection import GridSearchCV
+
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
+from skgpx.bases import draw_prior
+from skgpx.callbacks import StopOnRhat
+from skgpx.likelihoods import StudentT
+from skgpx.simulation import simulate_ode
+
+ROOT = Path(__file__).parents[1]
+rng = np.random.default_rng(0)
+X = rng.normal(size=(20, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=20)
+BRIEF = {"optimizer": None, "n_inducing": 6, "n_particles": 6, "max_iter": 40}
+REGRESSOR = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
+
+REGRESSORS = {
+    "pls": PLSRegressor(n_inducing=6, n_particles=6, random_state=0),
+    "spectral": SpectralVGPRegressor(random_state=0),
+    "decoupled": DecoupledSampler(REGRESSOR, random_state=0),
+}
+regressors = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
+
+
+@regressors
+@pytest.mark.parametrize("scale", [1e308, 1e200, 1.01e120, 0.99e-120, 1e-300])
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_numbers_whose_squares_are_not_numbers_are_refused(model, name, scale):
+    data = {"X": X / np.max(np.abs(X), axis=0), "y": Y / np.max(np.abs(Y))}
+    data[name] = data[name] * scale
+    with pytest.raises(ValueError, match=f"{name} must be of a size .* Change its"):
+        model.fit(**data)
+
+
+@regressors
+@pytest.mark.parametrize("name", ["X", "y"])
+@pytest.mark.parametrize("scale", [0.99e120, 1.01e-120])
+@pytest.mark.filterwarnings("ignore")
+def test_large_and_small_numbers_within_the_bounds_are_answered(model, name, scale):
+    data = {"X": X / np.max(np.abs(X), axis=0), "y": Y / np.max(np.abs(Y))}
+    if name == "X" and isinstance(model, DecoupledSampler):
+        model = DecoupledSampler(random_state=0)
+    data[name] = data[name] * scale
+    model.fit(**data)
+    assert np.all(np.isfinite(model.predict(data["X"], return_std=True)))
+    assert np.all(np.isfinite(model.sample_y(data["X"])))
+
+
+@regressors
+def test_rows_to_predict_have_the_same_bound(model):
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"X must be at most 1e\+120"):
+        model.predict(1e308 * (X / np.max(np.abs(X))))
+
+
+@regressors
+def test_dates_are_refused_with_the_way_to_convert_them(model):
+    dates = pd.DataFrame({"when": pd.date_range("2020", periods=20), "x": X[:, 0]})
+    for columns in (dates, dates[["when"]].to_numpy()):
+        with pytest.raises(ValueError, match=r"numpy\.timedelta64"):
+            model.fit(columns, Y)
+
+
+@regressors
+@pytest.mark.parametrize("y", [["a"] * 20, np.array([object()] * 20)])
+def test_targets_that_are_no_numbers_are_named(model, y):
+    with pytest.raises(ValueError, match="y must be numeric"):
+        model.fit(X, y)
+
+
+@regressors
+def test_numbers_as_objects_are_numbers(model):
+    expected = model.fit(X, Y).predict(X)
+    assert_array_equal(model.fit(X, Y.astype(object)).predict(X), expected)
+
+
+@pytest.mark.parametrize("model", [PLSRegressor(), SpectralVGPRegressor()])
+def test_a_compound_kernel_is_refused(model):
+    model.set_params(kernel=CompoundKernel([RBF(), RBF()]))
+    with pytest.raises(ValueError, match="Add or multiply them"):
+        model.fit(X, Y)
+
+
+def test_a_threshold_that_is_no_number():
+    with pytest.raises(ValueError, match=r"threshold of at least 1.*'a'"):
+        StopOnRhat("a")
+
+
+def test_a_sampler_is_not_its_draws():
+    with pytest.raises(ValueError, match="drift must be FunctionDraws"):
+        simulate_ode(DecoupledSampler(), [0.0], [0.0, 1.0])
+
+
+def test_a_step_that_is_no_correlation():
+    model = PLSRegressor(likelihood=StudentT(), step_size=5.0, **BRIEF)
+    with pytest.raises(ValueError, match=r"step_size .* \(0, 1\], got 5.0"):
+        model.fit(X, Y)
+
+
+def test_a_method_is_refused_before_the_search(monkeypatch):
+    def search(*_):
+        raise AssertionError("searched")
+
+    monkeypatch.setattr("skgpx._pls._base.fit_prior", search)
+    model = PLSRegressor(likelihood=StudentT(), method="exact", n_inducing=6)
+    with pytest.raises(ValueError, match="needs a Gaussian likelihood"):
+        model.fit(X, Y)
+
+
+# 13 Seeds
+
+
+@regressors
+def test_calls_without_a_seed_use_that_of_the_estimator(model):
+    model.fit(X, Y)
+    for seed in (0, 1):
+        model.set_params(random_state=seed)
+        assert_array_equal(model.sample_y(X), model.sample_y(X, random_state=seed))
+        draws = [model.sample_functions(random_state=s)(X) for s in (None, seed)]
+        assert_array_equal(*draws)
+    assert not np.array_equal(model.sample_y(X), model.sample_y(X, random_state=0))
+    model.set_params(random_state=None)
+    assert not np.array_equal(model.sample_y(X), model.sample_y(X))
+    model.set_params(random_state=0)
+
+
+# 15, 16 What users of other libraries look for
+
+
+def test_logarithms_of_probabilities():
+    model = PLSClassifier(random_state=0, **BRIEF).fit(X, Y > 0.0)
+    assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", [PLSRegressor(), SpectralVGPRegressor()])
+def test_no_restart_is_the_search_from_the_kernel_as_given(model):
+    model.set_params(kernel=RBF(0.7), n_restarts_optimizer=0)
+    model.fit(X, Y)
+    assert np.all(np.isfinite(model.predict(X)))
+
+
+def test_a_search_inside_a_sampler_is_followed():
+    grid = GridSearchCV(REGRESSOR, {"alpha": [0.01, 1.0]}, cv=2)
+    sampler = DecoupledSampler(grid, random_state=0).fit(X, Y)
+    best = DecoupledSampler(sampler.estimator_, random_state=0).fit(X, Y)
+    assert isinstance(sampler.estimator_, GaussianProcessRegressor)
+    assert sampler.estimator_.alpha == 0.01
+    for frozen in (sampler, DecoupledSampler(FrozenEstimator(grid.fit(X, Y)))):
+        frozen = frozen.fit(X, Y)
+        found = frozen.sample_functions(2, random_state=0)(X)
+        assert_array_equal(found, best.sample_functions(2, random_state=0)(X))
+    with pytest.raises(ValueError, match="refit=True"):
+        DecoupledSampler(grid.set_params(refit=False)).fit(X, Y)
+
+
+def test_differences_and_multiples_of_draws():
+    f, g = (draw_prior(RBF(s), 2, 1, 3, np.random.default_rng(1)) for s in (1.0, 2.0))
+    assert_allclose((f - g)(X), f(X) - g(X), atol=1e-12)
+    assert_allclose((2 * f)(X), 2.0 * f(X), atol=1e-12)
+    assert_allclose((f * 0.5)(X), 0.5 * f(X), atol=1e-12)
+    assert_allclose((-f)(X), -f(X), atol=1e-12)
+    with pytest.raises(TypeError):
+        f * "a"
+    with pytest.raises(TypeError):
+        f - 1.0
+
+
+@pytest.mark.filterwarnings("ignore:Nothing but noise")
+def test_the_sum_of_models():
+    options = {"n_basis": 9, "domain": [[-4.0, 4.0]], "kernel": RBF(1.0)}
+    parts = [slice(0, 7), slice(7, 20)]
+    models = [
+        SpectralVGPRegressor(optimizer=None, **options).fit(X[p, :1], Y[p])
+        for p in parts
+    ]
+    together, merged = sum(models), models[0] + models[1]
+    assert_array_equal(together.predict(X[:, :1]), merged.predict(X[:, :1]))
+    with pytest.raises(TypeError):
+        1 + models[0]
+
+
+def test_every_public_module_is_reachable_and_loaded_when_asked_for():
+    program = """
+import sys, skgpx
+assert "skgpx.thompson" not in sys.modules and "skgpx.simulation" not in sys.modules
+assert skgpx.thompson.ThompsonSampler and skgpx.simulation.simulate_ode
+assert skgpx.callbacks and skgpx.bases and skgpx.likelihoods and skgpx.kernels
+assert {"thompson", "likelihoods", "PLSRegressor"} <= set(dir(skgpx))
+try:
+    skgpx.nothing
+except AttributeError as error:
+    assert "'nothing'" in str(error)
+else:
+    raise AssertionError
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
