@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters._climb import noise_only, with_noise
-from skgpx._hyperparameters._learner import ABUNDANT_ROWS, SOME_ROWS
+from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS
 from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.series_evidence import ScaleProfile

@@ -8,7 +8,7 @@ rows that none of them saw, or by their evidence less a price for parameters.
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,79 +20,23 @@ from skgpx._hyperparameters._candidates import (
 )
 from skgpx._hyperparameters._climb import Found, Objective, climb
 from skgpx._hyperparameters._exact_evidence import held_out_density
-from skgpx._hyperparameters._sparse_density import sparse_density
+from skgpx._hyperparameters._finer_structure import finer_structure
+from skgpx._hyperparameters._search_rows import Sample
 from skgpx._validation import Rows, caller_stacklevel
-from skgpx.kernels import length_scales
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Rows that compare the candidates, rows that polish the best, and rows that judge.
-FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
-# From so many rows on held-out density is the judge.
-ABUNDANT_ROWS = 3 * SOME_ROWS
-_SCREENING_ITER, _POLISH_ITER, _NEAR_ITER = 40, 30, 20
+_SCREENING_ITER, _POLISH_ITER = 40, 30
 _LAST_ITER, _LAST_TOLERANCE = 150, 1e-6
 # Factors of the lengthscales at which a search may start.
 _START_FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
-# Neighbourhoods, and the rows of each, that show how the function varies nearby.
-_BLOCKS, _BLOCK_ROWS = 5, 300
 # A candidate farther behind is not polished: nats a held-out row.
 _BEHIND = 0.02
 # Nats that a latent function must gain on pure noise: the price of its two scales.
 NOISE_PRICE = 2.0
 # Fewer rows are not expected to show it.
 _FEWEST = 200
-
-
-class Sample(NamedTuple):
-    """Parts of the rows, disjoint but for `few`, which is a part of `some`.
-
-    Attributes
-    ----------
-    few, some : Rows
-    judges : Rows or None
-        Rows that no search sees; None where rows are scarce.
-    others : Rows or None
-        The remaining rows.
-    """
-
-    few: Rows
-    some: Rows
-    judges: Rows | None
-    others: Rows | None
-
-    @classmethod
-    def of(cls, rows: Rows, rng: np.random.Generator) -> Sample:
-        """Draw the parts: first rows with probabilities proportional to weights."""
-        n = len(rows.y)
-        # by y: the order of the columns of X does not matter
-        by_y = np.argsort(rows.y, kind="stable")
-        keys = rng.exponential(size=n) / rows.weights[by_y]
-        order = by_y[np.argsort(keys, kind="stable")]
-        few, some = (sampled(rows, order[:size]) for size in (FEW_ROWS, SOME_ROWS))
-        if n < ABUNDANT_ROWS:
-            return cls(few, some, None, None)
-        judges = taken(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
-        return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
-
-
-def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
-    """These of the rows as a sample of single rows; all rows as they are.
-
-    A row that is there three times seldom comes twice into a sample of few. With its
-    weight it would: and repetitions of one y say that there is no noise.
-    """
-    part = taken(rows, chosen)
-    if len(part.y) == len(rows.y):
-        return part
-    return part._replace(weights=np.minimum(part.weights, 1.0))
-
-
-def taken(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
-    """These rows, in the order of all."""
-    chosen = np.sort(chosen)
-    return Rows(*(values[chosen] for values in rows))
 
 
 def learn_default(
@@ -124,7 +68,7 @@ def learn_default(
     pairs = default_candidates(rows, *(() if families is None else (families,)))
     screened = [_screen(pair, likelihood, sample) for pair in pairs]
     polished = [_polish(one, sample) for one in _finalists(screened, sample)]
-    return _near_and_far(_best(polished, sample), sample)
+    return finer_structure(_best(polished, sample), sample)
 
 
 def _finalists(screened: list[tuple[Found, ...]], sample: Sample) -> list[Found]:
@@ -169,7 +113,7 @@ def learn_given(
         for start in starts
     ]
     best = max(found, key=lambda one: one.evidence)
-    return _near_and_far(_polish(best, sample), sample)
+    return finer_structure(_polish(best, sample), sample)
 
 
 def warn_of_noise(found: Found, rows: Rows) -> None:
@@ -263,43 +207,3 @@ def _polish(found: Found, sample: Sample) -> Found:
     if sample.judges is not None:
         return climb(*start, blocks, found.u, _POLISH_ITER)
     return climb(*start, blocks, found.u, _LAST_ITER, _LAST_TOLERANCE)
-
-
-def _near_and_far(found: Found, sample: Sample) -> Found:
-    """Search on with neighbourhoods besides, where many rows are there to judge.
-
-    1500 of many rows are far apart: how the function varies nearby is seen in rows
-    that are neighbours. The finer structure found may be more than a sparse model can
-    follow, so a sparse model of other rows decides, with the noise that serves it best.
-    """
-    if sample.others is None or sample.judges is None or not found.candidate.n_free:
-        return found
-    blocks = (sample.some, *_neighbourhoods(found.kernel, sample.others))
-    near = climb(found.candidate, found.likelihood, blocks, found.u, _NEAR_ITER)
-    noise = _noise_range(found, near)
-    both = [
-        sparse_density(one.kernel, noise, sample.others, sample.judges)
-        for one in (found, near)
-    ]
-    return near if both[1] > both[0] else found
-
-
-def _noise_range(found: Found, near: Found) -> tuple[float, float]:
-    """Where the noise of a sparse model may lie; its own where it is fixed."""
-    if not len(found.likelihood.theta):
-        return found.noise_variance, found.noise_variance
-    low = min(found.noise_variance, near.noise_variance)
-    return low, 10.0 * max(found.noise_variance, near.noise_variance)
-
-
-def _neighbourhoods(kernel: Any, rows: Rows) -> list[Rows]:
-    """Rows nearest to a few evenly chosen ones, in units of the lengthscales."""
-    scaled = rows.X / length_scales(kernel, rows.X.shape[1])
-    n = len(scaled)
-    size = min(_BLOCK_ROWS, n)
-    blocks = []
-    for centre in np.linspace(0, n - 1, _BLOCKS + 2)[1:-1].astype(np.intp):
-        distance = np.sum((scaled - scaled[centre]) ** 2, axis=1)
-        nearest = np.argpartition(distance, size - 1)[:size]
-        blocks.append(sampled(rows, nearest))
-    return blocks

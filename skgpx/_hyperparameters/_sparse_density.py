@@ -19,8 +19,8 @@ from skgpx.bases import Nystroem
 
 Array = NDArray[np.float64]
 
-# Inducing points and rows of a small model.
-_POINTS, _ROWS = 600, 12_000
+# Rows of a small model.
+_ROWS = 12_000
 # What of the logarithm of the noise variance is not resolved, and steps at most.
 _RESOLUTION, _MAX_STEPS = 0.1, 12
 
@@ -80,17 +80,17 @@ class KeptOut(NamedTuple):
 
 
 def sparse_density(
-    kernel: Any, noise: tuple[float, float], rows: Rows, judges: Rows
+    kernel: Any, noise: tuple[float, float], rows: Rows, judges: Rows, n_points: int
 ) -> float:
     """Mean log predictive density of rows under a sparse model of others, in nats.
 
-    The model has 600 of at most 12 000 rows as its inducing points, both evenly
+    The model has `n_points` of at most 12 000 rows as its inducing points, both evenly
     spread over the order of the rows, and the noise variance that serves it best
-    between the two given; O(12 000 * 600^2).
+    between the two given; O(12 000 * n_points^2).
     """
     chosen = _spread(len(rows.y), _ROWS)
     X, y, weights = (values[chosen] for values in rows)
-    basis = Nystroem.from_kernel(kernel, X[_spread(len(X), _POINTS)])
+    basis = Nystroem.from_kernel(kernel, X[_spread(len(X), n_points)])
     features = basis(X)
     residual = basis.residual_variance(X, features)
     statistics = weight_statistics(features, y, weights, residual)

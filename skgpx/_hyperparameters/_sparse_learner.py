@@ -22,11 +22,8 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._learner import (
-    NOISE_PRICE,
-    sampled,
-    taken,
-)
+from skgpx._hyperparameters._learner import NOISE_PRICE
+from skgpx._hyperparameters._search_rows import sampled, taken
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
 from skgpx._numerics.mixture import LatentMixture

@@ -28,7 +28,8 @@ def default_kernel(
 
     The lengthscales start at ``2 sqrt(d)`` standard deviations of their column,
     within bounds of 1e-2 and 1e3 standard deviations: long enough for non-zero
-    gradients in every column at the first step of a hyperparameter search.
+    gradients in every column at the first step of a hyperparameter search. Where rows
+    are closer to each other, as on a long time axis, their spacing is the lower bound.
 
     Parameters
     ----------
@@ -46,7 +47,9 @@ def default_kernel(
     d = X.shape[1]
     std = mean_and_spread(X, weights, _ROUNDING)[1]
     length_scale = 2.0 * np.sqrt(d) * std
-    bounds = np.column_stack((1e-2 * std, 1e3 * std))
+    # an even spread over [0, 1] has a standard deviation of 1 / √12
+    least = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))
+    bounds = np.column_stack((least * std, 1e3 * std))
     if d == 1:
         rbf = RBF(float(length_scale[0]), (bounds[0, 0], bounds[0, 1]))
     else:

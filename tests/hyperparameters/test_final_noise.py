@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
 from skgpx._hyperparameters._final_noise import _TIGHT
-from skgpx._hyperparameters._learner import ABUNDANT_ROWS, SOME_ROWS
+from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS
 from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.regression import log_evidence, posterior, weight_statistics
 from skgpx._numerics.series_evidence import ScaleProfile

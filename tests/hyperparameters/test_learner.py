@@ -8,13 +8,11 @@ from skgpx import PLSRegressor
 from skgpx._hyperparameters import inducing_by_capacity
 from skgpx._hyperparameters._capacity import most_inducing
 from skgpx._hyperparameters._learner import (
-    FEW_ROWS,
     NOISE_PRICE,
-    SOME_ROWS,
-    Sample,
     learn_default,
     learn_given,
 )
+from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, Sample
 from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian
 

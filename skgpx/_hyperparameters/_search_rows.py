@@ -1,0 +1,70 @@
+"""Which rows a search for hyperparameters reads, and which judge what it found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._validation import Rows
+
+# Rows that compare the candidates, rows that polish the best, and rows that judge.
+FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
+# From so many rows on held-out density is the judge.
+ABUNDANT_ROWS = 3 * SOME_ROWS
+
+
+class Sample(NamedTuple):
+    """Parts of the rows, disjoint but for `few`, which is a part of `some`.
+
+    Attributes
+    ----------
+    few, some : Rows
+    judges : Rows or None
+        Rows that no search sees; None where rows are scarce.
+    others : Rows or None
+        The remaining rows.
+    """
+
+    few: Rows
+    some: Rows
+    judges: Rows | None
+    others: Rows | None
+
+    @classmethod
+    def of(cls, rows: Rows, rng: np.random.Generator) -> Sample:
+        """Draw the parts: first rows with probabilities proportional to weights."""
+        n = len(rows.y)
+        # by y: the order of the columns of X does not matter
+        by_y = np.argsort(rows.y, kind="stable")
+        keys = rng.exponential(size=n) / rows.weights[by_y]
+        order = by_y[np.argsort(keys, kind="stable")]
+        few, some = (sampled(rows, order[:size]) for size in (FEW_ROWS, SOME_ROWS))
+        if n < ABUNDANT_ROWS:
+            return cls(few, some, None, None)
+        judges = taken(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
+        return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
+
+    def density_ratio(self) -> float:
+        """How many times closer to each other all rows are than those of the search."""
+        n = len(self.some.y) + len(self.others.y) if self.others else len(self.some.y)
+        return float((n / len(self.some.y)) ** (1.0 / self.some.X.shape[1]))
+
+
+def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """These of the rows as a sample of single rows; all rows as they are.
+
+    A row that is there three times seldom comes twice into a sample of few. With its
+    weight it would: and repetitions of one y say that there is no noise.
+    """
+    part = taken(rows, chosen)
+    if len(part.y) == len(rows.y):
+        return part
+    return part._replace(weights=np.minimum(part.weights, 1.0))
+
+
+def taken(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """These rows, in the order of all."""
+    chosen = np.sort(chosen)
+    return Rows(*(values[chosen] for values in rows))
