@@ -80,7 +80,7 @@ def _likelihoods() -> None:
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)
-    PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5)))
+    PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5))).predict_proba(X)
 
 
 def _series() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx._validation import Rows
-from skgpx.kernels import default_kernel
+from skgpx.kernels import GREKernel, default_kernel, length_scale_entries
 
 Array = NDArray[np.float64]
 
@@ -58,6 +58,21 @@ class Candidate:
     def n_free(self) -> int:
         """Number of coordinates q."""
         return self.ties.shape[1]
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether several parameters share a coordinate."""
+        return self.n_free < len(self.ties)
+
+    def around(self, kernel: Any) -> Candidate:
+        """The same coordinates of a kernel with the same parameters."""
+        return replace(self, kernel=kernel)
+
+    def coordinates_of(self, kernel: Any) -> Array:
+        """Coordinates of such a kernel, the mean of what they share."""
+        shares = self.ties / np.sum(self.ties, axis=0)
+        u: Array = shares.T @ (kernel.theta - self.offset)
+        return u
 
     def kernel_at(self, u: Array) -> Any:
         """Kernel at the coordinates u, within its bounds."""
@@ -134,3 +149,31 @@ def _shape(rbf: Any, nu: float) -> Any:
 def untied(u: Array, tied: Candidate, separate: Candidate) -> Array:
     """Coordinates of a tied candidate among those of the separate one."""
     return tied.ties @ u if tied is not separate else u
+
+
+def candidates(kernel: Any, rows: Rows) -> tuple[Candidate, Candidate]:
+    """One lengthscale for all columns and one a column; twice the same for one column.
+
+    "One" is in the units of the kernel's own lengthscales, those of the columns. These
+    have the log-normal prior of the default candidates of Gaussian regression.
+    """
+    d, p = rows.X.shape[1], len(kernel.theta)
+    entries = [i for one in length_scale_entries(kernel) for i in range(p)[one]]
+    offset, mean = kernel.theta.copy(), np.full(p, np.nan)
+    # default lengthscales are 2√d standard deviations; those of the background of a GRE
+    # kernel are longer by √2
+    start = np.log(2.0 * np.sqrt(d))
+    offset[entries] -= start
+    offset[[i for i in range(p) if i not in entries]] = 0.0
+    widened = 0.5 * np.log(2.0) if isinstance(kernel, GREKernel) else 0.0
+    mean[entries] = np.sqrt(2.0) + 0.5 * np.log(d) - widened
+    inner = kernel.bounds - offset[:, np.newaxis]
+    separate = Candidate(kernel, offset, np.eye(p), inner, mean)
+    if len(entries) < 2:
+        return separate, separate
+    ties = np.delete(np.eye(p), entries[1:], axis=1)
+    ties[entries, entries[0]] = 1.0
+    kept = np.delete(np.arange(p), entries[1:])
+    bounds = inner[kept]
+    bounds[entries[0]] = inner[entries, 0].max(), inner[entries, 1].min()
+    return Candidate(kernel, offset, ties, bounds, mean[kept]), separate

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._climb import noise_only
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
@@ -44,11 +45,18 @@ class Hyperparameters(NamedTuple):
         With its free scales set.
     log_evidence : float
         Evidence at these values, in nats; NaN when nothing was free.
+    gain : float
+        Of it over the evidence of normal noise around zero, for the same rows; NaN if
+        the likelihood is not Gaussian.
+    candidate : Candidate or None
+        Coordinates of the search, for the next one.
     """
 
     kernel: Any
     likelihood: Likelihood
     log_evidence: float
+    gain: float = np.nan
+    candidate: Candidate | None = None
 
 
 class Search(NamedTuple):
@@ -74,6 +82,7 @@ def maximise_evidence(
     n_inducing: int,
     rng: np.random.Generator,
     polish: bool = True,
+    candidate: Candidate | None = None,
 ) -> Hyperparameters:
     """Maximise the evidence of the sparse model over kernel and likelihood scales.
 
@@ -94,6 +103,9 @@ def maximise_evidence(
     rng : numpy.random.Generator
     polish : bool, default=True
         False stops at the best of the tried.
+    candidate : Candidate, optional
+        Coordinates of the kernels, with their prior; without it all parameters are free
+        and have none.
 
     Returns
     -------
@@ -105,15 +117,17 @@ def maximise_evidence(
     if len(starts) > 1 or not polish:
         few = min(n_inducing, _SCREENING_INDUCING)
         small = Search(_subset(rows, _SCREENING_ROWS, rng), inducing, few)
-        found = [_climb(small, *start, _SCREENING_ITER, rng) for start in starts]
+        found = [
+            _climb(small, *start, _SCREENING_ITER, rng, candidate) for start in starts
+        ]
         best = max(found, key=lambda one: one.log_evidence)
         if not polish:
             return best
         best_start = best.kernel, best.likelihood
     large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
-    best = _climb(large, *best_start, _MAX_ITER, rng)
+    best = _climb(large, *best_start, _MAX_ITER, rng, candidate)
     for _ in range(_RESELECTIONS):
-        again = _climb(large, best.kernel, best.likelihood, _RESELECTION_ITER, rng)
+        again = _climb(large, *best[:2], _RESELECTION_ITER, rng, candidate)
         if again.log_evidence > best.log_evidence:
             best = again
     return best
@@ -137,12 +151,17 @@ def _climb(
     likelihood: Likelihood,
     max_iter: int,
     rng: np.random.Generator,
+    candidate: Candidate | None,
 ) -> Hyperparameters:
     """L-BFGS-B from the parameters of a kernel and a likelihood."""
-    candidate = Candidate.of_kernel(kernel)
-    start = candidate, kernel.theta, likelihood
+    plain = candidate is None
+    chosen = Candidate.of_kernel(kernel) if plain else candidate.around(kernel)
+    start = chosen, chosen.coordinates_of(kernel), likelihood
     u, likelihood, value = climb_evidence(search, *start, max_iter, rng)
-    return Hyperparameters(candidate.kernel_at(u), likelihood, value)
+    gain = np.nan
+    if isinstance(likelihood, Gaussian):
+        gain = value - noise_only(search.rows, likelihood)
+    return Hyperparameters(chosen.kernel_at(u), likelihood, value, gain, candidate)
 
 
 def climb_evidence(

@@ -35,8 +35,8 @@ class FinalNoise(NamedTuple):
     ----------
     likelihood : Gaussian
     log_evidence : float
-        Bound of all rows in nats, at the noise variance that maximises it where the
-        noise is free.
+        Bound of all rows in nats; at the noise variance that maximises it, if that is
+        not the one which rows kept out have chosen.
     """
 
     likelihood: Gaussian
@@ -52,7 +52,8 @@ def final_noise(
 ) -> FinalNoise:
     """Fit a free noise variance to all rows, given the basis.
 
-    The learner saw 1500 rows at most. The bound of more of them finds the noise where
+    The learner saw 1500 rows at most; what it found holds for these if the basis leaves
+    out little. The bound of more of them finds the noise where
     the basis leaves out no more than a fiftieth of it, ``Σ var g / n``. Where more is
     left out the bound counts it as noise, and predictions count it again as ``var g``;
     the noise of the learner, found where rows are far apart, may be far too small for
@@ -84,10 +85,13 @@ def final_noise(
         return FinalNoise(likelihood, as_learned)
     bounded = with_noise(likelihood, profile.best_noise_variance())
     best = float(bounded.variance(0.0))
-    evidence = max(profile.value_and_gradient(best, 1.0)[0], as_learned)
+    evidence = profile.value_and_gradient(best, 1.0)[0]
     if len(rows.y) <= SOME_ROWS:
         lost = as_learned < noise_only(rows, likelihood)
-        return FinalNoise(bounded if lost else likelihood, evidence)
+        loose = statistics.residual > _TIGHT * best * statistics.weight
+        if lost or loose:
+            return FinalNoise(bounded, evidence)
+        return FinalNoise(likelihood, as_learned)
     judged = judged_noise(basis, rows, statistics, learned, best, rng)
     if judged is None:
         return FinalNoise(bounded, evidence)

@@ -50,10 +50,12 @@ def _best_sparse(found: list[Found], sample: Sample, n_points: int) -> Found:
     assert sample.others is not None
     assert sample.judges is not None
     noise = _noise_range(found)
-    scores = [
-        sparse_density(one.kernel, noise, sample.others, sample.judges, n_points)
-        for one in found
-    ]
+    parts, scores = (sample.others, sample.judges), []
+    for one in found:
+        try:
+            scores.append(sparse_density(one.kernel, noise, *parts, n_points))
+        except np.linalg.LinAlgError:
+            scores.append(-np.inf)
     return found[int(np.argmax(scores))]
 
 

@@ -87,7 +87,11 @@ def _finalists(screened: list[tuple[Found, ...]], sample: Sample) -> list[Found]
 
 
 def learn_given(
-    rows: Rows, likelihood: Gaussian, starts: list[Any], rng: np.random.Generator
+    rows: Rows,
+    likelihood: Gaussian,
+    starts: list[Any],
+    rng: np.random.Generator,
+    candidate: Candidate | None = None,
 ) -> Found:
     """Free parameters of a kernel, from several starts.
 
@@ -99,6 +103,9 @@ def learn_given(
     starts : list of sklearn.gaussian_process.kernels.Kernel
         The same kernel with several values of its free parameters.
     rng : numpy.random.Generator
+    candidate : Candidate, optional
+        Coordinates of the kernels, with their prior; without it all parameters are free
+        and have none.
 
     Returns
     -------
@@ -106,12 +113,11 @@ def learn_given(
         Its parameters within their bounds, the fixed ones as they are.
     """
     sample = Sample.of(rows, rng)
-    candidate = Candidate.of_kernel(starts[0])
+    plain = candidate is None
+    chosen = Candidate.of_kernel(starts[0]) if plain else candidate.around(starts[0])
     blocks = (sample.few,)
-    found = [
-        climb(candidate, likelihood, blocks, start.theta, _SCREENING_ITER)
-        for start in starts
-    ]
+    points = [chosen.coordinates_of(start) for start in starts]
+    found = [climb(chosen, likelihood, blocks, u, _SCREENING_ITER) for u in points]
     best = max(found, key=lambda one: one.evidence)
     return finer_structure(_polish(best, sample), sample)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters._climb import Found, all_noise, noise_only
+from skgpx._hyperparameters._bounds_warning import (
+    warn_at_bounds,
+    warn_at_default_bounds,
+)
+from skgpx._hyperparameters._candidates import candidates
+from skgpx._hyperparameters._climb import Found, all_noise
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
@@ -28,7 +30,6 @@ from skgpx.kernels import (
     default_kernel,
     length_scale_entries,
     split_noise,
-    theta_entries,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -67,7 +68,7 @@ def fit_prior(
     likelihood: Likelihood,
     settings: PriorSettings,
     rng: np.random.Generator,
-    previous: Any = None,
+    previous: Hyperparameters | None = None,
 ) -> Hyperparameters:
     """Prior kernel κ and likelihood, with every free hyperparameter estimated.
 
@@ -78,8 +79,8 @@ def fit_prior(
         Prepared on the targets of the rows.
     settings : PriorSettings
     rng : numpy.random.Generator
-    previous : sklearn.gaussian_process.kernels.Kernel, optional
-        Prior kernel of an earlier fit: the only start, for a warm start.
+    previous : Hyperparameters, optional
+        Of an earlier fit: the only start, for a warm start.
 
     Returns
     -------
@@ -103,8 +104,8 @@ def fit_prior(
             (prior,) = default_gre((prior,), rows, likelihood)
         return Hyperparameters(prior, likelihood, np.nan)
     if previous is not None:
-        start = _renewed(previous, rows, rng), likelihood
-        best = maximise_evidence(rows, [start], *search)
+        start = _renewed(previous.kernel, rows, rng), likelihood
+        best = maximise_evidence(rows, [start], *search, candidate=previous.candidate)
     elif settings.kernel is None:
         best = _learned_default(kernel, likelihood, rows, settings, rng)
     else:
@@ -139,7 +140,20 @@ def _learned_default(
 
     found = learn_sparse(rows, likelihood, kernel, prior, settings.inducing, rng)
     warn_of_noise(found, rows)
-    return Hyperparameters(found.kernel, found.likelihood, found.evidence)
+    return _hyperparameters_of(found)
+
+
+def _hyperparameters_of(found: Found) -> Hyperparameters:
+    """What a search found, with its coordinates where these are not the parameters."""
+    candidate = found.candidate
+    plain = not candidate.is_tied and np.all(np.isnan(candidate.prior_mean))
+    return Hyperparameters(
+        found.kernel,
+        found.likelihood,
+        found.evidence,
+        found.gain,
+        None if plain else candidate,
+    )
 
 
 def _fit_gaussian(
@@ -148,25 +162,26 @@ def _fit_gaussian(
     rows: Rows,
     settings: PriorSettings,
     rng: np.random.Generator,
-    previous: Any,
+    previous: Hyperparameters | None,
 ) -> Hyperparameters:
     """Gaussian regression: by the exact evidence, then by the bound of few points."""
     learn, search = rng.spawn(2)
     found = _learned(kernel, likelihood, rows, settings, learn, previous)
     if not len(found.kernel.theta) + len(found.likelihood.theta):
         return Hyperparameters(found.kernel, found.likelihood, np.nan)
-    best = Hyperparameters(found.kernel, found.likelihood, found.evidence)
+    best = _hyperparameters_of(found)
     few = settings.n_inducing
     if few is not None and few < min(len(rows.y), LARGEST_BOUND):
         long = _with_long_lengthscales(best.kernel, rows), likelihood
         # the learner's noise may be far too small for what few points leave out
         noisy = best.kernel, all_noise(rows, likelihood)
         starts = [best[:2], noisy, long] if previous is None else [best[:2], noisy]
-        bound = maximise_evidence(rows, starts, settings.inducing, few, search)
+        how = settings.inducing, few, search
+        bound = maximise_evidence(rows, starts, *how, candidate=best.candidate)
         # a bound that is lost in pure noise says nothing about the kernel
-        if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:
+        if bound.gain > NOISE_PRICE:
             best = bound
-    told = settings.kernel is not None and warn_at_bounds(best, stacklevel=8)
+    told = settings.kernel is not None and warn_at_bounds(best)
     if not told:
         warn_of_noise(found, rows)
     return best
@@ -178,11 +193,12 @@ def _learned(
     rows: Rows,
     settings: PriorSettings,
     rng: np.random.Generator,
-    previous: Any,
+    previous: Hyperparameters | None,
 ) -> Found:
     """Where the search by the exact evidence ended."""
     if previous is not None:
-        return learn_given(rows, likelihood, [_renewed(previous, rows, rng)], rng)
+        renewed = _renewed(previous.kernel, rows, rng)
+        return learn_given(rows, likelihood, [renewed], rng, previous.candidate)
     gre = settings.prior == "gre"
     if settings.kernel is None:
         # other kernels than the RBF have no background of their own
@@ -195,7 +211,11 @@ def _learned(
     # one start from the kernel as it is, one near the process just fitted
     near = _gre(_narrowed(best.kernel), rows, rng)
     balanced = clone(near).set_params(kernel=kernel)
-    return learn_given(rows, best.likelihood, [balanced, near], rng)
+    candidate = None
+    if settings.kernel is None:
+        tied, separate = candidates(near, rows)
+        candidate = tied if best.candidate.is_tied else separate
+    return learn_given(rows, best.likelihood, [balanced, near], rng, candidate)
 
 
 def _renewed(previous: Any, rows: Rows, rng: np.random.Generator) -> Any:
@@ -279,88 +299,3 @@ def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     if not len(theta):
         return kernel
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
-
-
-def warn_at_bounds(found: Hyperparameters, stacklevel: int = 7) -> bool:
-    """Say in one warning which hyperparameters ended at a bound, and what to do.
-
-    True if there is something to say.
-    """
-    at_bounds = _at_bounds(found.kernel, _trouble)
-    if at_bounds:
-        warnings.warn(
-            f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "
-            "the bounds of these parameters in `kernel`, or fix them on purpose with "
-            'bounds="fixed".',
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
-    return bool(at_bounds)
-
-
-def warn_at_default_bounds(found: Hyperparameters) -> bool:
-    """Say in one warning which bounds of the default kernel were met, and what to do.
-
-    The largest standard deviation of a log scale is meant to be met, where classes can
-    be separated, and a small amplitude says that there is little to find.
-    """
-
-    def trouble(name: str, low: Array, high: Array) -> bool:
-        if name.endswith("constant_value"):
-            return bool(np.any(high)) and not found.likelihood.log_scale
-        return name.endswith("length_scale") and bool(np.any(low))
-
-    at_bounds = _at_bounds(found.kernel, trouble)
-    if not at_bounds:
-        return False
-    name = type(found.likelihood).__name__
-    scale = (
-        f" If the latent function of {name} is a logarithm, say so by log_scale = True "
-        "in its class."
-    )
-    large = any("constant_value" in one for one in at_bounds)
-    known = found.likelihood.location_scale
-    warnings.warn(
-        f"With {name} and the default kernel, {'; '.join(at_bounds)} ended at the "
-        "bounds that the data suggest. Give a `kernel` with wider ones, such as "
-        f"{_wider(found.kernel)}.{scale if large and not known else ''}",
-        ConvergenceWarning,
-        stacklevel=7,
-    )
-    return True
-
-
-def _wider(kernel: Any) -> str:
-    """The default kernel, inside of its GRE kernel or not, with wider bounds."""
-    inner = kernel.kernel if isinstance(kernel, GREKernel) else kernel
-    (low, high), *scales = np.exp(inner.bounds)
-    value, shortest = inner.k1.constant_value, np.min(scales)
-    longest = float(np.max(scales))
-    return (
-        f"ConstantKernel({value:.3g}, ({low:.1g}, {100.0 * high:.1g})) * "
-        f"RBF({np.ravel(inner.k2.length_scale).round(3).tolist()}, "
-        f"({0.01 * shortest:.1g}, {longest:.1g}))"
-    )
-
-
-def _at_bounds(kernel: Any, trouble: Callable[[str, Array, Array], bool]) -> list[str]:
-    """Hyperparameters of which `trouble` says that their bounds deserve a word."""
-    at_bounds = []
-    for name, entries in theta_entries(kernel):
-        values, bounds = kernel.theta[entries], kernel.bounds[entries]
-        if trouble(name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
-            at_bounds.append(f"{name} = {np.exp(values).round(6).tolist()}")
-    return at_bounds
-
-
-def _trouble(name: str, low: Array, high: Array) -> bool:
-    """Whether values at their lower or upper bounds deserve a warning.
-
-    A column without effect has the longest lengthscale, and no background is wanted
-    where the data say enough: neither is a sign of trouble.
-    """
-    if name == "background":
-        return False
-    if name.endswith("length_scale"):
-        return bool(np.any(low))
-    return bool(np.any(low) or np.any(high))

@@ -43,7 +43,7 @@ class Sample(NamedTuple):
         few, some = (sampled(rows, order[:size]) for size in (FEW_ROWS, SOME_ROWS))
         if n < ABUNDANT_ROWS:
             return cls(few, some, None, None)
-        judges = taken(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
+        judges = drawn(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
         return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
 
     def density_ratio(self) -> float:
@@ -62,6 +62,12 @@ def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
     if len(part.y) == len(rows.y):
         return part
     return part._replace(weights=np.minimum(part.weights, 1.0))
+
+
+def drawn(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """Rows that were drawn with probabilities proportional to weights: one of each."""
+    part = taken(rows, chosen)
+    return part._replace(weights=np.ones(len(part.y)))
 
 
 def taken(rows: Rows, chosen: NDArray[np.intp]) -> Rows:

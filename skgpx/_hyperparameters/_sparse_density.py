@@ -28,6 +28,8 @@ _RESOLUTION, _MAX_STEPS = 0.1, 12
 class KeptOut(NamedTuple):
     """Rows that judge a model of others, seen through its basis.
 
+    Drawn with probabilities proportional to their weights, so that each counts once.
+
     Attributes
     ----------
     features : ndarray of shape (n, m)
@@ -64,7 +66,7 @@ class KeptOut(NamedTuple):
         variance = spread + self.residual + noise_variance
         square = (self.y - mean) ** 2 / variance
         density = -0.5 * (square + np.log(2.0 * np.pi * variance))
-        return float(np.average(density, weights=self.weights))
+        return float(np.mean(density))
 
     def best_noise(
         self, statistics: WeightStatistics, low: float, high: float

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._candidates import Candidate, candidates
 from skgpx._hyperparameters._climb import Found
 from skgpx._hyperparameters._evidence import (
     Search,
@@ -23,14 +23,13 @@ from skgpx._hyperparameters._evidence import (
     row_target,
 )
 from skgpx._hyperparameters._learner import NOISE_PRICE
-from skgpx._hyperparameters._search_rows import sampled, taken
+from skgpx._hyperparameters._search_rows import drawn, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.smoothing import smoothed
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
-from skgpx.kernels import GREKernel, length_scale_entries
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -64,7 +63,7 @@ class _Sample(NamedTuple):
         few, some = (sampled(rows, order[:k]) for k in (_FEW_ROWS, most_rows))
         if n < _ABUNDANT * _ROWS:
             return cls(few, some, None)
-        return cls(few, some, taken(rows, order[_ROWS : _ROWS + _JUDGES]))
+        return cls(few, some, drawn(rows, order[_ROWS : _ROWS + _JUDGES]))
 
 
 def learn_sparse(
@@ -125,34 +124,6 @@ def _affordable(likelihood: Likelihood) -> tuple[int, int]:
         if n >= _ROWS // 2:
             return min(n, _ROWS), m
     return max(n, _FEW_ROWS), _FEW_INDUCING
-
-
-def candidates(kernel: Any, rows: Rows) -> tuple[Candidate, Candidate]:
-    """One lengthscale for all columns and one a column; twice the same for one column.
-
-    "One" is in the units of the kernel's own lengthscales, those of the columns. These
-    have the log-normal prior of the default candidates of Gaussian regression.
-    """
-    d, p = rows.X.shape[1], len(kernel.theta)
-    entries = [i for one in length_scale_entries(kernel) for i in range(p)[one]]
-    offset, mean = kernel.theta.copy(), np.full(p, np.nan)
-    # default lengthscales are 2√d standard deviations; those of the background of a GRE
-    # kernel are longer by √2
-    start = np.log(2.0 * np.sqrt(d))
-    offset[entries] -= start
-    offset[[i for i in range(p) if i not in entries]] = 0.0
-    widened = 0.5 * np.log(2.0) if isinstance(kernel, GREKernel) else 0.0
-    mean[entries] = np.sqrt(2.0) + 0.5 * np.log(d) - widened
-    inner = kernel.bounds - offset[:, np.newaxis]
-    separate = Candidate(kernel, offset, np.eye(p), inner, mean)
-    if len(entries) < 2:
-        return separate, separate
-    ties = np.delete(np.eye(p), entries[1:], axis=1)
-    ties[entries, entries[0]] = 1.0
-    kept = np.delete(np.arange(p), entries[1:])
-    bounds = inner[kept]
-    bounds[entries[0]] = inner[entries, 0].max(), inner[entries, 1].min()
-    return Candidate(kernel, offset, ties, bounds, mean[kept]), separate
 
 
 def _untied(found: Found, tied: Candidate) -> Array:

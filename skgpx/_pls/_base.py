@@ -181,6 +181,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         closed = resolved_method(self.method, likelihood) == "exact"
         if closed and isinstance(self.inducing, str):
             return None
+        if not isinstance(self.inducing, str) and not callable(self.inducing):
+            return len(self.inducing)
         return affordable_inducing(n, likelihood.n_outputs_, self.n_particles)
 
     def _select(
@@ -235,8 +237,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         )
 
     def _earlier_fit(self) -> tuple[Any, ...]:
-        """Prior kernel of an earlier fit, for a warm start."""
-        return (self.kernel_,) if self._continues() else ()
+        """Hyperparameters of an earlier fit, for a warm start."""
+        return (self._found,) if self._continues() else ()
 
     def _earlier_particles(self, m: int, likelihood: Likelihood) -> Array | None:
         """Particles of an earlier fit of the same shape, for a warm start."""
@@ -251,6 +253,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         sample: Sample = result.sample
         return {
             "kernel_": found.kernel,
+            "_found": found,
             "likelihood_": result.likelihood.scaled(scale),
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,

@@ -17,6 +17,7 @@ from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
+    log_evidence,
     log_evidence_from,
     posterior,
     posterior_from,
@@ -140,7 +141,11 @@ def infer(
     if likelihood.symmetric:
         particles = with_mirror_images(target, particles, rng)
     model = _particle_model(basis, particles, likelihood)
-    return Inference(model, particles, sample, likelihood)
+    evidence = np.nan
+    if isinstance(likelihood, Gaussian):
+        statistics = row_statistics(basis, rows, settings.n_jobs)
+        evidence = log_evidence(statistics, float(likelihood.variance(0.0)))
+    return Inference(model, particles, sample, likelihood, evidence)
 
 
 def _particle_model(

@@ -111,9 +111,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     noise_variance_ : float
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
-        Evidence in nats and in the units of y: for exact draws the collapsed bound of
-        all rows, at the noise variance that maximises it where the noise is free;
-        otherwise what the search for hyperparameters reached; NaN without a search.
+        Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
+        bound of all rows, at the noise variance that maximises it if rows kept out
+        chose another; otherwise what the search for hyperparameters reached. NaN
+        without a search.
     unexplained_ : float
         What the inducing inputs leave open: the mean over rows of ``var g(x_i) / (2
         noise_variance)``, in nats by which the evidence of a row may be too low. NaN

@@ -66,9 +66,11 @@ class SparseState:
     noise_variance : float
         Start of its search, or its fixed value; standardised.
     noise_is_free : bool
-    judged_noise : float or None
-        Noise variance that rows kept out of the first ones found, where the bound
-        would count as noise what the basis leaves out.
+    noise_bounds : tuple of float
+        Between which a free one is searched.
+    judged : float
+        Share of the bound's noise that rows kept out of the first ones found to be
+        noise, where the bound counts what the basis leaves out; otherwise one.
     shift, scale : float
         Standardisation of y, of the rows that chose the basis.
     """
@@ -79,7 +81,8 @@ class SparseState:
     first: WeightStatistics
     noise_variance: float
     noise_is_free: bool
-    judged_noise: float | None
+    noise_bounds: tuple[float, float]
+    judged: float
     shift: float
     scale: float
 
@@ -120,15 +123,15 @@ class SparseState:
             and (self.shift, self.scale) == (other.shift, other.scale)
             and self.noise_is_free == other.noise_is_free
             and self.noise_variance == other.noise_variance
-            and self.judged_noise == other.judged_noise
+            and self.judged == other.judged
         )
 
     def solve(self) -> SpectralFit:
         """Noise variance, posterior and bound; O(m^3)."""
         best = noise = self.noise_variance
         if self.noise_is_free:
-            best = ScaleProfile.of(self.statistics).best_noise_variance()
-            noise = best if self.judged_noise is None else self.judged_noise
+            best = _best_noise(self.statistics, self.noise_bounds)
+            noise = float(np.clip(self.judged * best, *self.noise_bounds))
         law = posterior(self.statistics, noise)
         weight = self.statistics.weight
         evidence = log_evidence(self.statistics, best) - weight * np.log(self.scale)
@@ -158,28 +161,50 @@ def start_sparse(
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select, judge = rng.spawn(3)
     size = _largest_basis(settings, rows)
-    kernel, noise = _fit_kernel(rows, settings, size, scale, search)
+    kernel, likelihood = _fit_kernel(rows, settings, size, scale, search)
+    noise = float(likelihood.variance(0.0))
     if settings.basis == "empirical":
         basis = _empirical_basis(kernel, rows, settings, size, noise, select)
     else:
         Z = _inducing_points(kernel, rows, settings, size, noise, select)
         basis = Nystroem.from_kernel(kernel, Z)
-    free = settings.noise_variance is None
-    if free and settings.kernel is not None:
-        _, level, bounds = split_noise(settings.kernel)
-        kept = settings.optimizer is None or isinstance(bounds, str)
-        free = level is None or not kept
+    free = _noise_is_free(settings)
     statistics = row_statistics(basis, rows, n_jobs)
-    judged = None
+    bounds, judged = _noise_bounds(likelihood), 1.0
     if free and isinstance(basis, Nystroem):
-        best = ScaleProfile.of(statistics).best_noise_variance()
-        judged = judged_noise(basis, rows, statistics, noise, best, judge)
+        best = _best_noise(statistics, bounds)
+        found = judged_noise(basis, rows, statistics, noise, best, judge)
+        judged = 1.0 if found is None else found / best
+        noise = judged * best
     if _by_capacity(settings):
         left_out = statistics.residual / (2.0 * noise * statistics.weight)
         m = len(basis.inducing_points)
         warn_of_budget(m, len(rows.y), left_out, "n_basis", settings.largest)
     seen, sums = input_range(rows.X), (statistics, statistics)
-    return SparseState(basis, seen, *sums, noise, free, judged, shift, scale)
+    searched = noise, free, bounds, judged
+    return SparseState(basis, seen, *sums, *searched, shift, scale)
+
+
+def _noise_is_free(settings: SparseSettings) -> bool:
+    if settings.noise_variance is not None or settings.kernel is None:
+        return settings.noise_variance is None
+    _, level, bounds = split_noise(settings.kernel)
+    kept = settings.optimizer is None or isinstance(bounds, str)
+    return level is None or not kept
+
+
+def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:
+    """Bounds of a free noise variance."""
+    if not len(likelihood.theta):
+        return 0.0, np.inf
+    low, high = np.exp(likelihood.theta_bounds[0])
+    return float(low), float(high)
+
+
+def _best_noise(statistics: WeightStatistics, bounds: tuple[float, float]) -> float:
+    """Noise variance of the largest bound, between bounds."""
+    best = ScaleProfile.of(statistics).best_noise_variance()
+    return float(np.clip(best, *bounds))
 
 
 def _inducing_points(
@@ -220,8 +245,8 @@ def _fit_kernel(
     size: int,
     scale: float,
     rng: np.random.Generator,
-) -> tuple[Any, float]:
-    """Kernel with its hyperparameters, and the noise variance they came with."""
+) -> tuple[Any, Gaussian]:
+    """Kernel with its hyperparameters, and the noise they came with."""
     noise = settings.noise_variance
     fixed = None if noise is None else noise / scale**2
     likelihood = Gaussian(fixed).prepare(rows.y, rows.weights)
@@ -245,7 +270,7 @@ def _fit_kernel(
         ),
         rng,
     )
-    return found.kernel, float(found.likelihood.variance(0.0))
+    return found.kernel, found.likelihood
 
 
 def _empirical_basis(

@@ -150,6 +150,6 @@ def rounding_variance(y: Array, weights: Array) -> float:
     """
     seen = y[weights > 0.0]
     values = np.unique(seen)
-    if len(values) < 2 or len(seen) < 10 * len(values):
+    if len(values) < 2 or weights.sum() < 10 * len(values):
         return 0.0
     return float(np.min(np.diff(values)) ** 2 / 12.0)

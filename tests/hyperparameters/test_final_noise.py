@@ -3,11 +3,11 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
 from skgpx._hyperparameters._final_noise import _TIGHT
-from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS
+from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS, Sample
 from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.regression import log_evidence, posterior, weight_statistics
 from skgpx._numerics.series_evidence import ScaleProfile
@@ -62,7 +62,8 @@ def test_density_of_rows_kept_out_is_that_of_predictions():
     variance += basis.residual_variance(X[200:], features)
     mean = features @ law.mean[:, 0]
     density = norm.logpdf(y[200:], mean, np.sqrt(variance))
-    expected = np.average(density, weights=np.arange(1.0, 101.0))
+    # rows are drawn by weight, so each counts once
+    expected = density.mean()
     assert kept_out.density(statistics, NOISE) == pytest.approx(expected, rel=1e-9)
     best, value = kept_out.best_noise(statistics, 1e-3, 1.0)
     grid = [kept_out.density(statistics, noise) for noise in np.geomspace(1e-3, 1, 60)]
@@ -134,3 +135,31 @@ def test_a_fixed_noise_is_kept():
     model.set_params(likelihood=Gaussian(), optimizer=None).fit(X, y)
     start = Gaussian().prepare(y).variance(0.0)
     assert model.noise_variance_ == pytest.approx(start)
+
+
+def test_weights_do_not_count_twice_among_the_rows_that_judge():
+    rng = np.random.default_rng(0)
+    heavy = np.repeat([9.0, 1.0], 30_000)
+    rows = Rows(rng.random((60_000, 1)), heavy + rng.random(60_000), heavy)
+    judges = Sample.of(rows, rng).judges
+    share = np.average(judges.y > 5.0, weights=judges.weights)
+    # drawn without replacement after 1500 others: a little less than nine tenths
+    assert 0.86 < share < 0.9 + 4.0 * np.sqrt(0.09 / len(judges.y))
+
+
+def test_spectral_noise_follows_later_rows_and_stays_within_bounds():
+    X, y = some_rows(ABUNDANT_ROWS, ROUGH)
+    model = SpectralVGPRegressor(
+        ROUGH, basis="inducing", n_basis=60, normalize_y=False, random_state=0
+    )
+    first = model.partial_fit(X, y).noise_variance_
+    louder = y + 2.0 * np.random.default_rng(1).standard_normal(len(y))
+    assert model.partial_fit(X, louder).noise_variance_ > 2.0 * first
+    bounded = SpectralVGPRegressor(
+        ROUGH + WhiteKernel(0.5, (0.7, 0.8)),
+        basis="inducing",
+        n_basis=60,
+        normalize_y=False,
+        random_state=0,
+    ).fit(X[:500], y[:500])
+    assert bounded.noise_variance_ * (1.0 + 1e-9) >= 0.7

@@ -4,16 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
 from skgpx._hyperparameters import (
     Hyperparameters,
     PriorSettings,
-    _evidence,
     fit_prior,
     with_base_rates,
 )
+from skgpx._hyperparameters._bounds_warning import warn_at_default_bounds
 from skgpx._hyperparameters._latent_scale import (
     LARGEST_STD,
     default_gre,
@@ -21,7 +20,6 @@ from skgpx._hyperparameters._latent_scale import (
     latent_scale,
     rough_latent,
 )
-from skgpx._hyperparameters._prior_kernel import warn_at_default_bounds
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
@@ -123,14 +121,6 @@ def test_the_base_expects_the_rate_under_the_variance_far_away(prior):
     np.testing.assert_allclose(shift, -0.5 * variance, rtol=1e-5)
 
 
-def test_classes_against_the_rest_start_from_their_frequencies():
-    y = np.array([0.0, 1.0, 1.0, 2.0, 2.0, 2.0])
-    rest = _evidence._against_rest(Categorical().prepare(y))
-    odds = [float(expit(one.base_latent_[0])) for one in rest]
-    np.testing.assert_allclose(odds, np.array([1.5, 2.5, 3.5]) / 7.5)
-    assert rest[0].base_latent_[0] == pytest.approx(logit(0.2))
-
-
 # ---- Bounds of the default kernel ----------------------------------------------------
 
 
@@ -180,5 +170,5 @@ def test_bounds_survive_a_warm_start(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         first = fit_prior(BINARY, likelihood, settings, rng)
-        again = fit_prior(BINARY, likelihood, settings, rng, first.kernel)
+        again = fit_prior(BINARY, likelihood, settings, rng, first)
     assert again.kernel.background_bounds == first.kernel.background_bounds

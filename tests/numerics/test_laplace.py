@@ -387,7 +387,7 @@ def test_an_offset_is_a_shift_of_the_targets(rng):
     np.testing.assert_allclose(ours.weights, theirs.weights, atol=1e-9)
     np.testing.assert_allclose(ours.root, theirs.root)
     ours, theirs = (
-        laplace.laplace_evidence_gradient(t, residual, start)[0]
+        laplace_evidence.laplace_evidence_gradient(t, residual, start)[0]
         for t in (known, shifted)
     )
     assert ours.value == pytest.approx(theirs.value)

@@ -739,3 +739,33 @@ def test_draws_can_be_conditioned():
     share = (moved - before) / (after - before)
     assert np.all((share.mean(axis=1) > -0.01) & (share.mean(axis=1) < 1.01))
     assert np.all(moved.std(axis=1) <= 1.02 * before.std(axis=1))
+
+
+@pytest.mark.parametrize("n_inducing", [30, 90])
+def test_gaussian_chains_report_the_bound_of_all_rows(n_inducing):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    y = 1e3 * (np.sin(X[:, 0]) + 0.1 * rng.standard_normal(90))
+    exact, chains = (
+        PLSRegressor(
+            RBF(1.0),
+            likelihood=Gaussian(0.01 * y.var()),
+            n_inducing=n_inducing,
+            method=method,
+            random_state=0,
+        ).fit(X, y)
+        for method in ("exact", "mala")
+    )
+    assert chains.log_evidence_ == pytest.approx(exact.log_evidence_, rel=1e-9)
+
+
+def test_inducing_points_of_ones_own_count():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(90)
+    Z = X[:8]
+    auto, counted = (
+        PLSRegressor(inducing=Z, n_inducing=n, random_state=0).fit(X, y)
+        for n in ("auto", 8)
+    )
+    assert auto.log_evidence_ == pytest.approx(counted.log_evidence_, rel=1e-9)
