@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
+# Nats that a latent function must gain on pure noise: the price of its two scales.
+NOISE_PRICE = 2.0
 # Relative gain at which a search ends: a hundredth of a nat of a thousand.
 TOLERANCE = 1e-5
 
@@ -49,6 +52,18 @@ class Found(NamedTuple):
     def noise_variance(self) -> float:
         """Variance of the noise."""
         return float(self.likelihood.variance(0.0))
+
+
+def until_found(searches: Iterable[Found]) -> Found:
+    """The best of searches that are made until one gains more than noise would."""
+    best: Found | None = None
+    for found in searches:
+        if best is None or found.evidence > best.evidence:
+            best = found
+        if best.gain > NOISE_PRICE:
+            break
+    assert best is not None
+    return best
 
 
 class Objective:

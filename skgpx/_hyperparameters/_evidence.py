@@ -10,6 +10,7 @@ from scipy import optimize
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
+from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
@@ -30,8 +31,6 @@ _ROWS, _MAX_ITER = 2000, 80
 _RESELECTIONS, _RESELECTION_ITER = 1, 20
 # Relative gain of evidence at which a search ends.
 _TOLERANCE = 1e-6
-# What the search sees where a kernel matrix cannot be factorised.
-_HOPELESS = 1e12
 
 
 class Hyperparameters(NamedTuple):
@@ -248,13 +247,7 @@ class SparseEvidence:
 
     def negative(self, theta: Array) -> tuple[float, Array]:
         """Negative evidence and its gradient; a large number where it fails."""
-        try:
-            value, gradient = self.value_and_gradient(theta)
-        except np.linalg.LinAlgError:
-            return _HOPELESS, np.zeros_like(theta)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            return _HOPELESS, np.zeros_like(theta)
-        return -value, -gradient
+        return negative_or_hopeless(self.value_and_gradient, theta)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._numerics.linalg import (
     cholesky,
     log_determinant,
@@ -19,9 +20,6 @@ from skgpx.kernels import matrix_and_pullback
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
-
-# What a search sees where the covariance of the rows cannot be factorised.
-_HOPELESS = 1e12
 
 
 class ExactEvidence:
@@ -109,13 +107,7 @@ class ExactEvidence:
 
     def negative(self, theta: Array) -> tuple[float, Array]:
         """Negative evidence and its gradient; a large number where it fails."""
-        try:
-            value, gradient = self.value_and_gradient(theta)
-        except np.linalg.LinAlgError:
-            return _HOPELESS, np.zeros_like(theta)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            return _HOPELESS, np.zeros_like(theta)
-        return -value, -gradient
+        return negative_or_hopeless(self.value_and_gradient, theta)
 
 
 class Held(NamedTuple):

@@ -18,7 +18,13 @@ from skgpx._hyperparameters._candidates import (
     default_candidates,
     untied,
 )
-from skgpx._hyperparameters._climb import Found, Objective, climb
+from skgpx._hyperparameters._climb import (
+    NOISE_PRICE,
+    Found,
+    Objective,
+    climb,
+    until_found,
+)
 from skgpx._hyperparameters._exact_evidence import held_out_density
 from skgpx._hyperparameters._finer_structure import finer_structure
 from skgpx._hyperparameters._search_rows import Sample
@@ -33,8 +39,6 @@ _LAST_ITER, _LAST_TOLERANCE = 150, 1e-6
 _START_FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 # A candidate farther behind is not polished: nats a held-out row.
 _BEHIND = 0.02
-# Nats that a latent function must gain on pure noise: the price of its two scales.
-NOISE_PRICE = 2.0
 # Fewer rows are not expected to show it.
 _FEWEST = 200
 
@@ -176,16 +180,10 @@ def _isotropic(candidate: Candidate, likelihood: Gaussian, few: Rows) -> Found:
     starts = [np.append(0.0, np.full(candidate.n_free - 1, one)) for one in lengths]
     points = [np.concatenate((start, likelihood.theta)) for start in starts]
     order = np.argsort([-objective.value(point) for point in points], kind="stable")
-    best = None
-    for position in order:
-        u = starts[position]
-        found = climb(candidate, likelihood, (few,), u, _SCREENING_ITER)
-        if best is None or found.evidence > best.evidence:
-            best = found
-        if best.gain > NOISE_PRICE:
-            break
-    assert best is not None
-    return best
+    return until_found(
+        climb(candidate, likelihood, (few,), starts[position], _SCREENING_ITER)
+        for position in order
+    )
 
 
 def _best(found: list[Found], sample: Sample) -> Found:

@@ -13,11 +13,10 @@ from skgpx._hyperparameters._bounds_warning import (
     warn_at_default_bounds,
 )
 from skgpx._hyperparameters._candidates import candidates
-from skgpx._hyperparameters._climb import Found, all_noise
+from skgpx._hyperparameters._climb import NOISE_PRICE, Found, all_noise
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
-    NOISE_PRICE,
     learn_default,
     learn_given,
     warn_of_noise,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters._candidates import Candidate, candidates
-from skgpx._hyperparameters._climb import Found
+from skgpx._hyperparameters._climb import Found, until_found
 from skgpx._hyperparameters._evidence import (
     Search,
     SparseEvidence,
@@ -22,7 +22,6 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._learner import NOISE_PRICE
 from skgpx._hyperparameters._search_rows import drawn, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
@@ -160,15 +159,10 @@ class _Search:
         ]
         starts = [np.clip(start, *candidate.bounds.T) for start in starts]
         values = [self._value(candidate, start) for start in starts]
-        best = None
-        for position in np.argsort(values, kind="stable")[::-1]:
-            found = self.screen(candidate, starts[position], self.likelihood)
-            if best is None or found.evidence > best.evidence:
-                best = found
-            if best.gain > NOISE_PRICE:
-                break
-        assert best is not None
-        return best
+        return until_found(
+            self.screen(candidate, starts[position], self.likelihood)
+            for position in np.argsort(values, kind="stable")[::-1]
+        )
 
     def screen(self, candidate: Candidate, u: Array, likelihood: Likelihood) -> Found:
         """Search with few rows."""

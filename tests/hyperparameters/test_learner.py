@@ -7,11 +7,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpx import PLSRegressor
 from skgpx._hyperparameters import inducing_by_capacity
 from skgpx._hyperparameters._capacity import most_inducing
-from skgpx._hyperparameters._learner import (
-    NOISE_PRICE,
-    learn_default,
-    learn_given,
-)
+from skgpx._hyperparameters._climb import NOISE_PRICE
+from skgpx._hyperparameters._learner import learn_default, learn_given
 from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, Sample
 from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian
