@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skgpx._draws._frequency_choice import choose_setting
+from skgpx._draws._frequency_choice import choose_settings
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._misfit import Conditioning
-from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose, shares
+from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose
 from skgpx._draws._processes import KernelProcess
 from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
 from skgpx._draws._side_by_side import side_by_side
@@ -116,19 +117,19 @@ def draw_prior(
     except ValueError:
         if prior == "spectral":
             raise
+        # the root is that of the whole kernel, and the features are for a part of it
+        given = None if given is None else replace(given, root=None)
         return _draw_mixed(
             kernel, shape, rng, n_basis=n_basis, frequencies=frequencies,
             n_groups=n_groups, given=given, accuracy=accuracy, dtype=dtype,
         )  # fmt: skip
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
-    setting = choose_setting(
+    settings = choose_settings(
         kernel, parts, n_basis, frequencies, given, accuracy, rng.spawn(1)[0]
     )
-    points = np.ones((1, n_inputs)) if given is None else given.points
-    counts = shares(parts, setting.n_frequencies, points)
     single = dtype == "float32"
-    settings = [Setting(n, setting.method, setting.tail_power, single) for n in counts]
+    settings = [replace(setting, single_precision=single) for setting in settings]
     sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
     groups = [
         _draw_parts(parts, settings, n_outputs, s, rng) for s in sizes if s or not size
