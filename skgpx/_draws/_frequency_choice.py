@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from skgpx._draws._misfit import (
     Conditioning,
-    Misfit,
     Predicted,
     leave_one_out,
     misfit,
@@ -31,8 +30,8 @@ _COMPARED = 512
 # The smallest power within this factor of the best error is taken: the rest is noise.
 _AS_GOOD = 1.03
 _FEWEST_FEATURES, _MOST_FEATURES = 256, 8192
-# Error at the fresh inputs, relative to the accuracy asked for: half of them lie outside
-# the data, where errors are largest.
+# Error at the fresh inputs, relative to the accuracy asked for: half of them lie
+# outside the data, where errors are largest.
 _AT_PROBES = 2.0
 # Error from which a number of features that was given is warned of.
 _ALARM = 0.1
@@ -131,7 +130,8 @@ def _best_plan(
     for power in powers:
         settings = replace(plan, tail_power=power).settings(n_frequencies)
         net = np.random.default_rng(seed)
-        errors.append(predicted_misfit(parts, settings, left_out, net).covariance)
+        features = random_features(parts, settings, net)
+        errors.append(misfit(left_out, features).covariance)
     best = powers[int(np.argmax(np.array(errors) <= _AS_GOOD * min(errors)))]
     return replace(plan, tail_power=best)
 
@@ -148,10 +148,10 @@ def _enough(
     size = _FEWEST_FEATURES
     while True:
         settings = plan.settings(size // 2)
-        error = predicted_misfit(parts, settings, left_out, rng).std
+        features = random_features(parts, settings, rng)
+        error = misfit(left_out, features).std
         if error <= accuracy and fresh:
-            at_probes = predicted_misfit(parts, settings, fresh, rng).std
-            error = max(error, at_probes / _AT_PROBES)
+            error = max(error, misfit(fresh, features).std / _AT_PROBES)
         if error <= accuracy:
             return settings
         if size == _MOST_FEATURES:
@@ -160,7 +160,8 @@ def _enough(
     warnings.warn(
         f"With {size} Fourier features the standard deviations of conditioned draws "
         f"are expected to be off by {100 * error:.2g} % (root mean square), not "
-        f"{100 * accuracy:.2g} %. Pass a larger n_basis, or accept a larger error.",
+        f"{100 * accuracy:.2g} %; their mean is right. Pass a larger n_basis, give the "
+        'data more noise, or use prior="exact" where few inputs are of interest.',
         UserWarning,
         stacklevel=4,
     )
@@ -174,7 +175,7 @@ def _warn_if_far_off(
     rng: np.random.Generator,
 ) -> None:
     """Say so if the number of features that was asked for is much too small."""
-    error = predicted_misfit(parts, settings, predicted, rng).std
+    error = misfit(predicted, random_features(parts, settings, rng)).std
     if error > _ALARM:
         size = 2 * max(setting.n_frequencies for setting in settings)
         warnings.warn(
@@ -187,19 +188,12 @@ def _warn_if_far_off(
         )
 
 
-def predicted_misfit(
-    parts: list[Part],
-    settings: list[Setting],
-    predicted: list[Predicted],
-    rng: np.random.Generator,
-) -> Misfit:
-    """Errors of conditioned draws with features of these settings.
-
-    Parts with exact features are already included in ``predicted``.
-    """
-    random: list[tuple[float, FeatureMap]] = [
+def random_features(
+    parts: list[Part], settings: list[Setting], rng: np.random.Generator
+) -> list[tuple[float, FeatureMap]]:
+    """Variances and feature maps of the parts whose features are random."""
+    return [
         (part.variance, part.feature_map(setting, rng))
         for part, setting in zip(parts, settings, strict=True)
         if not part.is_exact
     ]
-    return misfit(predicted, random)

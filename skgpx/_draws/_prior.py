@@ -13,6 +13,7 @@ from skgpx._draws._misfit import Conditioning
 from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose
 from skgpx._draws._processes import KernelProcess
 from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
+from skgpx._draws._sections import check_sections
 from skgpx._draws._side_by_side import side_by_side
 from skgpx.kernels import sum_of, summands
 
@@ -62,8 +63,9 @@ def draw_prior(
         for the parts of the kernel that have them, exact draws of the others.
     n_basis : int or "auto", default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
-        terms of a sum share them in proportion to their variance. "auto" takes as
-        many as ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
+        terms of a sum share them in proportion to their variance: that of the prior
+        and, if something is ``given``, that which it leaves. "auto" takes as many as
+        ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
     frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
         How frequencies are sampled: evenly by a scrambled Sobol net ("qmc"),
         independently ("mc"), or by a net with importance weights that has more of the
@@ -73,10 +75,12 @@ def draw_prior(
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.
     given : Conditioning, default=None
-        Points at which the draws will be conditioned, and their noise.
+        Points at which the draws will be conditioned, and their noise; with the factor
+        of their covariance, features are also judged at fresh inputs.
     accuracy : float, default=0.02
         For ``n_basis="auto"``: root mean square of the logarithm of the ratio
-        between the standard deviation of conditioned draws and the exact one.
+        between the standard deviation of conditioned draws and the exact one, at points
+        left out; twice that at fresh inputs, half of which lie outside the data.
     dtype : {"float64", "float32"}, default="float64"
         Precision in which Fourier features are multiplied by their weights. Single
         precision is up to twice as fast for many draws, with errors of about 1e-6 of
@@ -91,12 +95,14 @@ def draw_prior(
     ------
     ValueError
         With ``prior="spectral"``, if a part of the kernel has no features; the
-        message names it. If an option is not one of those above.
+        message names it. If an option is not one of those above. If the kernel is
+        not finite between equal points that are ``given``.
 
     Warns
     -----
     UserWarning
-        If 8192 features do not reach ``accuracy``.
+        If 8192 features do not reach ``accuracy``; if ``n_basis`` is a number with
+        which an error above .1 is expected, unless ``frequencies`` are "qmc" or "mc".
 
     Examples
     --------
@@ -109,6 +115,8 @@ def draw_prior(
     (4, 3)
     """
     _check_options(prior, n_basis, frequencies, n_groups, dtype)
+    if given is not None:
+        check_sections(kernel, given.points)
     shape = (n_inputs, n_outputs, size)
     if prior == "exact":
         return _draw_exact(kernel, *shape, rng)

@@ -13,7 +13,7 @@ from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 Array = NDArray[np.float64]
 
 # Fresh inputs of each kind: inside the data, and outside.
-_PROBES = 16
+_PROBES = 8
 # How far beyond the data those outside are, relative to their distance from the mean.
 _BEYOND = 0.1
 
@@ -51,7 +51,7 @@ def probe(kernel: Any, given: Conditioning, rng: np.random.Generator) -> Predict
 
 
 def fresh_inputs(X: Array, rng: np.random.Generator) -> Array:
-    """Inputs between points and just outside their range, shape (32, d).
+    """Inputs between points and just outside their range, shape (16, d).
 
     Those inside lie between two random points. Those outside extend the line from the
     mean to a point that is extreme in a random direction by a tenth.
