@@ -12,8 +12,8 @@ Array = NDArray[np.float64]
 
 # Smallest number of frequencies of a part.
 _FEWEST = 8
-# Smallest share of a part, relative to an equal one, where data are given.
-_SMALLEST = 0.25
+# Part of the frequencies that is shared equally where data are given.
+_EQUAL = 0.25
 # Frequencies that the variance which data leave is estimated with: more high ones than
 # the prior has, since the low ones are known.
 _PILOT = Setting(256, "qmc", 3.0)
@@ -33,8 +33,8 @@ def remaining_shares(
 
     The error of a variance ``Σ v_p`` is ``(Σ c v_p² / R_p)^½`` with R_p frequencies for
     part p, and smallest where R_p is in proportion to v_p. Near the data v_p is the
-    variance that the data leave; far from them, that of the prior. Shares are the mean
-    of both, and at least a quarter of an equal one.
+    variance that the data leave; far from them, that of the prior. A quarter of the
+    frequencies is shared equally, the rest by the mean of both.
 
     Parameters
     ----------
@@ -51,9 +51,10 @@ def remaining_shares(
     left = np.zeros(len(parts))
     for i in np.flatnonzero(random):
         left[i] = _relative_variance(parts[i], predicted, rng)
+    equal = random / np.count_nonzero(random)
     mixed = 0.5 * (prior + _normalised(left))
-    least = _SMALLEST / np.count_nonzero(random)
-    return _normalised(np.where(random, np.maximum(mixed, least), 0.0))
+    shares: Array = _EQUAL * equal + (1.0 - _EQUAL) * mixed
+    return shares
 
 
 def _relative_variance(

@@ -28,9 +28,9 @@ def test_the_part_that_data_leave_gets_half():
     kernel = RBF(0.5) + 0.01 * Matern(0.02, nu=0.5)
     assert_allclose(prior_shares(decompose(kernel, 1), X), [1 / 1.01, 0.01 / 1.01])
     assert 0.45 < shares_of(kernel)[1] < 0.55
-    # without information the remaining variance is the prior's; a quarter of an equal
-    # share is the least
-    assert_allclose(shares_of(kernel, noise=1e8), [7 / 8, 1 / 8], rtol=0.01)
+    # without information the remaining variance is the prior's
+    prior = prior_shares(decompose(kernel, 1), X)
+    assert_allclose(shares_of(kernel, noise=1e8), 1 / 8 + 0.75 * prior, rtol=0.01)
 
 
 def test_equal_parts_get_equal_shares():
@@ -43,7 +43,7 @@ def test_no_part_starves():
     shares = shares_of(kernel)
     assert shares.sum() == pytest.approx(1.0)
     assert shares[3] == 0.0
-    assert min(shares[:3]) > 0.9 * 0.25 / 3
+    assert min(shares[:3]) >= 0.25 / 3
 
 
 @pytest.mark.parametrize(
