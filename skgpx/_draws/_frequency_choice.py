@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,16 @@ class Plan:
         return [Setting(count, self.method, self.tail_power) for count in counts]
 
 
+class Choice(NamedTuple):
+    """Settings of the parts, and the seed of the first set of frequencies.
+
+    With it, the features of the first group are those that were judged.
+    """
+
+    settings: list[Setting]
+    seed: int
+
+
 def choose_settings(
     kernel: Any,
     parts: list[Part],
@@ -59,7 +69,7 @@ def choose_settings(
     given: Conditioning | None,
     accuracy: float,
     rng: np.random.Generator,
-) -> list[Setting]:
+) -> Choice:
     """Turn the options of :func:`draw_prior` into numbers, for each part.
 
     Parameters
@@ -83,11 +93,13 @@ def choose_settings(
     n = 1024 if isinstance(n_basis, str) else max(n_basis // 2, 1)
     method, d = "mc" if frequencies == "mc" else "qmc", parts[0].d
     random = [part for part in parts if not part.is_exact]
+    seed = int(rng.integers(2**63))
     if given is None or not random or (plain and not automatic and len(random) == 1):
         # the best on average in the study of docs/draws.md, for dense data
         power = 1.0 + 6.0 / d if frequencies == "tail" else 1.0
         points = np.ones((1, d)) if given is None else given.points
-        return Plan(prior_shares(parts, points), method, power).settings(n)
+        plan = Plan(prior_shares(parts, points), method, power)
+        return Choice(plan.settings(n), seed)
     left_out, fresh = _judges(kernel, parts, given, rng)
     plan = Plan(remaining_shares(parts, left_out, rng), method)
     if not plain:
@@ -95,11 +107,11 @@ def choose_settings(
         trial = min(n, _COMPARED)
         plan = _best_plan(parts, plan, trial, powers, left_out, rng)
     if automatic:
-        return _enough(parts, plan, left_out, fresh, accuracy, rng)
-    settings = plan.settings(n)
+        return _enough(parts, plan, left_out, fresh, accuracy, seed)
+    choice = Choice(plan.settings(n), seed)
     if not plain:
-        _warn_if_far_off(parts, settings, left_out + fresh, rng)
-    return settings
+        _warn_if_far_off(parts, choice, left_out + fresh, 2 * n)
+    return choice
 
 
 def _judges(
@@ -129,8 +141,7 @@ def _best_plan(
     errors, seed = [], int(rng.integers(2**63))
     for power in powers:
         settings = replace(plan, tail_power=power).settings(n_frequencies)
-        net = np.random.default_rng(seed)
-        features = random_features(parts, settings, net)
+        features = random_features(parts, Choice(settings, seed))
         errors.append(misfit(left_out, features).covariance)
     best = powers[int(np.argmax(np.array(errors) <= _AS_GOOD * min(errors)))]
     return replace(plan, tail_power=best)
@@ -142,18 +153,18 @@ def _enough(
     left_out: list[Predicted],
     fresh: list[Predicted],
     accuracy: float,
-    rng: np.random.Generator,
-) -> list[Setting]:
+    seed: int,
+) -> Choice:
     """Double the features until the predicted error of log std is small enough."""
     size = _FEWEST_FEATURES
     while True:
-        settings = plan.settings(size // 2)
-        features = random_features(parts, settings, rng)
+        choice = Choice(plan.settings(size // 2), seed)
+        features = random_features(parts, choice)
         error = misfit(left_out, features).std
         if error <= accuracy and fresh:
             error = max(error, misfit(fresh, features).std / _AT_PROBES)
         if error <= accuracy:
-            return settings
+            return choice
         if size == _MOST_FEATURES:
             break
         size *= 2
@@ -165,19 +176,15 @@ def _enough(
         UserWarning,
         stacklevel=4,
     )
-    return settings
+    return choice
 
 
 def _warn_if_far_off(
-    parts: list[Part],
-    settings: list[Setting],
-    predicted: list[Predicted],
-    rng: np.random.Generator,
+    parts: list[Part], choice: Choice, predicted: list[Predicted], size: int
 ) -> None:
     """Say so if the number of features that was asked for is much too small."""
-    error = misfit(predicted, random_features(parts, settings, rng)).std
+    error = misfit(predicted, random_features(parts, choice)).std
     if error > _ALARM:
-        size = 2 * max(setting.n_frequencies for setting in settings)
         warnings.warn(
             f"{size} Fourier features are too few for these data: the standard "
             "deviations of conditioned draws are expected to be off by "
@@ -189,11 +196,12 @@ def _warn_if_far_off(
 
 
 def random_features(
-    parts: list[Part], settings: list[Setting], rng: np.random.Generator
+    parts: list[Part], choice: Choice
 ) -> list[tuple[float, FeatureMap]]:
     """Variances and feature maps of the parts whose features are random."""
+    net = np.random.default_rng(choice.seed)
     return [
-        (part.variance, part.feature_map(setting, rng))
-        for part, setting in zip(parts, settings, strict=True)
+        (part.variance, part.feature_map(setting, net))
+        for part, setting in zip(parts, choice.settings, strict=True)
         if not part.is_exact
     ]

@@ -133,14 +133,18 @@ def draw_prior(
         )  # fmt: skip
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
-    settings = choose_settings(
+    choice = choose_settings(
         kernel, parts, n_basis, frequencies, given, accuracy, rng.spawn(1)[0]
     )
     single = dtype == "float32"
-    settings = [replace(setting, single_precision=single) for setting in settings]
+    settings = [replace(one, single_precision=single) for one in choice.settings]
+    # the first group has the frequencies that were judged
+    net = np.random.default_rng(choice.seed)
     sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
     groups = [
-        _draw_parts(parts, settings, n_outputs, s, rng) for s in sizes if s or not size
+        _draw_parts(parts, settings, n_outputs, s, net, rng)
+        for s in sizes
+        if s or not size
     ]
     law = KernelProcess.prior(kernel, n_inputs, n_outputs)
     return side_by_side(groups).with_process(law)
@@ -169,12 +173,16 @@ def _draw_parts(
     settings: list[Setting],
     n_outputs: int,
     size: int,
+    net: np.random.Generator,
     rng: np.random.Generator,
 ) -> FunctionDraws:
-    """Sum of independent draws of the parts, sharing one set of frequencies."""
+    """Sum of independent draws of the parts, sharing one set of frequencies.
+
+    Frequencies are drawn from `net`, weights from `rng`.
+    """
     total: FunctionDraws | None = None
     for part, setting in zip(parts, settings, strict=True):
-        feature_map = part.feature_map(setting, rng)
+        feature_map = part.feature_map(setting, net)
         width = feature_map(np.zeros((1, part.d))).shape[1]
         weights = rng.standard_normal((width, n_outputs, size))
         weights *= np.sqrt(part.variance)

@@ -35,6 +35,7 @@ def probe(kernel: Any, given: Conditioning, rng: np.random.Generator) -> Predict
     O(n^2) time: unlike the points left out, all points are used whatever n.
     """
     X, L = given.points, given.root
+    assert L is not None
     fresh = fresh_inputs(X, rng)
     h = solve_lower(L, kernel(X, fresh))
     exact = kernel(fresh, fresh) - h.T @ h

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import Matern
 
 from skgpx._draws import _frequency_choice, _misfit
 from skgpx._draws._misfit import Conditioning, Misfit, floors
