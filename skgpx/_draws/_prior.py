@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skgpx._draws._frequency_choice import choose_settings
+from skgpx._draws._frequency_choice import Choice, choose_settings
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._misfit import Conditioning
 from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose
@@ -136,18 +136,30 @@ def draw_prior(
     choice = choose_settings(
         kernel, parts, n_basis, frequencies, given, accuracy, rng.spawn(1)[0]
     )
+    groups = _draw_groups(parts, choice, n_outputs, size, n_groups, dtype, rng)
+    law = KernelProcess.prior(kernel, n_inputs, n_outputs)
+    return side_by_side(groups).with_process(law)
+
+
+def _draw_groups(
+    parts: list[Part],
+    choice: Choice,
+    n_outputs: int,
+    size: int,
+    n_groups: int,
+    dtype: str,
+    rng: np.random.Generator,
+) -> list[FunctionDraws]:
+    """Draws in groups with frequencies of their own; the first has the chosen ones."""
     single = dtype == "float32"
     settings = [replace(one, single_precision=single) for one in choice.settings]
-    # the first group has the frequencies that were judged
     net = np.random.default_rng(choice.seed)
     sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
-    groups = [
+    return [
         _draw_parts(parts, settings, n_outputs, s, net, rng)
         for s in sizes
         if s or not size
     ]
-    law = KernelProcess.prior(kernel, n_inputs, n_outputs)
-    return side_by_side(groups).with_process(law)
 
 
 def _check_options(
