@@ -87,7 +87,7 @@ def choose_settings(
     accuracy : float
         Largest error of ``log std`` for ``n_basis="auto"``.
     rng : numpy.random.Generator
-        Source of the trial frequencies.
+        Source of the trial frequencies, and of the seed.
     """
     automatic, plain = n_basis == "auto", frequencies in ("qmc", "mc")
     n = 1024 if isinstance(n_basis, str) else max(n_basis // 2, 1)
@@ -191,7 +191,7 @@ def _warn_if_far_off(
             f"{100 * error:.2g} % (root mean square); their mean is right. Pass a "
             'larger n_basis, or n_basis="auto".',
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import Matern
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx._draws import _frequency_choice, _misfit
 from skgpx._draws._misfit import Conditioning, Misfit, floors
@@ -125,6 +125,29 @@ class TestChoice:
             self.choose(monkeypatch, lambda _: (0.11, 0.11), 64)
         # whoever asks for plain frequencies has them, without a word
         self.choose(monkeypatch, lambda _: (0.11, 0.11), 64, "qmc")
+
+
+@pytest.mark.parametrize("n_basis", ["auto", 64])
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_features_that_are_judged_are_those_of_the_draws(
+    monkeypatch, n_basis, n_groups
+):
+    judged = []
+
+    def misfit(predicted, parts):
+        judged[:] = [features.frequencies for _, features in parts]
+        return _misfit.misfit(predicted, parts)
+
+    monkeypatch.setattr(_frequency_choice, "misfit", misfit)
+    kernel = KERNEL + RBF(0.3)
+    draws = draw_prior(
+        kernel, 2, 1, 6, np.random.default_rng(0), n_basis=n_basis, n_groups=n_groups,
+        given=given(kernel=kernel), accuracy=0.1,
+    )  # fmt: skip
+    first = draws if n_groups == 1 else draws.terms[0].sets[0]
+    drawn = [term.features.frequencies for term in first.terms]
+    for one, other in zip(drawn, judged, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_negligible_variances_cost_no_features():
