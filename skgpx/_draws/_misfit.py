@@ -99,6 +99,13 @@ class Predicted:
     exact: Array
     floor: Array
 
+    @property
+    def variance(self) -> Array:
+        """Exact variances, not below the floor, shape (q,)."""
+        # rounding may leave them negative
+        variance: Array = np.maximum(np.diagonal(self.exact), 0.0) + self.floor
+        return variance
+
     def of(self, feature_map: FeatureMap) -> Array:
         """Errors of predicting the features, shape (q, number of features)."""
         width = feature_map(self.points[:1]).shape[1]
@@ -199,7 +206,7 @@ def misfit(predicted: list[Predicted], parts: list[tuple[float, FeatureMap]]) ->
     logs, squares, n = 0.0, 0.0, 0
     for fold in predicted:
         drawn = fold.covariance(parts)
-        variance = np.diagonal(fold.exact) + fold.floor
+        variance = fold.variance
         found = np.diagonal(drawn) + fold.floor
         logs += np.sum((0.5 * np.log(found / variance)) ** 2)
         units = np.sqrt(variance * found)

@@ -64,7 +64,7 @@ def _relative_variance(
     feature_map, ratios = part.feature_map(_PILOT, rng), []
     for fold in predicted:
         variance = part.variance * np.sum(fold.of(feature_map) ** 2, axis=1)
-        ratios.append(variance / (np.diagonal(fold.exact) + fold.floor))
+        ratios.append(variance / fold.variance)
     return float(np.sqrt(np.mean(np.square(np.concatenate(ratios)))))
 
 

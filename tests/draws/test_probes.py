@@ -1,5 +1,7 @@
 """Fresh inputs at which features are judged, and what is expected there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -75,6 +77,14 @@ def test_errors_are_ignored_where_variances_are_small_or_rounded():
     functionals = np.array([[1.0, -2.0], [1.0, 2e6]])
     assert_allclose(floors(functionals, 3.0, 1e-13), [3e-13, 3e-15 * 4e12], rtol=1e-5)
     assert_allclose(floors(functionals, 3.0, 0.0), [27e-15, 3e-15 * 4e12], rtol=1e-5)
+
+
+def test_negative_variances_are_rounding_errors():
+    fold = probe(KERNEL, given(), np.random.default_rng(3))
+    fold = replace(fold, exact=-1e-12 * np.eye(16), fixed=np.zeros((16, 16)))
+    error = _misfit.misfit([fold], [])
+    assert error.std == 0.0
+    assert np.isfinite(error.covariance)
 
 
 class TestChoice:
