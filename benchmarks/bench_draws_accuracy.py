@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import progress, report
 from skgpx._draws import FourierFeatures
-from skgpx._draws._frequency_choice import choose_setting
+from skgpx._draws._frequency_choice import choose_settings
 from skgpx._draws._prior_parts import Setting, decompose
 from skgpx.bases import Conditioning, select_inducing
 
@@ -94,7 +94,9 @@ def make_features(
         return student_features(kernel, d, size // 2, rng)
     if method == "auto":
         given = Conditioning(posterior.points, posterior.noise)
-        setting = choose_setting(kernel, [part], size, "auto", given, 0.02, rng)
+        (setting,) = choose_settings(
+            kernel, [part], size, "auto", given, 0.02, rng
+        ).settings
     else:
         power = float(method.split()[1]) if method.startswith("tail") else 1.0
         setting = Setting(size // 2, "mc" if method == "mc" else "qmc", power)

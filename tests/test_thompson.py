@@ -116,7 +116,7 @@ def test_seed_and_pickle_reproduce_the_run():
 def test_hyperparameters_are_fitted_when_due(refit_every):
     kernel = RBF(0.5) + WhiteKernel(1e-3)
     sampler = DecoupledSampler(
-        GaussianProcessRegressor(kernel, normalize_y=True), n_basis=64
+        GaussianProcessRegressor(kernel, normalize_y=True), n_basis=256
     )
     optimizer = ThompsonSampler(
         BOUNDS, sampler, n_initial=4, refit_every=refit_every, random_state=0, **QUICK

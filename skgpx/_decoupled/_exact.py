@@ -83,7 +83,7 @@ class ExactPosterior:
         """
         n, c = self.targets.shape
         prior_rng, noise_rng = rng.spawn(2)
-        given = Conditioning(self.points, self.noise) if n else None
+        given = Conditioning(self.points, self.noise, self.root) if n else None
         d = self.points.shape[1]
         draws = draw_prior(self.kernel, d, c, size, prior_rng, given=given, **prior)
         if n:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import get_tags
 
 from skgpx._decoupled._default_estimator import (
@@ -20,7 +21,7 @@ from skgpx._decoupled._default_estimator import (
 from skgpx._decoupled._drawable import best_of, check_drawable
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
 from skgpx._decoupled._sparse_process import SparseProcess, sparse_process
-from skgpx._draws import FunctionDraws, RememberedTerm
+from skgpx._draws import FunctionDraws, RememberedTerm, check_sections
 from skgpx._latent import LatentModel
 from skgpx._parallel import parallel_map
 from skgpx._validation import (
@@ -62,7 +63,9 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     n_basis : int or "auto", default="auto"
         Number of Fourier features of the prior, two for each frequency; best a power
         of two. It affects the accuracy of the *covariance*; the mean is exact with any
-        number. "auto" takes as many as the covariance needs for the data at hand.
+        number. "auto" takes as many as the covariance needs for the data at hand:
+        standard deviations are predicted at points left out and at fresh inputs, inside
+        the data and just outside, and compared with the exact ones.
     frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
         How frequencies are chosen: evenly over the spectral density ("qmc"),
         independently of each other ("mc"), with more of the high ones, about which
@@ -197,8 +200,9 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite or has a wrong shape, or if functions cannot be
-            drawn from the estimator.
+            If X or y is not finite or has a wrong shape, if functions cannot be drawn
+            from the estimator, or if its kernel is not finite between equal rows, as
+            a Matern with a large nu.
         """
         if isinstance(self.estimator, FrozenEstimator):
             check_drawable(self.estimator.estimator)
@@ -207,6 +211,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             checked = validate_data(self, X, dtype=np.float64)
             self.estimator_ = best_of(self.estimator.estimator)
             self._check_width()
+            _check_kernel_of(self.estimator_, checked)
         else:
             check_columns(X, y)
             several = get_tags(self).target_tags.multi_output
@@ -217,6 +222,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             check_range("y", np.asarray(targets, dtype=np.float64))
             names = hasattr(X, "columns")
             fresh = self._fresh_estimator(checked, targets)
+            _check_kernel_of(fresh, checked)
             warn_of_many_rows(fresh, len(checked))
             fresh.fit(X if names else checked, targets)
             self.estimator_ = best_of(fresh)
@@ -369,6 +375,13 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_targets,
             n_samples) for several targets; in the units of y and without noise.
             Calling it again, on any rows, evaluates the same functions.
+
+        Warns
+        -----
+        UserWarning
+            If the standard deviations of the draws are expected to be off: by more than
+            2 % with the largest number of features that ``n_basis="auto"`` takes, or
+            by more than 10 % with a number that was given.
         """
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
@@ -470,6 +483,11 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         return tags
 
 
+            fresh = self._fresh_estimator(checked, targets)
+            _check_kernel_of(fresh, checked)
+            warn_of_many_rows(fresh, len(checked))
+            fresh.fit(X if names else checked, targets)
+            self.estimator_ = best_of(fresh)
 def _posterior_of(
     estimator: Any, n_features: int
 ) -> ExactPosterior | LatentModel | None:

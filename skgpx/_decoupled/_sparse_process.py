@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._draws import check_sections
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightLaw, WeightParticles
@@ -110,6 +111,7 @@ def sparse_process(
         )
     points = check_points("Z", Z, (None, None))
     check_kernel(kernel, points)
+    check_sections(kernel, points)
     law = _law_of_values(u_samples, q_mean, q_cov, q_root, len(points))
     if not (np.isscalar(jitter) and np.isfinite(jitter) and jitter >= 0.0):
         raise ValueError(f"jitter must be finite and not negative; got {jitter!r}.")

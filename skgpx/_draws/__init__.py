@@ -9,7 +9,7 @@ from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
 from skgpx._draws._remembered import RememberedTerm
-from skgpx._draws._sections import KernelSections, section_terms
+from skgpx._draws._sections import KernelSections, check_sections, section_terms
 from skgpx._draws._side_by_side import side_by_side
 from skgpx._draws._terms import LinearTerm, Term
 
@@ -25,6 +25,7 @@ __all__ = [
     "Process",
     "RememberedTerm",
     "Term",
+    "check_sections",
     "condition",
     "draw_prior",
     "linear_draws",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skgpx._draws._frequency_choice import choose_setting
+from skgpx._draws._frequency_choice import Choice, choose_settings
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._misfit import Conditioning
-from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose, shares
+from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose
 from skgpx._draws._processes import KernelProcess
 from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
+from skgpx._draws._sections import check_sections
 from skgpx._draws._side_by_side import side_by_side
 from skgpx.kernels import sum_of, summands
 
@@ -61,8 +63,9 @@ def draw_prior(
         for the parts of the kernel that have them, exact draws of the others.
     n_basis : int or "auto", default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
-        terms of a sum share them in proportion to their variance. "auto" takes as
-        many as ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
+        terms of a sum share them in proportion to their variance: that of the prior
+        and, if something is ``given``, that which it leaves. "auto" takes as many as
+        ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
     frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
         How frequencies are sampled: evenly by a scrambled Sobol net ("qmc"),
         independently ("mc"), or by a net with importance weights that has more of the
@@ -72,10 +75,12 @@ def draw_prior(
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.
     given : Conditioning, default=None
-        Points at which the draws will be conditioned, and their noise.
+        Points at which the draws will be conditioned, and their noise; with the factor
+        of their covariance, features are also judged at fresh inputs.
     accuracy : float, default=0.02
         For ``n_basis="auto"``: root mean square of the logarithm of the ratio
-        between the standard deviation of conditioned draws and the exact one.
+        between the standard deviation of conditioned draws and the exact one, at points
+        left out; twice that at fresh inputs, half of which lie outside the data.
     dtype : {"float64", "float32"}, default="float64"
         Precision in which Fourier features are multiplied by their weights. Single
         precision is up to twice as fast for many draws, with errors of about 1e-6 of
@@ -90,12 +95,14 @@ def draw_prior(
     ------
     ValueError
         With ``prior="spectral"``, if a part of the kernel has no features; the
-        message names it. If an option is not one of those above.
+        message names it. If an option is not one of those above. If the kernel is
+        not finite between equal points that are ``given``.
 
     Warns
     -----
     UserWarning
-        If 8192 features do not reach ``accuracy``.
+        If 8192 features do not reach ``accuracy``; if ``n_basis`` is a number with
+        which an error above .1 is expected, unless ``frequencies`` are "qmc" or "mc".
 
     Examples
     --------
@@ -108,6 +115,8 @@ def draw_prior(
     (4, 3)
     """
     _check_options(prior, n_basis, frequencies, n_groups, dtype)
+    if given is not None:
+        check_sections(kernel, given.points)
     shape = (n_inputs, n_outputs, size)
     if prior == "exact":
         return _draw_exact(kernel, *shape, rng)
@@ -116,25 +125,41 @@ def draw_prior(
     except ValueError:
         if prior == "spectral":
             raise
+        # the root is that of the whole kernel, and the features are for a part of it
+        given = None if given is None else replace(given, root=None)
         return _draw_mixed(
             kernel, shape, rng, n_basis=n_basis, frequencies=frequencies,
             n_groups=n_groups, given=given, accuracy=accuracy, dtype=dtype,
         )  # fmt: skip
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
-    setting = choose_setting(
+    choice = choose_settings(
         kernel, parts, n_basis, frequencies, given, accuracy, rng.spawn(1)[0]
     )
-    points = np.ones((1, n_inputs)) if given is None else given.points
-    counts = shares(parts, setting.n_frequencies, points)
-    single = dtype == "float32"
-    settings = [Setting(n, setting.method, setting.tail_power, single) for n in counts]
-    sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
-    groups = [
-        _draw_parts(parts, settings, n_outputs, s, rng) for s in sizes if s or not size
-    ]
+    groups = _draw_groups(parts, choice, n_outputs, size, n_groups, dtype, rng)
     law = KernelProcess.prior(kernel, n_inputs, n_outputs)
     return side_by_side(groups).with_process(law)
+
+
+def _draw_groups(
+    parts: list[Part],
+    choice: Choice,
+    n_outputs: int,
+    size: int,
+    n_groups: int,
+    dtype: str,
+    rng: np.random.Generator,
+) -> list[FunctionDraws]:
+    """Draws in groups with frequencies of their own; the first has the chosen ones."""
+    single = dtype == "float32"
+    settings = [replace(one, single_precision=single) for one in choice.settings]
+    net = np.random.default_rng(choice.seed)
+    sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
+    return [
+        _draw_parts(parts, settings, n_outputs, s, net, rng)
+        for s in sizes
+        if s or not size
+    ]
 
 
 def _check_options(
@@ -160,12 +185,16 @@ def _draw_parts(
     settings: list[Setting],
     n_outputs: int,
     size: int,
+    net: np.random.Generator,
     rng: np.random.Generator,
 ) -> FunctionDraws:
-    """Sum of independent draws of the parts, sharing one set of frequencies."""
+    """Sum of independent draws of the parts, sharing one set of frequencies.
+
+    Frequencies are drawn from `net`, weights from `rng`.
+    """
     total: FunctionDraws | None = None
     for part, setting in zip(parts, settings, strict=True):
-        feature_map = part.feature_map(setting, rng)
+        feature_map = part.feature_map(setting, net)
         width = feature_map(np.zeros((1, part.d))).shape[1]
         weights = rng.standard_normal((width, n_outputs, size))
         weights *= np.sqrt(part.variance)

@@ -31,8 +31,6 @@ Index = NDArray[np.intp]
 # Largest number of tensor features of a product of linear kernels; each is multiplied
 # by all waves of a stationary factor.
 _LARGEST_TENSOR = 512
-# Smallest number of frequencies of a part of a sum.
-_FEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -207,12 +205,3 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])
     return Part(variance, tuple(LinearFeatures(k.sigma_0, d) for k in linear), laws, d)
-
-
-def shares(parts: list[Part], n_frequencies: int, X: Array) -> list[int]:
-    """Frequencies of each part: in proportion to its variance, at least a few each."""
-    sizes = np.array([0.0 if part.is_exact else part.size(X) for part in parts])
-    if np.count_nonzero(sizes) <= 1:
-        return [n_frequencies] * len(parts)
-    counts = np.round(n_frequencies * sizes / sizes.sum()).astype(int)
-    return [max(int(count), min(_FEWEST, n_frequencies)) for count in counts]

@@ -136,6 +136,25 @@ class RadialSections:
         return values
 
 
+def check_sections(kernel: Any, X: Array) -> None:
+    """Refuse a kernel whose sections ``k(·, x)`` are not finite, at the first row of X.
+
+    Raises
+    ------
+    ValueError
+        If ``kernel(x, x)`` with two arguments is infinite or NaN.
+    """
+    with np.errstate(all="ignore"):
+        value = kernel(X[:1], X[:1])
+    if np.all(np.isfinite(value)):
+        return
+    raise ValueError(
+        f"The kernel {kernel!r} is infinite or NaN between equal inputs: neither "
+        "predictions nor draws can be computed from it. A Matern of scikit-learn "
+        "overflows for nu above 19; use RBF, its limit for large nu, or nu below 10."
+    )
+
+
 def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
     """Terms of the functions ``k(·, Z) weights``.
 

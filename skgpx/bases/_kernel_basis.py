@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._marginals import FeatureMarginals
 
 Array = NDArray[np.float64]
+
+# Variance of the residual below which errors do not matter, relative to the prior's.
+_NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,11 @@ class KernelBasis:
             Prior draws, conditioned on ``u = L w``.
         """
         (_, c, s), Z, A = weights.shape, self.inducing_points, self.combinations
-        given = Conditioning(Z, self.jitter) if A is None else Conditioning(Z)
+        # a residual below a thousandth of the prior's std does not matter: the weights
+        # have a law, too
+        given = Conditioning(Z, negligible=_NEGLIGIBLE)
+        if A is None:
+            given = replace(given, noise_variance=self.jitter, root=self.root)
         draws = draw_prior(self.kernel, Z.shape[1], c, s, rng, given=given, **prior)
         u = weights if self.root is None else np.tensordot(self.root, weights, 1)
         std = np.sqrt(np.broadcast_to(self.jitter, (self.n_basis,)))

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import condition, linear_draws
-from skgpx._draws._frequency_choice import choose_setting
+from skgpx._draws._frequency_choice import choose_settings
 from skgpx._draws._misfit import leave_one_out, misfit
 from skgpx._draws._prior_parts import Setting, decompose
 from skgpx.bases import Conditioning, Nystroem, draw_prior
@@ -133,7 +133,7 @@ def test_the_covariance_error_never_grows_where_it_is_measured():
     for kernel in (RBF(0.3), Matern(1.0, nu=0.5), RBF(5.0) + 0.1 * Matern(0.1)):
         X = uniform_points(60, 3)
         given, parts = Conditioning(X, 0.01), decompose(kernel, 3)
-        setting = choose_setting(
+        (setting, *_), _ = choose_settings(
             kernel, parts, 256, "auto", given, 0.02, np.random.default_rng(0)
         )
         folds = leave_one_out(kernel, given, np.random.default_rng(1))

@@ -17,8 +17,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import condition
-from skgpx._draws._prior_parts import Setting, decompose, shares
+from skgpx._draws._prior_parts import Setting, decompose
 from skgpx._draws._remembered import NoiseFree
+from skgpx._draws._shares import divided, prior_shares
 from skgpx.bases import Conditioning, draw_prior, side_by_side
 from skgpx.kernels import GREKernel
 
@@ -110,8 +111,10 @@ def test_noise_free_kernels_keep_their_values(X):
 
 def test_features_are_divided_by_variance(X):
     kernel = 9.0 * RBF() + 1.0 * Matern() + 1e-6 * RBF(3.0) + ConstantKernel(100.0)
-    assert shares(decompose(kernel, 1), 1000, X)[:3] == [900, 100, 8]
-    assert shares(decompose(RBF() + ConstantKernel(), 1), 1000, X)[0] == 1000
+    shares = prior_shares(decompose(kernel, 1), X)
+    assert divided(shares, 1000)[:3] == [900, 100, 8]
+    one = prior_shares(decompose(RBF() + ConstantKernel(), 1), X)
+    assert divided(one, 1000)[0] == 1000
 
 
 class Odd(Matern):

@@ -1,0 +1,98 @@
+"""Standard deviations of draws are those of the regressor in the hard cases."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
+
+from skgpx import DecoupledSampler, PLSRegressor
+
+SIZE = 2000
+
+
+def log_ratios(kernel, n, d, alpha, n_groups=1, **options):
+    """Logarithms of std of the draws / exact std, at inputs inside and outside."""
+    rng = np.random.default_rng(n + d)
+    X = rng.random((n, d))
+    model = GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None)
+    sampler = DecoupledSampler(model, n_groups=n_groups, **options)
+    sampler.fit(X, np.sin(3.0 * X.sum(axis=1)))
+    inside, outside = rng.random((2, 100, d))
+    column = rng.integers(d, size=100)
+    beyond = 0.1 * rng.random(100)
+    outside[np.arange(100), column] = np.where(column % 2, 1.0 + beyond, -beyond)
+    found = []
+    for T in (inside, outside):
+        mean, std = sampler.predict(T, return_std=True)
+        values = sampler.sample_functions(SIZE, random_state=0)(T)
+        z = (values.mean(axis=1) - mean) * np.sqrt(SIZE) / std
+        assert np.max(np.abs(z)) < 4.5
+        found.append(np.log(values.std(axis=1, ddof=1) / std))
+    return np.array(found)
+
+
+def assert_calibrated(errors, accuracy=(0.03, 0.05)):
+    """By the root mean square at inputs inside, and outside.
+
+    The errors of the features, at most `accuracy`, and of the estimate from SIZE
+    draws, whose square has the relative standard error (2 / 100)^½ at most twice over.
+    """
+    of_estimate = 1.0 / np.sqrt(2.0 * SIZE)
+    for row, of_features in zip(errors, accuracy, strict=True):
+        limit = of_features**2 + of_estimate**2 * (1.0 + 4.5 * np.sqrt(2.0 / 100))
+        assert np.mean(row**2) < limit
+
+
+@pytest.mark.parametrize("n_groups", [1, "auto"])
+def test_small_part_that_carries_the_posterior(n_groups):
+    """Shares by prior variance give the Matern a hundredth of the frequencies."""
+    kernel = RBF(0.5) + 0.01 * Matern(0.02, nu=0.5)
+    assert_calibrated(log_ratios(kernel, 800, 1, 1e-3, n_groups))
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-10, 1e-9])
+@pytest.mark.parametrize(
+    ("kernel", "n", "d"),
+    [
+        (Matern(1.0, nu=3.5), 200, 2),
+        (RBF(0.5), 60, 2),
+        (Matern(0.5, nu=1.5), 300, 1),
+        (RationalQuadratic(0.5, 1.0), 150, 3),
+    ],
+    ids=["matern-3.5", "rbf", "matern-1.5", "rational"],
+)
+def test_little_noise(kernel, n, d, alpha):
+    assert_calibrated(log_ratios(kernel, n, d, alpha))
+
+
+def test_many_rows_with_little_noise():
+    """Beyond 512 rows, points are left out of neighbourhoods only."""
+    assert_calibrated(log_ratios(Matern(1.0, nu=2.5), 800, 2, 1e-10))
+
+
+def test_a_number_that_is_too_small_is_warned_of():
+    with pytest.warns(UserWarning, match="16 Fourier features are too few .* their"):
+        log_ratios(Matern(0.1, nu=2.5), 60, 2, 1e-3, n_basis=16)
+
+
+class TestLargeOrders:
+    """scikit-learn's Matern overflows between equal inputs for nu above 19."""
+
+    X = np.random.default_rng(0).random((20, 2))
+
+    @pytest.mark.parametrize("nu", [7.3, 15.0, 19.0])
+    def test_draw(self, nu):
+        assert_calibrated(log_ratios(Matern(0.3, nu=nu), 40, 2, 1e-3))
+
+    @pytest.mark.parametrize("nu", [20, 200])
+    def test_are_refused(self, nu):
+        kernel = RBF(0.5) + 0.1 * Matern(0.3, nu=nu)
+        model = GaussianProcessRegressor(kernel, alpha=1e-2, optimizer=None)
+        message = rf"nu={nu}\) is infinite or NaN between equal inputs.* use RBF"
+        for estimator in (model, PLSRegressor(kernel, optimizer=None)):
+            with pytest.raises(ValueError, match=message):
+                DecoupledSampler(estimator).fit(self.X, self.X[:, 0])
+        with pytest.raises(ValueError, match=message):
+            DecoupledSampler.from_inducing(
+                kernel, self.X, q_mean=np.zeros(20), q_cov=np.eye(20)
+            )
