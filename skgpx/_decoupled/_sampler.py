@@ -483,11 +483,13 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         return tags
 
 
-            fresh = self._fresh_estimator(checked, targets)
-            _check_kernel_of(fresh, checked)
-            warn_of_many_rows(fresh, len(checked))
-            fresh.fit(X if names else checked, targets)
-            self.estimator_ = best_of(fresh)
+def _check_kernel_of(estimator: Any, X: Array) -> None:
+    """Refuse a kernel, fitted or not, that no sections can be made of."""
+    kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
+    if isinstance(kernel, Kernel):
+        check_sections(kernel, X)
+
+
 def _posterior_of(
     estimator: Any, n_features: int
 ) -> ExactPosterior | LatentModel | None:
