@@ -137,7 +137,9 @@ def _learned_default(
         (around,) = default_gre((_gre(kernel, rows, rng),), rows, likelihood)
         return around
 
-    found = learn_sparse(rows, likelihood, kernel, prior, settings.inducing, rng)
+    few = len(rows.y) if settings.n_inducing is None else settings.n_inducing
+    how = settings.inducing, few, rng
+    found = learn_sparse(rows, likelihood, kernel, prior, *how)
     warn_of_noise(found, rows)
     return _hyperparameters_of(found)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters._candidates import Candidate, candidates
-from skgpx._hyperparameters._climb import Found, until_found
+from skgpx._hyperparameters._climb import NOISE_PRICE, Found, until_found
 from skgpx._hyperparameters._evidence import (
     Search,
     SparseEvidence,
@@ -36,7 +36,9 @@ Array = NDArray[np.float64]
 # Rows, inducing points and iterations that screen; rows and iterations that polish;
 # rows that judge.
 _FEW_ROWS, _FEW_INDUCING, _FEW_ITER = 300, 50, 25
-_ROWS, _INDUCING, _MAX_ITER, _LAST_ITER = 2000, 100, 40, 10
+_ROWS, _MAX_ITER, _LAST_ITER = 2000, 40, 10
+# Numbers of inducing points that polish: the largest within the budget.
+_INDUCING = (250, 100, 50)
 _JUDGES = 1500
 # Largest n m² of an evaluation of the evidence, times the square of the contrasts
 # between classes: a tenth of a second.
@@ -71,6 +73,7 @@ def learn_sparse(
     kernel: Any,
     prior: Callable[[Any], Any],
     inducing: Any,
+    n_inducing: int,
     rng: np.random.Generator,
 ) -> Found:
     """Default prior kernel and likelihood by the sparse Laplace evidence.
@@ -86,6 +89,8 @@ def learn_sparse(
     prior : callable
         From this kernel to the prior kernel κ.
     inducing : str, array or callable
+    n_inducing : int
+        Number of points of the model that is to be fitted.
     rng : numpy.random.Generator
 
     Returns
@@ -96,9 +101,10 @@ def learn_sparse(
 
     Notes
     -----
-    Screened on 300 rows with 50 inducing points, polished on 2000 with 100.
+    Screened on 300 rows with 50 inducing points, polished on 2000 with up to 250. Where
+    300 rows show nothing, those that polish screen as well.
     """
-    most_rows, n_inducing = _affordable(likelihood)
+    most_rows, n_inducing = _affordable(likelihood, n_inducing)
     sample = _Sample.of(rows, most_rows, rng)
     search = _Search(sample, likelihood, inducing, n_inducing, rng)
     tied, separate = candidates(prior(kernel), rows)
@@ -115,14 +121,15 @@ def learn_sparse(
     return best._replace(evidence=share * best.evidence)
 
 
-def _affordable(likelihood: Likelihood) -> tuple[int, int]:
-    """Numbers of rows and inducing points that polish."""
+def _affordable(likelihood: Likelihood, n_inducing: int) -> tuple[int, int]:
+    """Numbers of rows and inducing points that polish, at most as many as asked for."""
     square = max(likelihood.n_outputs_ - 1, 1) ** 2
-    for m in (_INDUCING, _FEW_INDUCING):
+    for most in _INDUCING:
+        m = min(most, n_inducing)
         n = int(_BUDGET / (m**2 * square))
         if n >= _ROWS // 2:
             return min(n, _ROWS), m
-    return max(n, _FEW_ROWS), _FEW_INDUCING
+    return max(n, _FEW_ROWS), m
 
 
 def _untied(found: Found, tied: Candidate) -> Array:
@@ -149,6 +156,14 @@ class _Search:
         self.some = Search(sample.some, inducing, some)
 
     def lengths(self, candidate: Candidate) -> Found:
+        """Screen from several lengthscales; with more rows where few show nothing."""
+        found = self._lengths(candidate)
+        if found.gain > NOISE_PRICE or len(self.sample.some.y) == len(self.few.rows.y):
+            return found
+        self.few = self.some
+        return self._lengths(candidate)
+
+    def _lengths(self, candidate: Candidate) -> Found:
         """Screen from the best of several lengthscales, and on while lost in noise."""
         free = ~np.isnan(candidate.prior_mean)
         d = self.sample.few.X.shape[1]
