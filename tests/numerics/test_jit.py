@@ -1,6 +1,7 @@
 """What compiling here does to others who compile."""
 
 import threading
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -19,15 +20,15 @@ def test_functions_without_a_module_are_compiled_as_before(names):
     assert numba.njit(names["g"])(1.0) == 2.0
 
 
+NAMELESS = SimpleNamespace(py_func=SimpleNamespace(__module__=None))
+
+
 @pytest.mark.parametrize(
-    "data", [None, {}, {"dispatcher": None}, {"dispatcher": object()}]
+    "data",
+    [None, {}, *({"dispatcher": one} for one in (None, object(), NAMELESS))],
 )
 def test_the_listener_never_raises(data):
-    class Event:
-        pass
-
-    Event.data = data
-    _jit._Announcement().on_start(Event)
+    _jit._Announcement().on_start(SimpleNamespace(data=data))
 
 
 def formula(a, b, c, flag, value, slope):
@@ -51,14 +52,14 @@ def test_the_folder_of_others_is_theirs_while_a_formula_is_compiled(monkeypatch)
     # and what was compiled is kept where everything of this project is
     if _jit._CACHE is not None:
         assert made._cache.cache_path.startswith(_jit._CACHE)
-    assert config.CACHE_DIR == before
+    assert before == config.CACHE_DIR
 
 
 def test_an_error_gives_the_folder_back():
     before = config.CACHE_DIR
     with pytest.raises(ZeroDivisionError):
         _jit._in_our_folder(lambda: 1 // 0)
-    assert config.CACHE_DIR == before
+    assert before == config.CACHE_DIR
     free = threading.Thread(target=_jit._in_our_folder, args=(list,))
     free.start()
     free.join(5.0)
