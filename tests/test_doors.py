@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
 from skgpx.bases import draw_prior
 from skgpx.callbacks import StopOnRhat
-from skgpx.likelihoods import StudentT
+from skgpx.likelihoods import Poisson, StudentT
 from skgpx.simulation import simulate_ode
 
 ROOT = Path(__file__).parents[1]
@@ -211,3 +212,26 @@ else:
         command, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+# Warnings name the line that a user can change
+
+LONG = 1.0 * RBF(6.0, (5.0, 10.0))
+SHORT = {"n_inducing": 6, "n_particles": 6, "random_state": 0}
+CHAINS = {"likelihood": StudentT(scale=0.1), "optimizer": None, "kernel": RBF()}
+TOLD = {
+    "bounds": (PLSRegressor(LONG, **SHORT), "ended at their bounds"),
+    "inducing": (SpectralVGPRegressor(LONG, basis="inducing"), "at their bounds"),
+    "wrapped": (DecoupledSampler(PLSRegressor(LONG, **SHORT)), "at their bounds"),
+    "counts": (PLSRegressor(LONG, likelihood=Poisson(), **SHORT), "at their bounds"),
+    "chains": (PLSRegressor(**CHAINS, max_iter=4, tol=1.0, **SHORT), "not converged"),
+}
+
+
+@pytest.mark.parametrize(("model", "message"), TOLD.values(), ids=TOLD)
+def test_a_warning_names_the_line_of_the_caller(model, message):
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        model.fit(X, np.round(20.0 + 8.0 * Y))
+    told = [one for one in record if message in str(one.message)]
+    assert [one.filename for one in told] == [__file__]

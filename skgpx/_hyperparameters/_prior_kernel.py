@@ -22,7 +22,7 @@ from skgpx._hyperparameters._learner import (
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._hyperparameters._sparse_learner import learn_sparse
-from skgpx._validation import Rows
+from skgpx._validation import Rows, caller_stacklevel
 from skgpx.kernels import (
     GREKernel,
     default_kernel,
@@ -166,7 +166,7 @@ def _fit_gaussian(
         # a bound that is lost in pure noise says nothing about the kernel
         if bound.log_evidence > noise_only(rows, likelihood) + NOISE_PRICE:
             best = bound
-    told = settings.kernel is not None and warn_at_bounds(best, stacklevel=8)
+    told = settings.kernel is not None and warn_at_bounds(best)
     if not told:
         warn_of_noise(found, rows)
     return best
@@ -281,7 +281,7 @@ def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def warn_at_bounds(found: Hyperparameters, stacklevel: int = 7) -> bool:
+def warn_at_bounds(found: Hyperparameters) -> bool:
     """Say in one warning which hyperparameters ended at a bound, and what to do.
 
     True if there is something to say.
@@ -293,7 +293,7 @@ def warn_at_bounds(found: Hyperparameters, stacklevel: int = 7) -> bool:
             "the bounds of these parameters in `kernel`, or fix them on purpose with "
             'bounds="fixed".',
             ConvergenceWarning,
-            stacklevel=stacklevel,
+            stacklevel=caller_stacklevel(),
         )
     return bool(at_bounds)
 
@@ -325,7 +325,7 @@ def warn_at_default_bounds(found: Hyperparameters) -> bool:
         "bounds that the data suggest. Give a `kernel` with wider ones, such as "
         f"{_wider(found.kernel)}.{scale if large and not known else ''}",
         ConvergenceWarning,
-        stacklevel=7,
+        stacklevel=caller_stacklevel(),
     )
     return True
 
