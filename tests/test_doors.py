@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
