@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
@@ -57,6 +58,50 @@ def test_large_and_small_numbers_within_the_bounds_are_answered(model, name, sca
     model.fit(**data)
     assert np.all(np.isfinite(model.predict(data["X"], return_std=True)))
     assert np.all(np.isfinite(model.sample_y(data["X"])))
+
+
+DOORS = {
+    "pls": PLSRegressor(**BRIEF, random_state=0).fit,
+    "student": PLSRegressor(likelihood=StudentT(), **BRIEF, random_state=0).fit,
+    "fourier": SpectralVGPRegressor(basis="fourier", random_state=0).fit,
+    "inducing": SpectralVGPRegressor(basis="inducing", random_state=0).fit,
+    "chunk": SpectralVGPRegressor(random_state=0).partial_fit,
+    "later chunk": SpectralVGPRegressor(domain=[[-1.0, 1.0]] * 2).fit(X / 4, Y),
+    "default": DecoupledSampler(random_state=0).fit,
+    "exact": DecoupledSampler(REGRESSOR, random_state=0).fit,
+    "wrapped": DecoupledSampler(PLSRegressor(**BRIEF), random_state=0).fit,
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
+def test_targets_beyond_the_range_are_refused_at_every_door(door, scale):
+    door = getattr(door, "partial_fit", door)
+    with pytest.raises(ValueError, match="y must be of a size between 1e-120 and"):
+        door(X / 4, scale * Y)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
+def test_inputs_beyond_the_range_are_refused_of_classes_and_several_targets(scale):
+    both = np.column_stack((Y, scale * Y))
+    with pytest.raises(ValueError, match="X must be of a size between"):
+        PLSClassifier(**BRIEF).fit(scale * X, Y > 0.0)
+    with pytest.raises(ValueError, match="y must be of a size between"):
+        DecoupledSampler(REGRESSOR).fit(X, both)
+
+
+@pytest.mark.parametrize("name", [name for name in DOORS if name != "later chunk"])
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_targets_within_the_range_are_the_same_in_other_units(name, scale):
+    usual = clone(DOORS[name].__self__)
+    fit = getattr(usual, DOORS[name].__name__)
+    expected = fit(X, Y).predict(X)
+    if name == "exact":
+        usual.set_params(estimator__alpha=0.01 * scale**2)
+        usual.set_params(estimator__kernel=scale**2 * RBF())
+    found = getattr(clone(usual), DOORS[name].__name__)(X, scale * Y).predict(X)
+    assert_allclose(found / scale, expected, atol=0.02)
 
 
 @regressors
