@@ -36,7 +36,9 @@ def compile_kernels() -> None:
     Parts of the library are compiled by numba when they are first used, once for a
     machine and version; a first fit that needs chains waits some seconds for it. Call
     this beforehand: when a container is built, before workers are started (which would
-    compile side by side), before something is timed. A second call returns at once;
+    compile side by side), before something is timed. Call it from one thread, while no
+    other fits: it ignores warnings, which holds for all threads, and threads that call
+    it at once would all compile. A second call returns at once;
     in another process it takes a second or two, which reads what is kept.
 
     Compiled code is kept in the folder that the environment variable
@@ -87,7 +89,7 @@ def _series() -> None:
     """Sums of waves in one and in several inputs."""
     for n_features in (1, 2):
         X, y = _rows(n_features)
-        model = SpectralVGPRegressor(n_basis=9).fit(X, y)
+        model = SpectralVGPRegressor(n_basis=9, random_state=0).fit(X, y)
         model.predict(X, return_std=True)
         sample_distinct_rows(X, y, 20, 0)
 
@@ -96,7 +98,8 @@ def _draws() -> None:
     """Values, pairs and gradients of draws, in both precisions."""
     X, y = _rows(2)
     for dtype in ("float64", "float32"):
-        sampler = DecoupledSampler(dtype=dtype, n_basis=16).fit(X, y)
+        sampler = DecoupledSampler(dtype=dtype, n_basis=16, random_state=0)
+        sampler.fit(X, y)
         for n_draws in (1, 3):
             _evaluate(sampler.sample_functions(n_draws, random_state=0), X)
     model = PLSRegressor(kernel=RBF(0.3), likelihood=Gaussian(0.1), **_BRIEF).fit(X, y)

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from skgpx import _compilation
+
 ROOT = Path(__file__).parents[1]
 
 ANNOUNCED = """
@@ -112,3 +116,23 @@ def test_compilation_is_announced_once_and_only_where_there_is_some(tmp_path):
 
 def test_nothing_is_left_to_compile_after_the_call_that_compiles():
     assert run(COMPLETE) == []
+
+
+def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
+    seeds = []
+
+    def spy(estimator, *_):
+        seeds.append(estimator.random_state)
+        raise _Fitted
+
+    for name in ("PLSRegressor", "PLSClassifier", "SpectralVGPRegressor"):
+        monkeypatch.setattr(getattr(_compilation, name), "fit", spy)
+    monkeypatch.setattr(_compilation.DecoupledSampler, "fit", spy)
+    for part in ("_likelihoods", "_series", "_draws"):
+        with pytest.raises(_Fitted):
+            getattr(_compilation, part)()
+    assert seeds == [0, 0, 0]
+
+
+class _Fitted(Exception):
+    """Enough was seen."""

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
@@ -16,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
 from skgpx.bases import draw_prior
 from skgpx.callbacks import StopOnRhat
-from skgpx.likelihoods import StudentT
+from skgpx.likelihoods import Poisson, StudentT
 from skgpx.simulation import simulate_ode
 
 ROOT = Path(__file__).parents[1]
@@ -56,6 +58,50 @@ def test_large_and_small_numbers_within_the_bounds_are_answered(model, name, sca
     model.fit(**data)
     assert np.all(np.isfinite(model.predict(data["X"], return_std=True)))
     assert np.all(np.isfinite(model.sample_y(data["X"])))
+
+
+DOORS = {
+    "pls": PLSRegressor(**BRIEF, random_state=0).fit,
+    "student": PLSRegressor(likelihood=StudentT(), **BRIEF, random_state=0).fit,
+    "fourier": SpectralVGPRegressor(basis="fourier", random_state=0).fit,
+    "inducing": SpectralVGPRegressor(basis="inducing", random_state=0).fit,
+    "chunk": SpectralVGPRegressor(random_state=0).partial_fit,
+    "later chunk": SpectralVGPRegressor(domain=[[-1.0, 1.0]] * 2).fit(X / 4, Y),
+    "default": DecoupledSampler(random_state=0).fit,
+    "exact": DecoupledSampler(REGRESSOR, random_state=0).fit,
+    "wrapped": DecoupledSampler(PLSRegressor(**BRIEF), random_state=0).fit,
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
+def test_targets_beyond_the_range_are_refused_at_every_door(door, scale):
+    door = getattr(door, "partial_fit", door)
+    with pytest.raises(ValueError, match="y must be of a size between 1e-120 and"):
+        door(X / 4, scale * Y)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
+def test_inputs_beyond_the_range_are_refused_of_classes_and_several_targets(scale):
+    both = np.column_stack((Y, scale * Y))
+    with pytest.raises(ValueError, match="X must be of a size between"):
+        PLSClassifier(**BRIEF).fit(scale * X, Y > 0.0)
+    with pytest.raises(ValueError, match="y must be of a size between"):
+        DecoupledSampler(REGRESSOR).fit(X, both)
+
+
+@pytest.mark.parametrize("name", [name for name in DOORS if name != "later chunk"])
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_targets_within_the_range_are_the_same_in_other_units(name, scale):
+    usual = clone(DOORS[name].__self__)
+    fit = getattr(usual, DOORS[name].__name__)
+    expected = fit(X, Y).predict(X)
+    if name == "exact":
+        usual.set_params(estimator__alpha=0.01 * scale**2)
+        usual.set_params(estimator__kernel=scale**2 * RBF())
+    found = getattr(clone(usual), DOORS[name].__name__)(X, scale * Y).predict(X)
+    assert_allclose(found / scale, expected, atol=0.02)
 
 
 @regressors
@@ -211,3 +257,26 @@ else:
         command, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+# Warnings name the line that a user can change
+
+LONG = 1.0 * RBF(6.0, (5.0, 10.0))
+SHORT = {"n_inducing": 6, "n_particles": 6, "random_state": 0}
+CHAINS = {"likelihood": StudentT(scale=0.1), "optimizer": None, "kernel": RBF()}
+TOLD = {
+    "bounds": (PLSRegressor(LONG, **SHORT), "ended at their bounds"),
+    "inducing": (SpectralVGPRegressor(LONG, basis="inducing"), "at their bounds"),
+    "wrapped": (DecoupledSampler(PLSRegressor(LONG, **SHORT)), "at their bounds"),
+    "counts": (PLSRegressor(LONG, likelihood=Poisson(), **SHORT), "at their bounds"),
+    "chains": (PLSRegressor(**CHAINS, max_iter=4, tol=1.0, **SHORT), "not converged"),
+}
+
+
+@pytest.mark.parametrize(("model", "message"), TOLD.values(), ids=TOLD)
+def test_a_warning_names_the_line_of_the_caller(model, message):
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        model.fit(X, np.round(20.0 + 8.0 * Y))
+    told = [one for one in record if message in str(one.message)]
+    assert [one.filename for one in told] == [__file__]

@@ -1,6 +1,7 @@
 """The layers of docs/architecture.md, enforced: imports point only downward."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -104,6 +105,22 @@ def test_the_table_points_only_downward():
     for row, below in LAYERS.items():
         later = set(rows[rows.index(row) :])
         assert not below & later, f"{row} may import {below & later}, which is above it"
+
+
+def test_the_tree_of_the_documentation_is_that_of_the_package():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folder, named = "", {}
+    for line in text.split("```\n")[1].splitlines():
+        words = re.findall(r"\b_?[a-z]\w*", line)
+        if not line.startswith(" "):
+            folder = words.pop(0)
+        named.setdefault(folder, set()).update(words)
+    listed = [name for name in named if name.startswith("_")]
+    assert len(listed) == 6
+    for name in listed:
+        files = {path.stem for path in (PACKAGE / name).glob("*.py")} - {"__init__"}
+        assert not files - named[name], name
+        assert not {word for word in named[name] if word.startswith("_")} - files, name
 
 
 @files

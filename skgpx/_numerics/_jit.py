@@ -15,6 +15,8 @@ from typing import Any
 import numba
 from numba import types
 from numba.core import config, event
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 _SOURCES = Path(__file__).parent
 
@@ -71,8 +73,7 @@ class _Announcement(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Say why the call that is under way will take longer."""
-        module = event.data["dispatcher"].py_func.__module__
-        if self._made or not module.startswith("skgpx."):
+        if self._made or not _module_of(event).startswith("skgpx."):
             return
         self._made = True
         kept = f"kept in {_CACHE}" if _CACHE else "again in every process: no cache"
@@ -84,6 +85,16 @@ class _Announcement(event.Listener):
 
     def on_end(self, event: Any) -> None:
         """Nothing is left to say."""
+
+
+def _module_of(event: Any) -> str:
+    """Name of the module of what is compiled; empty where there is none.
+
+    A listener hears of everybody's functions, those of `exec` included.
+    """
+    dispatcher = (event.data or {}).get("dispatcher")
+    function = getattr(dispatcher, "py_func", None)
+    return str(getattr(function, "__module__", None) or "")
 
 
 event.register("numba:compile", _Announcement())
@@ -118,23 +129,32 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    return _with_cache(numba.njit, **options)(function)
+    if _CACHE is None:
+        return numba.njit(**options)(function)
+    return _in_our_folder(numba.njit(cache=True, **options), function)
 
 
-def _with_cache(decorator: Callable[..., Any], *signature: Any, **options: Any) -> Any:
-    """Apply ``decorator(*signature, **options)`` with the cache of this project."""
+def _in_our_folder(make: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``make(*arguments)``, which chooses a folder now and compiles later.
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        if _CACHE is None:
-            return decorator(*signature, **options)(function)
-        with _LOCK:
-            before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
-            try:
-                return decorator(*signature, cache=True, **options)(function)
-            finally:
-                config.CACHE_DIR = before
+    Another thread that decorates in this moment would choose the same folder, so that
+    nothing may be compiled here.
+    """
+    with _LOCK:
+        before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
+        try:
+            return make(*arguments)
+        finally:
+            config.CACHE_DIR = before
 
-    return decorate
+
+def _callback(function: Callable[..., Any]) -> Any:
+    """``numba.cfunc``, which chooses a folder and compiles in one step, in two."""
+    result = CFunc(function, normalize_signature(_FORMULA), {}, dict(_OPTIONS))
+    if _CACHE is not None:
+        _in_our_folder(result.enable_caching)
+    result.compile()
+    return result
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -162,4 +182,4 @@ class Formula:
         """What stands for the function in the arguments of a kernel."""
         if config.DISABLE_JIT:
             return self._function
-        return _with_cache(numba.cfunc, _FORMULA, **_OPTIONS)(self._function)
+        return _callback(self._function)

@@ -31,15 +31,16 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         "gre", which is "auto", is the paper's integrated kernel with a background; "gp"
         the kernel itself.
     n_inducing : int or "auto", default="auto"
-        Largest number M of inducing inputs; "auto" is ``3 sqrt(n)``, at least 100,
-        within a budget.
+        Largest number M of inducing inputs; "auto" is ``3 sqrt(n)`` within a budget of
+        operations and of ``M n_classes``, but no fewer than 100.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         How they are chosen; an array holds the points themselves.
     optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, by
         the paper's rule, or not at all.
     n_restarts_optimizer : int, default=1
-        Starts of the search besides the kernel as given.
+        Starts of the search besides the kernel as given. Not used if ``kernel=None``,
+        whose search has starts of its own.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"

@@ -32,7 +32,7 @@ from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
 from skgpx._pls._mirror import with_mirror_images
 from skgpx._pls._tempering import run_smc
 from skgpx._row_statistics import row_statistics
-from skgpx._validation import Rows
+from skgpx._validation import Rows, caller_stacklevel
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -324,7 +324,7 @@ def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
                 "of the tempering: the particles may not represent the posterior. "
                 "Increase n_particles.",
                 ConvergenceWarning,
-                stacklevel=7,
+                stacklevel=caller_stacklevel(),
             )
     elif worst > max(settings.tol, 1.0 + 1e-9) and not sample.stopped:
         warnings.warn(
@@ -333,5 +333,5 @@ def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
             f'{sample.acceptance:.2g}. Increase max_iter, or use method="smc" if the '
             "posterior may have several modes.",
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=caller_stacklevel(),
         )

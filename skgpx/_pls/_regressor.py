@@ -44,14 +44,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
         as it needs to leave no more than a thousandth of a nat a row unexplained, at
-        most 2500 and ``sqrt(2.5e11 / n)``; see `unexplained_`. Otherwise it is
-        ``3 sqrt(n)``, at least 100, and at most what keeps a step of all chains, ``4 n
-        M n_particles`` operations, below 8e9. Accuracy and cost grow with it.
+        most 2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
+        `unexplained_`. Otherwise it is ``3 sqrt(n)``, at most what keeps a step of all
+        chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
+        either. Accuracy and cost grow with it.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         Greedy selection by conditional variance, which depends neither on duplicates
-        nor on the order of rows; seeds of k-means; random rows; the points
-        themselves, of shape (M, n_features); or ``inducing(X, kernel, n_inducing,
-        rng)`` that returns such an array.
+        nor on the order of rows (for Gaussian noise, random rows instead where
+        ``n_inducing="auto"`` ends at its largest number); seeds of k-means; random
+        rows; the points themselves, of shape (M, n_features); or ``inducing(X,
+        kernel, n_inducing, rng)`` that returns such an array.
     optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
         How hyperparameters are found: "evidence" is the exact evidence of at most 1500
         rows for Gaussian noise (then Titsias' bound, for fewer than 400 inducing
@@ -60,7 +62,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         averaged; None keeps the kernel as it is.
     n_restarts_optimizer : int, default=1
         Starts of the search besides the kernel as given: the first has other
-        lengthscales, the others are drawn within the bounds.
+        lengthscales, the others are drawn within the bounds. Not used if
+        ``kernel=None``, whose search has starts of its own.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood only). "ou_mala" and
         "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian

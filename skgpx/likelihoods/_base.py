@@ -17,8 +17,9 @@ Array = NDArray[np.float64]
 
 # Rows in one search for quantiles: their quadrature nodes stay in the cache.
 _ROWS = 64
-# How far a curved link may move the base, in prior standard deviations.
-_REACH = 8.0
+# How far a curved link may move the base, in prior standard deviations, and the bases
+# that are tried where none within that range is right.
+_REACH, _TRIALS = 8.0, 161
 
 
 class Likelihood(ScaleParameters):
@@ -270,8 +271,10 @@ class Likelihood(ScaleParameters):
         """Prepared copy whose base makes ``E[y]`` what it is at the present base.
 
         The expectation is over ``f ~ N(base, variance)``: a link that is curved moves
-        it, odds towards even ones. The base stays where the link cannot undo that, for
-        several outputs, and if the class has no `base_latent` of its own.
+        it, odds towards even ones. Where no base within 8 standard deviations has it,
+        the one among them that comes closest, to a tenth of a standard deviation. The
+        base stays for several outputs, and if the class has no `base_latent` of its
+        own.
         """
         silent = type(self).base_latent is Likelihood.base_latent
         if silent or self.n_outputs_ > 1 or variance <= 0.0:
@@ -279,15 +282,21 @@ class Likelihood(ScaleParameters):
         base, std = float(self.base_latent_[0]), float(np.sqrt(variance))
         rate = float(self.mean(np.array([base]))[0])
 
-        def excess(at: float) -> float:
-            law = np.full((1, 1, 1), at), np.full((1, 1, 1), variance), np.ones(1)
-            return float(self.predictive_mean(LatentMixture(*law))[0]) - rate
+        def excess(at: ArrayLike) -> Array:
+            mean = np.reshape(np.asarray(at, dtype=np.float64), (-1, 1, 1))
+            law = LatentMixture(mean, np.full(mean.shape, variance), np.ones(1))
+            return self.predictive_mean(law) - rate
 
-        ends = base - _REACH * std, base + _REACH * std
+        trials = np.linspace(base - _REACH * std, base + _REACH * std, _TRIALS)
         with np.errstate(all="ignore"):
-            if not excess(ends[0]) * excess(ends[1]) < 0.0:
-                return self
-            return self.with_base(optimize.brentq(excess, *ends, xtol=1e-6 * std))
+            found = excess(trials)
+            if not found[0] * found[-1] < 0.0:
+                distance = np.where(np.isnan(found), np.inf, np.abs(found))
+                return self.with_base(trials[np.argmin(distance)])
+            root = optimize.brentq(
+                lambda at: float(excess(at)[0]), *trials[[0, -1]], xtol=1e-6 * std
+            )
+        return self.with_base(root)
 
     def _base(self, n_outputs: int) -> Array:
         """Prior mean of the latent function (c,); zeros before `prepare`."""

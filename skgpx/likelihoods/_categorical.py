@@ -18,6 +18,10 @@ Array = NDArray[np.float64]
 # Largest number of iterations of the base to the class frequencies, and the points of
 # their expectations, an error of some thousandths.
 _FIXED_POINTS, _POINTS = 500, 16_384
+# Above this prior variance, the base grows with the prior standard deviation: the
+# largest latent value decides. The softness of the maximum counts as the variance of
+# the Gumbel noise behind the softmax.
+_HARD, _SOFTNESS = 1e3, np.pi**2 / 6.0
 
 
 class Categorical(Likelihood):
@@ -100,8 +104,12 @@ class Categorical(Likelihood):
     def centred(self, variance: float) -> Self:
         """Copy whose prior expects the class frequencies.
 
-        By ``base_k <- base_k + log(p_k / E[softmax(f)_k])`` until nothing moves.
+        By ``base_k <- base_k + log(p_k / E[softmax(f)_k])`` until nothing moves, for a
+        variance of at most 1000; beyond, the base of that variance in proportion to
+        ``sqrt(variance + pi^2 / 6)``, whose steps would become too small.
         """
+        wider = max(1.0, (variance + _SOFTNESS) / (_HARD + _SOFTNESS))
+        variance = min(variance, _HARD)
         base, shape = self.base_latent_, (1, self.n_outputs_, 1)
         rates = softmax(base)
         standard = LatentMixture(np.zeros(shape), np.full(shape, variance), np.ones(1))
@@ -112,7 +120,7 @@ class Categorical(Likelihood):
             base = base + step - step.mean()
             if np.max(np.abs(step)) < 1e-4:
                 break
-        return self.with_base(base)
+        return self.with_base(np.sqrt(wider) * base)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base_k + 2 ([k = y] - P(y = k | base))``, shape (n, K)."""

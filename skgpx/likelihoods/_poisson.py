@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 
 # NumPy draws counts as 64-bit integers.
 _LARGEST_RATE = 9e18
+# Largest correction of the base of log rates, in prior standard deviations.
+_LARGEST_SHIFT = 1.0
 
 
 class Poisson(Likelihood):
@@ -119,13 +121,21 @@ class Poisson(Likelihood):
         return prepared._replace(base_rate_=rate)
 
     def centred(self, variance: float) -> Self:
-        """Copy whose prior expects the base rate; ``base^2 + variance`` for squares.
+        """Copy whose prior expects the base rate, as far as its base may move.
 
-        Where the variance alone exceeds the rate, the base of the square link is 0.
+        Squares expect ``base^2 + variance``: where the variance alone exceeds the rate,
+        the base is 0. Exponentials expect ``exp(base + variance / 2)``; the base moves
+        by at most one prior standard deviation s, which is what it takes up to s = 2.
+        Beyond, the expectation is in the far tail of the log-normal law, and a base
+        that corrects it is too low for nearly every function that the prior draws,
+        between the rows too.
         """
-        if not self.symmetric:
-            return super().centred(variance)
-        return self.with_base(np.sqrt(max(self.base_rate_ - variance, 0.0)))
+        if self.symmetric:
+            return self.with_base(np.sqrt(max(self.base_rate_ - variance, 0.0)))
+        if self.link == "exp":
+            shift = min(0.5 * variance, _LARGEST_SHIFT * float(np.sqrt(variance)))
+            return self.with_base(self.base_latent_ - shift)
+        return super().centred(variance)
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""

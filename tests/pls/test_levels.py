@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, stats
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, Poisson, StudentT
@@ -49,10 +49,24 @@ def test_counts_return_to_their_mean(link, mean):
     median = model.predict_quantiles(FAR, 0.5)[0, 0]
     assert 0.6 * y.mean() - 1.0 < median < 1.1 * y.mean()
     # the functions themselves too
-    f = model.sample_functions(2000)(np.array(FAR))
+    f = model.sample_functions(2000, random_state=0)(np.array(FAR))
     draws = model.likelihood_.mean(f)
     error = draws.std() / np.sqrt(draws.size)
     assert abs(draws.mean() - y.mean()) < 4.5 * error + 0.02 * y.mean()
+
+
+@pytest.mark.parametrize("std", [1.9, 2.0, 2.1, 6.0])
+def test_log_rates_return_to_their_mean_up_to_a_prior_deviation_of_two(std):
+    X, y, _ = counts(20.0, n=60)
+    kernel = ConstantKernel(std**2) * RBF(1.0)
+    model = PLSRegressor(kernel, likelihood=Poisson("exp"), optimizer=None, prior="gp")
+    model.set_params(**FAST).fit(X, y)
+    # m is the log of the mean less half the variance, at most one deviation
+    rate = (y.sum() + 0.5) / len(y)
+    expected = rate * np.exp(max(0.0, 0.5 * std**2 - std))
+    assert_allclose(model.predict(FAR)[0], expected, rtol=1e-9)
+    median = np.exp(model.likelihood_.base_latent_)
+    assert_allclose(median, rate * np.exp(-min(0.5 * std**2, std)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -309,8 +323,9 @@ def test_a_users_likelihood_is_told_where_it_is_bounded():
         warnings.simplefilter("always")
         model = PLSRegressor(likelihood=Counts(), max_iter=20, **FAST)
         model.fit(X, y)
-    told = [str(one.message) for one in record if "default kernel" in str(one.message)]
-    assert len(told) == 1
+    about = [one for one in record if "default kernel" in str(one.message)]
+    assert [one.filename for one in about] == [__file__]
+    told = [str(one.message) for one in about]
     assert "log_scale = True" in told[0]
     assert told[0].startswith(
         "With Counts and the default kernel, kernel__k1__constant"
