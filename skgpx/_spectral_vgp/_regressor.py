@@ -37,6 +37,7 @@ from skgpx._spectral_vgp._settings import (
 )
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._spectral_vgp._wild_rows import without_wild_rows
+from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
     Rows,
@@ -172,6 +173,11 @@ class SpectralVGPRegressor(LatentRegressor):
         Basis and law of the weights: what every prediction reads.
     likelihood_ : Likelihood
         Normal noise.
+    stage_seconds_ : dict
+        Wall time of the stages of :meth:`fit`: "search" (sums over the rows, box, size
+        and hyperparameters, which alternate), "points" (the comparison with inducing
+        points, where they are tried) and "solution"; of :meth:`partial_fit` and
+        :meth:`merge`: "statistics" and "solution", which searches again.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -332,15 +338,17 @@ class SpectralVGPRegressor(LatentRegressor):
             For input that is not finite and two-dimensional, rows outside `domain`
             if it is given, or parameters that do not fit together.
         """
+        clock = StageClock()
         rows = self._rows(X, y, sample_weight)
         self.basis_ = resolved_basis(self)
         state: Any
         if self.basis_ == "fourier":
-            state, found = self._fit_series(rows)
+            state, found = self._fit_series(rows, clock)
         else:
             state = self._start_sparse(rows)
+            clock.end_of("search")
             found = state.solve()
-        return self._keep(state, found)
+        return self._keep(state, found, clock)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -372,7 +380,7 @@ class SpectralVGPRegressor(LatentRegressor):
         the standardisation of y. All else follows from the sums of all rows, so chunks
         of Fourier features with a given `domain` and no kernel are one fit.
         """
-        reset = not hasattr(self, "_state")
+        clock, reset = StageClock(), not hasattr(self, "_state")
         rows = self._rows(X, y, sample_weight, reset=reset)
         if reset:
             self.basis_ = resolved_basis(self)
@@ -384,7 +392,8 @@ class SpectralVGPRegressor(LatentRegressor):
                 state = self._start_sparse(rows)
         else:
             state = self._state.with_rows(rows, self.n_jobs)
-        return self._keep(state, state.solve())
+        clock.end_of("statistics")
+        return self._keep(state, state.solve(), clock)
 
     def merge(self, other: SpectralVGPRegressor) -> SpectralVGPRegressor:
         """Return a new model of the rows of both; ``one + other`` is the same.
@@ -409,10 +418,10 @@ class SpectralVGPRegressor(LatentRegressor):
         """
         check_is_fitted(self)
         check_is_fitted(other)
-        merged = copy.copy(self)
+        clock, merged = StageClock(), copy.copy(self)
         state = self._state.merged(other._state)
-        merged._keep(state, state.solve())
-        return merged
+        clock.end_of("statistics")
+        return merged._keep(state, state.solve(), clock)
 
     def __add__(self, other: Any) -> SpectralVGPRegressor:
         if not isinstance(other, SpectralVGPRegressor):
@@ -520,17 +529,19 @@ class SpectralVGPRegressor(LatentRegressor):
         domain = given_domain(self)
         return (without_wild_rows(rows) if domain is None else rows), domain
 
-    def _fit_series(self, rows: Rows) -> tuple[Any, SpectralFit]:
+    def _fit_series(self, rows: Rows, clock: StageClock) -> tuple[Any, SpectralFit]:
         """Fit on Fourier functions, or on points where these are found better."""
         rows, domain = self._series_rows(rows)
         settings, rng = series_settings(self), generator(self.random_state)
         state, choice = fit_series(rows, domain, settings, rng, self.n_jobs)
+        clock.end_of("search")
         if says_nothing_of_functions(self) and points_may_be_better(rows, choice):
             bound = log_evidence_of(choice)
             # the seed of a fit on points alone
             rng = generator(self.random_state)
             sparse = sparse_settings(self)._replace(basis="inducing")
             better = better_points(rows, sparse, rng, self.n_jobs, bound)
+            clock.end_of("points")
             if better is not None:
                 self.basis_ = "inducing"
                 return better
@@ -542,7 +553,7 @@ class SpectralVGPRegressor(LatentRegressor):
             canonical_rows(*rows), sparse_settings(self), rng, self.n_jobs
         )
 
-    def _keep(self, state: Any, found: SpectralFit) -> Self:
+    def _keep(self, state: Any, found: SpectralFit, clock: StageClock) -> Self:
         self._state = state
         posterior, self.kernel_ = found.posterior, found.prior
         if self.basis_ == "fourier":
@@ -560,6 +571,8 @@ class SpectralVGPRegressor(LatentRegressor):
         self.n_basis_ = found.posterior.basis.n_basis
         given = given_domain(self)
         self.domain_ = state.seen if given is None else given
+        clock.end_of("solution")
+        self.stage_seconds_ = clock.seconds
         return self
 
     # ---- Rows outside of the domain ----------------------------------------------

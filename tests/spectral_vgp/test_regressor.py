@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import time
 import warnings
 
 import joblib
@@ -592,3 +593,35 @@ def test_the_bound_is_that_of_the_prior_that_was_found():
         noise_variance=model.noise_variance_,
     ).fit(X, y)  # fmt: skip
     assert_allclose(model.log_evidence_, given.log_evidence_, rtol=1e-9)
+
+
+# ---- Where the time goes -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "d", "stages"),
+    [
+        ({"basis": "fourier"}, 1, ["search", "solution"]),
+        ({}, 2, ["search", "points", "solution"]),
+        ({"basis": "inducing"}, 1, ["search", "solution"]),
+    ],
+)
+def test_stages_of_a_fit_add_up_to_it(parameters, d, stages):
+    rows, targets = wave(80, d)
+    start = time.perf_counter()
+    model = SpectralVGPRegressor(**parameters, random_state=0).fit(rows, targets)
+    total = time.perf_counter() - start
+    assert list(model.stage_seconds_) == stages
+    assert all(0.0 <= one <= total for one in model.stage_seconds_.values())
+    assert sum(model.stage_seconds_.values()) <= total
+
+
+def test_stages_of_chunks_and_of_their_sum():
+    one, two = (
+        SpectralVGPRegressor(domain=[[-1.0, 1.0]]).partial_fit(X[part], Y[part])
+        for part in (slice(0, 90), slice(90, None))
+    )
+    before = dict(one.stage_seconds_)
+    for model in (one, two, one + two, one.partial_fit(X[90:], Y[90:])):
+        assert list(model.stage_seconds_) == ["statistics", "solution"]
+    assert one.stage_seconds_ != before
