@@ -122,10 +122,13 @@ def learn_sparse(
 
 
 def _affordable(likelihood: Likelihood, n_inducing: int) -> tuple[int, int]:
-    """Numbers of rows and inducing points that polish, at most as many as asked for."""
+    """Numbers of rows and inducing points that polish.
+
+    More than 100 points only for a model of more; with fewer the search may be lost.
+    """
     square = max(likelihood.n_outputs_ - 1, 1) ** 2
     for most in _INDUCING:
-        m = min(most, n_inducing)
+        m = min(most, max(n_inducing, _INDUCING[1]))
         n = int(_BUDGET / (m**2 * square))
         if n >= _ROWS // 2:
             return min(n, _ROWS), m

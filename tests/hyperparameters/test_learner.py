@@ -9,6 +9,7 @@ from skgpx._hyperparameters import inducing_by_capacity
 from skgpx._hyperparameters._capacity import most_inducing
 from skgpx._hyperparameters._climb import NOISE_PRICE
 from skgpx._hyperparameters._learner import learn_default, learn_given
+from skgpx._hyperparameters._prior_kernel import LARGEST_BOUND
 from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, Sample
 from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian
@@ -249,3 +250,18 @@ def test_noise_is_fitted_again_only_where_it_is_free():
     # what a latent function with five points leaves is noise, unless told otherwise
     assert free.noise_variance_ > kept.noise_variance_
     assert given.noise_variance_ == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_nothing_jumps_where_the_bound_stops_to_polish(smooth):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (440, 2))
+    f = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1])
+    f += 0.0 if smooth else 0.5 * np.sin(25.0 * X).sum(axis=1)
+    y = f + 0.1 * rng.standard_normal(440)
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    evidence = []
+    for m in (LARGEST_BOUND - 1, LARGEST_BOUND, LARGEST_BOUND + 1):
+        model = PLSRegressor(kernel, n_inducing=m, random_state=0).fit(X, y)
+        evidence.append(model.log_evidence_)
+    np.testing.assert_allclose(evidence, evidence[1], atol=2.0)
