@@ -97,7 +97,7 @@ class SpectralVGPRegressor(LatentRegressor):
     alpha : float or "evidence", default=0.5
         Regularity of the series prior; keep it at or below that of the function, or
         credible sets are too small. "evidence" fits it, which oversmooths: balls of
-        95 % were measured to hold the truth in 72 to 96 % of data sets.
+        95 % were measured to hold the truth in 84 to 92 % of data sets.
     tau : float or None, default=None
         Scale of the series prior, in squared units of the standardised y; None fits
         it.
