@@ -86,11 +86,10 @@ def maximise_evidence(
     """Maximise the evidence of the sparse model over kernel and likelihood scales.
 
     For a Gaussian likelihood the evidence is the collapsed bound of the prior that is
-    used; for others the sparse Laplace evidence; for classes the sum of those of one
-    class against the rest. Both are strongly multimodal: every start is tried on
-    300 rows with 50 inducing inputs, the best is polished on 2000 with all of them,
-    chosen anew under the lengthscales found. Rows of a subset weigh as much as all
-    rows do.
+    used; for others the sparse Laplace evidence, of all classes in one model. Both are
+    strongly multimodal: every start is tried on 300 rows with 50 inducing inputs, the
+    best is polished on 2000 with all of them, chosen anew under the lengthscales found.
+    Rows of a subset weigh as much as all rows do.
 
     Parameters
     ----------
