@@ -47,9 +47,10 @@ class Sample(NamedTuple):
         return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
 
     def density_ratio(self) -> float:
-        """How many times closer to each other all rows are than those of the search."""
-        n = len(self.some.y) + len(self.others.y) if self.others else len(self.some.y)
-        return float((n / len(self.some.y)) ** (1.0 / self.some.X.shape[1]))
+        """How many times closer to each other all but judges are than some rows."""
+        n, d = self.some.X.shape
+        others = 0 if self.others is None else len(self.others.y)
+        return float((1.0 + others / n) ** (1.0 / d))
 
 
 def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:

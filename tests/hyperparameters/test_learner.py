@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import PLSRegressor
-from skgpx._hyperparameters import inducing_by_capacity
+from skgpx._hyperparameters import inducing_by_capacity, warn_of_budget
 from skgpx._hyperparameters._capacity import most_inducing
 from skgpx._hyperparameters._climb import NOISE_PRICE
 from skgpx._hyperparameters._learner import learn_default, learn_given
@@ -202,6 +202,34 @@ def test_capacity_grows_until_nothing_matters():
 def test_budget_of_the_pass(n, most):
     assert most_inducing(n) == most
     assert most_inducing(n, 60) == min(most, 60)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "unexplained", "told"),
+    [
+        (2500, 40_000, 0.1, True),
+        (2500, 40_000, 0.099, False),
+        (2499, 40_000, 3.0, False),
+        (2500, 2500, 3.0, False),
+        (500, 10**6, 3.0, True),
+    ],
+)
+def test_the_end_of_the_budget_is_said_where_it_matters(m, n, unexplained, told):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        warn_of_budget(m, n, unexplained, "n_inducing")
+        # a limit of the user's is the end, too
+        warn_of_budget(60, n, unexplained, "n_basis", 60)
+    assert len(said) == told + (unexplained >= 0.1)
+    if told:
+        assert f"n_inducing={2 * m}" in str(said[0].message)
+
+
+@pytest.mark.parametrize(("n", "d", "ratio"), [(4499, 1, 1.0), (4500, 1, 2.0)])
+def test_how_much_closer_all_rows_are(n, d, ratio):
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.random((n, d)), rng.random(n), np.ones(n))
+    assert Sample.of(rows, rng).density_ratio() == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize("kernel", [None, ConstantKernel(1.0) * Matern(1.0, nu=1.5)])
