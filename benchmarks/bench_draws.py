@@ -1,11 +1,13 @@
 """Time function draws against BoTorch's, scikit-learn's sample_y and the bare product.
 
-    python -m benchmarks.bench_draws [--quick] [--rounds 5]
+    python -m benchmarks.bench_draws [--quick] [--rounds 5] [--avx2] [--evaluation]
 
 Matern-5/2 posterior of n points in d dimensions, l Fourier features, S draws at N rows;
-double precision, one thread, contenders alternating in one process. BoTorch evaluates
-in chunks of 1024 rows under no_grad. The bare product is that of features which are
-already there, (N, l + n) by (l + n, S), in chunks of 2048 rows.
+double precision, one thread, contenders alternating in one process, processor seconds.
+BoTorch has the same points, as many features, and evaluates under no_grad in the
+chunks of rows that are fastest for it. The bare product is that of features which are
+already there, (N, l + n) by (l + n, S), in chunks of 2048 rows. ``--avx2`` keeps all
+contenders to registers of 256 bits.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.peers import paths
 from benchmarks.report import progress, report
 from benchmarks.timing import Timing, alternate
+from benchmarks.vectors import restart_with_avx2, vectors
 from skgpx import DecoupledSampler, FunctionDraws
 
 Array = NDArray[np.float64]
@@ -93,21 +96,28 @@ def measure_evaluation(
     gp, X = posterior(n, d), np.random.default_rng(1).uniform(size=(n_rows, d))
     ours = sampler(gp, l).sample_functions(n_draws, random_state=0)
     theirs = paths.draw(peer(gp), l, n_draws, seed=0)
-    few = X[: n_rows // 10]
+    chunk = paths.fastest_chunk(theirs, X[: 4096 if n_draws < 500 else 1024], 3)
+    few = X[: max(1, n_rows // 10 // chunk) * chunk]
     contenders = {
         "ours": lambda: ours(X),
-        "botorch": paths.evaluation(theirs, few),
+        "botorch": paths.evaluation(theirs, few, chunk),
         "product": bare_product(l + n, n_draws, len(few)),
     }
     rows = {"ours": len(X), "botorch": len(few), "product": len(few) // 2048 * 2048}
     rows["product"] = rows["product"] or len(few)
-    seconds = alternate(contenders, n_rounds).seconds
+    seconds = alternate(contenders, n_rounds, clock=time.process_time).seconds
     timing = Timing({k: 1e6 * s / rows[k] for k, s in seconds.items()})
     row: dict[str, object] = {"n": n, "l": l, "draws": n_draws, "rows": n_rows, "d": d}
     row |= {f"{k} us/row": timing.median(k) for k in contenders}
-    row["botorch/ours"] = timing.ratio("botorch", "ours")[1]
+    row |= {"chunk": chunk} | spread(timing)
     row["ours/product"] = timing.ratio("ours", "product")[1]
     return row
+
+
+def spread(timing: Timing) -> dict[str, float]:
+    """Median ratio of the rounds, and their quartiles."""
+    low, middle, high = timing.ratio("botorch", "ours")
+    return {"botorch/ours": middle, "quartile 1": low, "quartile 3": high}
 
 
 def measure_sample_y(n_rows: int, n_rounds: int) -> dict[str, object]:
@@ -172,25 +182,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the smallest cases")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--avx2", action="store_true", help="vectors of 256 bits")
+    parser.add_argument("--evaluation", action="store_true", help="nothing else")
     arguments = parser.parse_args()
+    if arguments.avx2:
+        restart_with_avx2("benchmarks.bench_draws")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    suffix = "_avx2" if arguments.avx2 else ""
     n_rounds, few = arguments.rounds, 1 if arguments.quick else None
+    settings = {"rounds": n_rounds, "threads": 1, "vectors": vectors()}
+    progress(settings["vectors"])
     with threadpool_limits(1):
-        rows = []
-        for case in EVALUATIONS[:few]:
-            for d in (2, 8):
-                rows.append(measure_evaluation(*case, d, n_rounds))
-                progress(rows[-1])
-        report("draws_evaluation", rows, {"rounds": n_rounds, "threads": 1})
+        report(f"draws_evaluation{suffix}", evaluations(n_rounds, few), settings)
+        if arguments.evaluation:
+            return
         rows = [measure_sample_y(size, 3) for size in (500, 1000, 1500)[:few]]
-        report("draws_sample_y", rows, {"rounds": 3, "threads": 1})
+        report(f"draws_sample_y{suffix}", rows, settings | {"rounds": 3})
         rows = []
         for case in GRADIENTS[:few]:
             rows.append(measure_gradient(*case, n_rounds))
             progress(rows[-1])
-        settings = {"rounds": n_rounds, "mesh": N_MESH, "starts": N_STARTS}
-        report("draws_gradients", rows, settings)
+        settings |= {"mesh": N_MESH, "starts": N_STARTS}
+        report(f"draws_gradients{suffix}", rows, settings)
+
+
+def evaluations(n_rounds: int, few: int | None) -> list[dict[str, object]]:
+    """Measure the cases of `EVALUATIONS`, or few of them, in two and eight inputs."""
+    rows = []
+    for case in EVALUATIONS[:few]:
+        for d in (2, 8):
+            rows.append(measure_evaluation(*case, d, n_rounds))
+            progress(rows[-1])
+    return rows
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,11 +18,13 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ZeroMean
 from numpy.typing import NDArray
 
+from benchmarks.timing import alternate
 from skgpx import FunctionDraws
 
 Array = NDArray[np.float64]
-# Rows of one call: the temporaries of a longer one are slower to get than to fill.
-CHUNK = 1024
+# Rows of one call, to choose from: the temporaries of few rows are small, those of many
+# are slower to get than to fill, and which size is best depends on the allocator.
+CHUNKS = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096)
 
 
 def model(X: Array, y: Array, length_scale: float, noise_variance: float) -> Any:
@@ -50,9 +53,18 @@ def draw(gp: Any, n_basis: int, n_draws: int, seed: int) -> MatheronPath:
         )
 
 
-def evaluation(paths: MatheronPath, X: Array) -> Callable[[], object]:
+def fastest_chunk(paths: MatheronPath, X: Array, n_rounds: int) -> int:
+    """Rows of one call with which evaluation at X takes the least time a row."""
+    sizes = [size for size in CHUNKS if size <= len(X)]
+    contenders = {str(c): evaluation(paths, X[: len(X) // c * c], c) for c in sizes}
+    timing = alternate(contenders, n_rounds, 0.0, time.process_time)
+    cost = {c: timing.median(str(c)) / (len(X) // c * c) for c in sizes}
+    return min(sizes, key=cost.__getitem__)
+
+
+def evaluation(paths: MatheronPath, X: Array, chunk: int) -> Callable[[], object]:
     """Return a function that evaluates all paths at all rows, in chunks."""
-    chunks = torch.tensor(X).split(CHUNK)
+    chunks = torch.tensor(X).split(chunk)
 
     def evaluate() -> torch.Tensor:
         with torch.no_grad():
