@@ -22,12 +22,15 @@ RATIONAL_QUADRATIC = 4
 
 _ROOT_3 = 1.7320508075688772
 _ROOT_5 = 2.23606797749979
+_LOG_2 = 0.6931471805599453
+_LOG2_E = 1.4426950408889634
 # Rows (or pairs of a point and a function) processed at a time.
 _BLOCK = 256
 _PAIRS = 32
 
 _exp = elementary.exp
 _log = elementary.log
+two_halvings = elementary.two_halvings
 
 
 @kernel
@@ -66,21 +69,33 @@ def radial_sum(
 ) -> None:
     """Add ``Σ_j v_j k(z_j, x_i)`` at the rows of X (n, d) to out (n,)."""
     n, d = X.shape
-    points, row, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
+    points, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK)
+    rows, v = np.zeros((4, _BLOCK)), np.empty(4)
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
             for k in range(d):
                 points[k, i] = X[first + i, k]
         total[:] = 0.0
-        for j in range(len(centres)):
-            _squared_distances(points, centres[j], row)
-            _profile(code, parameter, row)
-            v = weights[j]
-            for i in range(_BLOCK):
-                total[i] += v * row[i]
+        for j in range(0, len(centres), 4):
+            for q in range(4):
+                # after the last centre, that one again with weight zero
+                last = min(j + q, len(centres) - 1)
+                v[q] = weights[last] if last == j + q else 0.0
+                _squared_distances(points, centres[last], rows[q])
+                _profile(code, parameter, rows[q])
+            _add_four(rows, v, total)
         for i in range(size):
             out[first + i] += total[i]
+
+
+@inlined
+def _add_four(rows: Array, weights: Array, total: Array) -> None:
+    """Add four weighted rows to total."""
+    v0, v1, v2, v3 = weights[0], weights[1], weights[2], weights[3]
+    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
+    for i in range(_BLOCK):
+        total[i] += (v0 * r0[i] + v1 * r1[i]) + (v2 * r2[i] + v3 * r3[i])
 
 
 @kernel
@@ -177,6 +192,12 @@ def _squared_distances(points: Array, centre: Array, out: Array) -> None:
 
 
 @inlined
+def _bounded(x: float) -> float:
+    """Clip x where 2^-x would leave the doubles; keeps NaN."""
+    return 1000.0 if x > 1000.0 else x
+
+
+@inlined
 def _shortened(t: float) -> float:
     """Clip t where exp(-t) is zero in double precision, as t² could overflow."""
     return t if t < 700.0 else 700.0
@@ -186,24 +207,47 @@ def _shortened(t: float) -> float:
 def _profile(code: int, parameter: float, square: Array) -> None:
     """Turn squared distances into kernel values."""
     if code == RBF:
-        for i in range(square.size):
-            square[i] = _exp(-0.5 * square[i])
+        _gauss(square)
     elif code == MATERN_12:
-        for i in range(square.size):
-            square[i] = _exp(-np.sqrt(square[i]))
+        _matern(1.0, 0.0, 0.0, square)
     elif code == MATERN_32:
-        for i in range(square.size):
-            t = _shortened(_ROOT_3 * np.sqrt(square[i]))
-            square[i] = (1.0 + t) * _exp(-t)
+        _matern(_ROOT_3, 1.0, 0.0, square)
     elif code == MATERN_52:
-        for i in range(square.size):
-            t = _shortened(_ROOT_5 * np.sqrt(square[i]))
-            square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * _exp(-t)
+        _matern(_ROOT_5, 1.0, 1.0 / 3.0, square)
     else:
         # (1 + r² / (2 α))^-α
         for i in range(square.size):
             r2 = square[i] if square[i] < 1e300 else 1e300
             square[i] = _exp(-parameter * _log(1.0 + r2 / (2.0 * parameter)))
+
+
+@kernel
+def _gauss(square: Array) -> None:
+    """``exp(-r² / 2)``, two vectors at a time."""
+    half = square.size // 2
+    one, other = square[:half], square[half : 2 * half]
+    for i in range(half):
+        x, y = 0.5 * _LOG2_E * one[i], 0.5 * _LOG2_E * other[i]
+        one[i], other[i] = two_halvings(_bounded(x), _bounded(y))
+    for i in range(2 * half, square.size):
+        x = _bounded(0.5 * _LOG2_E * square[i])
+        square[i] = two_halvings(x, x)[0]
+
+
+@kernel
+def _matern(root: float, first: float, second: float, square: Array) -> None:
+    """``(1 + first t + second t²) exp(-t)`` at t = root r, two vectors at a time."""
+    half, rate = square.size // 2, root * _LOG2_E
+    first, second = first * _LOG_2, second * _LOG_2 * _LOG_2
+    one, other = square[:half], square[half : 2 * half]
+    for i in range(half):
+        x, y = _bounded(rate * np.sqrt(one[i])), _bounded(rate * np.sqrt(other[i]))
+        p, q = two_halvings(x, y)
+        one[i] = (1.0 + x * (first + second * x)) * p
+        other[i] = (1.0 + y * (first + second * y)) * q
+    for i in range(2 * half, square.size):
+        x = _bounded(rate * np.sqrt(square[i]))
+        square[i] = (1.0 + x * (first + second * x)) * two_halvings(x, x)[0]
 
 
 @kernel

@@ -32,13 +32,33 @@ def cos_turns(t: float) -> float:
 @kernel
 def _sine_series(u: float) -> float:
     """``sin(2π h) / h`` at u = h²: Chebyshev on [0, 1/16], h times the error 2e-16."""
-    p = 3.8173656334691352 - u * 0.69250670107207173
-    p = -15.094506140734291 + u * p
-    p = 42.058689953950939 + u * p
-    p = -76.705859689628673 + u * p
-    p = 81.605249275579764 + u * p
-    p = -41.341702240398287 + u * p
-    return 6.2831853071795858 + u * p
+    return _four_sine_series(u, u, u, u)[0]
+
+
+@inlined
+def _four_sine_series(
+    t: float, u: float, v: float, w: float
+) -> tuple[float, float, float, float]:
+    """`_sine_series` of four vectors at once.
+
+    Coefficients and intermediate values do not fit into sixteen registers: each
+    coefficient is then read for every vector, unless the vectors take turns.
+    """
+    a, b = 0.69250670107207173, 3.8173656334691352
+    p, q, r, s = b - t * a, b - u * a, b - v * a, b - w * a
+    c = -15.094506140734291
+    p, q, r, s = c + t * p, c + u * q, c + v * r, c + w * s
+    c = 42.058689953950939
+    p, q, r, s = c + t * p, c + u * q, c + v * r, c + w * s
+    c = -76.705859689628673
+    p, q, r, s = c + t * p, c + u * q, c + v * r, c + w * s
+    c = 81.605249275579764
+    p, q, r, s = c + t * p, c + u * q, c + v * r, c + w * s
+    c = -41.341702240398287
+    p, q, r, s = c + t * p, c + u * q, c + v * r, c + w * s
+    c = 6.2831853071795858
+    p, q, r, s = c + t * p, c + u * q, c + v * r, c + w * s
+    return p, q, r, s
 
 
 @kernel
@@ -95,22 +115,77 @@ def shifted_cosines(
     One cosine for each frequency: half the work of a cosine and a sine.
     """
     n, d = X.shape
-    points, phase, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
+    points, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK)
+    turns, waves = np.empty((4, _BLOCK)), np.empty((4, d))
+    heights, shifts = np.empty(4), np.empty(4)
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
             for k in range(d):
                 points[k, i] = X[first + i, k]
         total[:] = 0.0
-        for r in range(len(frequencies)):
-            _project(frequencies[r], points, -phases[r], phase)
-            a = amplitudes[r]
-            for i in range(_BLOCK):
-                turn = phase[i] - np.rint(phase[i])
-                h = abs(turn) - 0.25
-                total[i] -= a * h * _sine_series(h * h)
+        for r in range(0, len(frequencies), 4):
+            # after the last wave, that one again with amplitude zero
+            for q in range(4):
+                last = min(r + q, len(frequencies) - 1)
+                heights[q] = amplitudes[last] if last == r + q else 0.0
+                shifts[q] = phases[last]
+                waves[q] = frequencies[last]
+            _project_four(waves, points, shifts, turns)
+            _subtract_four(turns, heights, total)
         for i in range(size):
-            out[first + i] += total[i]
+            out[first + i] -= total[i]
+
+
+@inlined
+def _project_four(
+    frequencies: Array, points: Array, phases: Array, turns: Array
+) -> None:
+    """turns[q] = ω_q·x - φ_q for four waves, up to two inputs per pass."""
+    d = len(points)
+    f, g, h, k = frequencies[0], frequencies[1], frequencies[2], frequencies[3]
+    t0, t1, t2, t3 = turns[0], turns[1], turns[2], turns[3]
+    p, q, r, s = phases[0], phases[1], phases[2], phases[3]
+    x = points[0]
+    if d % 2 == 1:
+        f0, g0, h0, k0 = f[0], g[0], h[0], k[0]
+        for i in range(_BLOCK):
+            t0[i] = f0 * x[i] - p
+            t1[i] = g0 * x[i] - q
+            t2[i] = h0 * x[i] - r
+            t3[i] = k0 * x[i] - s
+    else:
+        y = points[1]
+        f0, g0, h0, k0 = f[0], g[0], h[0], k[0]
+        f1, g1, h1, k1 = f[1], g[1], h[1], k[1]
+        for i in range(_BLOCK):
+            t0[i] = f0 * x[i] + (f1 * y[i] - p)
+            t1[i] = g0 * x[i] + (g1 * y[i] - q)
+            t2[i] = h0 * x[i] + (h1 * y[i] - r)
+            t3[i] = k0 * x[i] + (k1 * y[i] - s)
+    for c in range(2 - d % 2, d, 2):
+        x, y = points[c], points[c + 1]
+        f0, g0, h0, k0 = f[c], g[c], h[c], k[c]
+        f1, g1, h1, k1 = f[c + 1], g[c + 1], h[c + 1], k[c + 1]
+        for i in range(_BLOCK):
+            t0[i] += f0 * x[i] + f1 * y[i]
+            t1[i] += g0 * x[i] + g1 * y[i]
+            t2[i] += h0 * x[i] + h1 * y[i]
+            t3[i] += k0 * x[i] + k1 * y[i]
+
+
+@inlined
+def _subtract_four(turns: Array, amplitudes: Array, total: Array) -> None:
+    """Subtract four waves from total."""
+    t0, t1, t2, t3 = turns[0], turns[1], turns[2], turns[3]
+    a0, a1, a2, a3 = amplitudes[0], amplitudes[1], amplitudes[2], amplitudes[3]
+    for i in range(_BLOCK):
+        h0 = abs(t0[i] - np.rint(t0[i])) - 0.25
+        h1 = abs(t1[i] - np.rint(t1[i])) - 0.25
+        h2 = abs(t2[i] - np.rint(t2[i])) - 0.25
+        h3 = abs(t3[i] - np.rint(t3[i])) - 0.25
+        p, q, r, s = _four_sine_series(h0 * h0, h1 * h1, h2 * h2, h3 * h3)
+        total[i] += (a0 * h0 * p + a1 * h1 * q) + (a2 * h2 * r + a3 * h3 * s)
 
 
 @inlined
