@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws._blocked_products import add_product
+from skgpx._draws._blocked_products import Panel, add_product, panel_size
 from skgpx._numerics import trigonometry
 
 Array = NDArray[np.float64]
@@ -90,25 +90,34 @@ class FourierFeatures:
     def _turns_by_input(self) -> Array:
         return np.ascontiguousarray(self._turns.T)
 
-    def _fill(self, points: Array, out: Array) -> None:
-        trigonometry.cosines_and_sines(points, self._turns, self.amplitudes, out)
+    def _fill(self, points: Array, waves: slice, out: Array) -> None:
+        turns, amplitudes = self._turns[waves], self.amplitudes[waves]
+        trigonometry.cosines_and_sines(points, turns, amplitudes, out)
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
         out = np.empty((2 * len(self.amplitudes), len(X)))
-        self._fill(np.ascontiguousarray(X.T), out)
+        self._fill(np.ascontiguousarray(X.T), slice(None), out)
         return out.T
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
         if weights.shape[1] != 1:
-            add_product(X, weights, self._fill, out, self.single_precision)
+            panels = self._panels(weights)
+            add_product(X, panels, self._fill, out, self.single_precision)
             return
         # a cos + b sin = A cos(· - φ) is half the work
         waves = self.prepare(weights.T)
         trigonometry.shifted_cosines(
             X, self._turns, waves.amplitudes[0], waves.phases[0], out[:, 0]
         )
+
+    def _panels(self, weights: Array) -> list[Panel]:
+        """Some waves each, with the weights of their cosines, then of their sines."""
+        R, k = len(self.amplitudes), weights.shape[1]
+        pairs, size = weights.reshape(2, R, k), panel_size(k) // 2
+        parts = [slice(r, r + size) for r in range(0, R, size)]
+        return [(p, pairs[:, p].reshape(-1, k)) for p in parts]
 
     def prepare(self, weights: Array) -> ShiftedCosines:
         """Functions with the coefficients ``weights`` (f, 2 R) as waves."""

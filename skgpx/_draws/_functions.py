@@ -15,8 +15,10 @@ from skgpx._draws._processes import Process
 from skgpx._draws._terms import LinearTerm, Term, merged
 
 Array = NDArray[np.float64]
-# Rows evaluated at a time: bounds the memory used beside the values.
+# Rows evaluated at a time, and values where the draws are few: bounds the memory used
+# beside the values.
 _ROWS = 2048
+_VALUES = 2**15
 # Pairs of a row and a draw that are differentiated at a time.
 _PAIRS = 4096
 
@@ -133,8 +135,9 @@ class FunctionDraws:
     def values(self, X: Array) -> Array:
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
         out = np.zeros((X.shape[0], self.n_outputs, self.n_draws))
-        for start in range(0, X.shape[0], _ROWS):
-            rows = slice(start, start + _ROWS)
+        size = max(_ROWS, _VALUES // max(1, self.n_outputs * self.n_draws))
+        for start in range(0, X.shape[0], size):
+            rows = slice(start, start + size)
             for term in self.terms:
                 term.add_to(out[rows], X[rows])
         return out

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._draws._blocked_products import add_product
+from skgpx._draws._blocked_products import add_product, panel_size
 from skgpx._draws._linear_features import ones, with_ones
 from skgpx._draws._terms import LinearTerm
 from skgpx._numerics import radial
@@ -97,20 +97,22 @@ class RadialSections:
     def _scaled(self, X: Array) -> Array:
         return np.ascontiguousarray((X - self._origin) / self.length_scale)
 
-    def _fill(self, points: Array, out: Array) -> None:
-        radial.radial_rows(self.code, self.parameter, points, self._centres, out)
+    def _fill(self, points: Array, part: slice, out: Array) -> None:
+        radial.radial_rows(self.code, self.parameter, points, self._centres[part], out)
 
     def __call__(self, X: Array) -> Array:
         """Kernel matrix, shape (n, m)."""
         out = np.empty((len(self.points), len(X)))
-        self._fill(np.ascontiguousarray(self._scaled(X).T), out)
+        self._fill(np.ascontiguousarray(self._scaled(X).T), slice(None), out)
         return out.T
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
         scaled = self._scaled(X)
         if weights.shape[1] != 1:
-            add_product(scaled, weights, self._fill, out)
+            size = panel_size(weights.shape[1])
+            parts = [slice(j, j + size) for j in range(0, len(weights), size)]
+            add_product(scaled, [(p, weights[p]) for p in parts], self._fill, out)
             return
         radial.radial_sum(
             self.code, self.parameter, scaled, self._centres,
