@@ -272,9 +272,7 @@ def _matern(root: float, first: float, second: float, square: Array) -> None:
 
 
 @inlined
-def _two_decays(
-    x: float, y: float, first: float, second: float
-) -> tuple[float, float]:
+def _two_decays(x: float, y: float, first: float, second: float) -> tuple[float, float]:
     """``(1 + first x + second x²) 2^-x``, and the same of y."""
     p, q = two_halvings(x, y)
     f = 1.0 + x * (first + second * x)

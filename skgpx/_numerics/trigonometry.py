@@ -116,23 +116,21 @@ def shifted_cosines(
     """
     n, d = X.shape
     points, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK)
-    turns, waves = np.empty((4, _BLOCK)), np.empty((4, d))
-    heights, shifts = np.empty(4), np.empty(4)
+    R, turns = -(-len(frequencies) // 4) * 4, np.empty((4, _BLOCK))
+    # four waves at a time: the last ones may have amplitude zero
+    waves, heights, shifts = np.zeros((R, d)), np.zeros(R), np.zeros(R)
+    waves[: len(frequencies)] = frequencies
+    heights[: len(frequencies)] = amplitudes
+    shifts[: len(frequencies)] = phases
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
             for k in range(d):
                 points[k, i] = X[first + i, k]
         total[:] = 0.0
-        for r in range(0, len(frequencies), 4):
-            # after the last wave, that one again with amplitude zero
-            for q in range(4):
-                last = min(r + q, len(frequencies) - 1)
-                heights[q] = amplitudes[last] if last == r + q else 0.0
-                shifts[q] = phases[last]
-                waves[q] = frequencies[last]
-            _project_four(waves, points, shifts, turns)
-            _subtract_four(turns, heights, total)
+        for r in range(0, R, 4):
+            _project_four(waves[r : r + 4], points, shifts[r : r + 4], turns)
+            _subtract_four(turns, heights[r : r + 4], total)
         for i in range(size):
             out[first + i] -= total[i]
 
