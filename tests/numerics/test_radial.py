@@ -39,6 +39,18 @@ class TestRadial:
         radial.radial_sum(code, parameter, X, Z, v, out)
         np.testing.assert_allclose(out, 1.0 + kernel(X, Z) @ v, rtol=1e-12, atol=1e-13)
 
+    @pytest.mark.parametrize("n", [1, 63, 127, 128, 129, 256, 385])
+    @pytest.mark.parametrize("m", [1, 7, 8, 9])
+    def test_stretches_and_panels_of_every_length(self, name, n, m):
+        code, parameter, kernel = KERNELS[name]
+        X, Z, rng = problem(2, n, m)
+        out, v = np.empty((m, n)), rng.normal(size=m)
+        radial.radial_rows(code, parameter, np.ascontiguousarray(X.T), Z, out)
+        np.testing.assert_allclose(out, kernel(Z, X), rtol=1e-12)
+        total = np.zeros(n)
+        radial.radial_sum(code, parameter, X, Z, v, total)
+        np.testing.assert_allclose(total, v @ out, rtol=1e-12, atol=1e-13)
+
     def test_pairs_have_the_gradient_of_their_values(self, name):
         code, parameter, kernel = KERNELS[name]
         X, Z, rng = problem()
@@ -83,6 +95,12 @@ class TestRadial:
             rng.normal(size=(1, len(Z))), np.zeros(1, np.intp), value, gradient,
         )  # fmt: skip
         assert np.isfinite(gradient).all()
+
+    def test_at_a_centre_the_value_is_one(self, name):
+        code, parameter, _ = KERNELS[name]
+        out = np.empty((1, 130))
+        radial.radial_rows(code, parameter, np.zeros((2, 130)), np.zeros((1, 2)), out)
+        np.testing.assert_array_equal(out, 1.0)
 
     def test_far_away_everything_is_nearly_zero(self, name):
         code, parameter, _ = KERNELS[name]

@@ -50,6 +50,15 @@ class TestSums:
         expected = 1.0 + np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
         np.testing.assert_allclose(out, expected, atol=1e-12)
 
+    @pytest.mark.parametrize("R", [1, 3, 4, 5])
+    @pytest.mark.parametrize("n", [1, 255, 256, 257])
+    def test_any_number_of_waves_and_rows(self, d, R, n):
+        X, W, a, rng = self.problem(d, n, R)
+        phases, out = rng.uniform(size=R), np.zeros(n)
+        trigonometry.shifted_cosines(X, W, a, phases, out)
+        expected = np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
+        np.testing.assert_allclose(out, expected, atol=1e-12)
+
     @pytest.mark.parametrize("R", [1, 8, 37])
     def test_shifted_cosines_of_one_function_at_each_point(self, d, R):
         X, W, _, rng = self.problem(d, R=R)
