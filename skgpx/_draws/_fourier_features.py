@@ -117,7 +117,7 @@ class FourierFeatures:
         R, k = len(self.amplitudes), weights.shape[1]
         pairs, size = weights.reshape(2, R, k), panel_size(k) // 2
         parts = [slice(r, r + size) for r in range(0, R, size)]
-        return [(p, pairs[:, p].reshape(-1, k)) for p in parts]
+        return [(p, np.concatenate(pairs[:, p])) for p in parts]
 
     def prepare(self, weights: Array) -> ShiftedCosines:
         """Functions with the coefficients ``weights`` (f, 2 R) as waves."""
