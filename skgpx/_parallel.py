@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 # Items for each worker that are dealt out at a time where results are added up.
@@ -18,6 +19,23 @@ _WINDOW = 2
 def _libraries() -> ThreadpoolController:
     """The loaded BLAS libraries; looking for them takes milliseconds, so once."""
     return ThreadpoolController()
+
+
+def blas_jobs(n_jobs: int | None) -> int | None:
+    """Number of jobs for work that BLAS would otherwise share out among its threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in joblib. None, where ``joblib.parallel_config`` names no number either and
+        no other parallel loop is around, stands for as many threads as BLAS uses:
+        ``OMP_NUM_THREADS=1`` and ``threadpool_limits(1)`` mean one.
+    """
+    backend, configured = get_active_backend()
+    if n_jobs is not None or configured is not None or backend.nesting_level:
+        return n_jobs
+    libraries = _libraries().select(user_api="blas").lib_controllers
+    return min((library.num_threads for library in libraries), default=1)
 
 
 def parallel_map(
@@ -50,6 +68,19 @@ def parallel_map(
         how = {"require": "sharedmem"} if shared_memory else {"prefer": "threads"}
         parallel = Parallel(n_jobs=n_jobs, return_as="generator", **how)
         return list(parallel(delayed(function)(*item) for item in items))
+
+
+def side_by_side(
+    function: Callable[..., Any], items: list[tuple[Any, ...]], n_jobs: int | None
+) -> list[Any]:
+    """:func:`parallel_map` of a few long tasks, in :func:`blas_jobs` threads.
+
+    A single task has all threads of BLAS: that depends on the number of items, not on
+    `n_jobs`, so neither do the results.
+    """
+    if len(items) == 1:
+        return [function(*items[0])]
+    return parallel_map(function, items, blas_jobs(n_jobs))
 
 
 def parallel_sum(
