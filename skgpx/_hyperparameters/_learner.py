@@ -55,8 +55,8 @@ def learn_default(
     """Kernel and noise when no kernel is given.
 
     RBF, Matern 5/2 and 3/2, each with one lengthscale and with one a column, are
-    compared on 500 rows. Where others judge, those within .02 nats a row of the best
-    are polished on 1500; otherwise both kinds of the best family are.
+    compared on 500 rows. Where others judge, the best of either kind and those within
+    .02 nats a row of it are polished on 1500; otherwise both kinds of the best family.
 
     Parameters
     ----------
@@ -84,13 +84,24 @@ def learn_default(
 
 
 def _finalists(screened: list[tuple[Found, ...]], sample: Sample) -> list[Found]:
-    """Candidates that more rows may put first: near the best, or its own family."""
+    """Candidates that more rows may put first: near the best, or its own family.
+
+    What 500 rows tell of many lengthscales may be far from what more tell, so the best
+    of either kind is among them.
+    """
     top = max(one.score for pair in screened for one in pair)
     if sample.judges is None:
         return next(
             list(pair) for pair in screened if max(one.score for one in pair) == top
         )
-    return [one for pair in screened for one in pair if one.score >= top - _BEHIND]
+    kinds = zip(*screened, strict=True)
+    best = [max(one.score for one in kind) for kind in kinds]
+    return [
+        one
+        for pair in screened
+        for one, most in zip(pair, best, strict=True)
+        if one.score >= min(top - _BEHIND, most)
+    ]
 
 
 def learn_given(
