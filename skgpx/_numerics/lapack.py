@@ -89,9 +89,7 @@ def invert_triangle(L: Array) -> bool:
 def _on_square(routine: Callable[..., None], A: Array, *more: bytes) -> bool:
     size, info = ctypes.c_int(len(A)), ctypes.c_int(0)
     order = ctypes.byref(ctypes.c_int(max(len(A), 1)))
-    routine(
-        b"U", *more, ctypes.byref(size), A.ctypes.data, order, ctypes.byref(info)
-    )
+    routine(b"U", *more, ctypes.byref(size), A.ctypes.data, order, ctypes.byref(info))
     return info.value == 0
 
 

@@ -33,6 +33,5 @@ def subtract_from_square(A: Array, a: Array) -> None:
 
 def mirrored(A: Array) -> Array:
     """Both triangles."""
-    both: Array = np.tril(A)
-    both += np.tril(A, -1).T
-    return both
+    below: Array = np.tril(A, -1)
+    return np.tril(A) + below.T

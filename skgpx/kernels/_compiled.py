@@ -73,9 +73,7 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         return K, lambda G: pullback(mirrored(G))
     scaled, _ = scaled_points(X, None, known.shape.length_scale)
     K, W = np.empty((2, len(X), len(X)))
-    radial.radial_triangle(
-        known.code, known.parameter, known.amplitude, scaled, K, W
-    )
+    radial.radial_triangle(known.code, known.parameter, known.amplitude, scaled, K, W)
 
     def slopes(G: Array) -> Array:
         parts = [inner_product(G, K)] if known.amplitude_is_free else []
