@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from skgpx import _parallel
 from skgpx._parallel import blas_jobs, parallel_map, parallel_sum, side_by_side
 
 
@@ -80,11 +81,19 @@ def test_without_a_number_there_are_as_many_jobs_as_threads_of_blas(threads):
         assert inner == [None, None]
 
 
+@pytest.mark.parametrize("threads", [7, 8, 9])
+def test_there_are_at_most_eight_jobs_that_nobody_asked_for(threads, monkeypatch):
+    monkeypatch.setattr(_parallel, "_blas_threads", lambda: threads)
+    assert blas_jobs(None) == min(threads, 8)
+    assert blas_jobs(9) == 9
+
+
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
-def test_a_single_task_has_all_threads_and_several_one_each(n_jobs):
+def test_tasks_share_the_threads_of_blas(n_jobs):
     with threadpool_limits(2, user_api="blas"):
         assert side_by_side(blas_threads, [()], n_jobs) == [blas_threads()]
         assert side_by_side(blas_threads, [(), ()], n_jobs) == [1, 1]
+        assert side_by_side(blas_threads, [], n_jobs) == []
     assert side_by_side(part, [(i,) for i in range(5)], n_jobs) == [
         part(i) for i in range(5)
     ]
