@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
-from skgpx._parallel import parallel_sum
+from skgpx._parallel import blas_jobs, parallel_sum
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatisti
     rows : Rows
         n rows.
     n_jobs : int or None
-        See :func:`skgpx._parallel.parallel_sum`.
+        See :func:`skgpx._parallel.blas_jobs`.
 
     Notes
     -----
@@ -36,7 +36,8 @@ def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatisti
     """
     chunks = (slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK))
     items = ((basis, *(values[chunk] for values in rows)) for chunk in chunks)
-    return parallel_sum(_chunk_statistics, items, WeightStatistics.add, n_jobs)
+    jobs = blas_jobs(n_jobs) if len(rows.y) > _CHUNK else 1
+    return parallel_sum(_chunk_statistics, items, WeightStatistics.add, jobs)
 
 
 def _chunk_statistics(

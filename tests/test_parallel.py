@@ -7,8 +7,10 @@ import time
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgpx._parallel import parallel_map, parallel_sum
+from skgpx import _parallel
+from skgpx._parallel import blas_jobs, parallel_map, parallel_sum, side_by_side
 
 
 def part(i):
@@ -56,3 +58,42 @@ def test_items_are_read_when_they_are_needed(n_jobs):
 def test_an_error_in_an_item_is_raised():
     with pytest.raises(ZeroDivisionError):
         parallel_sum(operator.truediv, [(1.0, 1.0), (1.0, 0)], operator.add, 2)
+
+
+def blas_threads(*_):
+    libraries = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    return min(one["num_threads"] for one in libraries)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_without_a_number_there_are_as_many_jobs_as_threads_of_blas(threads):
+    with threadpool_limits(threads, user_api="blas"):
+        assert blas_jobs(None) == blas_threads() <= threads
+        assert blas_jobs(3) == 3
+        # what joblib is told, or the loop around, decides
+        with joblib.parallel_config(n_jobs=3):
+            assert blas_jobs(None) is None
+        with joblib.parallel_config(backend="threading"):
+            assert blas_jobs(None) == blas_threads()
+        inner = joblib.Parallel(n_jobs=2, prefer="threads")(
+            joblib.delayed(blas_jobs)(None) for _ in range(2)
+        )
+        assert inner == [None, None]
+
+
+@pytest.mark.parametrize("threads", [7, 8, 9])
+def test_there_are_at_most_eight_jobs_that_nobody_asked_for(threads, monkeypatch):
+    monkeypatch.setattr(_parallel, "_blas_threads", lambda: threads)
+    assert blas_jobs(None) == min(threads, 8)
+    assert blas_jobs(9) == 9
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_tasks_share_the_threads_of_blas(n_jobs):
+    with threadpool_limits(2, user_api="blas"):
+        assert side_by_side(blas_threads, [()], n_jobs) == [blas_threads()]
+        assert side_by_side(blas_threads, [(), ()], n_jobs) == [1, 1]
+        assert side_by_side(blas_threads, [], n_jobs) == []
+    assert side_by_side(part, [(i,) for i in range(5)], n_jobs) == [
+        part(i) for i in range(5)
+    ]

@@ -6,17 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
+from skgpx._numerics import lapack
 from skgpx._numerics.linalg import (
     cholesky,
     log_determinant,
     solve_lower,
     solve_lower_transpose,
 )
+from skgpx._numerics.triangles import subtract_from_square
 from skgpx._validation import Rows
-from skgpx.kernels import matrix_and_pullback
+from skgpx.kernels import kernel_matrix, triangle_and_pullback
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -66,7 +67,8 @@ class ExactEvidence:
         kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
         try:
-            L = _root(kernel(self.rows.X), self.rows, noise_variance)
+            K, _ = triangle_and_pullback(kernel, self.rows.X)
+            L = _root(K, self.rows, noise_variance)
         except np.linalg.LinAlgError:
             return -np.inf
         half = solve_lower(L, self.rows.y)
@@ -85,19 +87,20 @@ class ExactEvidence:
         kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
         _, y, weights = self.rows
-        K, pullback = matrix_and_pullback(kernel, self.rows.X)
+        K, pullback = triangle_and_pullback(kernel, self.rows.X)
         L = _root(K, self.rows, noise_variance)
         alpha = solve_lower_transpose(L, solve_lower(L, y))
-        # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹)
-        slope = _inverse(L)
-        np.subtract(np.outer(alpha, alpha), slope, out=slope)
-        slope *= 0.5
+        value = self._value(L, float(y @ alpha), noise_variance)
+        # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹), in the memory of L
+        slope = L
+        lapack.invert_factorised(slope)
+        subtract_from_square(slope, alpha)
         gradient = pullback(slope)
         if len(likelihood.theta):
             # C_ii holds σ²/ω, and -½ Σ(ω - 1) log σ² stands beside
             noise = noise_variance * float(np.sum(np.diagonal(slope) / weights))
             gradient = np.append(gradient, noise - 0.5 * float(np.sum(weights - 1.0)))
-        return self._value(L, float(y @ alpha), noise_variance), gradient
+        return value, gradient
 
     def _value(self, L: Array, misfit: float, noise_variance: float) -> float:
         weights = self.rows.weights
@@ -125,8 +128,8 @@ class Held(NamedTuple):
 
 def held_out(kernel: Any, noise_variance: float, rows: Rows, X: Array) -> Held:
     """Predict other rows from a few, exactly; O(n^3 + n^2 n_other)."""
-    L = _root(kernel(rows.X), rows, noise_variance)
-    cross = solve_lower(L, kernel(rows.X, X))
+    L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
+    cross = solve_lower(L, kernel_matrix(kernel, rows.X, X))
     mean = cross.T @ solve_lower(L, rows.y)
     explained = np.einsum("ij,ij->j", cross, cross)
     variance = np.maximum(kernel.diag(X) - explained, 0.0) + noise_variance
@@ -144,17 +147,12 @@ def held_out_density(
 
 
 def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
-    """Lower root of ``K + diag(σ²/ω)``."""
-    C = np.array(K)
+    """Lower root of ``K + diag(σ²/ω)``, given the lower triangle of K."""
+    C = np.array(K, order="C")
     C[np.diag_indices_from(C)] += noise_variance / rows.weights
-    return cholesky(C, jitter=0.0).L
-
-
-def _inverse(L: Array) -> Array:
-    """``(L Lᵀ)⁻¹`` from the lower root, symmetric and of its own memory."""
-    # a row-major lower root is an upper one in Fortran's order
-    half, _ = linalg.lapack.dpotri(L.T, lower=0)
-    inverse = np.triu(half, 1)
-    inverse += inverse.T
-    inverse[np.diag_indices_from(inverse)] = np.diagonal(half)
-    return inverse
+    if not lapack.factorise(C):
+        # with as much jitter as it takes
+        C = np.array(K, order="C")
+        C[np.diag_indices_from(C)] += noise_variance / rows.weights
+        return cholesky(C, jitter=0.0).L
+    return C

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from skgpx._hyperparameters._climb import Found, climb, with_noise
 from skgpx._hyperparameters._search_rows import Sample, sampled
 from skgpx._hyperparameters._sparse_density import sparse_density
+from skgpx._parallel import side_by_side
 from skgpx._validation import Rows
 from skgpx.kernels import length_scale_entries, length_scales
 
@@ -23,7 +24,7 @@ _BLOCKS, _BLOCK_ROWS = 5, 300
 _DENSER, _POINTS = 2.0, (600, 1500)
 
 
-def finer_structure(found: Found, sample: Sample) -> Found:
+def finer_structure(found: Found, sample: Sample, n_jobs: int | None = None) -> Found:
     """Search on with neighbourhoods besides, where many rows are there to judge.
 
     1500 of many rows are far apart: how the function varies nearby is seen in rows
@@ -36,27 +37,30 @@ def finer_structure(found: Found, sample: Sample) -> Found:
         return found
     blocks = (sample.some, *_neighbourhoods(found.kernel, sample.others))
     shape = found.candidate, found.likelihood, blocks
-    finer = [climb(*shape, found.u, _NEAR_ITER)]
+    searches = [(*shape, found.u, _NEAR_ITER)]
     denser = sample.density_ratio()
     if denser >= _DENSER:
-        noise = with_noise(found.likelihood, 0.1 * found.noise_variance)
+        quiet = with_noise(found.likelihood, 0.1 * found.noise_variance)
         shorter = _shorter(found, denser)
-        finer.append(climb(found.candidate, noise, blocks, shorter, _NEAR_ITER))
-    return _best_sparse([found, *finer], sample, _POINTS[denser >= _DENSER])
+        searches.append((found.candidate, quiet, blocks, shorter, _NEAR_ITER))
+    all_found = [found, *side_by_side(climb, searches, n_jobs)]
+    n_points, noise = _POINTS[denser >= _DENSER], _noise_range(all_found)
+    judged = [(one, noise, sample, n_points) for one in all_found]
+    scores = side_by_side(_score, judged, n_jobs)
+    return all_found[int(np.argmax(scores))]
 
 
-def _best_sparse(found: list[Found], sample: Sample, n_points: int) -> Found:
-    """That whose sparse model of other rows, of as many points, predicts best."""
+def _score(
+    found: Found, noise: tuple[float, float], sample: Sample, n_points: int
+) -> float:
+    """Held-out density of its sparse model of other rows, of as many points."""
     assert sample.others is not None
     assert sample.judges is not None
-    noise = _noise_range(found)
-    parts, scores = (sample.others, sample.judges), []
-    for one in found:
-        try:
-            scores.append(sparse_density(one.kernel, noise, *parts, n_points))
-        except np.linalg.LinAlgError:
-            scores.append(-np.inf)
-    return found[int(np.argmax(scores))]
+    parts = sample.others, sample.judges
+    try:
+        return sparse_density(found.kernel, noise, *parts, n_points)
+    except np.linalg.LinAlgError:
+        return -np.inf
 
 
 def _shorter(found: Found, factor: float) -> Array:

@@ -20,6 +20,7 @@ from skgpx._hyperparameters._candidates import (
 )
 from skgpx._hyperparameters._climb import (
     NOISE_PRICE,
+    TOLERANCE,
     Found,
     Objective,
     climb,
@@ -28,13 +29,14 @@ from skgpx._hyperparameters._climb import (
 from skgpx._hyperparameters._exact_evidence import held_out_density
 from skgpx._hyperparameters._finer_structure import finer_structure
 from skgpx._hyperparameters._search_rows import Sample
+from skgpx._parallel import side_by_side
 from skgpx._validation import Rows, caller_stacklevel
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-_SCREENING_ITER, _POLISH_ITER = 40, 30
-_LAST_ITER, _LAST_TOLERANCE = 150, 1e-6
+_SCREENING_ITER, _SCREENING_TOLERANCE, _POLISH_ITER = 40, 1e-4, 30
+_LAST_ITER, _LAST_TOLERANCE = 150, 3e-6
 # Factors of the lengthscales at which a search may start.
 _START_FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 # A candidate farther behind is not polished: nats a held-out row.
@@ -48,12 +50,13 @@ def learn_default(
     likelihood: Gaussian,
     rng: np.random.Generator,
     families: tuple[float, ...] | None = None,
+    n_jobs: int | None = None,
 ) -> Found:
     """Kernel and noise when no kernel is given.
 
     RBF, Matern 5/2 and 3/2, each with one lengthscale and with one a column, are
-    compared on 500 rows. Where others judge, those within .02 nats a row of the best
-    are polished on 1500; otherwise both kinds of the best family are.
+    compared on 500 rows. Where others judge, the best of either kind and those within
+    .02 nats a row of it are polished on 1500; otherwise both kinds of the best family.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ def learn_default(
     rng : numpy.random.Generator
     families : tuple of float, optional
         Smoothness of the families that compete; None is all three.
+    n_jobs : int or None
+        Searches side by side; see :func:`skgpx._parallel.side_by_side`.
 
     Returns
     -------
@@ -70,23 +75,32 @@ def learn_default(
     """
     sample = Sample.of(rows, rng)
     pairs = default_candidates(rows, *(() if families is None else (families,)))
-    screened = [_screen(pair, likelihood, sample) for pair in pairs]
-    polished = [_polish(one, sample) for one in _finalists(screened, sample)]
-    return finer_structure(_best(polished, sample), sample)
+    searches = [(pair, likelihood, sample) for pair in pairs]
+    screened = side_by_side(_screen, searches, n_jobs)
+    finalists = [(one, sample) for one in _finalists(screened, sample)]
+    polished = side_by_side(_polish, finalists, n_jobs)
+    best = max(polished, key=lambda one: one.score)
+    return finer_structure(best, sample, n_jobs)
 
 
 def _finalists(screened: list[tuple[Found, ...]], sample: Sample) -> list[Found]:
-    """Candidates that more rows may put first: near the best, or its own family."""
-    scores = [[_score(one, sample) for one in pair] for pair in screened]
-    top = max(max(pair) for pair in scores)
+    """Candidates that more rows may put first: near the best, or its own family.
+
+    What 500 rows tell of many lengthscales may be far from what more tell, so the best
+    of either kind is among them.
+    """
+    top = max(one.score for pair in screened for one in pair)
     if sample.judges is None:
-        best = next(i for i, pair in enumerate(scores) if max(pair) == top)
-        return list(screened[best])
+        return next(
+            list(pair) for pair in screened if max(one.score for one in pair) == top
+        )
+    kinds = zip(*screened, strict=True)
+    best = [max(one.score for one in kind) for kind in kinds]
     return [
         one
-        for pair, values in zip(screened, scores, strict=True)
-        for one, value in zip(pair, values, strict=True)
-        if value >= top - _BEHIND
+        for pair in screened
+        for one, most in zip(pair, best, strict=True)
+        if one.score >= min(top - _BEHIND, most)
     ]
 
 
@@ -96,6 +110,7 @@ def learn_given(
     starts: list[Any],
     rng: np.random.Generator,
     candidate: Candidate | None = None,
+    n_jobs: int | None = None,
 ) -> Found:
     """Free parameters of a kernel, from several starts.
 
@@ -110,6 +125,8 @@ def learn_given(
     candidate : Candidate, optional
         Coordinates of the kernels, with their prior; without it all parameters are free
         and have none.
+    n_jobs : int or None
+        Searches side by side; see :func:`skgpx._parallel.side_by_side`.
 
     Returns
     -------
@@ -121,9 +138,11 @@ def learn_given(
     chosen = Candidate.of_kernel(starts[0]) if plain else candidate.around(starts[0])
     blocks = (sample.few,)
     points = [chosen.coordinates_of(start) for start in starts]
-    found = [climb(chosen, likelihood, blocks, u, _SCREENING_ITER) for u in points]
+    how = _SCREENING_ITER, _SCREENING_TOLERANCE
+    searches = [(chosen, likelihood, blocks, u, *how) for u in points]
+    found = side_by_side(climb, searches, n_jobs)
     best = max(found, key=lambda one: one.evidence)
-    return finer_structure(_polish(best, sample), sample)
+    return finer_structure(_polish(best, sample), sample, n_jobs)
 
 
 def warn_of_noise(found: Found, rows: Rows) -> None:
@@ -156,13 +175,15 @@ def _screen(
     tied, separate = pair
     one = _isotropic(tied, likelihood, sample.few)
     if tied is separate:
-        return (one,)
+        return (_judged(one, sample),)
     long = np.append(0.0, np.full(separate.n_free - 1, _long(sample.few)))
     starts = (untied(one.u, tied, separate), one.likelihood), (long, likelihood)
     many = [
-        climb(separate, scale, (sample.few,), u, _SCREENING_ITER) for u, scale in starts
+        climb(separate, scale, (sample.few,), u, _SCREENING_ITER, _SCREENING_TOLERANCE)
+        for u, scale in starts
     ]
-    return one, _best(many, sample)
+    best = max(many, key=lambda found: found.evidence)
+    return _judged(one, sample), _judged(best, sample)
 
 
 def _long(rows: Rows) -> float:
@@ -180,34 +201,32 @@ def _isotropic(candidate: Candidate, likelihood: Gaussian, few: Rows) -> Found:
     starts = [np.append(0.0, np.full(candidate.n_free - 1, one)) for one in lengths]
     points = [np.concatenate((start, likelihood.theta)) for start in starts]
     order = np.argsort([-objective.value(point) for point in points], kind="stable")
+    how = _SCREENING_ITER, _SCREENING_TOLERANCE
     return until_found(
-        climb(candidate, likelihood, (few,), starts[position], _SCREENING_ITER)
+        climb(candidate, likelihood, (few,), starts[position], *how)
         for position in order
     )
 
 
-def _best(found: list[Found], sample: Sample) -> Found:
-    """That of the largest score."""
-    if len(found) == 1:
-        return found[0]
-    return max(found, key=lambda one: _score(one, sample))
+def _judged(found: Found, sample: Sample) -> Found:
+    """With its score: held-out density in nats a row; or evidence less a price.
 
-
-def _score(found: Found, sample: Sample) -> float:
-    """Held-out density in nats a row; or evidence, less d - 1 nats for d lengthscales.
-
-    The evidence is that of the rows of the last search.
+    The evidence is that of the rows of the last search, the price d - 1 nats for d
+    lengthscales.
     """
     if sample.judges is not None:
         noise = found.noise_variance
-        return held_out_density(found.kernel, noise, sample.some, sample.judges)
-    # amplitude and one lengthscale are free in every candidate
-    return found.evidence - (found.candidate.n_free - 2)
+        score = held_out_density(found.kernel, noise, sample.some, sample.judges)
+    else:
+        # amplitude and one lengthscale are free in every candidate
+        score = found.evidence - (found.candidate.n_free - 2)
+    return found._replace(score=score)
 
 
 def _polish(found: Found, sample: Sample) -> Found:
     """Search on with all rows of the sample: to the end where there are no others."""
     blocks, start = (sample.some,), (found.candidate, found.likelihood)
-    if sample.judges is not None:
-        return climb(*start, blocks, found.u, _POLISH_ITER)
-    return climb(*start, blocks, found.u, _LAST_ITER, _LAST_TOLERANCE)
+    how = (_POLISH_ITER, TOLERANCE)
+    if sample.judges is None:
+        how = (_LAST_ITER, _LAST_TOLERANCE)
+    return _judged(climb(*start, blocks, found.u, *how), sample)

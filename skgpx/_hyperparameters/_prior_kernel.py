@@ -52,6 +52,7 @@ class PriorSettings(NamedTuple):
     inducing : str, array or callable
     n_inducing : int or None
         None means as many as it takes: the exact evidence alone then decides.
+    n_jobs : int or None
     """
 
     kernel: Any
@@ -60,6 +61,7 @@ class PriorSettings(NamedTuple):
     n_restarts: int
     inducing: Any
     n_inducing: int | None
+    n_jobs: int | None = None
 
 
 def fit_prior(
@@ -199,14 +201,16 @@ def _learned(
     """Where the search by the exact evidence ended."""
     if previous is not None:
         renewed = _renewed(previous.kernel, rows, rng)
-        return learn_given(rows, likelihood, [renewed], rng, previous.candidate)
+        how = previous.candidate, settings.n_jobs
+        return learn_given(rows, likelihood, [renewed], rng, *how)
     gre = settings.prior == "gre"
     if settings.kernel is None:
         # other kernels than the RBF have no background of their own
-        best = learn_default(rows, likelihood, rng, (np.inf,) if gre else None)
+        how = (np.inf,) if gre else None, settings.n_jobs
+        best = learn_default(rows, likelihood, rng, *how)
     else:
         starts = _starts(kernel, rows, settings, rng)
-        best = learn_given(rows, likelihood, starts, rng)
+        best = learn_given(rows, likelihood, starts, rng, None, settings.n_jobs)
     if not gre:
         return best
     # one start from the kernel as it is, one near the process just fitted
@@ -216,7 +220,8 @@ def _learned(
     if settings.kernel is None:
         tied, separate = candidates(near, rows)
         candidate = tied if best.candidate.is_tied else separate
-    return learn_given(rows, best.likelihood, [balanced, near], rng, candidate)
+    how = candidate, settings.n_jobs
+    return learn_given(rows, best.likelihood, [balanced, near], rng, *how)
 
 
 def _renewed(previous: Any, rows: Rows, rng: np.random.Generator) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+
+from skgpx._numerics import lapack
 
 Array = NDArray[np.float64]
 
@@ -60,11 +61,12 @@ def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
     scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
     relative = jitter
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
-        A = np.array(K, dtype=np.float64, order="F")
+        A = np.array(K, dtype=np.float64, order="C")
         A[np.diag_indices_from(A)] += relative * scale
-        factor, failed = linalg.lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
-        if not failed and np.isfinite(factor[-1, -1] if len(K) else 1.0):
-            return Cholesky(np.ascontiguousarray(factor), relative * scale)
+        if lapack.factorise(A) and np.isfinite(A[-1, -1] if len(K) else 1.0):
+            for i in range(len(A)):
+                A[i, i + 1 :] = 0.0
+            return Cholesky(A, relative * scale)
         relative = max(relative * 10, 1e-12)
     raise np.linalg.LinAlgError(
         f"A matrix of order {len(K)} is not positive definite after adding "
@@ -73,26 +75,39 @@ def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
 
 
 def solve_lower(L: Array, B: Array) -> Array:
-    """``L⁻¹ B`` for a lower triangular ``L``."""
-    return _solve(L, B, lower=True)
+    """``L⁻¹ B`` for a lower triangular ``L`` and B of shape (m,) or (m, k).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If L is singular.
+    """
+    return _solve(L, B, transposed=False)
 
 
 def solve_lower_transpose(L: Array, B: Array) -> Array:
-    """``L⁻ᵀ B`` for a lower triangular ``L``."""
-    return _solve(L, B, trans="T", lower=True)
+    """``L⁻ᵀ B``; see :func:`solve_lower`."""
+    return _solve(L, B, transposed=True)
 
 
 def invert_lower(L: Array) -> Array:
     """``L⁻¹``, with a third of the work of solving with the identity."""
-    # a row-major lower triangle is an upper one in Fortran's order
-    inverse = linalg.lapack.dtrtri(L.T, lower=0)[0]
-    result: Array = inverse.T
-    return result
+    inverse = np.array(L, order="C")
+    _check_regular(lapack.invert_triangle(inverse), L)
+    return inverse
 
 
-def _solve(L: Array, B: Array, **how: Any) -> Array:
-    solution: Array = linalg.solve_triangular(L, B, check_finite=False, **how)
+def _solve(L: Array, B: Array, transposed: bool) -> Array:
+    L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
+    _check_regular(bool(np.all(np.diagonal(L))), L)
+    if solution.size:
+        lapack.solve_triangle(L, solution, transposed)
     return solution
+
+
+def _check_regular(regular: bool, L: Array) -> None:
+    if not regular:
+        raise np.linalg.LinAlgError(f"A triangle of order {len(L)} is singular.")
 
 
 def block_diagonal(A: Array, B: Array) -> Array:

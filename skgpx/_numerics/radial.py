@@ -63,6 +63,44 @@ def radial_rows(
 
 
 @kernel
+def radial_triangle(
+    code: int, parameter: float, amplitude: float, X: Array, K: Array, W: Array
+) -> None:
+    """Write the lower triangles of ``a k(x_i, x_j)`` and of ``w = -a (dk/dr) / r``.
+
+    X has shape (n, d), K and W (n, n), whose entries above the diagonal stay.
+    """
+    points = np.ascontiguousarray(X.T)
+    for i in range(len(X)):
+        k, w = K[i, : i + 1], W[i, : i + 1]
+        _squared_distances(points, X[i], k)
+        _profile_and_slope(code, parameter, k, w)
+        for j in range(i + 1):
+            k[j] *= amplitude
+            w[j] *= amplitude
+
+
+@reduction
+def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
+    """``Σ_ij G_ij W_ij (x_iq - x_jq)²`` for each input q, from lower triangles.
+
+    Shapes (n, n), (n, n) and (n, d).
+    """
+    n, d = X.shape
+    points, out = np.ascontiguousarray(X.T), np.zeros(d)
+    product = np.empty(n)
+    for i in range(1, n):
+        for j in range(i):
+            product[j] = G[i, j] * W[i, j]
+        for q in range(d):
+            x, z, total = points[q], points[q, i], 0.0
+            for j in range(i):
+                total += product[j] * (x[j] - z) * (x[j] - z)
+            out[q] += 2.0 * total
+    return out
+
+
+@kernel
 def radial_sum(
     code: int,
     parameter: float,

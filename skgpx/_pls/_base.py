@@ -213,6 +213,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             n_restarts=self.n_restarts_optimizer,
             inducing=self.inducing,
             n_inducing=n_inducing,
+            n_jobs=self.n_jobs,
         )
 
     def _inference_settings(self) -> InferenceSettings:

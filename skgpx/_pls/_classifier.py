@@ -59,7 +59,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` where this one ended.
     n_jobs : int or None, default=None
-        Threads; the result is the same to the last bit for every value.
+        Threads; the result is the same to the last bit for every value. None is one
+        for chains, and as many as BLAS takes for passes over many rows.
     random_state : int, RandomState or None, default=None
         Seed of the chains and of subsets of rows.
 

@@ -25,7 +25,7 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
-from skgpx._parallel import parallel_map
+from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls import _chains
 from skgpx._pls._chains import Sample
 from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
@@ -281,7 +281,8 @@ def _row_target(
     """Target with the features of all rows, O(n m) memory."""
     X = rows.X
     items = [(basis, X[i : i + _ROWS]) for i in range(0, len(X), _ROWS)]
-    parts = parallel_map(_block_features, items, settings.n_jobs)
+    jobs = blas_jobs(settings.n_jobs) if len(items) > 1 else 1
+    parts = parallel_map(_block_features, items, jobs)
     features = np.concatenate([part[0] for part in parts])
     if settings.potential == "projected":
         return row_target(features, rows, likelihood)

@@ -101,7 +101,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         hyperparameters, and from the particles if their shape is the same.
     n_jobs : int or None, default=None
         Threads (or the workers of ``joblib.parallel_config``). The result is the same
-        to the last bit for every value.
+        to the last bit for every value. None is one for chains; the search for a
+        Gaussian likelihood and passes over many rows then take as many threads as BLAS
+        does, of which ``OMP_NUM_THREADS=1`` makes one.
     random_state : int, RandomState or None, default=None
         Seed of the chains and of subsets of rows.
 

@@ -161,7 +161,8 @@ def start_sparse(
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select, judge = rng.spawn(3)
     size = _largest_basis(settings, rows)
-    kernel, likelihood = _fit_kernel(rows, settings, size, scale, search)
+    how = scale, search, n_jobs
+    kernel, likelihood = _fit_kernel(rows, settings, size, *how)
     noise = float(likelihood.variance(0.0))
     if settings.basis == "empirical":
         basis = _empirical_basis(kernel, rows, settings, size, noise, select)
@@ -245,6 +246,7 @@ def _fit_kernel(
     size: int,
     scale: float,
     rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> tuple[Any, Gaussian]:
     """Kernel with its hyperparameters, and the noise they came with."""
     noise = settings.noise_variance
@@ -267,6 +269,7 @@ def _fit_kernel(
             n_restarts=settings.n_restarts,
             inducing=inducing,
             n_inducing=few,
+            n_jobs=n_jobs,
         ),
         rng,
     )

@@ -137,7 +137,9 @@ class SpectralVGPRegressor(LatentRegressor):
         Centre and scale y before fitting; kernel and tau refer to the standardised y.
     n_jobs : int or None, default=None
         Threads (or the workers of ``joblib.parallel_config``) over blocks of rows. The
-        result is the same to the last bit for every value.
+        result is the same to the last bit for every value. None is one for Fourier
+        functions; with inducing points the search and passes over many rows then take
+        as many threads as BLAS does.
     random_state : int, RandomState or None, default=None
         Seed of the choice of inducing points, and of the rows on which the search
         begins where there are many (20 000 of one input, 3000 of two, 2000 of three).

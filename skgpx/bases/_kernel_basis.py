@@ -18,6 +18,7 @@ from skgpx._draws import (
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._marginals import FeatureMarginals
+from skgpx.kernels import kernel_matrix
 
 Array = NDArray[np.float64]
 
@@ -76,7 +77,7 @@ class KernelBasis:
 
     def __call__(self, X: Array) -> Array:
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
-        K: Array = self.kernel(X, self.inducing_points)
+        K = kernel_matrix(self.kernel, X, self.inducing_points)
         if self.combinations is not None:
             K = K @ self.combinations
         # φ(X)ᵀ = L⁻¹ Aᵀ k(Z, X)

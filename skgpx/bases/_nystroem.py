@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.linalg import cholesky
 from skgpx.bases._kernel_basis import KernelBasis
+from skgpx.kernels import triangle_and_pullback
 
 Array = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ class Nystroem(KernelBasis):
             message names the kernel.
         """
         try:
-            root, jitter = cholesky(kernel(inducing_points))
+            root, jitter = cholesky(triangle_and_pullback(kernel, inducing_points)[0])
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(
                 f"The kernel matrix of {kernel!r} at {len(inducing_points)} inducing "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.pivoted_cholesky import Entries, Index, pivoted_cholesky
 from skgpx.bases._dpp import sample_k_dpp
-from skgpx.kernels import GREKernel, length_scales
+from skgpx.kernels import GREKernel, kernel_matrix, length_scales
 
 Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
@@ -181,7 +181,7 @@ def _greedy(
 def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
     """Prepare the evaluation of parts of ``k(X, X)``, and its diagonal."""
     if type(kernel) is not GREKernel:
-        return lambda i, j: kernel(X[i], X[j]), kernel.diag(X)
+        return lambda i, j: kernel_matrix(kernel, X[i], X[j]), kernel.diag(X)
     # compute the features once, not once for each part
     features = np.empty((X.shape[0], len(kernel.support)))
     for start in range(0, X.shape[0], _ROWS):

@@ -11,6 +11,7 @@ from skgpx.kernels import _linear as _linear
 from skgpx.kernels import _matern as _matern
 from skgpx.kernels import _rational_quadratic as _rational_quadratic
 from skgpx.kernels import _rbf as _rbf
+from skgpx.kernels._compiled import kernel_matrix, triangle_and_pullback
 from skgpx.kernels._defaults import default_kernel, split_noise
 from skgpx.kernels._expansion import Monomial, expand, sum_of, summands
 from skgpx.kernels._frequencies import (

@@ -6,9 +6,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import PLSRegressor
 from skgpx._hyperparameters import inducing_by_capacity, warn_of_budget
+from skgpx._hyperparameters._candidates import default_candidates
 from skgpx._hyperparameters._capacity import most_inducing
-from skgpx._hyperparameters._climb import NOISE_PRICE
-from skgpx._hyperparameters._learner import learn_default, learn_given
+from skgpx._hyperparameters._climb import NOISE_PRICE, Found, _ascend
+from skgpx._hyperparameters._learner import (
+    _BEHIND,
+    _finalists,
+    learn_default,
+    learn_given,
+)
 from skgpx._hyperparameters._prior_kernel import LARGEST_BOUND
 from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, Sample
 from skgpx._validation import Rows, canonical_rows
@@ -158,6 +164,67 @@ def test_judges_are_rows_that_no_search_sees(n):
     assert np.all(sample.some.weights == 1.0)
     whole = Sample.of(Rows(*(values[:FEW_ROWS] for values in rows)), rng)
     assert np.all(whole.few.weights == 2.0)
+
+
+@pytest.mark.parametrize("n", [60, 3 * SOME_ROWS])
+def test_number_of_jobs_does_not_matter(n):
+    rows = smooth_rows(n=n, d=2)
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    one, other = (
+        learn_default(rows, likelihood, np.random.default_rng(0), (1.5, 2.5), n_jobs)
+        for n_jobs in (1, 2)
+    )
+    assert one.kernel == other.kernel
+    np.testing.assert_array_equal(one.u, other.u)
+    assert one.evidence == other.evidence
+
+
+@pytest.mark.parametrize("behind", [0.9 * _BEHIND, 1.1 * _BEHIND])
+def test_the_best_of_either_kind_is_a_finalist_and_whoever_is_near(behind):
+    rows = smooth_rows(n=3 * SOME_ROWS, d=2)
+    sample = Sample.of(rows, np.random.default_rng(0))
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+
+    def judged(candidate, score):
+        u = np.zeros(candidate.n_free)
+        return Found(candidate, u, likelihood, 0.0, 0.0, score)
+
+    scores = [(-1.0, -1.7), (-1.0 - behind, -1.6), (-1.2, -1.8)]
+    screened = [
+        tuple(judged(*one) for one in zip(pair, values, strict=True))
+        for pair, values in zip(default_candidates(rows), scores, strict=True)
+    ]
+    found = [one.score for one in _finalists(screened, sample)]
+    near = [-1.0 - behind] if behind <= _BEHIND else []
+    assert found == [-1.0, *near, -1.6]
+    # without judges, both kinds of the best family
+    few = sample._replace(judges=None)
+    assert [one.score for one in _finalists(screened, few)] == [-1.0, -1.7]
+
+
+class Bowl:
+    """A quadratic of any scale between bounds, and where it was asked for."""
+
+    def __init__(self, scale):
+        self.scale, self.asked = scale, []
+        self.bounds = np.array([[-20.0, 20.0], [-20.0, 0.5]])
+
+    def negative(self, point):
+        self.asked.append(point)
+        off = self.scale * np.array([1.0, 0.01]) * (point - [2.0, 1.0])
+        return 0.5 * float(off @ (point - [2.0, 1.0])), off
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+def test_first_steps_are_of_one_length_whatever_the_units(scale):
+    bowl = Bowl(scale)
+    end = _ascend(bowl, np.array([0.0, 0.5]), 50, 1e-9 * scale)
+    np.testing.assert_allclose(end, [2.0, 0.5], atol=1e-3)
+    assert np.linalg.norm(bowl.asked[1] - bowl.asked[0]) == pytest.approx(0.3, rel=1e-3)
+    # a search that gains little ends after two steps
+    bowl = Bowl(scale)
+    _ascend(bowl, np.array([0.0, 0.5]), 50, 10.0 * scale)
+    assert len(bowl.asked) <= 4
 
 
 def test_many_rows_end_to_end():

@@ -32,6 +32,30 @@ class TestRadial:
         radial.radial_rows(code, parameter, np.ascontiguousarray(X.T), Z, out)
         np.testing.assert_allclose(out, kernel(Z, X), rtol=1e-12)
 
+    @pytest.mark.parametrize("d", [1, 2, 5])
+    def test_triangle_is_that_of_the_whole_and_its_slopes(self, name, d):
+        code, parameter, kernel = KERNELS[name]
+        X, _, rng = problem(d)
+        n, whole = len(X), 1.7 * kernel(X)
+        K, W = np.full((2, n, n), np.nan)
+        radial.radial_triangle(code, parameter, 1.7, X, K, W)
+        np.testing.assert_allclose(np.tril(K), np.tril(whole), rtol=1e-12)
+        # w = -(dk/dr) / r by differences along each pair
+        square = np.sum((X[:, None] - X) ** 2, axis=2)
+        h = 1e-6
+        ends = [1.7 * kernel(np.zeros((1, 1)), np.sqrt(square.reshape(-1, 1)) + e)
+                for e in (h, -h)]  # fmt: skip
+        slope = ((ends[0] - ends[1]) / (2.0 * h)).reshape(n, n)
+        below = np.tril_indices(n, -1)
+        expected = -slope[below] / np.sqrt(square[below])
+        np.testing.assert_allclose(W[below], expected, rtol=1e-6, atol=1e-8)
+        G = rng.standard_normal((n, n))
+        G += G.T
+        sums = radial.triangle_slopes(G, W, X)
+        both = np.tril(W, -1) + np.tril(W, -1).T
+        expected = np.einsum("ij,ij,ijq->q", G, both, (X[:, None] - X) ** 2)
+        np.testing.assert_allclose(sums, expected, rtol=1e-10, atol=1e-10)
+
     def test_sum(self, name):
         code, parameter, kernel = KERNELS[name]
         X, Z, rng = problem()

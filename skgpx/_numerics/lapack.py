@@ -1,0 +1,122 @@
+"""Factorisations and triangular solves in place, which other threads need not wait for.
+
+SciPy's own wrappers hold the interpreter's lock for as long as LAPACK computes: blocks
+that are dealt out to threads would wait for one another. SciPy exports the same
+routines to compiled callers, and a call of these through ctypes releases the lock.
+
+Matrices are row-major: their lower triangle is the upper one in Fortran's order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cython_blas, cython_lapack
+
+Array = NDArray[np.float64]
+
+_ONE = ctypes.byref(ctypes.c_double(1.0))
+_STEP = ctypes.byref(ctypes.c_int(1))
+
+
+def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
+    """A routine without a result, all arguments of which are addresses."""
+    capsule = module.__pyx_capi__[name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)
+    function: Callable[..., None] = kind(address)
+    return function
+
+
+_potrf = _routine(cython_lapack, "dpotrf", 5)
+_potri = _routine(cython_lapack, "dpotri", 5)
+_trtri = _routine(cython_lapack, "dtrtri", 6)
+_trsm = _routine(cython_blas, "dtrsm", 11)
+_trsv = _routine(cython_blas, "dtrsv", 8)
+
+
+def factorise(A: Array) -> bool:
+    """Overwrite the lower triangle by its Cholesky factor, whatever is above it.
+
+    Parameters
+    ----------
+    A : ndarray of shape (m, m), C-contiguous
+        Lower triangle of a symmetric matrix.
+
+    Returns
+    -------
+    positive : bool
+        False, and A is worthless, if the matrix is not positive definite.
+
+    Notes
+    -----
+    O(m^3 / 3).
+    """
+    return _on_square(_potrf, A)
+
+
+def invert_factorised(L: Array) -> bool:
+    """Overwrite a lower factor by the lower triangle of ``(L Lᵀ)⁻¹``; O(2 m^3 / 3).
+
+    Returns
+    -------
+    regular : bool
+        False, and L is worthless, if a diagonal entry is zero.
+    """
+    return _on_square(_potri, L)
+
+
+def invert_triangle(L: Array) -> bool:
+    """Overwrite a lower triangle by its inverse; O(m^3 / 3).
+
+    Returns
+    -------
+    regular : bool
+        False if a diagonal entry is zero.
+    """
+    return _on_square(_trtri, L, b"N")
+
+
+def _on_square(routine: Callable[..., None], A: Array, *more: bytes) -> bool:
+    size, info = ctypes.c_int(len(A)), ctypes.c_int(0)
+    order = ctypes.byref(ctypes.c_int(max(len(A), 1)))
+    routine(b"U", *more, ctypes.byref(size), A.ctypes.data, order, ctypes.byref(info))
+    return info.value == 0
+
+
+def solve_triangle(L: Array, B: Array, transposed: bool) -> None:
+    """Overwrite B by ``L⁻¹ B``, or by ``L⁻ᵀ B``.
+
+    Parameters
+    ----------
+    L : ndarray of shape (m, m), C-contiguous
+        Lower triangular, its diagonal without zeros; what is above is not read.
+    B : ndarray of shape (m,) or (m, k), contiguous in either order
+    transposed : bool
+
+    Notes
+    -----
+    O(m^2 k).
+    """
+    order = ctypes.byref(ctypes.c_int(len(L)))
+    operator = b"N" if transposed else b"T"
+    if B.ndim == 1:
+        _trsv(b"U", operator, b"N", order, L.ctypes.data, order, B.ctypes.data, _STEP)
+        return
+    m, k = (ctypes.byref(ctypes.c_int(size)) for size in B.shape)
+    side, sizes, lead = b"L", (m, k), m
+    if not B.flags.f_contiguous:
+        # Bᵀ in Fortran's order: X L⁻ᵀ from the right, transposed
+        side, sizes, lead = b"R", (k, m), k
+        operator = b"T" if transposed else b"N"
+    matrices = L.ctypes.data, order, B.ctypes.data, lead
+    _trsm(side, b"U", operator, b"N", *sizes, _ONE, *matrices)

@@ -1,0 +1,37 @@
+"""Symmetric matrices of which only the lower triangle is computed and read."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics._jit import kernel, reduction
+
+Array = NDArray[np.float64]
+
+
+@reduction
+def inner_product(A: Array, B: Array) -> float:
+    """``Σ_ij A_ij B_ij`` over both triangles."""
+    total = 0.0
+    for i in range(len(A)):
+        row = 0.0
+        for j in range(i):
+            row += A[i, j] * B[i, j]
+        total += 2.0 * row + A[i, i] * B[i, i]
+    return total
+
+
+@kernel
+def subtract_from_square(A: Array, a: Array) -> None:
+    """Overwrite A by ``½ (a aᵀ - A)``."""
+    for i in range(len(A)):
+        row, half = A[i], 0.5 * a[i]
+        for j in range(i + 1):
+            row[j] = half * a[j] - 0.5 * row[j]
+
+
+def mirrored(A: Array) -> Array:
+    """Both triangles."""
+    below: Array = np.tril(A, -1)
+    return np.tril(A) + below.T
