@@ -216,7 +216,7 @@ def _below_and_density(
 
 
 @inlined
-def _deviate(p: float) -> tuple[float, float]:
+def deviate(p: float) -> tuple[float, float]:
     """A monotone function near ``Φ⁻¹(p)``, to 1e-3, and its derivative.
 
     Hastings' rational function, shifted so that it is odd and continuous at one half.
@@ -244,7 +244,7 @@ def _quantiles(
     unit: Array,
     y: Array,
 ) -> None:
-    goal = _deviate(p)[0]
+    goal = deviate(p)[0]
     for i in range(len(y)):
         low, high, reach = -np.inf, np.inf, 4.0 * unit[i]
         for step in range(_MAX_STEPS):
@@ -254,7 +254,7 @@ def _quantiles(
             low, high = (y[i], high) if below < p else (low, y[i])
             new = np.nan
             if 1e-290 < below < 1.0 - 1e-14 and density > 0.0:
-                at, slope = _deviate(below)
+                at, slope = deviate(below)
                 new = y[i] - (at - goal) / (slope * density)
             enough = _LAST_STEP
             bounded = high - low < np.inf

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.normal_sums import Noise
 from skgpx.likelihoods._normal_noise import NormalNoise
 from skgpx.likelihoods._scales import rounding_variance, weighted_spread
@@ -85,14 +84,6 @@ class Gaussian(NormalNoise):
     def kernel_parameters(self) -> Array:
         """``[noise_variance]``."""
         return np.array([self._scale("noise_variance")])
-
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the latent mixture."""
-        return mixture.moments()[0][:, 0]
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of the latent mixture plus the noise variance."""
-        return mixture.moments()[1][:, 0] + self._scale("noise_variance")
 
     def _noise(self, p: float) -> Noise:  # noqa: ARG002
         return Noise(np.zeros(1), np.array([self._scale("noise_variance")]), np.ones(1))

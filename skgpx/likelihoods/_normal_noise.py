@@ -45,6 +45,16 @@ class NormalNoise(Likelihood):
         """
         return self._noise(_SMALL), np.zeros(len(square), np.int64)
 
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """Mean of the latent mixture plus that of the noise."""
+        return self.predictive_moments(mixture)[0]
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """`predictive_mean` and `predictive_variance` in one pass."""
+        mean, variance = mixture.moments()
+        middle = mean[:, 0]
+        return self.mean(middle), variance[:, 0] + self.variance(middle)
+
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
         y, mean = np.asarray(y, dtype=np.float64), mixture.mean[:, 0]

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.normal_sums import Noise
 from skgpx.likelihoods._normal_noise import NormalNoise
 from skgpx.likelihoods._scales import is_number, weighted_spread
@@ -115,14 +114,6 @@ class ShiftedMixture(NormalNoise):
         """``[shift, logit(probability), noise_variance]``."""
         log_odds = float(logit(self.probability))
         return np.array([self.shift, log_odds, self._scale("noise_variance")])
-
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the latent mixture plus the mean shift."""
-        return self.mean(mixture.moments()[0][:, 0])
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of the latent mixture plus that of shift and noise."""
-        return mixture.moments()[1][:, 0] + self._total_variance()
 
     def _noise(self, p: float) -> Noise:  # noqa: ARG002
         variance = np.full(2, self._scale("noise_variance"))

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, stdtr, stdtrit
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.normal_sums import Noise
 from skgpx._numerics.student_scales import noise_around, noise_for_level
 from skgpx.likelihoods._normal_noise import NormalNoise
@@ -114,14 +113,6 @@ class StudentT(NormalNoise):
     def kernel_parameters(self) -> Array:
         """``[df, scale]``."""
         return np.array([self.df, self._scale("scale")])
-
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the latent mixture."""
-        return mixture.moments()[0][:, 0]
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of the latent mixture plus that of the noise."""
-        return mixture.moments()[1][:, 0] + self._noise_variance()
 
     def _noise_variance(self) -> float:
         if self.df <= 2.0:
