@@ -13,7 +13,7 @@ from skgpx._numerics.normal_sums import Noise
 Array = NDArray[np.float64]
 
 # Relative error of the lattice, and what is left out at its ends, in nats.
-_ERROR, _LEFT_OUT = 1e-9, 21.0
+_ERROR, _LEFT_OUT = 1e-10, 25.0
 # Log variances beyond which squares would overflow.
 _WIDEST = 600.0
 
@@ -25,7 +25,7 @@ def log_precisions(df: float, lowest: float) -> tuple[Array, Array]:
     Student's law is that of ``N(0, 1 / g)`` with ``g ~ Gamma(df/2, rate df/2)`` [1]_.
     The trapezoidal rule in x, of step h, has the relative error ``2 |Γ(a + 2πi/h) /
     Γ(a)|`` for the density of ``(df + 1)/2 = a``, whatever the residual and whatever is
-    added to ``1 / g``: the integrand is analytic for ``|Im x| < π/2``. Here it is 1e-9.
+    added to ``1 / g``: the integrand is analytic for ``|Im x| < π/2``. Here it is 1e-10.
 
     The points are multiples of h, so that those of a longer lattice include them.
 
@@ -72,9 +72,9 @@ def noise_around(
 
 
 def noise_for_level(df: float, scale: float, p: float) -> Noise:
-    """Noise for probabilities down to p, to 1e-9 of p.
+    """Noise for probabilities down to p, to 1e-10 of p.
 
-    Components are left out that have a probability of 1e-9 p together.
+    Components are left out that have a probability of some 1e-11 p together.
     """
     lowest = (np.log(p) - _LEFT_OUT) / (0.5 * df)
     x, weights = log_precisions(df, float(np.floor(max(lowest, -_WIDEST))))
