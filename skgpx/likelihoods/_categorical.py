@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
+from skgpx._numerics.gumbel_softmax import wide_probabilities
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.softmax import mean_probabilities
 from skgpx.likelihoods import _predictive
@@ -24,6 +25,8 @@ _FIXED_POINTS, _POINTS = 500, 16_384
 # the Gumbel noise behind the softmax.
 _HARD, _SOFTNESS = 1e3, np.pi**2 / 6.0
 
+# Standard deviation of a latent value from which points are too few.
+_WIDE = 0.7
 # Log probability below which it is computed as such.
 _TINY = -600.0
 
@@ -191,8 +194,18 @@ class Categorical(Likelihood):
         return _predictive.class_quantile(p, self.predict_proba(mixture))
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
-        """Probabilities of the classes, averaged over the mixture, shape (n, K)."""
-        return mean_probabilities(mixture)
+        """Probabilities of the classes, averaged over the mixture, shape (n, K).
+
+        To about .001 in rows whose standard deviations are below 0.7, where 600 points
+        are used; to 2e-5 in the others, by integrals over one variable.
+        """
+        out = np.empty(mixture.mean.shape[:2])
+        wide = np.max(mixture.variance, axis=(1, 2)) > _WIDE**2
+        wide = np.broadcast_to(wide, len(out))
+        for some, average in ((wide, wide_probabilities), (~wide, mean_probabilities)):
+            if np.any(some):
+                out[some] = average(mixture.rows(some))
+        return out
 
 
 def probabilities(f: Array) -> Array:
