@@ -37,12 +37,13 @@ class Noise(NamedTuple):
     """A normal mixture: shifts, variances and weights of its components, (k,) each.
 
     What the weights lack to one is the weight of components so wide that half of them
-    is below every y that is asked for.
+    is below every y that is asked for. Logarithms of weights that underflow are given.
     """
 
     shift: Array
     variance: Array
     weights: Array
+    log_weights: Array | None = None
 
 
 def log_density(
@@ -66,10 +67,12 @@ def log_density(
     -----
     O(s k) for each row, and no array of that size.
     """
-    out = np.empty(len(y))
+    out, log_mass = np.empty(len(y)), noise.log_weights
+    if log_mass is None:
+        log_mass = np.log(noise.weights)
     _log_densities(
         y, np.ascontiguousarray(mean), np.ascontiguousarray(variance),
-        weights, *noise, first, out,
+        weights, noise.shift, noise.variance, log_mass, first, out,
     )  # fmt: skip
     return out
 
@@ -82,7 +85,7 @@ def cdf(y: Array, mean: Array, variance: Array, weights: Array, noise: Noise) ->
     out = np.empty(len(y))
     _cdfs(
         y, np.ascontiguousarray(mean), np.ascontiguousarray(variance),
-        weights, *noise, out,
+        weights, *noise[:3], out,
     )  # fmt: skip
     return out
 
@@ -122,7 +125,7 @@ def quantile(
     out = centre + sign * middle - width
     stages = [(noise, _LAST_STEP)]
     if len(noise.weights) > _MANY:
-        some = [a[::_STRIDE] for a in noise]
+        some = [a[::_STRIDE] for a in noise[:3]]
         some[2] = some[2] / some[2].sum()
         stages.insert(0, (Noise(*some), _FIRST_STEP))
     variance = np.ascontiguousarray(variance)
@@ -142,7 +145,7 @@ def _log_densities(
     weights: Array,
     shift: Array,
     spread: Array,
-    mass: Array,
+    log_mass: Array,
     first: NDArray[np.int64],
     out: Array,
 ) -> None:
@@ -150,7 +153,6 @@ def _log_densities(
     n, s = mean.shape
     k, one = len(shift), variance.shape[1] == 1
     constant, precision = np.empty((k, s)), np.empty((k, s))
-    log_mass = np.log(mass)
     for i in range(n):
         top = -np.inf
         for q in range(first[i], k):

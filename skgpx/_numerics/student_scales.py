@@ -20,7 +20,7 @@ _WIDEST = 600.0
 
 @lru_cache(maxsize=64)
 def log_precisions(df: float, lowest: float) -> tuple[Array, Array]:
-    """Lattice of ``x = log g`` from `lowest` on, and its weights, (k,) each.
+    """Lattice of ``x = log g`` from `lowest` on, and its log weights, (k,) each.
 
     Student's law is that of ``N(0, 1 / g)`` with ``g ~ Gamma(df/2, rate df/2)`` [1]_.
     The trapezoidal rule in x, of step h, has the relative error ``2 |Γ(a + 2πi/h) /
@@ -41,9 +41,9 @@ def log_precisions(df: float, lowest: float) -> tuple[Array, Array]:
     # the density of x, h b^b e^{bx - b e^x} / Γ(b); b (e^x - 1 - x) falls by the margin
     margin = np.sqrt(2.0 * _LEFT_OUT / b) + np.log1p(_LEFT_OUT / b)
     x = h * np.arange(np.floor(lowest / h), np.ceil(margin / h) + 1.0)
-    weights = np.exp(-b * (np.expm1(x) - x))
     whole = h * np.arange(-np.ceil(_left(b) / h), np.ceil(margin / h) + 1.0)
-    return x, weights / np.exp(-b * (np.expm1(whole) - whole)).sum()
+    total = np.exp(-b * (np.expm1(whole) - whole)).sum()
+    return x, -b * (np.expm1(x) - x) - np.log(total)
 
 
 def _left(b: float) -> float:
@@ -65,10 +65,9 @@ def noise_around(
     """
     ratio = np.minimum(square / scale**2, 1e300)
     deepest = np.log((df + 1.0) / (df + 1.0 + ratio)) - _left(0.5 * df)
-    x, weights = log_precisions(df, float(np.floor(deepest.min())))
-    noise = Noise(np.zeros(len(x)), scale**2 * np.exp(-x), weights)
+    x, log_weights = log_precisions(df, float(np.floor(deepest.min())))
     first = np.maximum(np.searchsorted(x, deepest) - 1, 0)
-    return noise, first.astype(np.int64)
+    return _noise(scale, x, log_weights), first.astype(np.int64)
 
 
 def noise_for_level(df: float, scale: float, p: float) -> Noise:
@@ -77,5 +76,9 @@ def noise_for_level(df: float, scale: float, p: float) -> Noise:
     Components are left out that have a probability of some 1e-11 p together.
     """
     lowest = (np.log(p) - _LEFT_OUT) / (0.5 * df)
-    x, weights = log_precisions(df, float(np.floor(max(lowest, -_WIDEST))))
-    return Noise(np.zeros(len(x)), scale**2 * np.exp(-x), weights)
+    return _noise(scale, *log_precisions(df, float(np.floor(max(lowest, -_WIDEST)))))
+
+
+def _noise(scale: float, x: Array, log_weights: Array) -> Noise:
+    variance = scale**2 * np.exp(-x)
+    return Noise(np.zeros(len(x)), variance, np.exp(log_weights), log_weights)
