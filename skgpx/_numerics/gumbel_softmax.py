@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
-from skgpx._numerics._jit import reduction
+from skgpx._numerics._jit import inlined, reduction
 from skgpx._numerics.mixture import LatentMixture
 
 Array = NDArray[np.float64]
@@ -105,9 +105,7 @@ def _probabilities(
     built = np.full(len(table), -1.0)
     for i in range(n):
         if shared:
-            start[0], step[0] = _fill(
-                std[i, 0, 0], x, normal, gumbel, masses, table[0]
-            )
+            start[0], step[0] = _fill(std[i, 0, 0], x, normal, gumbel, masses, table[0])
         out[i] = 0.0
         for j in range(s):
             for a in range(0 if shared else c):
@@ -118,12 +116,30 @@ def _probabilities(
             _add_component(mean[i, :, j], table, start, step, weights[j], out[i])
 
 
+@inlined
+def _interpolated(table: Array, at: float, d: float) -> tuple[float, float]:
+    """The cubic with the values and slopes of a table of step d, and its slope.
+
+    Zero beyond the table, where F is one.
+    """
+    last = table.shape[1] - 1
+    q = int(min(max(at, 0.0), last - 1.0))
+    r = at - q
+    if r > 1.0:
+        return 0.0, 0.0
+    m0, m1 = d * table[1, q], d * table[1, q + 1]
+    rise = table[0, q + 1] - table[0, q]
+    c2, c3 = 3.0 * rise - 2.0 * m0 - m1, m0 + m1 - 2.0 * rise
+    value = table[0, q] + r * (m0 + r * (c2 + r * c3))
+    return value, (m0 + r * (2.0 * c2 + 3.0 * r * c3)) / d
+
+
 @reduction
 def _add_component(
     mean: Array, table: Array, start: Array, step: Array, weight: float, out: Array
 ) -> None:
     """Add the weighted probabilities of one component: a sum over an even grid."""
-    c, last = len(mean), table.shape[2] - 1
+    c = len(mean)
     low, high, h = -np.inf, -np.inf, np.inf
     for a in range(c):
         b = min(a, len(table) - 1)
@@ -139,19 +155,8 @@ def _add_component(
         for a in range(c):
             b = min(a, len(table) - 1)
             at = (u - mean[a] - start[b]) / step[b]
-            q = int(min(max(at, 0.0), last - 1.0))
-            r = at - q
-            if r > 1.0:
-                slope[a] = 0.0
-                continue
-            d = step[b]
-            y0, y1 = table[b, 0, q], table[b, 0, q + 1]
-            m0, m1 = d * table[b, 1, q], d * table[b, 1, q + 1]
-            # cubic with these values and slopes
-            rise = y1 - y0
-            c2, c3 = 3.0 * rise - 2.0 * m0 - m1, m0 + m1 - 2.0 * rise
-            log += y0 + r * (m0 + r * (c2 + r * c3))
-            slope[a] = (m0 + r * (2.0 * c2 + 3.0 * r * c3)) / d
+            value, slope[a] = _interpolated(table[b], at, step[b])
+            log += value
         mass = _exp(log)
         for a in range(c):
             own[a] += max(slope[a], 0.0) * mass

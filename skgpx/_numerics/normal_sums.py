@@ -18,17 +18,17 @@ from skgpx._numerics import elementary
 from skgpx._numerics._jit import inlined, reduction
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 _exp = elementary.exp
 _erfcx = elementary.erfcx
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-# Last step of a search, in units of the spread, by Newton's method (whose error is of its
-# square) and by bisection; steps before every other one is a bisection.
-_LAST_STEP, _LAST_HALF = 3e-6, 1e-12
+# Last step of a search, in units of the spread, by Newton's method (whose error is of
+# its square) and by bisection; after many steps every other one is a bisection.
+_LAST_STEP, _LAST_HALF = 1e-5, 1e-12
 _MANY_STEPS, _MAX_STEPS = 10, 200
-# Of noise with more components than this, every third serves a first search, up to a step
-# of this length.
-_MANY, _STRIDE, _FIRST_STEP = 24, 3, 3e-2
+# Noise of more components than this is first thinned: strides and last steps.
+_MANY, _THINNED = 24, ((4, 3e-2), (2, 1e-3))
 # What Hastings' function gives for one half.
 _AT_HALF = -1.0100667546808495e-07
 
@@ -47,7 +47,7 @@ class Noise(NamedTuple):
 
 
 def log_density(
-    y: Array, mean: Array, variance: Array, weights: Array, noise: Noise, first: Array
+    y: Array, mean: Array, variance: Array, weights: Array, noise: Noise, first: Index
 ) -> Array:
     """Log density of each row's sum at its y (n,), in nats, shape (n,).
 
@@ -123,18 +123,26 @@ def quantile(
     unit = np.minimum(latent, 9.0 * variance) @ weights + narrowest
     unit = np.sqrt(unit)
     out = centre + sign * middle - width
-    stages = [(noise, _LAST_STEP)]
-    if len(noise.weights) > _MANY:
-        some = [a[::_STRIDE] for a in noise[:3]]
-        some[2] = some[2] / some[2].sum()
-        stages.insert(0, (Noise(*some), _FIRST_STEP))
+    thinned = _THINNED if len(noise.weights) > _MANY else ()
+    stages = [(_every(noise, stride), last) for stride, last in thinned]
+    stages.append((noise, _LAST_STEP))
     variance = np.ascontiguousarray(variance)
     for stage, last_step in stages:
         _quantiles(
             level, last_step, mean, variance, weights, sign * stage.shift,
-            np.ascontiguousarray(stage.variance), stage.weights, unit, out,
+            stage.variance, stage.weights, unit, out,
         )  # fmt: skip
     return sign * out
+
+
+def _every(noise: Noise, stride: int) -> Noise:
+    """Some of the components, of the weight of all."""
+    weights = noise.weights[::stride]
+    return Noise(
+        np.ascontiguousarray(noise.shift[::stride]),
+        np.ascontiguousarray(noise.variance[::stride]),
+        weights / weights.sum(),
+    )
 
 
 @reduction
@@ -146,7 +154,7 @@ def _log_densities(
     shift: Array,
     spread: Array,
     log_mass: Array,
-    first: NDArray[np.int64],
+    first: Index,
     out: Array,
 ) -> None:
     # log Σ_jq w_j p_q N(r_j | b_q, v_j + t_q), the largest exponent taken out
@@ -273,7 +281,8 @@ def _quantiles(
                 at, slope = deviate(below)
                 new = y[i] - (at - goal) / (slope * density)
             enough, bounded = last_step, high - low < np.inf
-            if bounded and (not low <= new <= high or step > _MANY_STEPS and step % 2):
+            many = step > _MANY_STEPS and step % 2 == 1
+            if bounded and (many or not low <= new <= high):
                 # a step that leaves the bracket, or one of many
                 new, enough = 0.5 * (low + high), min(_LAST_HALF, last_step)
             if not bounded and not toward * (new - y[i]) <= reach:

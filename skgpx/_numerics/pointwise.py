@@ -59,8 +59,8 @@ def value_and_gradient(
     parameters : ndarray of shape (p,)
         What the likelihood's ``kernel_parameters()`` returns.
     y : ndarray of shape (b,)
-        Targets; classes are encoded 0, 1, ... For AVERAGED_LOG (b, 2): targets and
-        standard deviations of the residual.
+        Targets; classes are encoded 0, 1, ... For AVERAGED_LOG (2 b,): each target is
+        followed by the standard deviation of its residual.
     f : ndarray of shape (b, c * s), C-contiguous
         Latent values of c outputs (1 except for CATEGORICAL) and s chains; column
         ``output * s + chain``.
@@ -77,7 +77,7 @@ def value_and_gradient(
     the gradient. A few nanoseconds per element. Meant for blocks that fit in the cache.
     """
     formula(
-        parameters, y.reshape(-1), f.reshape(-1), with_value, value.reshape(-1),
+        parameters, y, f.reshape(-1), with_value, value.reshape(-1),
         gradient.reshape(-1),
     )  # fmt: skip
 

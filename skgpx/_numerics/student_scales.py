@@ -14,18 +14,22 @@ Array = NDArray[np.float64]
 
 # Relative error of the lattice, and what is left out at its ends, in nats.
 _ERROR, _LEFT_OUT = 1e-10, 25.0
+# The same for probabilities.
+_ROUGHER, _LEFT_OUT_OF_P = 3e-9, 20.0
 # Log variances beyond which squares would overflow.
 _WIDEST = 600.0
 
 
 @lru_cache(maxsize=64)
-def log_precisions(df: float, lowest: float) -> tuple[Array, Array]:
+def log_precisions(
+    df: float, lowest: float, error: float = _ERROR
+) -> tuple[Array, Array]:
     """Lattice of ``x = log g`` from `lowest` on, and its log weights, (k,) each.
 
     Student's law is that of ``N(0, 1 / g)`` with ``g ~ Gamma(df/2, rate df/2)`` [1]_.
     The trapezoidal rule in x, of step h, has the relative error ``2 |Γ(a + 2πi/h) /
     Γ(a)|`` for the density of ``(df + 1)/2 = a``, whatever the residual and whatever is
-    added to ``1 / g``: the integrand is analytic for ``|Im x| < π/2``. Here it is 1e-10.
+    added to ``1 / g``: the integrand is analytic for ``|Im x| < π/2``; `error` sets h.
 
     The points are multiples of h, so that those of a longer lattice include them.
 
@@ -37,7 +41,7 @@ def log_precisions(df: float, lowest: float) -> tuple[Array, Array]:
     a, b = 0.5 * (df + 1.0), 0.5 * df
     omega = np.linspace(4.0, 6.6 * np.sqrt(a) + 24.0, 400)
     decay = np.real(loggamma(a + 1j * omega)) - float(loggamma(a))
-    h = 2.0 * np.pi / omega[np.argmax(decay < np.log(0.5 * _ERROR))]
+    h = 2.0 * np.pi / omega[np.argmax(decay < np.log(0.5 * error))]
     # the density of x, h b^b e^{bx - b e^x} / Γ(b); b (e^x - 1 - x) falls by the margin
     margin = np.sqrt(2.0 * _LEFT_OUT / b) + np.log1p(_LEFT_OUT / b)
     x = h * np.arange(np.floor(lowest / h), np.ceil(margin / h) + 1.0)
@@ -71,12 +75,13 @@ def noise_around(
 
 
 def noise_for_level(df: float, scale: float, p: float) -> Noise:
-    """Noise for probabilities down to p, to 1e-10 of p.
+    """Noise for probabilities down to p, to 3e-9 of p.
 
-    Components are left out that have a probability of some 1e-11 p together.
+    Components are left out that have a probability of 2e-9 p together.
     """
-    lowest = (np.log(p) - _LEFT_OUT) / (0.5 * df)
-    return _noise(scale, *log_precisions(df, float(np.floor(max(lowest, -_WIDEST)))))
+    lowest = (np.log(p) - _LEFT_OUT_OF_P) / (0.5 * df)
+    lowest = float(np.floor(max(lowest, -_WIDEST)))
+    return _noise(scale, *log_precisions(df, lowest, _ROUGHER))
 
 
 def _noise(scale: float, x: Array, log_weights: Array) -> Noise:

@@ -32,8 +32,9 @@ def log_integral(
 
     Gauss-Legendre rules of 8 nodes on even panels and on panels whose length halves
     towards the peak of the likelihood and towards that of the integrand: features down
-    to a part in 10^6 of the standard deviation of f are resolved there, and at -f where that has the same likelihood. Doubtful are
-    rows for which two meshes differ by 0.01 nats.
+    to a part in 10^6 of the standard deviation of f are resolved there, and at -f where
+    that has the same likelihood. Doubtful are rows for which two meshes differ by 0.01
+    nats.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class NormalNoise(Likelihood):
 
     location_scale = True
 
-    def _noise(self, p: float) -> Noise:  # noqa: ARG002
+    def _noise(self, p: float) -> Noise:
         """Components of the noise, for probabilities down to p."""
         raise NotImplementedError(self._missing("_noise(p)"))
 
@@ -61,9 +61,7 @@ class NormalNoise(Likelihood):
         variance = mixture.variance[:, 0]
         square = np.max((y[:, np.newaxis] - mean) ** 2 + variance, axis=1)
         noise, first = self._noise_near(square)
-        return normal_sums.log_density(
-            y, mean, variance, mixture.weights, noise, first
-        )
+        return normal_sums.log_density(y, mean, variance, mixture.weights, noise, first)
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""

@@ -18,7 +18,6 @@ from skgpx.likelihoods import (
     check_likelihood,
 )
 
-
 CONTINUOUS = [
     Gaussian(noise_variance=0.5),
     StudentT(df=5.0, scale=0.7),

@@ -219,7 +219,12 @@ def test_what_is_resolved_does_not_warn(rng):
 
 @pytest.mark.parametrize(
     "likelihood",
-    [Gaussian(1.0), StudentT(4.0, 1.0), StudentT(1.0, 1.0), ShiftedMixture(4.0, 0.3, 0.1)],
+    [
+        Gaussian(1.0),
+        StudentT(4.0, 1.0),
+        StudentT(1.0, 1.0),
+        ShiftedMixture(4.0, 0.3, 0.1),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("ratio", [1e-3, 1.0, 1e3])
@@ -227,7 +232,9 @@ def test_what_is_resolved_does_not_warn(rng):
 def test_quantiles_invert_an_exact_distribution_function(likelihood, ratio, s, rng):
     law = one_row(ratio * rng.standard_normal(s), ratio)
     levels = [0.01, 0.3, 0.5, 0.95]
-    for p, y in zip(levels, likelihood.predictive_quantile(levels, law)[0], strict=True):
+    for p, y in zip(
+        levels, likelihood.predictive_quantile(levels, law)[0], strict=True
+    ):
         assert likelihood.predictive_cdf(np.array([y]), law)[0] == pytest.approx(
             p, rel=1e-8
         )

@@ -1,5 +1,7 @@
 """The optimal potential of one row against adaptive integrals, at every ratio."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -49,7 +51,7 @@ def exact(function, f, std, kink):
             lambda x: stats.norm.pdf(x) * function(f + std * x), a, b,
             epsabs=1e-12, epsrel=1e-12, limit=100,
         )[0]
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in pairwise(edges)
     ]  # fmt: skip
     return sum(pieces)
 
@@ -116,7 +118,7 @@ def test_the_compiled_formula_is_the_numpy_one(likelihood, rng):
     f = np.concatenate([rng.standard_normal((3, 5)), np.full((3, 2), 1e6)], axis=1)
     value, gradient = np.empty((3, 7)), np.empty((3, 7))
     formula = pointwise.formula_of(target.code)
-    arguments = formula, target.parameters, target.y, f
+    arguments = formula, target.parameters, target.y.ravel(), f
     pointwise.value_and_gradient(*arguments, True, value, gradient)
     at = f[:, np.newaxis]
     expected = target.likelihood.row_gradient(target.y, at)[:, 0]
@@ -167,3 +169,19 @@ def test_without_a_residual_nothing_changes():
     assert target.code == pointwise.STUDENT_T
     gaussian = row_target(Gaussian(0.5), np.zeros(2), 1e4)
     assert len(gaussian.nodes) == 12
+
+
+@pytest.mark.parametrize("likelihood", [StudentT(4.0, 0.5), Poisson("square")])
+def test_chains_see_the_potential_of_the_rows(likelihood, rng):
+    # more rows than a block of the compiled loop
+    y = np.abs(np.round(3.0 * rng.standard_normal(200)))
+    target = row_target(likelihood, y, 1.3)._replace(
+        features=rng.standard_normal((200, 4)), weights=rng.random(200),
+        centre=np.zeros((1, 4)), root=np.eye(4)[np.newaxis],
+    )  # fmt: skip
+    z = rng.standard_normal((1, 4, 7))
+    chains = langevin.start(target, z)
+    value, gradient = langevin.rows_value_and_gradient(target, z[0][:, np.newaxis])
+    np.testing.assert_allclose(chains.gradient[0], z[0] + gradient[:, 0], rtol=1e-9)
+    dropped = chains.energy - value - 0.5 * np.sum(z**2, axis=(0, 1))
+    assert np.ptp(dropped) < 1e-8 * (1.0 + np.abs(dropped[0]))

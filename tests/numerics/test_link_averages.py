@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
@@ -33,7 +35,7 @@ def test_wide_laws_by_the_logistic_atoms(mean, std):
     edges = [-12.0, kink - 10.0 / std, kink, kink + 10.0 / std, 12.0]
     exact = sum(
         integrate.quad(integrand, a, b, epsabs=0.0, epsrel=1e-12)[0]
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in pairwise(edges)
     )
     law = np.array([[-mean]]), np.array([[std**2]]), np.ones(1)
     assert cdf(np.zeros(1), *law, logistic_noise())[0] == pytest.approx(exact, rel=1e-7)
