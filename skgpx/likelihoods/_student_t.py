@@ -41,7 +41,7 @@ class StudentT(NormalNoise):
     `mean` is the location f.
 
     Predictions write Student's law as a mixture of normals over the logarithm of its
-    precision [1]_: densities and probabilities have a relative error of 1e-10 whatever
+    precision [1]_: densities and probabilities have a relative error of 3e-9 whatever
     the ratio of `scale` to the standard deviation of f.
 
     References
