@@ -205,12 +205,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
     def _mean_and_variance(self, mixture: LatentMixture, noise: bool) -> Array:
         likelihood = self.likelihood_
-        variance = (
-            likelihood.predictive_variance(mixture)
-            if noise
-            else likelihood.predictive_mean_variance(mixture)
-        )
-        return np.column_stack((likelihood.predictive_mean(mixture), variance))
+        if noise:
+            return np.column_stack(likelihood.predictive_moments(mixture))
+        mean = likelihood.predictive_mean(mixture)
+        variance = likelihood.predictive_mean_variance(mixture)
+        return np.column_stack((mean, variance))
 
     def _covariance(self, X: Array, include_noise: bool) -> Array:
         likelihood = self.likelihood_

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
@@ -78,11 +79,19 @@ def _likelihoods() -> None:
     brief = _BRIEF | {"prior": "gp"}
     counts = [Poisson(link) for link in ("softplus", "exp", "square")]
     for likelihood in (StudentT(scale=0.1), ShiftedMixture(1.0), *counts):
-        PLSRegressor(likelihood=likelihood, **brief).fit(X, np.round(1.0 + y))
+        model = PLSRegressor(likelihood=likelihood, **brief)
+        targets = np.round(1.0 + y)
+        model.fit(X, targets).predict(X, return_std=True)
+        model.predict_interval(X)
+        model.log_predictive_density(X, targets)
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)
-    PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5))).predict_proba(X)
+    classes = PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5)))
+    # near the data, and where the prior is as wide as it gets
+    classes.predict_proba(np.concatenate([X, 100.0 + X]))
+    law = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
+    Bernoulli().predict_proba(law)
 
 
 def _series() -> None:

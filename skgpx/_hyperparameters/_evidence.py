@@ -12,6 +12,7 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.averaged import averaged
 from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
@@ -297,14 +298,15 @@ def row_target(
 ) -> langevin.Target:
     """Target in the coordinates of the weights themselves (centre 0, root I).
 
-    `std` (n, c) and `nodes` give the optimal potential; without them the projected one.
+    `std` (n, c) and `nodes` give the optimal potential, with another rule where the
+    residual is wide (`averaged`); without them the projected one.
     The latent functions have the mean `base_latent_` of the likelihood.
     """
     c, m = likelihood.n_outputs_, features.shape[1]
     code = likelihood.kernel_code
     if std is None or nodes is None:
         std, nodes = np.zeros((len(rows.y), c)), (np.zeros((1, c)), np.ones(1))
-    return langevin.Target(
+    target = langevin.Target(
         likelihood,
         langevin.NUMPY if code is None else code,
         np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
@@ -318,6 +320,7 @@ def row_target(
         c,
         likelihood.base_latent_[np.newaxis],
     )
+    return averaged(target)
 
 
 def rough_start(target: langevin.Target) -> Array:

@@ -181,7 +181,8 @@ def _rows(
     pull: Array,
 ) -> None:
     """Add the data term and its gradient in w, block of rows by block of rows."""
-    n, s = len(y), w.shape[1] // n_outputs
+    n, s = len(features), w.shape[1] // n_outputs
+    each = len(y) // n
     size = min(n, ROWS)
     f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
     shifted, total = np.empty_like(f), np.empty_like(f)
@@ -198,7 +199,8 @@ def _rows(
                 _shift(f[:b], std, first, nodes[q], shifted[:b])
                 at = shifted[:b]
             _value_and_gradient(
-                formula, parameters, y[first:last], at, with_value, value[:b], out,
+                formula, parameters, y[each * first : each * last], at, with_value,
+                value[:b], out,
             )  # fmt: skip
             mass = temperature * node_weights[q]
             _weigh(weights[first:last], mass, with_value, value, out, energy)

@@ -57,7 +57,8 @@ class Target(NamedTuple):
     parameters : ndarray of shape (p,)
         Parameters of the compiled formula.
     features, y, weights : ndarray of shape (n, m), (n,), (n,)
-        Basis at the data, targets, row weights.
+        Basis at the data, targets, row weights. Targets y (n, 2) also hold what only
+        the likelihood reads, see `skgpx._numerics.averaged`.
     std : ndarray of shape (n, c)
         Residual standard deviation of each latent output.
     nodes, node_weights : ndarray of shape (q, c), (q,)
@@ -271,7 +272,8 @@ def advance(
     else:
         quadratic = target.code == QUADRATIC
         formula = formula_of(GAUSSIAN if quadratic else target.code)
-        run_chains(quadratic, formula, *target[2:], *arguments)
+        flat = target._replace(y=target.y.reshape(-1))
+        run_chains(quadratic, formula, *flat[2:], *arguments)
     return Chains(z, energy, gradient), trace
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,12 @@ class LatentMixture(NamedTuple):
         shares = [w * p.weights for w, p in zip(weights, parts, strict=True)]
         return cls(mean, np.concatenate(variances, axis=2), np.concatenate(shares))
 
+    def rows(self, index: Any) -> LatentMixture:
+        """Mixture of some rows, by a slice or an array of their numbers."""
+        shape = (len(self.mean), *self.variance.shape[1:])
+        variance = np.broadcast_to(self.variance, shape)[index]
+        return LatentMixture(self.mean[index], variance, self.weights)
+
     def moments(self) -> tuple[Array, Array]:
         """Mean and variance of the whole mixture, each of shape (n, c).
 
@@ -55,7 +61,9 @@ class LatentMixture(NamedTuple):
         return mean, spread @ self.weights
 
 
-def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Array]:
+def atoms(
+    mixture: LatentMixture, n_nodes: int | None = None, refinement: int = 1
+) -> tuple[Array, Array]:
     """Nodes and weights for expectations under a latent mixture.
 
     ``E[h(f)] ~ sum_a weights[a] h(values[i, :, a])``. The points are the same
@@ -77,6 +85,9 @@ def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Ar
         ``max(6, ceil(600 / s))``: class probabilities are then within 0.001 to 0.006 in
         the mean, the more the larger the variances are. One node, the mean, is used
         when no row has a variance above rounding level.
+    refinement : int, default=1
+        Multiplies the number of nodes: for functions with narrower features than the
+        normal laws.
 
     Returns
     -------
@@ -86,7 +97,7 @@ def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Ar
     """
     mean, variance, weights = mixture
     n, c, _ = mean.shape
-    nodes, node_weights = normal_nodes(mixture, n_nodes)
+    nodes, node_weights = normal_nodes(mixture, n_nodes, refinement)
     if nodes.shape[2] == 1:
         return mean, weights
     # values = mean + std * xi, components slow, nodes fast: (n, c, s, k)
@@ -97,7 +108,7 @@ def atoms(mixture: LatentMixture, n_nodes: int | None = None) -> tuple[Array, Ar
 
 
 def normal_nodes(
-    mixture: LatentMixture, n_nodes: int | None = None
+    mixture: LatentMixture, n_nodes: int | None = None, refinement: int = 1
 ) -> tuple[Array, Array]:
     """Standard normal nodes (c, s, k) and weights (s, k) of :func:`atoms`.
 
@@ -110,9 +121,10 @@ def normal_nodes(
         return np.zeros((c, s, 1)), np.ones((s, 1))
     if c == 1:
         k = n_nodes or max(11, math.ceil(128 / s))
-        nodes, node_weights = _interleaved_normal_rules(s, k)
+        nodes, node_weights = _interleaved_normal_rules(s, k * refinement)
         return nodes[np.newaxis], node_weights
-    return _normal_points(c, s, n_nodes or max(6, math.ceil(600 / s)))
+    k = n_nodes or max(6, math.ceil(600 / s))
+    return _normal_points(c, s, k * refinement)
 
 
 def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:

@@ -26,6 +26,8 @@ POISSON_EXP = 5
 POISSON_SQUARE = 6
 SHIFTED_MIXTURE = 7
 CATEGORICAL = 8
+# Potentials with the residual integrated out: ``StudentT`` and the square link.
+AVERAGED_LOG = 9
 
 # Where the exp link of counts continues as its tangent; offset of the square link.
 EXPONENT_CAP = 300.0
@@ -35,6 +37,7 @@ _exp = elementary.exp
 _log = elementary.log
 _erfcx = elementary.erfcx
 _twice_artanh = elementary.twice_artanh
+_arctan_ratio = elementary.arctan_ratio
 
 
 @inlined
@@ -56,7 +59,8 @@ def value_and_gradient(
     parameters : ndarray of shape (p,)
         What the likelihood's ``kernel_parameters()`` returns.
     y : ndarray of shape (b,)
-        Targets; classes are encoded 0, 1, ...
+        Targets; classes are encoded 0, 1, ... For AVERAGED_LOG (2 b,): each target is
+        followed by the standard deviation of its residual.
     f : ndarray of shape (b, c * s), C-contiguous
         Latent values of c outputs (1 except for CATEGORICAL) and s chains; column
         ``output * s + chain``.
@@ -225,6 +229,40 @@ def _shifted_mixture(
 
 
 @Formula
+def _averaged_log(
+    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+) -> None:
+    # square f² + m E ½ log((f + std ξ - μ)² + a²), where
+    # E ½ log(z² + a²) = Re Σ c log(z_q + i h), h = a + shift std, z_q = f + std x_q - μ
+    square, a, multiplier, shift, q = p[0], p[1], p[2], p[3], (p.size - 4) // 3
+    x, u, v = p[4 : 4 + q], p[4 + q : 4 + 2 * q], p[4 + 2 * q : 4 + 3 * q]
+    b = targets.size // 2
+    s = f.size // b
+    for i in range(b):
+        y, std = targets[2 * i], targets[2 * i + 1]
+        h, row = a + shift * std, slice(i * s, (i + 1) * s)
+        m, centre = (multiplier, y) if square == 0.0 else (multiplier * y, 0.0)
+        at, slope, total = f[row], g[row], value[row]
+        for j in range(s):
+            slope[j] = 2.0 * square * at[j]
+        for k in range(q):
+            step, real, imaginary = std * x[k] - centre, m * u[k], m * v[k]
+            for j in range(s):
+                z = at[j] + step
+                slope[j] += (real * z + imaginary * h) / (z * z + h * h)
+        if not with_value:
+            continue
+        for j in range(s):
+            total[j] = square * at[j] * at[j]
+        for k in range(q):
+            step, real, imaginary = std * x[k] - centre, 0.5 * m * u[k], m * v[k]
+            for j in range(s):
+                z = at[j] + step
+                angle = _arctan_ratio(z, h)
+                total[j] += real * _log(z * z + h * h) + imaginary * angle
+
+
+@Formula
 def _categorical(
     _p: Array, y: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
@@ -292,6 +330,7 @@ _FORMULAS: dict[int, Formula] = {
     POISSON_SQUARE: _poisson_square,
     SHIFTED_MIXTURE: _shifted_mixture,
     CATEGORICAL: _categorical,
+    AVERAGED_LOG: _averaged_log,
 }
 
 

@@ -19,3 +19,26 @@ def expectation_nodes(n_outputs: int, n_nodes: int = 12) -> tuple[Array, Array]:
         return nodes[:, np.newaxis], weights / weights.sum()
     points = np.sqrt(n_outputs) * np.eye(n_outputs)
     return np.concatenate((points, -points)), np.full(2 * n_outputs, 0.5 / n_outputs)
+
+
+def shifted_nodes() -> tuple[Array, NDArray[np.complex128], float]:
+    """Nodes x (q,), complex weights c (q,) and a shift t for functions with poles.
+
+    ``E[h(ξ)] = Re Σ c_q h(x_q + i t)`` for ξ ~ N(0, 1) and a function h of which the
+    real part is meant and which is analytic above the real line, however close its
+    singularities are below it: the path of integration is moved away from them. The
+    trapezoidal rule of step ``2π / W`` on the line ``Im = W / 4`` has the error
+    ``exp(-W² / 4)``, 1e-7 here.
+    """
+    q, width = 18, 8.0
+    step, shift = 2.0 * np.pi / width, width / 4.0
+    x = np.asarray(step * (np.arange(q) - 0.5 * (q - 1)), dtype=np.float64)
+    weights = np.asarray(np.exp(-0.5 * (x + 1j * shift) ** 2), dtype=np.complex128)
+    return x, weights / weights.sum(), shift
+
+
+def trapezoidal_nodes(n_nodes: int) -> tuple[Array, Array]:
+    """Nodes (q, 1) and weights (q,) for ``E[h(ξ)]``, evenly spaced over ±6.5."""
+    nodes = np.linspace(-6.5, 6.5, n_nodes)
+    weights = np.exp(-0.5 * nodes**2)
+    return nodes[:, np.newaxis], weights / weights.sum()

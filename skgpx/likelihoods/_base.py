@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
-from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx.likelihoods import _predictive
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import _averages, _predictive
 from skgpx.likelihoods._scales import ScaleParameters
 
 Array = NDArray[np.float64]
@@ -338,32 +337,39 @@ class Likelihood(ScaleParameters):
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
         """``E[y]``, shape (n,)."""
-        values, weights = atoms(mixture)
-        return self.row_mean(values) @ weights
+        return _averages.moments(self, mixture, noise=False)[0]
 
     def predictive_variance(self, mixture: LatentMixture) -> Array:
         """``Var[y]``, noise included, shape (n,)."""
-        values, weights = atoms(mixture)
-        means, variances = self.row_mean(values), self.row_variance(values)
-        return _predictive.total_variance(means, variances, weights)
+        return self.predictive_moments(mixture)[1]
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """`predictive_mean` and `predictive_variance` in one pass."""
+        mean, spread, noise = _averages.moments(self, mixture, noise=True)
+        return mean, spread + noise
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var E[y | f]``: the variance without the noise, shape (n,)."""
         if self.location_scale:
             return mixture.moments()[1][:, 0]
-        values, weights = atoms(mixture)
-        means = self.row_mean(values)
-        return _predictive.total_variance(means, np.zeros_like(means), weights)
+        return _averages.moments(self, mixture, noise=False)[1]
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        return self._cdf_function(mixture)(np.asarray(y, dtype=np.float64))
+        y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
+        fine = _averages.cdf_refinements(self, mixture)
+        for rows, _, values, weights in _averages.by_refinement(mixture, fine):
+            out[rows] = self.row_cdf(y[rows], values) @ weights
+        return out
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
-        values, weights = atoms(mixture)
-        log_values = -self.row_nll(np.asarray(y, dtype=np.float64), values)
-        return _predictive.log_mixture(log_values, weights)
+        """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
+
+        Rows for which the likelihood is narrow beside the law of f get more nodes, in
+        the end along the latent line. Warns, once, where that does not suffice either.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        return _averages.log_density(self, y, mixture)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
@@ -373,31 +379,39 @@ class Likelihood(ScaleParameters):
         function for each p, on blocks of rows that fit in the cache.
         """
         levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
-        mean, variance, weights = mixture
-        parts = [
-            LatentMixture(mean[i : i + _ROWS], variance[i : i + _ROWS], weights)
-            for i in range(0, mean.shape[0], _ROWS)
-        ]
-        return np.concatenate([self._quantiles(levels, part) for part in parts])
+        out = np.empty((len(mixture.mean), len(levels)))
+        fine = _averages.cdf_refinements(self, mixture)
+        for block, part, values, weights in _averages.by_refinement(mixture, fine):
+            centre, spread = self._centre_and_spread(part)
+            for i in range(0, len(block), _ROWS):
+                some = slice(i, i + _ROWS)
+                inside = values[some], weights, centre[some], spread[some]
+                out[block[some]] = self._quantiles(levels, *inside)
+        return out
 
-    def _quantiles(self, levels: list[float], mixture: LatentMixture) -> Array:
-        cdf = self._cdf_function(mixture)
-        centre, spread = self._centre_and_spread(mixture)
-        quantile = (
+    def _quantiles(
+        self,
+        levels: list[float],
+        values: Array,
+        weights: Array,
+        centre: Array,
+        spread: Array,
+    ) -> Array:
+        """Quantiles (n, q) from atoms, starting at a typical y and its deviation."""
+        search = (
             _predictive.discrete_quantile
             if self.discrete
             else _predictive.continuous_quantile
         )
-        return np.stack([quantile(cdf, q, centre, spread) for q in levels], axis=1)
 
-    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
-        """Map y (n,) to ``P(Y <= y)``; work that is the same for all y is done once."""
-        values, weights = atoms(mixture)
-        return lambda y: self.row_cdf(y, values) @ weights
+        def cdf(y: Array) -> Array:
+            return self.row_cdf(y, values) @ weights
+
+        return np.stack([search(cdf, q, centre, spread) for q in levels], axis=1)
 
     def _centre_and_spread(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Typical y and typical deviation: where the search for quantiles starts."""
-        centre = self.predictive_mean(mixture)
-        spread = np.sqrt(self.predictive_variance(mixture))
+        centre, variance = self.predictive_moments(mixture)
+        spread = np.sqrt(variance)
         usable = np.isfinite(spread) & (spread > 0.0)
         return np.where(np.isfinite(centre), centre, 0.0), np.where(usable, spread, 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _predictive
+from skgpx.likelihoods import _averages, _predictive
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._links import PROBABILITY_LINKS, ProbabilityLink
 
@@ -96,30 +96,36 @@ class Bernoulli(Likelihood):
             )
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """``P(y = 1)``; in closed form for the probit link."""
-        if self.link != "probit":
-            return super().predictive_mean(mixture)
-        return np.exp(self._probit(np.ones(mixture.mean.shape[0]), mixture))
+        """``P(y = 1)``."""
+        return self.predictive_moments(mixture)[0]
 
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """``p (1 - p)``."""
-        p = self.predictive_mean(mixture)
-        return p * (1.0 - p)
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """``p`` and ``p (1 - p)`` with ``p = P(y = 1)``."""
+        one = np.ones(len(mixture.mean))
+        p = np.exp(self.predictive_log_density(one, mixture))
+        return p, p * (1.0 - p)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """Log probability of the observed class; in closed form for the probit link."""
-        if self.link != "probit":
-            return super().predictive_log_density(y, mixture)
-        return self._probit(_sign(y), mixture)
+        """Log probability of the observed class, to about 1e-5 relative.
+
+        In closed form for the probit link.
+        """
+        sign = _sign(y)
+        if self.link == "probit":
+            mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
+            return _predictive.probit_log_probability(
+                sign, mean, variance, mixture.weights
+            )
+        return _averages.logistic_log_probability(self, y, sign, mixture)
+
+    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
+        """0 where ``P(y = 0) >= p``, otherwise 1, for each p (q,), shape (n, q)."""
+        return _predictive.class_quantile(p, self.predict_proba(mixture))
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes 0 and 1, shape (n, 2)."""
         p = self.predictive_mean(mixture)
         return np.stack([1.0 - p, p], axis=1)
-
-    def _probit(self, sign: Array, mixture: LatentMixture) -> Array:
-        mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
-        return _predictive.probit_log_probability(sign, mean, variance, mixture.weights)
 
     def _link(self) -> ProbabilityLink:
         if not (isinstance(self.link, str) and self.link in PROBABILITY_LINKS):

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
+from skgpx._numerics.gumbel_softmax import wide_probabilities
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.softmax import mean_probabilities
+from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
@@ -22,6 +24,11 @@ _FIXED_POINTS, _POINTS = 500, 16_384
 # largest latent value decides. The softness of the maximum counts as the variance of
 # the Gumbel noise behind the softmax.
 _HARD, _SOFTNESS = 1e3, np.pi**2 / 6.0
+
+# Standard deviation of a latent value from which points are too few.
+_WIDE = 0.7
+# Log probability below which it is computed as such.
+_TINY = -600.0
 
 
 class Categorical(Likelihood):
@@ -170,9 +177,35 @@ class Categorical(Likelihood):
         """Call `cdf`, which works on rows already."""
         return self.cdf(y, f)
 
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """Log probability of the observed class."""
+        y = np.asarray(y, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            out = np.log(_take(self.predict_proba(mixture), y))
+        # beyond what a probability can hold
+        tiny = np.flatnonzero(out < _TINY)
+        if len(tiny):
+            part = mixture.rows(tiny)
+            out[tiny] = super().predictive_log_density(y[tiny], part)
+        return out
+
+    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
+        """Smallest class number with ``P(Y <= y) >= p`` for each p (q,), (n, q)."""
+        return _predictive.class_quantile(p, self.predict_proba(mixture))
+
     def predict_proba(self, mixture: LatentMixture) -> Array:
-        """Probabilities of the classes, averaged over the mixture, shape (n, K)."""
-        return mean_probabilities(mixture)
+        """Probabilities of the classes, averaged over the mixture, shape (n, K).
+
+        To about .001 in rows whose standard deviations are below 0.7, where 600 points
+        are used; to 2e-5 in the others, by integrals over one variable.
+        """
+        out = np.empty(mixture.mean.shape[:2])
+        wide = np.max(mixture.variance, axis=(1, 2)) > _WIDE**2
+        wide = np.broadcast_to(wide, len(out))
+        for some, average in ((wide, wide_probabilities), (~wide, mean_probabilities)):
+            if np.any(some):
+                out[some] = average(mixture.rows(some))
+        return out
 
 
 def probabilities(f: Array) -> Array:

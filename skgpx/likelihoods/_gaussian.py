@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,15 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood
+from skgpx._numerics.normal_sums import Noise
+from skgpx.likelihoods._normal_noise import NormalNoise
 from skgpx.likelihoods._scales import rounding_variance, weighted_spread
 
 Array = NDArray[np.float64]
 
 
-class Gaussian(Likelihood):
+class Gaussian(NormalNoise):
     """Normal observation noise, ``y = f + e`` with ``e ~ N(0, noise_variance)``.
 
     Parameters
@@ -36,7 +34,6 @@ class Gaussian(Likelihood):
     Gaussian(noise_variance=1.0)
     """
 
-    location_scale = True
     kernel_code = pointwise.GAUSSIAN
     scale_names: ClassVar[tuple[str, ...]] = ("noise_variance",)
 
@@ -88,27 +85,8 @@ class Gaussian(Likelihood):
         """``[noise_variance]``."""
         return np.array([self._scale("noise_variance")])
 
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the latent mixture."""
-        return mixture.moments()[0][:, 0]
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of the latent mixture plus the noise variance."""
-        return mixture.moments()[1][:, 0] + self._scale("noise_variance")
-
-    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """Log density of a mixture of normals."""
-        y = np.asarray(y, dtype=np.float64)
-        return _predictive.normal_log_density(y, *self._components(mixture))
-
-    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
-        components = self._components(mixture)
-        return lambda y: _predictive.normal_cdf(y, *components)
-
-    def _components(self, mixture: LatentMixture) -> tuple[Array, Array, Array]:
-        """Means (n, s), standard deviations and weights of the law of y."""
-        variance = mixture.variance[:, 0] + self._scale("noise_variance")
-        return mixture.mean[:, 0], np.sqrt(variance), mixture.weights
+    def _noise(self, p: float) -> Noise:  # noqa: ARG002
+        return Noise(np.zeros(1), np.array([self._scale("noise_variance")]), np.ones(1))
 
     def starting_scales(
         self, y: Array, weights: Array

@@ -6,9 +6,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincc, gammaln
+from scipy.special import gammaincc, gammaln, ndtri
 
+from skgpx._numerics import poisson_law
 from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods._averages import softplus_moments
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._links import RATE_LINKS, RateLink
 
@@ -149,21 +151,54 @@ class Poisson(Likelihood):
             )
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """``E[rate]``; for the exp link ``E[exp(mean + variance / 2)]``."""
-        if self.link != "exp":
-            return super().predictive_mean(mixture)
-        log_rate = mixture.mean[:, 0] + 0.5 * mixture.variance[:, 0]
-        return self.mean(log_rate) @ mixture.weights
+        """``E[rate]``."""
+        return self.predictive_moments(mixture)[0]
 
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """``E[rate] + Var[rate]``; log-normal moments for the exp link."""
-        if self.link != "exp":
-            return super().predictive_variance(mixture)
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """``E[rate]`` and ``E[rate] + Var[rate]``."""
+        mean, variance = self._rate_moments(mixture)
+        return mean, mean + variance
+
+    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
+        """``Var[rate]``."""
+        return self._rate_moments(mixture)[1]
+
+    def _rate_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """``E[rate]`` and ``Var[rate]``, (n,) each.
+
+        Log-normal moments for the exp link, polynomials for the square link, nodes for
+        the softplus link (to 1e-5 of the standard deviation).
+        """
         mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
-        rate = self.mean(mean + 0.5 * variance)
-        total = (rate @ mixture.weights)[:, np.newaxis]
-        within = rate**2 * np.expm1(np.minimum(variance, 700.0))
-        return (rate + within + (rate - total) ** 2) @ mixture.weights
+        if self.link == "softplus":
+            mean_and_variance = softplus_moments(mixture)
+            return mean_and_variance[:, 0], mean_and_variance[:, 1]
+        if self.link == "exp":
+            rate = self.mean(mean + 0.5 * variance)
+            within = rate**2 * np.expm1(np.minimum(variance, 700.0))
+        else:
+            rate = self.mean(mean) + variance
+            within = 2.0 * variance * (variance + 2.0 * mean**2)
+        total = rate @ mixture.weights
+        return total, (within + (rate - total[:, np.newaxis]) ** 2) @ mixture.weights
+
+    def _quantiles(
+        self,
+        levels: list[float],
+        values: Array,
+        weights: Array,
+        centre: Array,
+        spread: Array,
+    ) -> Array:
+        rates = self.row_mean(values)
+        starts = [centre + float(ndtri(p)) * spread for p in levels]
+        return np.stack(
+            [
+                poisson_law.quantile(p, rates, weights, start, spread)
+                for p, start in zip(levels, starts, strict=True)
+            ],
+            axis=1,
+        )
 
     def _link(self) -> RateLink:
         if not (isinstance(self.link, str) and self.link in RATE_LINKS):

@@ -1,40 +1,21 @@
-"""Moments, densities and quantiles of mixtures of conditional laws."""
+"""Probabilities and quantiles of mixtures of conditional laws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_ndtr, logsumexp, ndtr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, logsumexp
 
 Array = NDArray[np.float64]
 Cdf = Callable[[Array], Array]
 Condition = Callable[[Array], NDArray[np.bool_]]
 
-LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
-
-
-def total_variance(means: Array, variances: Array, weights: Array) -> Array:
-    """``Var y = E[Var[y|f]] + Var[E[y|f]]`` from atoms (n, a), shape (n,)."""
-    centre = (means @ weights)[:, np.newaxis]
-    return ((means - centre) ** 2 + variances) @ weights
-
 
 def log_mixture(log_values: Array, weights: Array) -> Array:
     """``log sum_a weights[a] exp(log_values[:, a])``, shape (n,)."""
     return np.asarray(logsumexp(log_values, axis=1, b=weights))
-
-
-def normal_cdf(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Distribution function at y (n,) of normal mixtures with moments (n, s)."""
-    return np.asarray(ndtr((y[:, np.newaxis] - mean) / std) @ weights)
-
-
-def normal_log_density(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Log density at y (n,) of normal mixtures with moments (n, s)."""
-    z = (y[:, np.newaxis] - mean) / std
-    return log_mixture(-0.5 * z**2 - np.log(std) - LOG_SQRT_2PI, weights)
 
 
 def probit_log_probability(
@@ -43,6 +24,16 @@ def probit_log_probability(
     """``log P(sign (f + noise) > 0)``: the closed form of the probit link."""
     z = sign[:, np.newaxis] * mean / np.sqrt(1.0 + variance)
     return log_mixture(log_ndtr(z), weights)
+
+
+def class_quantile(p: ArrayLike, probabilities: Array) -> Array:
+    """Smallest class number with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
+
+    Up to a tolerance of 1e-13 in p that absorbs the rounding of the probabilities.
+    """
+    below = np.cumsum(probabilities[:, :-1], axis=1)[:, :, np.newaxis]
+    levels = np.atleast_1d(np.asarray(p, dtype=np.float64)) - 1e-13
+    return np.sum(below < levels, axis=1).astype(np.float64)
 
 
 def continuous_quantile(cdf: Cdf, p: float, centre: Array, spread: Array) -> Array:

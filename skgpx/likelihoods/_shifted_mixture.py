@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,15 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood
+from skgpx._numerics.normal_sums import Noise
+from skgpx.likelihoods._normal_noise import NormalNoise
 from skgpx.likelihoods._scales import is_number, weighted_spread
 
 Array = NDArray[np.float64]
 
 
-class ShiftedMixture(Likelihood):
+class ShiftedMixture(NormalNoise):
     """Normal noise around f or, unknown which, around f + shift.
 
     ``y = f + shift * b + e`` with ``b ~ Bernoulli(probability)`` independent for each
@@ -48,7 +46,6 @@ class ShiftedMixture(Likelihood):
     array([0., 0.])
     """
 
-    location_scale = True
     kernel_code = pointwise.SHIFTED_MIXTURE
     scale_names: ClassVar[tuple[str, ...]] = ("noise_variance",)
 
@@ -118,31 +115,10 @@ class ShiftedMixture(Likelihood):
         log_odds = float(logit(self.probability))
         return np.array([self.shift, log_odds, self._scale("noise_variance")])
 
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the latent mixture plus the mean shift."""
-        return self.mean(mixture.moments()[0][:, 0])
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of the latent mixture plus that of shift and noise."""
-        return mixture.moments()[1][:, 0] + self._total_variance()
-
-    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """Log density of a mixture of twice as many normals."""
-        y = np.asarray(y, dtype=np.float64)
-        return _predictive.normal_log_density(y, *self._components(mixture))
-
-    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
-        components = self._components(mixture)
-        return lambda y: _predictive.normal_cdf(y, *components)
-
-    def _components(self, mixture: LatentMixture) -> tuple[Array, Array, Array]:
-        """Means (n, 2 s), standard deviations and weights of the law of y."""
-        mean, p = mixture.mean[:, 0], self.probability
-        variance = mixture.variance[:, 0] + self._scale("noise_variance")
-        std = np.broadcast_to(np.sqrt(variance), mean.shape)
-        weights = np.concatenate([(1.0 - p) * mixture.weights, p * mixture.weights])
-        both = np.concatenate([mean, mean + self.shift], axis=1)
-        return both, np.concatenate([std, std], axis=1), weights
+    def _noise(self, p: float) -> Noise:  # noqa: ARG002
+        variance = np.full(2, self._scale("noise_variance"))
+        shares = np.array([1.0 - self.probability, self.probability])
+        return Noise(np.array([0.0, float(self.shift)]), variance, shares)
 
     def _total_variance(self) -> float:
         spread = self.probability * (1.0 - self.probability) * float(self.shift) ** 2

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import CubicHermiteSpline
-from scipy.special import gammaln, stdtr
+from scipy.special import gammaln, stdtr, stdtrit
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx.likelihoods._base import Likelihood
+from skgpx._numerics.normal_sums import Noise
+from skgpx._numerics.student_scales import noise_around, noise_for_level
+from skgpx.likelihoods._normal_noise import NormalNoise
 from skgpx.likelihoods._scales import (
     is_number,
     weighted_quartiles,
@@ -23,7 +21,7 @@ from skgpx.likelihoods._scales import (
 Array = NDArray[np.float64]
 
 
-class StudentT(Likelihood):
+class StudentT(NormalNoise):
     """Student-t observation noise: regression that is robust to outliers.
 
     ``y = f + scale * t`` with t from Student's law with ``df`` degrees of freedom.
@@ -42,6 +40,15 @@ class StudentT(Likelihood):
     second derivative is negative in the tails. For ``df <= 1`` no mean exists and
     `mean` is the location f.
 
+    Predictions write Student's law as a mixture of normals over the logarithm of its
+    precision [1]_: densities and probabilities have a relative error of 3e-9 whatever
+    the ratio of `scale` to the standard deviation of f.
+
+    References
+    ----------
+    .. [1] Andrews and Mallows, "Scale mixtures of normal distributions", Journal of the
+       Royal Statistical Society B 36, 1974.
+
     Examples
     --------
     >>> from skgpx.likelihoods import StudentT
@@ -50,7 +57,6 @@ class StudentT(Likelihood):
     array([-2.5 , -0.05])
     """
 
-    location_scale = True
     heavy_tailed = True
     kernel_code = pointwise.STUDENT_T
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
@@ -108,28 +114,19 @@ class StudentT(Likelihood):
         """``[df, scale]``."""
         return np.array([self.df, self._scale("scale")])
 
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the latent mixture."""
-        return mixture.moments()[0][:, 0]
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of the latent mixture plus that of the noise."""
-        return mixture.moments()[1][:, 0] + self._noise_variance()
-
     def _noise_variance(self) -> float:
         if self.df <= 2.0:
             return float("inf")
         return self._scale("scale") ** 2 * self.df / (self.df - 2.0)
 
-    def _centre_and_spread(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        # The scale, which is finite for every df, instead of the standard deviation.
-        mean, variance = mixture.moments()
-        return mean[:, 0], np.sqrt(variance[:, 0] + self._scale("scale") ** 2)
+    def _noise(self, p: float) -> Noise:
+        return noise_for_level(float(self.df), self._scale("scale"), p)
 
-    def _cdf_function(self, mixture: LatentMixture) -> Callable[[Array], Array]:
-        values, weights = atoms(mixture)
-        scale, law = self._scale("scale"), tabulated_cdf(float(self.df))
-        return lambda y: law((y[:, np.newaxis] - values[:, 0]) / scale) @ weights
+    def _noise_quantile(self, p: float) -> float:
+        return self._scale("scale") * float(stdtrit(self.df, p))
+
+    def _noise_near(self, square: Array) -> tuple[Noise, NDArray[np.int64]]:
+        return noise_around(float(self.df), self._scale("scale"), square)
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless df is positive, and scale positive or None."""
@@ -151,31 +148,3 @@ class StudentT(Likelihood):
         if not spread > 1e-12 * np.max(np.abs(y)):
             spread = weighted_spread(y, weights)
         return {"scale": (np.sqrt(0.1) * spread, 1e-5 * spread, 5.0 * spread)}
-
-
-@lru_cache(maxsize=8)
-def tabulated_cdf(df: float) -> Callable[[Array], Array]:
-    """Student's distribution function from a table, many times faster than SciPy's.
-
-    In ``u = arcsinh(|z| / sqrt(df))`` the tail is nearly ``exp(-df u)``. Cubic Hermite
-    interpolation on 8193 nodes, down to a tail of about 1e-18: absolute error below
-    1e-11, and below 1e-13 for df > 1.
-    """
-    nodes = np.linspace(0.0, min(42.0 / df + 1.0, 700.0), 8193)
-    z = -np.sqrt(df) * np.sinh(nodes)
-    tail = stdtr(df, z)
-    # d tail / d u = -density(z) sqrt(df) cosh(u); the density at 0, then its decay
-    log_peak = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(np.pi)
-    log_cosh = nodes + np.log1p(np.exp(-2.0 * nodes)) - np.log(2.0)
-    slope = -np.exp(log_peak - df * log_cosh)
-    cubic, square, linear, constant = CubicHermiteSpline(nodes, tail, slope).c
-    last, per_unit = nodes[-1], 1.0 / nodes[1]
-
-    def cdf(z: Array) -> Array:
-        u = np.minimum(np.arcsinh(np.abs(z) / np.sqrt(df)), last)
-        k = np.minimum((u * per_unit).astype(np.intp), constant.size - 1)
-        x = u - nodes[k]
-        left = constant[k] + x * (linear[k] + x * (square[k] + x * cubic[k]))
-        return np.where(z > 0.0, 1.0 - left, left)
-
-    return cdf

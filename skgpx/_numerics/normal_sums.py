@@ -1,0 +1,275 @@
+"""A latent normal mixture plus noise that is a normal mixture too: density, quantiles.
+
+With components ``N(m_j, v_j)`` of weights w_j and noise ``N(b_q, t_q)`` of weights p_q
+the sum has the components ``N(m_j + b_q, v_j + t_q)`` of weights ``w_j p_q``. Nothing
+is approximated, whatever the ratio of the two spreads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from skgpx._numerics import elementary
+from skgpx._numerics._jit import inlined, reduction
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_exp = elementary.exp
+_erfcx = elementary.erfcx
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+# Last step of a search, in units of the spread, by Newton's method (whose error is of
+# its square) and by bisection; after many steps every other one is a bisection.
+_LAST_STEP, _LAST_HALF = 1e-5, 1e-12
+_MANY_STEPS, _MAX_STEPS = 10, 200
+# What Hastings' function gives for one half.
+_AT_HALF = -1.0100667546808495e-07
+
+
+class Noise(NamedTuple):
+    """A normal mixture: shifts, variances and weights of its components, (k,) each.
+
+    What the weights lack to one is the weight of components so wide that half of them
+    is below every y that is asked for. Logarithms of weights that underflow are given.
+    """
+
+    shift: Array
+    variance: Array
+    weights: Array
+    log_weights: Array | None = None
+
+
+def log_density(
+    y: Array, mean: Array, variance: Array, weights: Array, noise: Noise, first: Index
+) -> Array:
+    """Log density of each row's sum at its y (n,), in nats, shape (n,).
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+    mean : ndarray of shape (n, s)
+    variance : ndarray of shape (n, 1) or (n, s)
+        Non-negative.
+    weights : ndarray of shape (s,)
+    noise : Noise
+        Of positive variances.
+    first : ndarray of shape (n,) of int
+        The first component of the noise that matters to each row.
+
+    Notes
+    -----
+    O(s k) for each row, and no array of that size.
+    """
+    out, log_mass = np.empty(len(y)), noise.log_weights
+    if log_mass is None:
+        log_mass = np.log(noise.weights)
+    _log_densities(
+        y, np.ascontiguousarray(mean), np.ascontiguousarray(variance),
+        weights, noise.shift, noise.variance, log_mass, first, out,
+    )  # fmt: skip
+    return out
+
+
+def cdf(y: Array, mean: Array, variance: Array, weights: Array, noise: Noise) -> Array:
+    """``P(Y <= y)`` of each row at its y (n,), shape (n,); arguments as above.
+
+    Small values have all digits, up to what the weights of the noise lack to one.
+    """
+    out = np.empty(len(y))
+    _cdfs(
+        y, np.ascontiguousarray(mean), np.ascontiguousarray(variance),
+        weights, *noise[:3], out,
+    )  # fmt: skip
+    return out
+
+
+def quantile(
+    p: float, mean: Array, variance: Array, weights: Array, noise: Noise, reach: float
+) -> Array:
+    """``y`` with ``P(Y <= y) = p`` for each row, shape (n,).
+
+    Parameters
+    ----------
+    p : float
+        Strictly between 0 and 1.
+    mean, variance, weights, noise
+        As for `log_density`.
+    reach : float
+        The quantile of the noise, from which the search starts.
+
+    Notes
+    -----
+    Newton's method on ``Φ⁻¹(cdf)``, which is linear for a normal law, from the quantile
+    of the sum that has the right moments; a step that would leave the bracket found so
+    far bisects it. Two to five evaluations, to 1e-9 of the spread. Levels above one
+    half are solved in the mirror image of the law, where their tail has all digits.
+    """
+    sign = 1.0 if p <= 0.5 else -1.0
+    level, mean = min(p, 1.0 - p), np.ascontiguousarray(sign * mean)
+    centre = mean @ weights
+    latent = (mean - centre[:, np.newaxis]) ** 2 + variance
+    middle = float(noise.shift @ noise.weights)
+    deep = float(ndtri(level))
+    width = np.sqrt(deep**2 * (latent @ weights) + (reach - middle) ** 2)
+    # narrow components far apart have steps between them
+    narrowest = float(noise.variance.min())
+    unit = np.minimum(latent, 9.0 * variance) @ weights + narrowest
+    unit = np.sqrt(unit)
+    out = centre + sign * middle - width
+    _quantiles(
+        level, mean, np.ascontiguousarray(variance), weights, sign * noise.shift,
+        noise.variance, noise.weights, unit, out,
+    )  # fmt: skip
+    return sign * out
+
+
+@reduction
+def _log_densities(
+    y: Array,
+    mean: Array,
+    variance: Array,
+    weights: Array,
+    shift: Array,
+    spread: Array,
+    log_mass: Array,
+    first: Index,
+    out: Array,
+) -> None:
+    # log Σ_jq w_j p_q N(r_j | b_q, v_j + t_q), the largest exponent taken out
+    n, s = mean.shape
+    k, one = len(shift), variance.shape[1] == 1
+    constant, precision = np.empty((k, s)), np.empty((k, s))
+    for i in range(n):
+        top = -np.inf
+        for q in range(first[i], k):
+            c, h = constant[q], precision[q]
+            for j in range(1 if one else s):
+                total = variance[i, j] + spread[q]
+                h[j] = 0.5 / total
+                c[j] = log_mass[q] - 0.5 * math.log(total)
+            for j in range(s if one else 0):
+                h[j], c[j] = h[0], c[0]
+            for j in range(s):
+                r = y[i] - mean[i, j] - shift[q]
+                c[j] -= h[j] * r * r
+            for j in range(s):
+                top = c[j] if c[j] > top else top
+        density = 0.0
+        for q in range(first[i], k):
+            c = constant[q]
+            for j in range(s):
+                density += weights[j] * _exp(c[j] - top)
+        out[i] = top + math.log(density) - _LOG_SQRT_2PI
+
+
+@reduction
+def _cdfs(
+    y: Array,
+    mean: Array,
+    variance: Array,
+    weights: Array,
+    shift: Array,
+    spread: Array,
+    mass: Array,
+    out: Array,
+) -> None:
+    for i in range(len(y)):
+        out[i] = _below_and_density(
+            y[i], mean[i], variance[i], weights, shift, spread, mass
+        )[0]
+
+
+@reduction
+def _below_and_density(
+    y: float,
+    mean: Array,
+    variance: Array,
+    weights: Array,
+    shift: Array,
+    spread: Array,
+    mass: Array,
+) -> tuple[float, float]:
+    """``P(Y <= y)`` and the density at y of one row."""
+    below, density, known = 0.0, 0.0, 0.0
+    for q in range(len(shift)):
+        at, left, height = y - shift[q], 0.0, 0.0
+        if len(variance) == 1:
+            a = 1.0 / math.sqrt(variance[0] + spread[q])
+            for j in range(len(mean)):
+                z = (at - mean[j]) * a
+                e = _exp(-0.5 * z * z)
+                tail = 0.5 * _erfcx(abs(z) * 0.7071067811865476) * e
+                left += weights[j] * (tail if z < 0.0 else 1.0 - tail)
+                height += weights[j] * e
+            height *= a
+        else:
+            for j in range(len(mean)):
+                a = 1.0 / math.sqrt(variance[j] + spread[q])
+                z = (at - mean[j]) * a
+                e = _exp(-0.5 * z * z)
+                tail = 0.5 * _erfcx(abs(z) * 0.7071067811865476) * e
+                left += weights[j] * (tail if z < 0.0 else 1.0 - tail)
+                height += weights[j] * e * a
+        below += mass[q] * left
+        density += mass[q] * height
+        known += mass[q]
+    return below + 0.5 * max(1.0 - known, 0.0), 0.3989422804014327 * density
+
+
+@inlined
+def deviate(p: float) -> tuple[float, float]:
+    """A monotone function near ``Φ⁻¹(p)``, to 1e-3, and its derivative.
+
+    Hastings' rational function, shifted so that it is odd and continuous at one half.
+    """
+    tail = min(p, 1.0 - p)
+    t = math.sqrt(-2.0 * math.log(tail))
+    top = 2.515517 + t * (0.802853 + t * 0.010328)
+    bottom = 1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))
+    slope_top = 0.802853 + t * 0.020656
+    slope_bottom = 1.432788 + t * (0.378538 + t * 0.003924)
+    slope = 1.0 - (slope_top * bottom - top * slope_bottom) / (bottom * bottom)
+    value = t - top / bottom - _AT_HALF
+    return (-value if p < 0.5 else value), slope / (tail * t)
+
+
+@reduction
+def _quantiles(
+    p: float,
+    mean: Array,
+    variance: Array,
+    weights: Array,
+    shift: Array,
+    spread: Array,
+    mass: Array,
+    unit: Array,
+    y: Array,
+) -> None:
+    goal = deviate(p)[0]
+    for i in range(len(y)):
+        low, high, reach = -np.inf, np.inf, 4.0 * unit[i]
+        for step in range(_MAX_STEPS):
+            below, density = _below_and_density(
+                y[i], mean[i], variance[i], weights, shift, spread, mass
+            )
+            low, high = (y[i], high) if below < p else (low, y[i])
+            toward, new = -1.0 if below >= p else 1.0, np.nan
+            if 1e-290 < below < 1.0 - 1e-14 and density > 0.0:
+                at, slope = deviate(below)
+                new = y[i] - (at - goal) / (slope * density)
+            enough, bounded = _LAST_STEP, high - low < np.inf
+            many = step > _MANY_STEPS and step % 2 == 1
+            if bounded and (many or not low <= new <= high):
+                # a step that leaves the bracket, or one of many
+                new, enough = 0.5 * (low + high), _LAST_HALF
+            if not bounded and not toward * (new - y[i]) <= reach:
+                new = y[i] + toward * reach
+                reach *= 2.0
+            moved, y[i] = abs(new - y[i]), new
+            if moved <= enough * unit[i] or moved <= 1e-14 * abs(new):
+                break

@@ -1,0 +1,274 @@
+"""Averages of any likelihood of one output over a latent mixture, as fine as needed.
+
+A fixed rule of nodes resolves a likelihood whose features are about as wide as the
+normal laws of the mixture, or wider. Rows for which that is in doubt get two, four, ...
+times as many nodes, and in the end a mesh around the peak of the likelihood.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.link_averages import link_averages, logistic_noise
+from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
+from skgpx._numerics.normal_sums import cdf
+from skgpx.likelihoods._line_integrals import log_integral
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+# Largest multiple of the nodes for densities and for moments.
+_FINEST_DENSITY, _FINEST_MOMENTS = 16, 64
+# Least spread of the nodes that matter, in spacings: half a spacing means that there
+# are two; from .6 on the error of the rule is below 2 exp(-2π² .6²) = .002.
+_RESOLVED = 0.6
+# Largest share of an integral at the ends of a rule.
+_AT_THE_ENDS = 1e-3
+# Difference, in nats, of a rule and the one with half its nodes.
+_AGREEING = 1e-3
+# Largest difference between every other node and the others, in standard deviations:
+# the rule of all of them is far better than either half.
+_HALVES = 0.03
+# Spacing, in standard deviations of the normal laws, times the ratio of these to the
+# width of a likelihood, above which the nodes are multiplied; that of 11 nodes is 1.07.
+_FINE = 1.1
+# How far a likelihood's peak may be, in standard deviations of f, to be looked at.
+_IN_SIGHT = 5.0
+# Inverse width of logistic and softplus function, for 1e-5, and the standard deviation
+# from which these are narrow beside every normal law.
+_LOGISTIC, _WIDE = 0.7, 4.0
+# Log probability below which it is computed as such.
+_TINY = -600.0
+# Values in memory at a time.
+_CHUNK = 1_000_000
+
+
+def moments(likelihood: Any, mixture: LatentMixture, noise: bool) -> Array:
+    """``E[y]``, ``Var E[y | f]`` and, with `noise`, ``E Var[y | f]``, shape (3, n).
+
+    Nodes are doubled, at most 64-fold, where those of even and of odd number disagree
+    by more than three hundredths of a standard deviation.
+    """
+    out = np.zeros((3, len(mixture.mean)))
+
+    def evaluate(rows: Rows, refinement: int) -> NDArray[np.bool_]:
+        values, weights = atoms(mixture.rows(rows), refinement=refinement)
+        means = likelihood.row_mean(values)
+        average = means @ weights
+        square = (means - average[:, np.newaxis]) ** 2 @ weights
+        out[:2, rows] = average, square
+        if noise:
+            out[2, rows] = likelihood.row_variance(values) @ weights
+        k = len(weights) // len(mixture.weights)
+        if k == 1 or values.shape[1] > 1:
+            return np.zeros(len(rows), dtype=np.bool_)
+        sign = np.tile(np.where(np.arange(k) % 2 == 0, 1.0, -1.0), len(mixture.weights))
+        even, odd = np.maximum(sign, 0.0) * weights, np.maximum(-sign, 0.0) * weights
+        gap = np.abs(means @ (even / even.sum() - odd / odd.sum()))
+        return gap > _HALVES * np.sqrt(square) + 1e-12 * np.abs(average)
+
+    _refine(evaluate, np.ones(len(mixture.mean), np.intp), mixture, _FINEST_MOMENTS)
+    return out
+
+
+def log_density(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
+    """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
+
+    A row is resolved if the nodes that matter spread over more than half a spacing and
+    do not lie at the ends of the rule. Twice the nodes otherwise, until two rules agree
+    to 0.001 nats, at most 16-fold; then the integral over f along a mesh that is
+    refined towards the peak.
+    """
+    out = np.full(len(y), np.nan)
+    if mixture.mean.shape[1] > 1:
+        values, weights = atoms(mixture)
+        terms = -likelihood.row_nll(y, values)
+        return _log_sum(terms, weights)[0]
+
+    def evaluate(rows: Rows, refinement: int) -> NDArray[np.bool_]:
+        part = mixture.rows(rows)
+        values, weights = atoms(part, refinement=refinement)
+        terms = -likelihood.row_nll(y[rows], values)
+        before = out[rows]
+        out[rows], shares = _log_sum(terms, weights)
+        changed = np.abs(out[rows] - before) > _AGREEING
+        return _unresolved(shares, part, refinement) | changed
+
+    start = refinements(mixture, _width_at_peak(likelihood, y, mixture))
+    rows = _refine(evaluate, start, mixture, _FINEST_DENSITY)
+    for some in _chunks(rows, 4000 * (1 + len(mixture.weights) // 8)):
+        part = mixture.rows(some)
+        out[some], doubtful = log_integral(likelihood, y[some], part)
+        if np.any(doubtful):
+            warnings.warn(
+                f"Log densities of {type(likelihood).__name__} are uncertain by more "
+                f"than 0.01 nats in {int(np.sum(doubtful))} rows: the likelihood is "
+                "narrow in the latent function, and not only around initial_latent(y) "
+                "or where nll is smallest.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return out
+
+
+def softplus_moments(mixture: LatentMixture) -> Array:
+    """Mean and variance of ``softplus(f)``, shape (n, 2)."""
+    out = np.empty((len(mixture.mean), 2))
+    for rows, factor in _same(refinements(mixture, np.array(_LOGISTIC))):
+        out[rows] = link_averages(mixture.rows(rows), factor)[:, 1:]
+    return out
+
+
+def logistic_log_probability(
+    likelihood: Any, y: Array, sign: Array, mixture: LatentMixture
+) -> Array:
+    """``log E expit(sign f)`` of each row, shape (n,).
+
+    By nodes for f; where all normal laws are wide, ``P(f > L)`` by nodes for a logistic
+    variable L; where it is tiny, as an integral along the latent line.
+    """
+    signed = mixture._replace(mean=sign[:, np.newaxis, np.newaxis] * mixture.mean)
+    p = np.empty(len(y))
+    narrow = np.min(mixture.variance, axis=(1, 2)) < _WIDE**2
+    narrow = np.broadcast_to(narrow, len(y))
+    fine = refinements(mixture, np.array(_LOGISTIC))
+    for rows, factor in _same(np.where(narrow, fine, 0)):
+        part = signed.rows(rows)
+        if factor == 0:
+            mean, variance = -part.mean[:, 0], part.variance[:, 0]
+            zero = np.zeros(len(rows))
+            p[rows] = cdf(zero, mean, variance, part.weights, logistic_noise())
+        else:
+            p[rows] = link_averages(part, factor)[:, 0]
+    with np.errstate(divide="ignore"):
+        out = np.log(p)
+    tiny = np.flatnonzero(out < _TINY)
+    if len(tiny):
+        out[tiny] = log_density(likelihood, y[tiny], mixture.rows(tiny))
+    return out
+
+
+def cdf_refinements(likelihood: Any, mixture: LatentMixture) -> Rows:
+    """Multiples of the nodes, (n,), for distribution functions of one output.
+
+    From the curvature of the likelihood at the mean of y, around the mean of f.
+    """
+    if mixture.mean.shape[1] > 1:
+        return np.ones(len(mixture.mean), np.intp)
+    mean, variance = mixture.moments()
+    f = mean + np.sqrt(variance) * np.array([-1.0, 0.0, 1.0])
+    with np.errstate(all="ignore"):
+        curvature = likelihood.curvature(likelihood.mean(f), f)
+    return refinements(mixture, _inverse_width(np.max(curvature, axis=1)))
+
+
+def refinements(mixture: LatentMixture, inverse_width: Array) -> Rows:
+    """Powers of two by which nodes are multiplied for features this narrow, (n,)."""
+    std = np.sqrt(np.max(mixture.variance, axis=(1, 2)))
+    nodes, _ = normal_nodes(mixture)
+    if nodes.shape[2] == 1:
+        return np.ones(len(mixture.mean), np.intp)
+    spacing = float(nodes[0, 0, 1] - nodes[0, 0, 0])
+    excess = np.maximum(std * inverse_width * spacing / _FINE, 1.0)
+    powers = np.ceil(np.log2(np.minimum(excess, _FINEST_MOMENTS)) - 1e-9)
+    result: Rows = np.broadcast_to(2 ** powers.astype(np.intp), len(mixture.mean))
+    return result.copy()
+
+
+def _same(refinement: Rows) -> Iterator[tuple[Rows, int]]:
+    """Rows with the same multiple of nodes."""
+    for factor in np.unique(refinement):
+        yield np.flatnonzero(refinement == factor), int(factor)
+
+
+def by_refinement(mixture: LatentMixture, refinement: Rows) -> Iterator[Any]:
+    """Rows, their atoms and weights, in chunks with the same number of nodes."""
+    for rows, factor in _same(refinement):
+        for some in _chunks(rows, _n_atoms(mixture, factor)):
+            part = mixture.rows(some)
+            yield some, part, *atoms(part, refinement=factor)
+
+
+def _refine(
+    evaluate: Callable[[Rows, int], NDArray[np.bool_]],
+    refinement: Rows,
+    mixture: LatentMixture,
+    finest: int,
+) -> Rows:
+    """Evaluate all rows, again with twice the nodes where that says so.
+
+    Returns the rows that the finest rule would not do for.
+    """
+    factor, refinement = 1, np.minimum(refinement, 2 * finest)
+    while factor <= finest:
+        rows = np.flatnonzero(refinement == factor)
+        for some in _chunks(rows, _n_atoms(mixture, factor)):
+            coarse = evaluate(some, factor)
+            refinement[some[coarse]] = 2 * factor
+        factor *= 2
+    return np.flatnonzero(refinement > finest)
+
+
+def _n_atoms(mixture: LatentMixture, factor: int) -> int:
+    nodes, _ = normal_nodes(mixture)
+    return int(nodes.size) * factor
+
+
+def _chunks(rows: Rows, floats: int) -> Iterator[Rows]:
+    size = max(1, _CHUNK // floats)
+    for i in range(0, len(rows), size):
+        yield rows[i : i + size]
+
+
+def _log_sum(terms: Array, weights: Array) -> tuple[Array, Array]:
+    """``log Σ_a weights_a exp(terms_a)``, and the terms of the sum over the largest."""
+    top = np.max(terms, axis=1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    shares = np.exp(terms - top)
+    shares *= weights
+    with np.errstate(divide="ignore"):
+        return top[:, 0] + np.log(np.sum(shares, axis=1)), shares
+
+
+def _unresolved(
+    shares: Array, mixture: LatentMixture, refinement: int
+) -> NDArray[np.bool_]:
+    """Rows whose integrand is narrower than its nodes, or beyond them."""
+    nodes, _ = normal_nodes(mixture, refinement=refinement)
+    xi = nodes[0]
+    if xi.shape[1] == 1:
+        return np.zeros(len(shares), dtype=np.bool_)
+    shares = shares.reshape(len(shares), *xi.shape)
+    mass = np.sum(shares, axis=2)
+    first = np.einsum("nsk,sk->ns", shares, xi)
+    second = np.einsum("nsk,sk->ns", shares, xi**2)
+    total = np.sum(mass, axis=1)
+    within = second - first**2 / np.where(mass > 0.0, mass, 1.0)
+    spread = np.sqrt(np.maximum(np.sum(within, axis=1), 0.0) / total)
+    ends = np.sum(shares[:, :, 0] + shares[:, :, -1], axis=1) / total
+    return (spread < _RESOLVED * (xi[0, 1] - xi[0, 0])) | (ends > _AT_THE_ENDS)
+
+
+def _width_at_peak(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
+    """Inverse width of the likelihood at the rough latent value of y, (n,).
+
+    Zero where that is out of sight of the mixture.
+    """
+    mean, variance = mixture.moments()
+    with np.errstate(all="ignore"):
+        rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
+        rough = rough.reshape(len(y), -1)[:, 0]
+        width = _inverse_width(np.asarray(likelihood.curvature(y, rough)))
+    far = np.abs(rough - mean[:, 0]) > _IN_SIGHT * np.sqrt(variance[:, 0])
+    return np.where(far, 0.0, width)
+
+
+def _inverse_width(curvature: Array) -> Array:
+    """``√curvature``, zero where that is not a number."""
+    usable = np.isfinite(curvature) & (curvature > 0.0)
+    return np.sqrt(np.where(usable, curvature, 0.0))

@@ -1,0 +1,256 @@
+"""Predictions where the law of f is far wider, or narrower, than the likelihood."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
+
+RATIOS = 10.0 ** np.arange(-4.0, 5.0, 2.0)
+
+
+class UserStudent(Likelihood):
+    """Student's law through the base class, whose quadrature does not know it."""
+
+    def __init__(self, df=4.0, scale=1.0):
+        self.df, self.scale = df, scale
+
+    def nll(self, y, f):
+        return -stats.t(self.df, scale=self.scale).logpdf(np.subtract(y, f))
+
+    def gradient(self, y, f):
+        r = np.subtract(f, y)
+        return (self.df + 1.0) * r / (self.df * self.scale**2 + r**2)
+
+    def mean(self, f):
+        return np.asarray(f, dtype=float)
+
+    def variance(self, f):
+        return np.full(np.shape(f), 2.0 * self.scale**2)
+
+    def cdf(self, y, f):
+        return stats.t(self.df, scale=self.scale).cdf(np.subtract(y, f))
+
+    def initial_latent(self, y):
+        return np.array(y, dtype=float)
+
+
+class Unhelpful(UserStudent):
+    """Does not say where its peak is."""
+
+    def initial_latent(self, y):
+        return np.zeros(np.shape(y))
+
+
+def one_row(mean, std):
+    """Mixture of one row; means (s,), one standard deviation."""
+    mean = np.atleast_1d(np.asarray(mean, dtype=float))
+    weights = np.full(mean.size, 1.0 / mean.size)
+    return LatentMixture(mean.reshape(1, 1, -1), np.full((1, 1, 1), std**2), weights)
+
+
+def exact_log_density(likelihood, y, law, peak):
+    """By adaptive integration along the latent line, around the peak."""
+    std = float(np.sqrt(law.variance[0, 0, 0]))
+    means = law.mean[0, 0]
+    low, high = means.min() - 12.0 * std, means.max() + 12.0 * std
+    scales = 10.0 ** np.arange(-6.0, 6.0, 0.5)
+    around = np.concatenate([-scales, [0.0], scales])
+    edges = np.concatenate([peak + around, around - peak])
+    grid = np.linspace(low, high, 200)
+    edges = np.unique(np.clip(np.concatenate([edges, grid]), low, high))
+
+    def log_integrand(f):
+        z = (np.asarray(f)[..., np.newaxis] - means) / std
+        prior = stats.norm.logpdf(z) - np.log(std)
+        top = prior.max(axis=-1)
+        mass = np.exp(prior - top[..., np.newaxis]) @ law.weights
+        return -likelihood.nll(y, f) + top + np.log(mass)
+
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    half = 0.5 * np.diff(edges)[:, np.newaxis]
+    f = 0.5 * (edges[1:] + edges[:-1])[:, np.newaxis] + half * nodes
+    terms = log_integrand(f.ravel())
+    top = terms.max()
+    return top + np.log(np.sum((half * weights).ravel() * np.exp(terms - top)))
+
+
+CASES = [
+    (Gaussian(1.0), 1.0, None),
+    (StudentT(4.0, 1.0), 1.0, None),
+    (StudentT(1.0, 1.0), 1.0, None),
+    (UserStudent(4.0, 1.0), 1.0, None),
+    (Unhelpful(4.0, 1.0), 1.0, None),
+    (Bernoulli(), 2.0, 0.0),
+    (Poisson(), 1.0, None),
+    (Poisson("exp"), 0.1, None),
+    (Poisson("square"), 0.2, None),
+]
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("s", [1, 10, 100])
+@pytest.mark.parametrize(("likelihood", "width", "peak"), CASES, ids=repr)
+def test_log_density_at_every_ratio(likelihood, width, peak, ratio, s, rng):
+    std = width * ratio
+    if isinstance(likelihood, Poisson) and likelihood.link == "exp" and ratio > 1e2:
+        pytest.skip("log rates of this size overflow")
+    mean = 1.0 + 0.7 * std * rng.standard_normal(s)
+    law = one_row(mean, std)
+    # near the mean, and three standard deviations off
+    for y in (1.0, float(np.round(1.0 + 3.0 * np.hypot(std, width)))):
+        if likelihood.discrete:
+            y = min(y, 1.0 if isinstance(likelihood, Bernoulli) else 1e6)
+        found = likelihood.predictive_log_density(np.array([y]), law)[0]
+        at = peak
+        if at is None:
+            at = float(likelihood.initial_latent(np.array([y]))[0])
+            at = y if isinstance(likelihood, UserStudent) else at
+        exact = exact_log_density(likelihood, y, law, at)
+        assert found == pytest.approx(exact, abs=2e-3)
+
+
+def test_the_common_case_is_far_more_accurate(rng):
+    law = one_row(rng.standard_normal(10), 0.5)
+    for likelihood in (Poisson(), Poisson("exp"), UserStudent()):
+        found = likelihood.predictive_log_density(np.array([1.0]), law)[0]
+        exact = exact_log_density(likelihood, 1.0, law, 1.0)
+        assert found == pytest.approx(exact, abs=1e-5)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_rows_that_are_refined_do_not_change_the_others(ratio, rng):
+    likelihood = UserStudent(4.0, 1.0)
+    mean = rng.standard_normal((3, 1, 4))
+    variance = np.array([0.5, ratio**2, 0.01]).reshape(3, 1, 1)
+    law = LatentMixture(mean, variance, np.full(4, 0.25))
+    y = np.array([0.3, 0.4, 0.1])
+    together = likelihood.predictive_log_density(y, law)
+    for i in range(3):
+        row = law.rows(slice(i, i + 1))
+        alone = likelihood.predictive_log_density(y[i : i + 1], row)
+        assert alone[0] == pytest.approx(together[i], rel=1e-12)
+
+
+@pytest.mark.parametrize("std", [1e-4, 0.5, 1.4, 1.6, 3.9, 4.1, 30.0, 1e4])
+@pytest.mark.parametrize("s", [1, 7])
+def test_logit_probabilities(std, s, rng):
+    mean = 0.4 + std * rng.standard_normal(s)
+    law = one_row(mean, std)
+    found = Bernoulli().predict_proba(law)[0]
+    for k in (0.0, 1.0):
+        exact = np.exp(exact_log_density(Bernoulli(), k, law, 0.0))
+        assert found[int(k)] == pytest.approx(exact, abs=3e-5)
+
+
+def test_probabilities_that_underflow_have_logarithms():
+    law = one_row(-2000.0, 0.1)
+    found = Bernoulli().predictive_log_density(np.array([1.0]), law)
+    assert found[0] == pytest.approx(-2000.0 + 0.005, rel=1e-6)
+    mean = np.array([-2000.0, 0.0, 1.0]).reshape(1, 3, 1)
+    law = LatentMixture(mean, np.full((1, 1, 1), 1e-4), np.ones(1))
+    found = Categorical().predictive_log_density(np.array([0.0]), law)
+    assert found[0] == pytest.approx(-2000.0 - np.log(1.0 + np.e), rel=1e-4)
+
+
+@pytest.mark.parametrize("link", ["softplus", "exp", "square"])
+@pytest.mark.parametrize("std", [0.0, 0.3, 1.5, 4.0])
+def test_moments_of_counts(link, std, rng):
+    likelihood, mean = Poisson(link), 1.0 + rng.standard_normal(3)
+    law = one_row(mean, std)
+    grid = np.linspace(-12.0, 12.0, 200_001)
+    weights = np.exp(-0.5 * grid**2)
+    weights /= weights.sum()
+    rate = np.concatenate([likelihood.mean(m + std * grid) for m in mean])
+    weights = np.concatenate([weights] * 3) / 3.0
+    first = rate @ weights
+    spread = (rate - first) ** 2 @ weights
+    # the exponential link grows by exp(8 std) over the grid
+    assert likelihood.predictive_mean(law)[0] == pytest.approx(first, rel=1e-5)
+    found = likelihood.predictive_mean_variance(law)[0]
+    assert found == pytest.approx(spread, rel=1e-4, abs=1e-12)
+    noisy = likelihood.predictive_variance(law)[0]
+    assert noisy == pytest.approx(first + spread, rel=1e-4)
+    both = likelihood.predictive_moments(law)
+    np.testing.assert_array_equal(both, [[both[0][0]], [noisy]])
+
+
+def test_users_moments_are_refined_until_halves_agree():
+    class Step(UserStudent):
+        def mean(self, f):
+            return 1.0 * (np.asarray(f) > 0.3)
+
+    law = one_row(np.zeros(12), 5.0)
+    exact = stats.norm.sf(0.3, scale=5.0)
+    assert Step().predictive_mean(law)[0] == pytest.approx(exact, abs=5e-3)
+
+
+class Comb(UserStudent):
+    """Narrow peaks everywhere: no mesh around one of them does."""
+
+    def nll(self, y, f):
+        r = np.subtract(y, f)
+        return 0.5 * r**2 - np.log1p(np.cos(40.0 * r) ** 400 * 100.0)
+
+
+def test_what_is_not_resolved_warns():
+    law = one_row(0.0, 300.0)
+    with pytest.warns(RuntimeWarning, match=r"Log densities of Comb are uncertain"):
+        Comb().predictive_log_density(np.array([0.2]), law)
+
+
+def test_what_is_resolved_does_not_warn(rng):
+    law = one_row(rng.standard_normal(5), 1e3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        UserStudent().predictive_log_density(np.array([2.0]), law)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        Gaussian(1.0),
+        StudentT(4.0, 1.0),
+        StudentT(1.0, 1.0),
+        ShiftedMixture(4.0, 0.3, 0.1),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("ratio", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("s", [1, 6])
+def test_quantiles_invert_an_exact_distribution_function(likelihood, ratio, s, rng):
+    law = one_row(ratio * rng.standard_normal(s), ratio)
+    levels = [0.01, 0.3, 0.5, 0.95]
+    for p, y in zip(
+        levels, likelihood.predictive_quantile(levels, law)[0], strict=True
+    ):
+        assert likelihood.predictive_cdf(np.array([y]), law)[0] == pytest.approx(
+            p, rel=1e-8
+        )
+
+
+def test_one_normal_has_closed_quantiles():
+    law = one_row(2.0, 3.0)
+    found = Gaussian(16.0).predictive_quantile([0.025, 0.5, 0.975], law)[0]
+    exact = stats.norm(2.0, 5.0).ppf([0.025, 0.5, 0.975])
+    np.testing.assert_allclose(found, exact, rtol=1e-15)
+
+
+def test_a_probability_by_hand():
+    # P(Y <= 3) for Student noise of df 1 and no latent spread
+    law = one_row(0.0, 0.0)
+    found = StudentT(1.0, 2.0).predictive_cdf(np.array([3.0]), law)[0]
+    assert found == pytest.approx(0.5 + np.arctan(1.5) / np.pi, abs=1e-9)
+    density = StudentT(1.0, 2.0).predictive_log_density(np.array([3.0]), law)[0]
+    assert density == pytest.approx(stats.cauchy(scale=2.0).logpdf(3.0), rel=1e-9)
