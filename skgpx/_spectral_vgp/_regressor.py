@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
-from skgpx._spectral_vgp._basis_choice import better_points, points_may_be_better
+from skgpx._spectral_vgp._basis_choice import (
+    better_points,
+    better_process,
+    points_may_be_better,
+    process_may_be_better,
+)
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -21,7 +26,8 @@ from skgpx._spectral_vgp._credible import (
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import continued, kernel_of, warn_outside
-from skgpx._spectral_vgp._kernel_fit import SparseState, start_sparse
+from skgpx._spectral_vgp._kernel_fit import start_sparse
+from skgpx._spectral_vgp._markov_fit import start_markov, warn_if_noise
 from skgpx._spectral_vgp._series_fit import (
     fit_series,
     solve_and_tell,
@@ -30,6 +36,7 @@ from skgpx._spectral_vgp._series_fit import (
 from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
     given_domain,
+    markov_settings,
     resolved_basis,
     says_nothing_of_functions,
     series_settings,
@@ -242,7 +249,7 @@ class SpectralVGPRegressor(LatentRegressor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
-        "basis": [StrOptions({"auto", "fourier", "empirical", "inducing"})],
+        "basis": [StrOptions({"auto", "fourier", "empirical", "inducing", "markov"})],
         "n_basis": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto", "rate"}),
@@ -345,9 +352,13 @@ class SpectralVGPRegressor(LatentRegressor):
         if self.basis_ == "fourier":
             state, found = self._fit_series(rows, clock)
         else:
-            state = self._start_sparse(rows)
-            clock.end_of("search")
+            state = self._start(rows)
+            if self.basis_ != "markov":
+                clock.end_of("search")
             found = state.solve()
+            if self.basis_ == "markov":
+                warn_if_noise(found, state)
+                clock.end_of("search")
         return self._keep(state, found, clock)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -389,7 +400,7 @@ class SpectralVGPRegressor(LatentRegressor):
                 rows, domain = self._series_rows(rows)
                 state = start_series(rows, domain, series_settings(self), self.n_jobs)
             else:
-                state = self._start_sparse(rows)
+                state = self._start(rows)
         else:
             state = self._state.with_rows(rows, self.n_jobs)
         clock.end_of("statistics")
@@ -545,9 +556,26 @@ class SpectralVGPRegressor(LatentRegressor):
             if better is not None:
                 self.basis_ = "inducing"
                 return better
-        return state, solve_and_tell(state, choice)
+        better = self._better_process(rows, choice, clock)
+        return better or (state, solve_and_tell(state, choice))
 
-    def _start_sparse(self, rows: Rows) -> SparseState:
+    def _better_process(self, rows: Rows, choice: Any, clock: StageClock) -> Any:
+        """Fit on a Markov process where functions fall short of it, or None."""
+        settings, most = markov_settings(self), int(self.max_basis)
+        if not says_nothing_of_functions(self, "max_basis"):
+            return None
+        if not process_may_be_better(rows, choice, settings, most):
+            return None
+        better = better_process(rows, settings, choice, log_evidence_of(choice))
+        clock.end_of("process")
+        if better is not None:
+            self.basis_ = "markov"
+        return better
+
+    def _start(self, rows: Rows) -> Any:
+        """Sums over rows where these are not for Fourier functions."""
+        if self.basis_ == "markov":
+            return start_markov(rows, markov_settings(self), np.empty(0))
         rng = generator(self.random_state)
         return start_sparse(
             canonical_rows(*rows), sparse_settings(self), rng, self.n_jobs
@@ -568,7 +596,7 @@ class SpectralVGPRegressor(LatentRegressor):
         self.spectrum_ = found.spectrum
         none = np.empty((0, len(state.seen)))
         self.cycles_ = none if found.cycles is None else found.cycles
-        self.n_basis_ = found.posterior.basis.n_basis
+        self.n_basis_ = found.posterior.n_basis
         given = given_domain(self)
         self.domain_ = state.seen if given is None else given
         clock.end_of("solution")

@@ -162,6 +162,32 @@ def enough(
     return min(max(_whole_pairs(refined), elbow(values, weight, noise)), most)
 
 
+def falls_short(size: int, tail: float, noise: float, weight: float, most: int) -> bool:
+    """Whether one input has as many functions as allowed, and not `enough`.
+
+    Parameters
+    ----------
+    size : int
+        Functions of the basis.
+    tail : float
+        Mean prior variance of all others.
+    noise : float
+        ``σ²``.
+    weight : float
+        Number of rows.
+    most : int
+
+    Notes
+    -----
+    Where a quarter of the rows are fewer than the functions that rows need not pay for,
+    the rows are too few to say.
+    """
+    allowed = int(weight / _ROWS_A_FUNCTION)
+    if allowed < FIRST_FUNCTIONS[1] or size < min(allowed, most):
+        return False
+    return 0.5 * tail / noise > _COST_A_ROW
+
+
 def filled_part(seen: Array, domain: Array) -> Array:
     """Sides of the data's range (d, 2), at least a tenth of the domain's."""
     least = _LEAST_FILLED * (domain[:, 1] - domain[:, 0])
