@@ -70,17 +70,13 @@ class MarkovKernel(NamedTuple):
         """The kernel with these logarithms, and its own bounds."""
         constant, matern = self._parts
         amplitude, length_scale = np.exp(theta)
-        scale, limits = float(length_scale), matern.length_scale_bounds
-        shape = Matern(scale, _scalar(limits), nu=matern.nu)
+        scale = np.full(np.shape(matern.length_scale), length_scale)[()]
+        shape = Matern(scale, matern.length_scale_bounds, nu=matern.nu)
         if constant is None:
             return shape
         level = ConstantKernel(float(amplitude), constant.constant_value_bounds)
         first = isinstance(self.kernel.k1, Matern)
         return Product(shape, level) if first else Product(level, shape)
-
-
-def _scalar(bounds: Any) -> Any:
-    return bounds if isinstance(bounds, str) else tuple(np.ravel(bounds)[:2].tolist())
 
 
 def as_markov(kernel: Any) -> MarkovKernel | None:
