@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
-from skgpx._spectral_vgp._basis_choice import (
-    better_points,
-    better_process,
-    points_may_be_better,
-    process_may_be_better,
-)
+from skgpx._spectral_vgp._basis_choice import better_than_functions
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -33,12 +28,10 @@ from skgpx._spectral_vgp._series_fit import (
     solve_and_tell,
     start_series,
 )
-from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
     given_domain,
     markov_settings,
     resolved_basis,
-    says_nothing_of_functions,
     series_settings,
     sparse_settings,
 )
@@ -86,8 +79,8 @@ class SpectralVGPRegressor(LatentRegressor):
         "auto" is Fourier if possible, otherwise inducing points. A `fit` where no
         parameter of Fourier functions is given also tries inducing points, on up to
         2000 rows of two or three inputs, or "markov" beside the waves that stand out,
-        on 804 to 200 000 rows of one input where as many functions as are allowed
-        cost the bound more than .01 nats a row; it keeps what has the larger bound.
+        on 804 to 200 000 rows of one input where the functions beyond those that are
+        allowed cost the bound more than .02 nats a row; it keeps the larger bound.
     n_basis : int, "auto" or "rate", default="auto"
         Number m of inducing variables. "auto" takes Fourier functions until those left
         out would add at most 2 % to the posterior variance: the elbow ``#{j : n
@@ -560,36 +553,16 @@ class SpectralVGPRegressor(LatentRegressor):
         return (without_wild_rows(rows) if domain is None else rows), domain
 
     def _fit_series(self, rows: Rows, clock: StageClock) -> tuple[Any, SpectralFit]:
-        """Fit on Fourier functions, or on points where these are found better."""
+        """Fit on Fourier functions, or on what is found better."""
         rows, domain = self._series_rows(rows)
         settings, rng = series_settings(self), generator(self.random_state)
         state, choice = fit_series(rows, domain, settings, rng, self.n_jobs)
         clock.end_of("search")
-        if says_nothing_of_functions(self) and points_may_be_better(rows, choice):
-            bound = log_evidence_of(choice)
-            # the seed of a fit on points alone
-            rng = generator(self.random_state)
-            sparse = sparse_settings(self)._replace(basis="inducing")
-            better = better_points(rows, sparse, rng, self.n_jobs, bound)
-            clock.end_of("points")
-            if better is not None:
-                self.basis_ = "inducing"
-                return better
-        better = self._better_process(rows, choice, clock)
-        return better or (state, solve_and_tell(state, choice))
-
-    def _better_process(self, rows: Rows, choice: Any, clock: StageClock) -> Any:
-        """Fit on a Markov process where functions fall short of it, or None."""
-        settings, most = markov_settings(self), int(self.max_basis)
-        if not says_nothing_of_functions(self, "max_basis"):
-            return None
-        if not process_may_be_better(rows, choice, settings, most):
-            return None
-        better = better_process(rows, settings, choice, log_evidence_of(choice))
-        clock.end_of("process")
+        better = better_than_functions(self, rows, choice, clock)
         if better is not None:
-            self.basis_ = "markov"
-        return better
+            self.basis_, state, found = better
+            return state, found
+        return state, solve_and_tell(state, choice)
 
     def _start(self, rows: Rows) -> Any:
         """Sums over rows where these are not for Fourier functions."""

@@ -32,6 +32,9 @@ FIRST_FUNCTIONS = {1: 201, 2: 301, 3: 501}
 # The same in nats a row, with one input, for as many functions as are allowed and no
 # more than one for so many rows: few rows cannot tell a rough function from noise.
 _COST_A_ROW, _ROWS_A_FUNCTION = 0.01, 4
+# Nats a row from which functions fall short. Smooth functions stop close to what they
+# may cost, as the hourly series do whose cycles were found.
+_SHORT_COST = 0.02
 # Least part of its domain that the data are taken to fill, for each input.
 _LEAST_FILLED = 0.1
 
@@ -163,7 +166,7 @@ def enough(
 
 
 def falls_short(size: int, tail: float, noise: float, weight: float, most: int) -> bool:
-    """Whether one input has as many functions as allowed, and not `enough`.
+    """Whether one input has as many functions as allowed, and far from `enough`.
 
     Parameters
     ----------
@@ -185,7 +188,7 @@ def falls_short(size: int, tail: float, noise: float, weight: float, most: int) 
     allowed = int(weight / _ROWS_A_FUNCTION)
     if allowed < FIRST_FUNCTIONS[1] or size < min(allowed, most):
         return False
-    return 0.5 * tail / noise > _COST_A_ROW
+    return 0.5 * tail / noise > _SHORT_COST
 
 
 def filled_part(seen: Array, domain: Array) -> Array:
