@@ -9,6 +9,7 @@ from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
 from skgpx._draws._remembered import RememberedTerm
+from skgpx._draws._remembered_states import StateMemory
 from skgpx._draws._sections import KernelSections, check_sections, section_terms
 from skgpx._draws._side_by_side import side_by_side
 from skgpx._draws._terms import LinearTerm, Term
@@ -24,6 +25,7 @@ __all__ = [
     "Optima",
     "Process",
     "RememberedTerm",
+    "StateMemory",
     "Term",
     "check_sections",
     "condition",

@@ -86,6 +86,18 @@ class PriorMemory:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.points.shape[1]
+
+    def gradients(self, _: Array) -> Array:
+        """Refuse: values that are drawn point by point have no derivatives."""
+        raise ValueError(
+            f"Exact draws of {self.kernel!r} are sampled point by point and "
+            "have no derivative. Register a spectral sampler for the kernel."
+        )
+
     def values(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, c, s)."""
         X = X + 0.0  # -0.0 and 0.0 are the same point
@@ -121,16 +133,25 @@ class PriorMemory:
 
 @dataclass(frozen=True)
 class RememberedTerm:
-    """Selected and scaled draws of a shared :class:`PriorMemory`."""
+    """Selected and scaled draws of a shared memory.
 
-    memory: PriorMemory
+    Parameters
+    ----------
+    memory : PriorMemory or StateMemory
+    draws : ndarray of shape (s,)
+        Which of its draws.
+    factor : float or ndarray of shape (c,), default=1.0
+        Of each output.
+    """
+
+    memory: Any
     draws: NDArray[np.intp]
     factor: Any = 1.0
 
     @property
     def n_features(self) -> int:
         """Number of input columns."""
-        return self.memory.points.shape[1]
+        return self.memory.n_features
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
@@ -143,13 +164,16 @@ class RememberedTerm:
     def pairs(
         self, X: Array, draws: NDArray[np.intp], gradient: bool
     ) -> tuple[Array, Any]:
-        """One draw at each row of X (p, d): values (p, c); there is no gradient."""
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+
+        Gradients are None if they are not wanted.
+        """
+        rows, slopes = np.arange(len(X)), None
         if gradient:
-            raise ValueError(
-                f"Exact draws of {self.memory.kernel!r} are sampled point by point and "
-                "have no derivative. Register a spectral sampler for the kernel."
-            )
-        return self._values(X)[np.arange(len(X)), :, draws], None
+            factor = np.reshape(self.factor, (-1, 1))
+            chosen = self.memory.gradients(X)[rows, :, :, self.draws[draws]]
+            slopes = chosen * factor
+        return self._values(X)[rows, :, draws], slopes
 
     def scaled(self, factor: Array | float) -> RememberedTerm:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""

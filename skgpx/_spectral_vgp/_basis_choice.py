@@ -1,4 +1,4 @@
-"""Fourier functions or inducing points, by their bounds on the same rows."""
+"""Fourier functions, inducing points or a process, by bounds on the same rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from skgpx._spectral_vgp._kernel_fit import SparseSettings, SparseState, start_sparse
+from skgpx._spectral_vgp._markov_fit import (
+    MarkovSettings,
+    MarkovState,
+    is_markov,
+    start_markov,
+)
 from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._series_size import falls_short
+from skgpx._spectral_vgp._series_solution import log_evidence_of
+from skgpx._spectral_vgp._settings import (
+    markov_settings,
+    says_nothing_of_functions,
+    sparse_settings,
+)
 from skgpx._spectral_vgp._solution import SpectralFit
-from skgpx._validation import Rows, caller_stacklevel, canonical_rows
+from skgpx._stage_clock import StageClock
+from skgpx._validation import Rows, caller_stacklevel, canonical_rows, generator
 from skgpx.bases import PolynomialEigenvalues
 
 Array = NDArray[np.float64]
@@ -20,6 +35,35 @@ Array = NDArray[np.float64]
 _FEW_ROWS = 2000
 # Nats that Fourier functions leave out under a given kernel: points can say no more.
 _TIGHT = 0.5
+# Rows up to which an exact process is tried, with one input.
+_MOST_ROWS = 200_000
+
+
+def better_than_functions(
+    model: BaseEstimator, rows: Rows, choice: SeriesChoice, clock: StageClock
+) -> tuple[str, Any, SpectralFit] | None:
+    """Basis, state and fit of what has the larger bound; None for the functions.
+
+    Only where no parameter of the estimator speaks of Fourier functions.
+    """
+    bound = log_evidence_of(choice)
+    if not says_nothing_of_functions(model):
+        return None
+    if points_may_be_better(rows, choice):
+        # the seed of a fit on points alone
+        rng = generator(model.random_state)
+        sparse = sparse_settings(model)._replace(basis="inducing")
+        points = better_points(rows, sparse, rng, model.n_jobs, bound)
+        clock.end_of("points")
+        return points and ("inducing", *points)
+    settings, most = markov_settings(model), int(model.max_basis)
+    if not says_nothing_of_functions(model, "max_basis"):
+        return None
+    if process_may_be_better(rows, choice, settings, most):
+        process = better_process(rows, settings, choice, bound)
+        clock.end_of("process")
+        return process and ("markov", *process)
+    return None
 
 
 def points_may_be_better(rows: Rows, choice: SeriesChoice) -> bool:
@@ -65,6 +109,42 @@ def better_points(
     for one in said:
         _say_again(one)
     return state, found
+
+
+def process_may_be_better(
+    rows: Rows, choice: SeriesChoice, settings: MarkovSettings, most: int
+) -> bool:
+    """Whether a fit on a Markov process is worth its time.
+
+    That is so where one input has as many functions as are allowed (`most` at most)
+    and those left out cost twice what they may: f is rough at the scale of the rows.
+    """
+    if rows.X.shape[1] > 1 or len(rows.y) > _MOST_ROWS or not is_markov(settings):
+        return False
+    bound, (rule, noise, _) = choice.bound, choice.prior
+    tail = bound.spectrum(rule).tail
+    return falls_short(bound.size, tail, noise, bound.weight, most)
+
+
+def better_process(
+    rows: Rows, settings: MarkovSettings, choice: SeriesChoice, log_evidence: float
+) -> tuple[MarkovState, SpectralFit] | None:
+    """Fit on a Markov process, and the waves found, if its evidence is larger, or None.
+
+    Parameters
+    ----------
+    rows : Rows
+    settings : MarkovSettings
+    choice : SeriesChoice
+        With the waves that stand out, the strongest first.
+    log_evidence : float
+        Bound of the fit on Fourier functions, of the same rows.
+    """
+    period = choice.bound.sums.statistics.box.period
+    frequencies = (choice.raised / period)[:, 0]
+    state = start_markov(rows, settings, frequencies)
+    found = state.solve()
+    return (state, found) if found.log_evidence > log_evidence else None
 
 
 def _say_again(one: Any) -> None:

@@ -60,7 +60,7 @@ def periodic_ball_radius(model: LatentModel, coverage: float) -> float:
 
 def covers_its_box(model: LatentModel, domain: Array) -> bool:
     """Whether the domain is the whole box of Fourier functions."""
-    box: Any = getattr(model.basis, "box", None)
+    box: Any = getattr(getattr(model, "basis", None), "box", None)
     if not isinstance(box, Box):
         return False
     width = domain[:, 1] - domain[:, 0]

@@ -32,6 +32,9 @@ FIRST_FUNCTIONS = {1: 201, 2: 301, 3: 501}
 # The same in nats a row, with one input, for as many functions as are allowed and no
 # more than one for so many rows: few rows cannot tell a rough function from noise.
 _COST_A_ROW, _ROWS_A_FUNCTION = 0.01, 4
+# Nats a row from which functions fall short. Smooth functions stop close to what they
+# may cost, as the hourly series do whose cycles were found.
+_SHORT_COST = 0.02
 # Least part of its domain that the data are taken to fill, for each input.
 _LEAST_FILLED = 0.1
 
@@ -160,6 +163,32 @@ def enough(
         needed = _first(cost <= _COST_A_ROW * weight)
         refined = max(refined, min(needed, int(weight / _ROWS_A_FUNCTION)))
     return min(max(_whole_pairs(refined), elbow(values, weight, noise)), most)
+
+
+def falls_short(size: int, tail: float, noise: float, weight: float, most: int) -> bool:
+    """Whether one input has as many functions as allowed, and far from `enough`.
+
+    Parameters
+    ----------
+    size : int
+        Functions of the basis.
+    tail : float
+        Mean prior variance of all others.
+    noise : float
+        ``σ²``.
+    weight : float
+        Number of rows.
+    most : int
+
+    Notes
+    -----
+    Where a quarter of the rows are fewer than the functions that rows need not pay for,
+    the rows are too few to say.
+    """
+    allowed = int(weight / _ROWS_A_FUNCTION)
+    if allowed < FIRST_FUNCTIONS[1] or size < min(allowed, most):
+        return False
+    return 0.5 * tail / noise > _SHORT_COST
 
 
 def filled_part(seen: Array, domain: Array) -> Array:

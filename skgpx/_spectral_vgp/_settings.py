@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._spectral_vgp._kernel_fit import SparseSettings
+from skgpx._spectral_vgp._markov_fit import MarkovSettings, check_markov
 from skgpx._spectral_vgp._series_search import SeriesSettings
 from skgpx._validation import check_points
 from skgpx.bases import (
@@ -86,6 +87,8 @@ def resolved_basis(model: BaseEstimator) -> str:
         If the one asked for is not possible.
     """
     basis = _possible_basis(model)
+    if basis == "markov":
+        check_markov(markov_settings(model), model.n_features_in_)
     if model.n_basis == "rate" and basis != "fourier":
         raise ValueError(
             'n_basis="rate" is for Fourier functions, of up to three inputs; got '
@@ -113,11 +116,15 @@ def _possible_basis(model: BaseEstimator) -> str:
     return str(model.basis)
 
 
-def says_nothing_of_functions(model: BaseEstimator) -> bool:
-    """Whether no parameter speaks of Fourier functions, so that points may serve."""
+def says_nothing_of_functions(model: BaseEstimator, *more: str) -> bool:
+    """Whether no parameter speaks of Fourier functions, so that others may serve.
+
+    `more` are names of further parameters that must have their defaults.
+    """
     defaults = type(model)().get_params(deep=False)
     given = model.get_params(deep=False)
-    same = all(_same_value(given[name], defaults[name]) for name in _OF_FUNCTIONS)
+    names = (*_OF_FUNCTIONS, *more)
+    same = all(_same_value(given[name], defaults[name]) for name in names)
     return same and model.optimizer is not None
 
 
@@ -158,11 +165,27 @@ def sparse_settings(model: BaseEstimator) -> SparseSettings:
     )
 
 
+def markov_settings(model: BaseEstimator) -> MarkovSettings:
+    """Parameters of a fit on a Markov process."""
+    return MarkovSettings(
+        kernel=model.kernel,
+        noise_variance=model.noise_variance,
+        learns=model.optimizer is not None,
+        normalize_y=model.normalize_y,
+        given=_shared(model),
+    )
+
+
+def _shared(model: BaseEstimator) -> GivenParameters:
+    """Parameters that models must share to be merged."""
+    given = model.get_params(deep=False)
+    shared = {k: v for k, v in given.items() if k not in _APART}
+    return GivenParameters(copy.deepcopy(shared))
+
+
 def series_settings(model: BaseEstimator) -> SeriesSettings:
     """Parameters of a fit on Fourier functions."""
     rule, white_noise = _rule(model)
-    given = model.get_params(deep=False)
-    shared = {k: v for k, v in given.items() if k not in _APART}
     return SeriesSettings(
         rule=rule,
         scale_is_free=model.tau is None,
@@ -174,7 +197,7 @@ def series_settings(model: BaseEstimator) -> SeriesSettings:
         largest=int(model.max_basis),
         normalize_y=model.normalize_y,
         white_noise_variance=white_noise,
-        given=GivenParameters(copy.deepcopy(shared)),
+        given=_shared(model),
         domain_is_given=model.domain is not None,
     )
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import LatentModel
+from skgpx._latent import LatentModel, MarkovModel
 
 Array = NDArray[np.float64]
 
@@ -17,7 +17,7 @@ class SpectralFit(NamedTuple):
 
     Attributes
     ----------
-    posterior : LatentModel
+    posterior : LatentModel or MarkovModel
         Of the standardised function.
     noise_variance : float
         In squared units of y.
@@ -34,7 +34,7 @@ class SpectralFit(NamedTuple):
         Frequencies that stand out of a series prior, in cycles a unit of X.
     """
 
-    posterior: LatentModel
+    posterior: LatentModel | MarkovModel
     noise_variance: float
     log_evidence: float
     shift: float
