@@ -1,0 +1,143 @@
+"""Several modes of the weights: a search from many starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics import laplace
+from skgpx._numerics.langevin import Target, latent_values
+from skgpx._numerics.laplace import Mode
+
+Array = NDArray[np.float64]
+
+# Searches from each kind of start.
+_STARTS = 3
+# Nats of evidence by which a mode may be below the best one and still be a rival.
+RIVAL = 5.0
+# Tolerance of the searches in nats, and the distance in standard deviations below
+# which two modes are the same.
+_TOLERANCE, _SAME = 1e-2, 1.0
+
+
+class Survey(NamedTuple):
+    """The best mode that was found, and whether it is the only one.
+
+    Attributes
+    ----------
+    best : Mode
+    rivals : int
+        Modes found that are elsewhere and nearly as probable.
+    gap : float
+        Nats of Laplace evidence between the best mode and the next; infinity if there
+        is no other.
+    """
+
+    best: Mode
+    rivals: int = 0
+    gap: float = np.inf
+
+
+def log_evidence(mode: Mode) -> float:
+    """Laplace's approximation ``-ψ(ŵ) + log |root|``, up to a constant of all modes."""
+    _, log_volume = np.linalg.slogdet(mode.root)
+    return float(np.sum(log_volume)) - mode.energy
+
+
+def survey(
+    target: Target,
+    first: Mode,
+    rough: Array,
+    symmetric: bool,
+    rng: np.random.Generator,
+) -> Survey:
+    """Search for modes from several starts, and compare them with the first.
+
+    Parameters
+    ----------
+    target : Target
+        Smoothed where its likelihood has kinks, in the coordinates of the weights.
+    first : Mode
+    rough : ndarray of shape (n, c)
+        Rough latent values of the rows, less their offset.
+    symmetric : bool
+        Whether the likelihood does not know the sign of f. Mirror images are then no
+        rivals, and functions of other signs in some neighbourhoods are tried.
+    rng : numpy.random.Generator
+
+    Notes
+    -----
+    Ten searches of a few Newton steps, O(n m^2 + m^3) each.
+    """
+    found = [first]
+    shift = laplace.mirror_shift(target) if symmetric else None
+    for start in _starts(target, first, rough, symmetric, rng):
+        mode = laplace.find_mode(target, start, _TOLERANCE)
+        if not any(_same(mode, other, shift) for other in found):
+            found.append(mode)
+    evidences = np.array([log_evidence(mode) for mode in found])
+    best = int(np.argmax(evidences))
+    gaps = np.delete(evidences[best] - evidences, best)
+    chosen = found[best]
+    if best != 0:
+        chosen = laplace.find_mode(target, chosen.weights)
+    gap = float(gaps.min()) if gaps.size else np.inf
+    return Survey(chosen, int(np.sum(gaps < RIVAL)), gap)
+
+
+def _same(mode: Mode, other: Mode, shift: Array | None) -> bool:
+    """Whether two searches ended at one mode, or at its mirror image."""
+    places = [mode.weights]
+    if shift is not None:
+        places.append(-mode.weights - 2.0 * shift)
+    groups = len(other.root)
+    for place in places:
+        apart = (place - other.weights).T.reshape(groups, -1, 1)
+        if np.linalg.norm(np.linalg.solve(other.root, apart)) < _SAME:
+            return True
+    return False
+
+
+def _starts(
+    target: Target,
+    first: Mode,
+    rough: Array,
+    symmetric: bool,
+    rng: np.random.Generator,
+) -> Iterator[Array]:
+    """Where to search: the negative, prior draws, few rows, flipped neighbourhoods."""
+    if not symmetric:
+        yield -first.weights
+    for _ in range(_STARTS):
+        yield rng.standard_normal(first.weights.shape)
+        yield _of_few_rows(target, rough, rng)
+        if symmetric:
+            yield _flipped(target, first.weights, rng)
+
+
+def _of_few_rows(target: Target, rough: Array, rng: np.random.Generator) -> Array:
+    """The function of a few rows' rough latent values, which outliers may not be in."""
+    n, m = target.features.shape
+    few = rng.choice(n, max(1, min(n // 4, 2 * m)), replace=False)
+    phi, omega = target.features[few], target.weights[few]
+    return laplace.projection_start(phi, rough[few], omega)
+
+
+def _flipped(target: Target, weights: Array, rng: np.random.Generator) -> Array:
+    """The function with its sign changed in the neighbourhood of a row.
+
+    Neighbourhoods end where the function is small, where a change of sign costs least.
+    """
+    f = latent_values(target, weights)
+    phi = target.features
+    likeness = phi @ phi[rng.integers(len(phi))]
+    likeness /= np.maximum(np.linalg.norm(phi, axis=1), 1e-300)
+    order = np.argsort(-likeness, kind="stable")
+    barrier = np.linalg.norm(f[order], axis=1)
+    chance = np.exp(-0.5 * np.minimum(barrier[:-1], barrier[1:]) ** 2) + 1e-6
+    end = 1 + rng.choice(len(chance), p=chance / chance.sum()) if len(f) > 1 else 1
+    f[order[:end]] *= -1.0
+    return laplace.projection_start(target.features, f - target.offset, target.weights)
