@@ -29,6 +29,8 @@ class Survey(NamedTuple):
     Attributes
     ----------
     best : Mode
+    log_concave : bool
+        Whether there cannot be another one, which is then not looked for.
     rivals : int
         Modes found that are elsewhere and nearly as probable.
     gap : float
@@ -37,6 +39,7 @@ class Survey(NamedTuple):
     """
 
     best: Mode
+    log_concave: bool
     rivals: int = 0
     gap: float = np.inf
 
@@ -85,7 +88,7 @@ def survey(
     if best != 0:
         chosen = laplace.find_mode(target, chosen.weights)
     gap = float(gaps.min()) if gaps.size else np.inf
-    return Survey(chosen, int(np.sum(gaps < RIVAL)), gap)
+    return Survey(chosen, False, int(np.sum(gaps < RIVAL)), gap)
 
 
 def _same(mode: Mode, other: Mode, shift: Array | None) -> bool:

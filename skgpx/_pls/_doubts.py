@@ -32,23 +32,18 @@ def refuse_divergence(sample: Sample, method: str, step_size: float | None) -> N
         )
 
 
-def warn_of_chains(
-    sample: Sample, method: str, tol: float, modes: Survey | None
-) -> None:
-    """Warn once of chains that do not agree, or of modes that none of them visits.
-
-    `modes` are those of a likelihood that is not log-concave, None for others.
-    """
+def warn_of_chains(sample: Sample, method: str, tol: float, modes: Survey) -> None:
+    """Warn once of chains that do not agree, or of modes that none of them visits."""
     worst, said = float(np.max(sample.r_hat)), []
     if worst > max(tol, 1.0 + 1e-9) and not sample.stopped:
         said.append(
             f"The chains have not converged: split R-hat is {worst:.3g} after "
             f"{sample.n_iter} steps (tol={tol:g}) with an acceptance of "
             f"{sample.acceptance:.2g}. Increase max_iter"
-            + ("." if modes is None else ', or use method="smc": the likelihood is not')
-            + ("" if modes is None else " log-concave.")
+            + ("." if modes.log_concave else ', or use method="smc": the likelihood is')
+            + ("" if modes.log_concave else " not log-concave.")
         )
-    if modes is not None and modes.rivals:
+    if modes.rivals:
         said.append(
             "The posterior has several modes: a second one has a Laplace evidence "
             f"only {modes.gap:.2g} nats below that of the first, and all chains of "

@@ -36,6 +36,8 @@ from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
+# Acceptance times mobility of a trial below which the Laplace law is a poor start.
+_POOR = 0.35
 _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
 
 
@@ -136,27 +138,50 @@ def infer(
         n_jobs=settings.n_jobs,
     )  # fmt: skip
     modes = look_around(plain, mode, likelihood, rng.spawn(1)[0])
-    several = modes is not None and modes.rivals > 0
-    if several and settings.method == "auto" and affordable(plain):
-        method = "smc"
-    if method == "smc":
-        best = mode if modes is None else modes.best
-        target, sample = _temper(plain, best, likelihood, settings, rng, told)
+    several = settings.method == "auto" and modes.rivals > 0
+    if method == "smc" or (several and affordable(plain)):
+        target = plain
+        sample = _temper(plain, modes.best, likelihood, settings, rng, told)
+        groups = np.arange(settings.n_particles) * (modes.rivals > 0)
     else:
         target, sample = _run_chains(
-            plain, mode, modes, basis, settings, method, rng, previous, told
+            plain, modes, basis, settings, method, rng, previous, told
         )
+        groups = np.zeros(settings.n_particles, np.intp)
+    result = _inferred(plain, target, sample, groups, basis, likelihood, rng)
+    return _with_evidence(result, basis, rows, settings.n_jobs)
+
+
+def _with_evidence(
+    result: Inference, basis: Nystroem, rows: Rows, n_jobs: int | None
+) -> Inference:
+    """With the collapsed bound under Gaussian noise, whatever the sampler."""
+    if not isinstance(result.likelihood, Gaussian):
+        return result
+    statistics = row_statistics(basis, rows, n_jobs)
+    evidence = log_evidence(statistics, float(result.likelihood.variance(0.0)))
+    return result._replace(log_evidence=evidence)
+
+
+def _inferred(
+    plain: Target,
+    target: Target,
+    sample: Sample,
+    groups: NDArray[np.intp],
+    basis: Nystroem,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+) -> Inference:
+    """Result of a sampler in the coordinates of a target.
+
+    `groups` (s,) holds a number for each mode, or one for each particle where they are
+    not told apart.
+    """
     particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
-    apart = method == "smc" and several
-    groups = np.arange(particles.shape[2]) if apart else np.zeros(particles.shape[2])
     if likelihood.symmetric:
         particles, groups = _of_both_signs(plain, particles, groups, rng)
     model = _particle_model(basis, spread_out(particles, groups), likelihood)
-    evidence = np.nan
-    if isinstance(likelihood, Gaussian):
-        statistics = row_statistics(basis, rows, settings.n_jobs)
-        evidence = log_evidence(statistics, float(likelihood.variance(0.0)))
-    return Inference(model, particles, sample, likelihood, evidence)
+    return Inference(model, particles, sample, likelihood)
 
 
 def spread_out(particles: Array, groups: Array) -> Array:
@@ -204,7 +229,7 @@ def _temper(
     settings: InferenceSettings,
     rng: np.random.Generator,
     told: Callable[[Target, Sample], bool],
-) -> tuple[Target, Sample]:
+) -> Sample:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
     n_particles = settings.n_particles
     tempered = run_smc(
@@ -218,13 +243,12 @@ def _temper(
     excess = above_best(plain, tempered.sample.z, best)
     p = plain.centre.size
     _doubts.warn_of_tempering(tempered, excess, p, n_particles)
-    return plain, tempered.sample
+    return tempered.sample
 
 
 def _run_chains(
     plain: Target,
-    mode: laplace.Mode,
-    modes: Survey | None,
+    modes: Survey,
     basis: Nystroem,
     settings: InferenceSettings,
     method: str,
@@ -233,13 +257,13 @@ def _run_chains(
     told: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
     """Langevin chains from the Laplace law, and the target in their coordinates."""
-    mode = mode if modes is None else modes.best
+    mode = modes.best
     target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
     z = start(target, mode, settings.n_particles, previous, rng)
     tuned = method != "ula" and settings.step_size is None
     scheme, score = choose_scheme(target, z, mode, method, settings.step_size, rng)
     gaussian = plain.code == langevin.QUADRATIC
-    if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
+    if tuned and not gaussian and score < _POOR:
         # the Laplace law is a poor approximation: move to the bulk of the posterior
         mode = laplace.refine(smoothed(plain), mode)
         target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))

@@ -21,10 +21,10 @@ _TEMPERED = 5e6
 
 def look_around(
     target: Target, mode: laplace.Mode, likelihood: Likelihood, rng: np.random.Generator
-) -> Survey | None:
-    """The modes of a likelihood that is not log-concave; None if there is but one."""
+) -> Survey:
+    """The best mode, and how many others there are if there can be any."""
     if is_log_concave(target):
-        return None
+        return Survey(mode, True)
     rough = rough_latent(target)
     return survey(smoothed(target), mode, rough, likelihood.symmetric, rng)
 
