@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 # Rows and directions that are tried; places along a direction, up to so many prior
 # standard deviations from the prior mean.
-_ROWS, _DIRECTIONS, _PLACES, _REACH = 50, 6, 81, 4.0
+_ROWS, _DIRECTIONS, PLACES, REACH = 50, 6, 81, 4.0
 # How much a slope may fall, relative to the largest one.
 _ROUNDING = 1e-7
 
@@ -39,7 +39,7 @@ def is_log_concave(target: Target) -> bool:
     centre = np.broadcast_to(target.offset, (len(target.y), c))[rows]
     lines = np.random.default_rng(0).standard_normal((_DIRECTIONS, c))
     # an even number of intervals would put a place exactly at zero
-    places = np.linspace(-_REACH, _REACH, _PLACES) + 1e-3
+    places = np.linspace(-REACH, REACH, PLACES) + 1e-3
     for line in np.ones((1, 1)) if c == 1 else lines:
         step = (std * line)[:, :, np.newaxis]
         f = centre[:, :, np.newaxis] + step * places

@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import laplace
+from skgpx._numerics.convexity import PLACES, REACH
 from skgpx._numerics.langevin import Target, latent_values
 from skgpx._numerics.laplace import Mode
 
 Array = NDArray[np.float64]
 
 # Searches from each kind of start.
-_STARTS = 3
-# Nats of evidence by which a mode may be below the best one and still be a rival.
-RIVAL = 5.0
+_STARTS = 4
+# Nats of evidence by which a mode may be below the best one and still be a rival: far
+# too many for its own weight, but where there are several modes there are more that
+# the search did not find.
+RIVAL = 25.0
 # Tolerance of the searches in nats, and the distance in standard deviations below
 # which two modes are the same.
 _TOLERANCE, _SAME = 1e-2, 1.0
@@ -111,22 +114,53 @@ def _starts(
     symmetric: bool,
     rng: np.random.Generator,
 ) -> Iterator[Array]:
-    """Where to search: the negative, prior draws, few rows, flipped neighbourhoods."""
+    """Where to search: the negative, prior draws, some rows, flipped neighbourhoods."""
     if not symmetric:
         yield -first.weights
+    favoured = _favoured(target) if target.n_outputs == 1 else None
     for _ in range(_STARTS):
         yield rng.standard_normal(first.weights.shape)
-        yield _of_few_rows(target, rough, rng)
+        yield _of_some_rows(target, rough, favoured, rng)
         if symmetric:
             yield _flipped(target, first.weights, rng)
 
 
-def _of_few_rows(target: Target, rough: Array, rng: np.random.Generator) -> Array:
-    """The function of a few rows' rough latent values, which outliers may not be in."""
+def _favoured(target: Target) -> tuple[Array, NDArray[np.bool_]]:
+    """Latent values (n, k), and which of them are local minima of a row's nll."""
+    std = np.sqrt(np.sum(target.features**2, axis=1) + target.std[:, 0] ** 2)
+    f = target.offset + std[:, np.newaxis] * np.linspace(-REACH, REACH, PLACES)
+    nll = target.likelihood.row_nll(target.y, f[:, np.newaxis])
+    low = np.zeros(f.shape, dtype=bool)
+    low[:, 1:-1] = (nll[:, 1:-1] < nll[:, :-2]) & (nll[:, 1:-1] <= nll[:, 2:])
+    return f - target.offset, low
+
+
+def _of_some_rows(
+    target: Target,
+    rough: Array,
+    favoured: tuple[Array, NDArray[np.bool_]] | None,
+    rng: np.random.Generator,
+) -> Array:
+    """The function through what a quarter of the rows, or more, favour by themselves.
+
+    Where rows favour several values, neighbours favour the lower or the higher ones
+    together; where they favour none, rough latent values are taken.
+    """
     n, m = target.features.shape
-    few = rng.choice(n, max(1, min(n // 4, 2 * m)), replace=False)
-    phi, omega = target.features[few], target.weights[few]
-    return laplace.projection_start(phi, rough[few], omega)
+    values = rough.copy()
+    if favoured is not None:
+        f, low = favoured
+        near = np.isin(np.arange(n), _neighbourhood(target, rng)[: rng.integers(n + 1)])
+        level = np.where(near, rng.random(), rng.random())
+        count = low.sum(axis=1, keepdims=True)
+        rank = np.floor(level[:, np.newaxis] * count) + 1.0
+        which = np.argmax((np.cumsum(low, axis=1) == rank) & low, axis=1)
+        taken = f[np.arange(n), which][:, np.newaxis]
+        values = np.where(count > 0, taken, values)
+    size = min(int(rng.integers(max(1, n // 4), n + 1)), 4 * m)
+    some = rng.choice(n, size, replace=False)
+    phi, omega = target.features[some], target.weights[some]
+    return laplace.projection_start(phi, values[some], omega)
 
 
 def _flipped(target: Target, weights: Array, rng: np.random.Generator) -> Array:
@@ -135,12 +169,17 @@ def _flipped(target: Target, weights: Array, rng: np.random.Generator) -> Array:
     Neighbourhoods end where the function is small, where a change of sign costs least.
     """
     f = latent_values(target, weights)
-    phi = target.features
-    likeness = phi @ phi[rng.integers(len(phi))]
-    likeness /= np.maximum(np.linalg.norm(phi, axis=1), 1e-300)
-    order = np.argsort(-likeness, kind="stable")
+    order = _neighbourhood(target, rng)
     barrier = np.linalg.norm(f[order], axis=1)
     chance = np.exp(-0.5 * np.minimum(barrier[:-1], barrier[1:]) ** 2) + 1e-6
     end = 1 + rng.choice(len(chance), p=chance / chance.sum()) if len(f) > 1 else 1
     f[order[:end]] *= -1.0
     return laplace.projection_start(target.features, f - target.offset, target.weights)
+
+
+def _neighbourhood(target: Target, rng: np.random.Generator) -> NDArray[np.intp]:
+    """All rows, those first whose prior correlation with one of them is largest."""
+    phi = target.features
+    likeness = phi @ phi[rng.integers(len(phi))]
+    likeness /= np.maximum(np.linalg.norm(phi, axis=1), 1e-300)
+    return np.argsort(-likeness, kind="stable")

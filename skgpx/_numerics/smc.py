@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
-from scipy.special import logsumexp
 
 Array = NDArray[np.float64]
 
@@ -40,13 +39,13 @@ def next_temperature(
     nll = np.where(np.isfinite(nll), nll, np.inf)
     above = nll - nll.min()
     present = np.zeros(len(nll)) if log_weights is None else log_weights
-    present = present - logsumexp(present)
+    present = present - _log_sum(present)
 
     def excess(log_rise: float) -> float:
         # w = exp(-rise * above); an infinite nll has weight 0
         log_w = -np.exp(log_rise) * above
-        size = 2.0 * logsumexp(present + log_w) - logsumexp(present + 2.0 * log_w)
-        return float(size) - np.log(kept)
+        size = 2.0 * _log_sum(present + log_w) - _log_sum(present + 2.0 * log_w)
+        return size - float(np.log(kept))
 
     whole = float(np.log(1.0 - temperature))
     if excess(whole) >= 0.0:
@@ -54,7 +53,7 @@ def next_temperature(
     least = whole - 100.0
     if excess(least) < 0.0:  # some particles have likelihood zero
         return temperature + float(np.exp(least))
-    return temperature + float(np.exp(optimize.brentq(excess, least, whole)))
+    return temperature + float(np.exp(optimize.brentq(excess, least, whole, xtol=1e-4)))
 
 
 def reweighted(log_weights: Array, nll: Array, rise: float) -> tuple[Array, float]:
@@ -67,14 +66,14 @@ def reweighted(log_weights: Array, nll: Array, rise: float) -> tuple[Array, floa
     log_ratio : float
         Estimate of the log ratio of the two normalising constants.
     """
-    log_w = log_weights - logsumexp(log_weights) - rise * nll
-    log_ratio = float(logsumexp(log_w))
+    log_w = log_weights - _log_sum(log_weights) - rise * nll
+    log_ratio = _log_sum(log_w)
     return log_w - log_ratio, log_ratio
 
 
 def effective_size(log_weights: Array) -> float:
     """``(Σw)² / Σw²``: the number of equal weights that are as good."""
-    size = 2.0 * logsumexp(log_weights) - logsumexp(2.0 * log_weights)
+    size = 2.0 * _log_sum(log_weights) - _log_sum(2.0 * log_weights)
     return float(np.exp(size))
 
 
@@ -105,3 +104,9 @@ def stratified(
     points = (np.arange(size) + rng.random(size)) / size
     chosen = np.searchsorted(cumulative / cumulative[-1], points)
     return np.minimum(chosen, len(weights) - 1)
+
+
+def _log_sum(x: Array) -> float:
+    """``log Σ exp(x)``; SciPy's takes ten times longer for a hundred numbers."""
+    largest = np.max(x)
+    return float(largest + np.log(np.sum(np.exp(x - largest))))
