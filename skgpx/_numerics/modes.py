@@ -80,10 +80,16 @@ def survey(
     """
     found = [first]
     shift = laplace.mirror_shift(target) if symmetric else None
-    for start in _starts(target, first, rough, symmetric, rng):
+
+    def search(start: Array) -> None:
         mode = laplace.find_mode(target, start, _TOLERANCE)
         if not any(_same(mode, other, shift) for other in found):
             found.append(mode)
+
+    for start in _starts(target, first, rough, symmetric, rng):
+        search(start)
+    if not symmetric:
+        search(-max(found, key=log_evidence).weights)
     evidences = np.array([log_evidence(mode) for mode in found])
     best = int(np.argmax(evidences))
     gaps = np.delete(evidences[best] - evidences, best)
@@ -114,9 +120,7 @@ def _starts(
     symmetric: bool,
     rng: np.random.Generator,
 ) -> Iterator[Array]:
-    """Where to search: the negative, prior draws, some rows, flipped neighbourhoods."""
-    if not symmetric:
-        yield -first.weights
+    """Where to search: prior draws, some of the rows, flipped neighbourhoods."""
     favoured = _favoured(target) if target.n_outputs == 1 else None
     for _ in range(_STARTS):
         yield rng.standard_normal(first.weights.shape)
@@ -157,7 +161,7 @@ def _of_some_rows(
         which = np.argmax((np.cumsum(low, axis=1) == rank) & low, axis=1)
         taken = f[np.arange(n), which][:, np.newaxis]
         values = np.where(count > 0, taken, values)
-    size = min(int(rng.integers(max(1, n // 4), n + 1)), 4 * m)
+    size = max(1, min(int(max(n // 4, n * rng.random() ** 2)), 4 * m))
     some = rng.choice(n, size, replace=False)
     phi, omega = target.features[some], target.weights[some]
     return laplace.projection_start(phi, values[some], omega)

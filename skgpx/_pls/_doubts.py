@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 # R-hat between runs of the tempering above which they disagree.
 _LARGEST_R_HAT = 1.1
+# Nats of evidence below the best within which a mode that no chain visits is told.
+_TOLD = 5.0
 # Probability that the mean potential of a normal law lies above what is expected.
 _TAIL = 1e-3
 
@@ -43,7 +45,7 @@ def warn_of_chains(sample: Sample, method: str, tol: float, modes: Survey) -> No
             + ("." if modes.log_concave else ', or use method="smc": the likelihood is')
             + ("" if modes.log_concave else " not log-concave.")
         )
-    if modes.rivals:
+    if modes.gap < _TOLD:
         said.append(
             "The posterior has several modes: a second one has a Laplace evidence "
             f"only {modes.gap:.2g} nats below that of the first, and all chains of "

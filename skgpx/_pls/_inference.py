@@ -231,7 +231,13 @@ def _temper(
     told: Callable[[Target, Sample], bool],
 ) -> Sample:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
-    n_particles = settings.n_particles
+    n_particles, p = settings.n_particles, plain.centre.size
+    if p > laplace.LARGEST_COUPLED:
+        raise ValueError(
+            f'method="smc" moves at most {laplace.LARGEST_COUPLED} weights, inducing '
+            f"inputs times outputs; got {p}. Use fewer inducing inputs, or "
+            'method="auto".'
+        )
     tempered = run_smc(
         plain,
         n_particles,
@@ -241,7 +247,6 @@ def _temper(
         report=partial(told, plain),
     )
     excess = above_best(plain, tempered.sample.z, best)
-    p = plain.centre.size
     _doubts.warn_of_tempering(tempered, excess, p, n_particles)
     return tempered.sample
 

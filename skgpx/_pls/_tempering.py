@@ -18,8 +18,9 @@ from skgpx._pls._mirror import flip
 
 Array = NDArray[np.float64]
 
-# Independent runs, and the fewest particles of one.
-_RUNS, _LEAST = 4, 100
+# Independent runs, the fewest particles of one, and how many there are where they cost
+# little: a number of operations of a step, for one weight and row of all particles.
+_RUNS, _LEAST, _MANY, _STEP = 4, 100, 400, 1e5
 # Conditional effective size that each rise of the temperature keeps, as a fraction, and
 # effective size below which particles are resampled.
 _KEPT, _RESAMPLED = 0.8, 0.5
@@ -75,7 +76,8 @@ def run_smc(
     Metropolis-adjusted Langevin steps, preconditioned with the Hessian at β whose
     curvatures are averaged over the particles, until they have forgotten where they
     were; they are resampled where their weights have become uneven. Four runs of at
-    least 100 particles each know nothing of one another, so that they can be compared;
+    least 100 particles each (400 on few rows) know nothing of one another, so that they
+    can be compared;
     their particles are mixed with weights proportional to their evidences, which leaves
     no bias of a run's own. Where the likelihood does not know the sign of f
     (`symmetric`), particles and their mirror images are exchanged.
@@ -84,7 +86,9 @@ def run_smc(
     -----
     Some 20 to 100 temperatures of 5 to 200 steps each, for 400 particles or more.
     """
-    size = max(_LEAST, -(-n_particles // _RUNS))
+    one = target.features.size * len(target.nodes)
+    cheap = min(_MANY, int(_STEP / one))
+    size = max(_LEAST, cheap, -(-n_particles // _RUNS))
     items = [(target, size, stream, symmetric) for stream in rng.spawn(_RUNS)]
     runs = parallel_map(_temper, items, n_jobs)
     evidences = np.array([run.log_evidence for run in runs])
