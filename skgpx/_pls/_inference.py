@@ -142,7 +142,8 @@ def infer(
     if method == "smc" or (several and affordable(plain)):
         target = plain
         sample = _temper(plain, modes.best, likelihood, settings, rng, told)
-        groups = np.arange(settings.n_particles) * (modes.rivals > 0)
+        apart = modes.rivals > 0 or likelihood.symmetric
+        groups = np.arange(settings.n_particles) * apart
     else:
         target, sample = _run_chains(
             plain, modes, basis, settings, method, rng, previous, told
