@@ -143,7 +143,7 @@ def test_too_many_weights_are_refused_by_tempering(monkeypatch):
     monkeypatch.setattr(laplace, "LARGEST_COUPLED", 3)
     assert fixed(*arguments, method="smc", n_inducing=3).particles_.shape[0] == 3
     monkeypatch.setattr(laplace, "LARGEST_COUPLED", 2)
-    with pytest.raises(ValueError, match="at most 2 weights, .* got 3"):
+    with pytest.raises(ValueError, match=r"at most 2 weights, .* got 3"):
         fixed(*arguments, method="smc", n_inducing=3)
 
 
