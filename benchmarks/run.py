@@ -12,6 +12,7 @@ NAMES = (
     "scale",
     "learning",
     "classes",
+    "calibration",
     "latency",
     "draws",
     "draws_accuracy",

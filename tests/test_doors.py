@@ -264,6 +264,7 @@ else:
 LONG = 1.0 * RBF(6.0, (5.0, 10.0))
 SHORT = {"n_inducing": 6, "n_particles": 6, "random_state": 0}
 CHAINS = {"likelihood": StudentT(scale=0.1), "optimizer": None, "kernel": RBF()}
+CHAINS["method"] = "ou_mala"
 TOLD = {
     "bounds": (PLSRegressor(LONG, **SHORT), "ended at their bounds"),
     "inducing": (SpectralVGPRegressor(LONG, basis="inducing"), "at their bounds"),

@@ -5,6 +5,7 @@ from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
     maximise_evidence,
+    rough_latent,
     rough_start,
     row_target,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "inducing_by_capacity",
     "judged_noise",
     "maximise_evidence",
+    "rough_latent",
     "rough_start",
     "row_target",
     "stretched",

@@ -325,9 +325,15 @@ def row_target(
 
 def rough_start(target: langevin.Target) -> Array:
     """Weights (m, c) whose functions are near the rough latent values of the rows."""
+    rough = rough_latent(target)
+    return laplace.projection_start(target.features, rough, target.weights)
+
+
+def rough_latent(target: langevin.Target) -> Array:
+    """Rough latent values of the rows, less their offset, (n, c)."""
     likelihood = target.likelihood
     if isinstance(likelihood, SmoothedLikelihood):
         likelihood = likelihood.likelihood
     rough = np.asarray(likelihood.initial_latent(target.y), dtype=np.float64)
-    rough = rough.reshape(len(target.y), -1) - target.offset
-    return laplace.projection_start(target.features, rough, target.weights)
+    less: Array = rough.reshape(len(target.y), -1) - target.offset
+    return less

@@ -46,6 +46,7 @@ def run_chains(
     diffusion: float,
     metropolis: bool,
     n_leaps: int,
+    centred: bool,
     n_steps: int,
     rng: np.random.Generator,
     temperature: float,
@@ -56,7 +57,7 @@ def run_chains(
     noise, momentum = np.empty_like(z), np.empty_like(z)
     new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
     new_gradient = np.empty_like(z)
-    shorten(metropolis, z, gradient)
+    shorten(metropolis, centred, z, gradient)
     for step in range(n_steps):
         angle = propose(
             z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
@@ -73,7 +74,7 @@ def run_chains(
                 node_weights, centre, root, n_outputs, offset, new_z, temperature,
                 with_value, new_energy, new_gradient,
             )  # fmt: skip
-            shorten(metropolis, new_z, new_gradient)
+            shorten(metropolis, centred, new_z, new_gradient)
             if n_leaps > 0:
                 kick(angle if not last else 0.5 * angle, new_z, new_gradient, momentum)
         decide(

@@ -65,22 +65,25 @@ def turn(angle: float, z: Array, momentum: Array) -> None:
 
 
 @kernel
-def shorten(metropolis: bool, z: Array, gradient: Array) -> None:
-    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension."""
+def shorten(metropolis: bool, centred: bool, z: Array, gradient: Array) -> None:
+    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension.
+
+    Or ∇U itself, where the coordinates have no centre that suits all chains.
+    """
     if not metropolis:
         return
     n_chains = z.shape[2]
     x, g = z.reshape(-1), gradient.reshape(-1)
-    square = np.zeros(n_chains)
+    square, kept = np.zeros(n_chains), 1.0 if centred else 0.0
     for i in range(0, x.size, n_chains):
         for j in range(n_chains):
-            square[j] += (g[i + j] - x[i + j]) ** 2
+            square[j] += (g[i + j] - kept * x[i + j]) ** 2
     longest = 4.0 * (x.size // n_chains)
     for j in range(n_chains):
         if square[j] > longest:
             factor = np.sqrt(longest / square[j])
             for i in range(j, x.size, n_chains):
-                g[i] = x[i] + factor * (g[i] - x[i])
+                g[i] = kept * x[i] + factor * (g[i] - kept * x[i])
 
 
 @kernel

@@ -45,6 +45,31 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     return np.where(stuck | np.isnan(r_hat), np.inf, r_hat)
 
 
+def between_runs(values: Array) -> tuple[Array, Array]:
+    """R-hat and effective sample size of independent runs of the same sampler.
+
+    Parameters
+    ----------
+    values : ndarray of shape (p, b, s)
+        Equally likely particles of b runs, which may depend on each other within one.
+
+    Returns
+    -------
+    r_hat, size : ndarray of shape (p,)
+        ``sqrt(((s-1)/s W + V) / W)`` with W the mean variance within a run and V the
+        variance of the means; and the number of independent particles whose mean would
+        be as good as that of all runs together, ``b W / V``. With b runs V has a
+        relative standard error of ``sqrt(2 / (b - 1))``.
+    """
+    _, b, s = values.shape
+    means = values.mean(axis=2)
+    within, spread = values.var(axis=2).mean(axis=1), means.var(axis=1, ddof=1)
+    with np.errstate(all="ignore"):
+        r_hat = np.sqrt((s - 1) / s + spread / within)
+        size = b * within / spread
+    return np.nan_to_num(r_hat, nan=np.inf), np.nan_to_num(size, nan=1.0)
+
+
 def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
     """Effective number of independent states among all the states of all chains.
 

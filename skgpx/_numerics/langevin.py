@@ -17,12 +17,15 @@ trajectory goes farther than as many single steps, which are a random walk. With
 of the inverse Hessian one step size suits all directions. With a test, the difference
 ``∇U(z) - z`` is shortened to at most ``2 √dim``: in the tails of a likelihood it can be
 hundreds of times longer, and a chain that starts there would overshoot, be rejected,
-and never move. The test accounts for the shortening exactly.
+and never move. The test accounts for the shortening exactly. Steps that are not
+`centred` shorten ∇U itself and do not know where the origin is [2]_.
 
 References
 ----------
 .. [1] Shahbaba, Lan, Johnson and Neal, "Split Hamiltonian Monte Carlo", Statistics and
    Computing 2014.
+.. [2] Roberts and Tweedie, "Exponential convergence of Langevin distributions and their
+   discrete approximations", Bernoulli 1996: the truncated algorithm, MALTA.
 """
 
 from __future__ import annotations
@@ -97,12 +100,16 @@ class Scheme(NamedTuple):
         Whether to accept or reject.
     n_leaps : int
         Leaps of a trajectory; 0 for a single step.
+    centred : bool
+        Whether ``∇U - z`` is shortened, or ∇U itself: the choice where there are
+        several modes, of which the origin of the coordinates can suit but one.
     """
 
     drift: float
     diffusion: float
     metropolis: bool
     n_leaps: int = 0
+    centred: bool = True
 
     @property
     def cost(self) -> int:
@@ -131,6 +138,11 @@ def ornstein_uhlenbeck(correlation: float) -> Scheme:
 def euler_maruyama(step_size: float, metropolis: bool) -> Scheme:
     """``z' = z - η∇U(z) + √(2η) ξ``: MALA with the test, ULA without it."""
     return Scheme(step_size, float(np.sqrt(2.0 * step_size)), metropolis)
+
+
+def without_centre(step_size: float) -> Scheme:
+    """MALA that shortens ∇U itself, Roberts and Tweedie's truncated algorithm."""
+    return euler_maruyama(step_size, metropolis=True)._replace(centred=False)
 
 
 def trajectory(angle: float, n_leaps: int) -> Scheme:
@@ -286,6 +298,7 @@ def _numpy_loop(
     diffusion: float,
     metropolis: bool,
     n_leaps: int,
+    centred: bool,
     n_steps: int,
     rng: np.random.Generator,
     temperature: float,
@@ -296,7 +309,7 @@ def _numpy_loop(
     """The loop of `run_chains`, for a likelihood written in NumPy."""
     noise, momentum = np.empty_like(z), np.empty_like(z)
     new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
-    shorten(metropolis, z, gradient)
+    shorten(metropolis, centred, z, gradient)
     for _ in range(n_steps):
         angle = propose(
             z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
@@ -304,7 +317,7 @@ def _numpy_loop(
         )  # fmt: skip
         for left in range(max(n_leaps, 1) - 1, -1, -1):
             _evaluate(target, new_z, temperature, new_energy, new_gradient)
-            shorten(metropolis, new_z, new_gradient)
+            shorten(metropolis, centred, new_z, new_gradient)
             if n_leaps > 0:
                 kick(angle if left else 0.5 * angle, new_z, new_gradient, momentum)
             if left:

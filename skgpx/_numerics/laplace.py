@@ -331,6 +331,13 @@ def _solve(L: Array, gradient: Array) -> Array:
     return np.concatenate(solved).reshape(gradient.shape[::-1]).T
 
 
+def mirror_shift(target: Target) -> Array:
+    """The u (m, c) of the mirror image ``-w - 2u``, with ``Φu`` near the offset."""
+    shape = (len(target.y), target.n_outputs)
+    offset = np.broadcast_to(target.offset, shape)
+    return projection_start(target.features, offset, target.weights)
+
+
 def projection_start(features: Array, latent: Array, weights: Array) -> Array:
     """Weights whose function is near rough latent values (n, c), shape (m, c).
 

@@ -40,6 +40,10 @@ ADJUSTED = (
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.8, 0.4, 0.2, 0.1)),
     tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.03, 0.01, 0.003)),
 )
+LOCAL = (
+    tuple(langevin.without_centre(h) for h in (0.8, 0.4, 0.2, 0.1)),
+    tuple(langevin.without_centre(h) for h in (0.03, 0.01, 0.003)),
+)
 # Largest number of preliminary runs, and the acceptance times mobility that ends them.
 _SETTLING, LIVELY = 5, 0.1
 

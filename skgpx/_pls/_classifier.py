@@ -87,7 +87,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     acceptance_ : float
         Accepted fraction of the proposals.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)
-        Split R-hat of each coordinate, and the effective number of independent states.
+        Split R-hat of each coordinate, and the number of independent draws that the
+        particles are worth, at most `n_particles`.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles, up to a constant.
     n_iter_ : int

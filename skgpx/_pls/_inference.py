@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import final_noise, rough_start, row_target
+from skgpx._hyperparameters import final_noise
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
-from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._numerics.modes import Survey
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_from,
-    posterior,
     posterior_from,
     precision_root,
 )
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
-from skgpx._parallel import blas_jobs, parallel_map
-from skgpx._pls import _chains
+from skgpx._pls import _chains, _doubts
 from skgpx._pls._chains import Sample
 from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
-from skgpx._pls._mirror import with_mirror_images
+from skgpx._pls._landscape import above_best, affordable, look_around
+from skgpx._pls._mirror import mirror_images, with_mirror_images
+from skgpx._pls._target import target_and_mode
 from skgpx._pls._tempering import run_smc
 from skgpx._row_statistics import row_statistics
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
-# Rows of features computed at a time; fixed, so that sums do not depend on workers.
-_ROWS = 4096
+# Acceptance times mobility of a trial below which the Laplace law is a poor start.
+_POOR = 0.35
 _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
 
 
@@ -134,18 +132,86 @@ def infer(
         model = _particle_model(basis, weights, likelihood)
         return report is not None and report(sample, model)
 
-    run = _temper if method == "smc" else _run_chains
-    target, sample = run(basis, rows, likelihood, settings, method, rng, previous, told)
-    _check(sample, method, settings)
+    plain, mode = target_and_mode(
+        basis, rows, likelihood,
+        optimal=settings.potential == "optimal", by_rows=method == "smc",
+        n_jobs=settings.n_jobs,
+    )  # fmt: skip
+    modes = look_around(plain, mode, likelihood, rng.spawn(1)[0])
+    several = settings.method == "auto" and modes.rivals > 0
+    if method == "smc" or (several and affordable(plain)):
+        target = plain
+        sample = _temper(plain, modes.best, likelihood, settings, rng, told)
+        apart = modes.rivals > 0 or likelihood.symmetric
+        groups = np.arange(settings.n_particles) * apart
+    else:
+        target, sample = _run_chains(
+            plain, modes, basis, settings, method, rng, previous, told
+        )
+        groups = np.zeros(settings.n_particles, np.intp)
+    result = _inferred(plain, target, sample, groups, basis, likelihood, rng)
+    return _with_evidence(result, basis, rows, settings.n_jobs)
+
+
+def _with_evidence(
+    result: Inference, basis: Nystroem, rows: Rows, n_jobs: int | None
+) -> Inference:
+    """With the collapsed bound under Gaussian noise, whatever the sampler."""
+    if not isinstance(result.likelihood, Gaussian):
+        return result
+    statistics = row_statistics(basis, rows, n_jobs)
+    evidence = log_evidence(statistics, float(result.likelihood.variance(0.0)))
+    return result._replace(log_evidence=evidence)
+
+
+def _inferred(
+    plain: Target,
+    target: Target,
+    sample: Sample,
+    groups: NDArray[np.intp],
+    basis: Nystroem,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+) -> Inference:
+    """Result of a sampler in the coordinates of a target.
+
+    `groups` (s,) holds a number for each mode, or one for each particle where they are
+    not told apart.
+    """
     particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
     if likelihood.symmetric:
-        particles = with_mirror_images(target, particles, rng)
-    model = _particle_model(basis, particles, likelihood)
-    evidence = np.nan
-    if isinstance(likelihood, Gaussian):
-        statistics = row_statistics(basis, rows, settings.n_jobs)
-        evidence = log_evidence(statistics, float(likelihood.variance(0.0)))
-    return Inference(model, particles, sample, likelihood, evidence)
+        particles, groups = _of_both_signs(plain, particles, groups, rng)
+    model = _particle_model(basis, spread_out(particles, groups), likelihood)
+    return Inference(model, particles, sample, likelihood)
+
+
+def spread_out(particles: Array, groups: Array) -> Array:
+    """Particles (m, c, s) whose covariance, divided by s, is unbiased.
+
+    ``w̄ + √(k / (k - 1)) (w - w̄)`` around the mean of each group of k particles: the
+    modes, between which nothing may be moved. `groups` (s,) holds a number for each.
+    """
+    spread = particles.copy()
+    for group in np.unique(groups):
+        members = groups == group
+        k = int(members.sum())
+        if k > 1:
+            centre = particles[:, :, members].mean(axis=2, keepdims=True)
+            away = particles[:, :, members] - centre
+            spread[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * away
+    return spread
+
+
+def _of_both_signs(
+    plain: Target, particles: Array, groups: Array, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Particles (m, c, s) of both modes of a symmetric likelihood, and their groups."""
+    m, c, s = particles.shape
+    w = particles.transpose(1, 0, 2).reshape(1, m * c, s)
+    chosen, mirrored = with_mirror_images(plain, w, rng)
+    w = np.where(mirrored, mirror_images(plain, w[:, :, chosen]), w[:, :, chosen])
+    back = w.reshape(c, m, s).transpose(1, 0, 2)
+    return np.ascontiguousarray(back), 2 * groups[chosen] + mirrored
 
 
 def _particle_model(
@@ -158,31 +224,38 @@ def _particle_model(
 
 
 def _temper(
-    basis: Nystroem,
-    rows: Rows,
+    plain: Target,
+    best: laplace.Mode,
     likelihood: Likelihood,
     settings: InferenceSettings,
-    method: str,  # noqa: ARG001
     rng: np.random.Generator,
-    previous: Array | None,  # noqa: ARG001
     told: Callable[[Target, Sample], bool],
-) -> tuple[Target, Sample]:
+) -> Sample:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
-    target = _row_target(basis, rows, likelihood, settings)
-    run = run_smc(
-        target,
-        settings.n_particles,
+    n_particles, p = settings.n_particles, plain.centre.size
+    if p > laplace.LARGEST_COUPLED:
+        raise ValueError(
+            f'method="smc" moves at most {laplace.LARGEST_COUPLED} weights, inducing '
+            f"inputs times outputs; got {p}. Use fewer inducing inputs, or "
+            'method="auto".'
+        )
+    tempered = run_smc(
+        plain,
+        n_particles,
         rng,
         n_jobs=settings.n_jobs,
-        report=partial(told, target),
+        symmetric=likelihood.symmetric,
+        report=partial(told, plain),
     )
-    return target, run.sample
+    excess = above_best(plain, tempered.sample.z, best)
+    _doubts.warn_of_tempering(tempered, excess, p, n_particles)
+    return tempered.sample
 
 
 def _run_chains(
+    plain: Target,
+    modes: Survey,
     basis: Nystroem,
-    rows: Rows,
-    likelihood: Likelihood,
     settings: InferenceSettings,
     method: str,
     rng: np.random.Generator,
@@ -190,13 +263,13 @@ def _run_chains(
     told: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
     """Langevin chains from the Laplace law, and the target in their coordinates."""
-    plain, mode = _target_and_mode(basis, rows, likelihood, settings)
+    mode = modes.best
     target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
     z = start(target, mode, settings.n_particles, previous, rng)
     tuned = method != "ula" and settings.step_size is None
     scheme, score = choose_scheme(target, z, mode, method, settings.step_size, rng)
     gaussian = plain.code == langevin.QUADRATIC
-    if tuned and not gaussian and score < 2.0 * _chains.LIVELY:
+    if tuned and not gaussian and score < _POOR:
         # the Laplace law is a poor approximation: move to the bulk of the posterior
         mode = laplace.refine(smoothed(plain), mode)
         target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
@@ -215,7 +288,10 @@ def _run_chains(
         adaptive=tuned,
         report=partial(told, target),
     )
-    return target, sample
+    _doubts.refuse_divergence(sample, method, settings.step_size)
+    _doubts.warn_of_chains(sample, method, settings.tol, modes)
+    kept = np.minimum(sample.ess, float(settings.n_particles))
+    return target, sample._replace(ess=kept)
 
 
 def resolved_method(method: str, likelihood: Likelihood) -> str:
@@ -268,71 +344,3 @@ def _exact(
     )
     model = LatentModel(basis, law)
     return Inference(model, particles, sample, likelihood, evidence, left_over)
-
-
-def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:
-    features = basis(X)
-    return np.ascontiguousarray(features), basis.residual_variance(X, features)
-
-
-def _row_target(
-    basis: Nystroem, rows: Rows, likelihood: Likelihood, settings: InferenceSettings
-) -> Target:
-    """Target with the features of all rows, O(n m) memory."""
-    X = rows.X
-    items = [(basis, X[i : i + _ROWS]) for i in range(0, len(X), _ROWS)]
-    jobs = blas_jobs(settings.n_jobs) if len(items) > 1 else 1
-    parts = parallel_map(_block_features, items, jobs)
-    features = np.concatenate([part[0] for part in parts])
-    if settings.potential == "projected":
-        return row_target(features, rows, likelihood)
-    std = np.sqrt(np.concatenate([part[1] for part in parts]))
-    c = likelihood.n_outputs_
-    std = np.repeat(std[:, np.newaxis], c, axis=1)
-    return row_target(features, rows, likelihood, std, expectation_nodes(c))
-
-
-def _target_and_mode(
-    basis: Nystroem, rows: Rows, likelihood: Likelihood, settings: InferenceSettings
-) -> tuple[Target, laplace.Mode]:
-    """Target in the coordinates of the weights, and its Laplace approximation."""
-    if isinstance(likelihood, Gaussian):
-        noise_variance = float(likelihood.variance(0.0))
-        statistics = row_statistics(basis, rows, settings.n_jobs)
-        law = posterior(statistics, noise_variance)
-        gram, moment = statistics.gram, statistics.moment
-        target = langevin.quadratic_target(
-            gram / noise_variance, moment / noise_variance
-        )
-        return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
-    target = _row_target(basis, rows, likelihood, settings)
-    return target, laplace.find_mode(smoothed(target), rough_start(target))
-
-
-def _check(sample: Sample, method: str, settings: InferenceSettings) -> None:
-    """Raise on divergence; warn once if the chains have not converged."""
-    if not np.all(np.isfinite(sample.z)):
-        raise ValueError(
-            f'method="{method}" diverged with step_size={settings.step_size!r}. Use a '
-            "smaller one, or None to take it from the largest eigenvalue of the "
-            "Hessian."
-        )
-    worst = float(np.max(sample.r_hat))
-    if method == "smc":
-        if sample.acceptance < 0.02:
-            warnings.warn(
-                f"Only {sample.acceptance:.1%} of the moves were accepted at the end "
-                "of the tempering: the particles may not represent the posterior. "
-                "Increase n_particles.",
-                ConvergenceWarning,
-                stacklevel=caller_stacklevel(),
-            )
-    elif worst > max(settings.tol, 1.0 + 1e-9) and not sample.stopped:
-        warnings.warn(
-            f"The chains have not converged: split R-hat is {worst:.3g} after "
-            f"{sample.n_iter} steps (tol={settings.tol:g}) with an acceptance of "
-            f'{sample.acceptance:.2g}. Increase max_iter, or use method="smc" if the '
-            "posterior may have several modes.",
-            ConvergenceWarning,
-            stacklevel=caller_stacklevel(),
-        )

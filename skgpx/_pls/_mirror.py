@@ -12,41 +12,58 @@ from skgpx._numerics.smc import stratified
 Array = NDArray[np.float64]
 
 
-def with_mirror_images(
-    target: Target, particles: Array, rng: np.random.Generator
-) -> Array:
-    """Particles of both modes of a symmetric likelihood, rightly weighted.
+def mirror_images(target: Target, w: Array) -> Array:
+    """Particles (1, p, s), or their images ``-w - 2u`` whose f is about the negative.
 
-    ``nll(y, f) = nll(y, -f)``, but chains stay in the mode in which they start. With
-    ``f = offset + Φw``, the map ``w' = -w - 2 u`` with ``Φu ≈ offset`` takes f to about
-    -f; it preserves volume and is its own inverse. If w follows the posterior within
-    one mode, or within both in any proportion, then w with weight 1 and w' with weight
-    ``exp(U(w) - U(w'))`` together follow the whole posterior, for whatever u. With
-    offset 0 both have the same weight, and one of the two is taken at random.
+    With ``f = offset + Φw`` and ``Φu ≈ offset``; the map preserves volume and is its
+    own inverse.
+    """
+    shift = laplace.mirror_shift(target).T.reshape(1, -1, 1)
+    images: Array = -w - 2.0 * shift
+    return images
+
+
+def with_mirror_images(
+    target: Target, w: Array, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Which particles follow both modes, themselves or replaced by their images.
+
+    ``nll(y, f) = nll(y, -f)``, but chains stay in the mode in which they start. If w
+    follows the posterior within one mode, or within both in any proportion, then w
+    with weight 1 and its image w' with weight ``exp(U(w) - U(w'))`` together follow
+    the whole posterior, for whatever u. With offset 0 both have the same weight, and
+    one of the two is taken at random.
 
     Parameters
     ----------
     target : Target
-    particles : ndarray of shape (m, c, s)
+        In the coordinates of the weights.
+    w : ndarray of shape (1, p, s)
     rng : numpy.random.Generator
 
     Returns
     -------
-    particles : ndarray of shape (m, c, s)
-        Chosen among the particles and their images, by stratified resampling.
+    chosen : ndarray of shape (s,)
+    mirrored : ndarray of shape (s,)
+        Indices of particles, by stratified resampling, and whether each is replaced.
     """
-    m, c, s = particles.shape
-    offset = np.broadcast_to(target.offset, (len(target.y), c))
-    shift = laplace.projection_start(target.features, offset, target.weights)
-    images = -particles - 2.0 * shift[:, :, np.newaxis]
+    s = w.shape[2]
+    energy = langevin.start(target, w).energy
+    other = langevin.start(target, mirror_images(target, w)).energy
     # each particle beside its image, so that a stratum holds both
-    both = np.stack((particles, images), axis=3).reshape(m, c, 2 * s)
-    plain = langevin.in_coordinates(
-        target, np.zeros((1, m * c)), np.eye(m * c)[np.newaxis]
-    )
-    z = both.transpose(1, 0, 2).reshape(1, m * c, 2 * s)
-    energy = langevin.start(plain, z).energy.reshape(s, 2)
-    log_weights = np.zeros((s, 2))
-    log_weights[:, 1] = energy[:, 0] - energy[:, 1]
-    chosen = stratified(log_weights.ravel(), s, rng)
-    return np.ascontiguousarray(both[:, :, chosen])
+    log_weights = np.stack((np.zeros(s), energy - other), axis=1).ravel()
+    chosen = stratified(log_weights, s, rng)
+    return chosen // 2, chosen % 2 == 1
+
+
+def flip(
+    target: Target, w: Array, temperature: float, rng: np.random.Generator
+) -> Array:
+    """One Metropolis step of particles (1, p, s) to their images or not.
+
+    The proposal is made with probability ½, which mixes signs at once with offset 0.
+    """
+    images = mirror_images(target, w)
+    energy, other = (langevin.start(target, x, temperature).energy for x in (w, images))
+    accepted = 2.0 * rng.random(w.shape[2]) < np.exp(np.minimum(energy - other, 0.0))
+    return np.where(accepted, images, w)

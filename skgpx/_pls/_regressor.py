@@ -69,7 +69,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
         at the mode; "ula" is the paper's unadjusted scheme, whose bias vanishes with
         its step; "smc" is sequential Monte Carlo from the prior to the posterior, for
-        several modes. "auto" is "exact" if possible, otherwise "ou_mala".
+        several modes. "auto" is "exact" if possible, "smc" if a search finds several
+        modes of a likelihood that is not log-concave and some ten seconds suffice
+        (``n M^2 <= 5e6``), otherwise "ou_mala".
     potential : {"projected", "optimal"}, default="projected"
         Data term of the target of the chains: the nll at the projected function, or
         its expectation over the residual g, which is optimal in Kullback-Leibler
@@ -129,14 +131,18 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         inputs) and "inference".
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
-        Whitened weights w of the basis: standard normal a priori.
+        Whitened weights w of the basis: standard normal a priori. `posterior_` holds
+        them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
+        mode, so that variances are unbiased.
     posterior_ : LatentModel
         Basis and law of the weights: what every prediction reads.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)
-        Split R-hat of each coordinate of the chains, and the effective number of
-        independent states among all that the chains visited.
+        Split R-hat of each coordinate of the chains ("smc": R-hat between its four
+        independent runs), and the number of independent draws that the particles are
+        worth, at most `n_particles`: a posterior mean is off by about ``std /
+        sqrt(ess_)``.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     n_iter_ : int

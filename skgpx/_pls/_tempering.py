@@ -6,27 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from skgpx._numerics import langevin, laplace, smc
-from skgpx._numerics.langevin import Target
+from skgpx._numerics.diagnostics import between_runs
+from skgpx._numerics.langevin import Chains, Target
 from skgpx._numerics.smoothing import smoothed
 from skgpx._parallel import parallel_map
-from skgpx._pls._chains import (
-    CORRELATED,
-    ROUND,
-    Report,
-    Sample,
-    adapt,
-    chain_blocks,
-    run_chains,
-)
+from skgpx._pls._chains import LOCAL, ROUND, Report, Sample, adapt, run_chains
+from skgpx._pls._mirror import flip
 
 Array = NDArray[np.float64]
 
-# Effective sample size that each rise of the temperature keeps, as a fraction; moves
-# after it, in stretches until acceptance times drift adds up to _ENOUGH.
-_KEPT = 0.8
-_MOVES, _MAX_STRETCHES, _ENOUGH = 6, 10, 2.0
+# Independent runs, the fewest particles of one, and how many there are where they cost
+# little: a number of operations of a step, for one weight and row of all particles.
+_RUNS, _LEAST, _MANY, _STEP = 4, 100, 400, 1e5
+# Conditional effective size that each rise of the temperature keeps, as a fraction, and
+# effective size below which particles are resampled.
+_KEPT, _RESAMPLED = 0.8, 0.5
+# Moves after each rise, in stretches until the correlation with the start is small.
+_MOVES, _MAX_STRETCHES, _FORGOTTEN = 5, 20, 0.3
 _MAX_TEMPERATURES = 2000
 _FINAL_MOVES = 4 * ROUND
 
@@ -37,17 +36,28 @@ class Tempered(NamedTuple):
     Attributes
     ----------
     sample : Sample
-        Diagnostics are those of the moves at the end.
+        R-hat and effective sizes compare the independent runs.
     log_evidence : float
         Estimate of the log normalising constant over the prior, up to the terms of
         the likelihood that are constant in f.
+    run_evidences : ndarray of shape (b,)
+        The same from each run.
     temperatures : ndarray of shape (t,)
-        From above 0 to 1.
+        From above 0 to 1; of the first run.
     """
 
     sample: Sample
     log_evidence: float
+    run_evidences: Array
     temperatures: Array
+
+
+class _Run(NamedTuple):
+    """Equally likely particles w (1, p, s) of one run, and how it went."""
+
+    w: Array
+    log_evidence: float
+    temperatures: list[float]
 
 
 def run_smc(
@@ -56,19 +66,54 @@ def run_smc(
     rng: np.random.Generator,
     *,
     n_jobs: int | None,
+    symmetric: bool = False,
     report: Report | None = None,
 ) -> Tempered:
     """Move particles from the prior to the posterior, with the right weights of modes.
 
-    The likelihood is raised to powers β that rise from 0 to 1 as fast as an effective
-    sample size of 80 % allows. After each rise the particles are resampled and moved
-    by Ornstein-Uhlenbeck Metropolis steps preconditioned with the Hessian at β, whose
-    curvatures are averaged over the particles.
+    The likelihood is raised to powers β that rise from 0 to 1 as fast as a conditional
+    effective sample size of 80 % allows. After each rise the particles are moved by
+    Metropolis-adjusted Langevin steps, preconditioned with the Hessian at β whose
+    curvatures are averaged over the particles, until they have forgotten where they
+    were; they are resampled where their weights have become uneven. Four runs of at
+    least 100 particles each (400 on few rows) know nothing of one another, so that they
+    can be compared;
+    their particles are mixed with weights proportional to their evidences, which leaves
+    no bias of a run's own. Where the likelihood does not know the sign of f
+    (`symmetric`), particles and their mirror images are exchanged.
+
+    Notes
+    -----
+    Some 20 to 100 temperatures of 5 to 200 steps each, for 400 particles or more.
     """
+    one = target.features.size * len(target.nodes)
+    cheap = min(_MANY, int(_STEP / one))
+    size = max(_LEAST, cheap, -(-n_particles // _RUNS))
+    items = [(target, size, stream, symmetric) for stream in rng.spawn(_RUNS)]
+    runs = parallel_map(_temper, items, n_jobs)
+    evidences = np.array([run.log_evidence for run in runs])
+    everything = np.concatenate([run.w for run in runs], axis=2)
+    log_weights = np.repeat(evidences, size)
+    chosen = smc.systematic(log_weights, n_particles, rng)
+    root = _tempered_root(target, everything, 1.0)
+    local = _around_nothing(target, root)
+    sample = _last_moves(local, everything[:, :, chosen], rng, n_jobs, report)
+    values = np.stack([np.linalg.solve(root[0], run.w[0]) for run in runs], axis=1)
+    r_hat, ess = between_runs(values)
+    sample = sample._replace(r_hat=r_hat, ess=np.minimum(ess, float(n_particles)))
+    evidence = float(logsumexp(evidences)) - float(np.log(_RUNS))
+    return Tempered(sample, evidence, evidences, np.array(runs[0].temperatures))
+
+
+def _temper(
+    target: Target, size: int, rng: np.random.Generator, symmetric: bool
+) -> _Run:
+    """One run from the prior to the posterior."""
     p = target.features.shape[1] * target.n_outputs
-    w = rng.standard_normal((1, p, n_particles))
-    local = target._replace(centre=np.zeros((1, p)), root=np.eye(p)[np.newaxis])
+    w = rng.standard_normal((1, p, size))
+    plain = _around_nothing(target, np.eye(p)[np.newaxis])
     beta, log_evidence, temperatures = 0.0, 0.0, []
+    log_weights = np.full(size, -np.log(size))
     while beta < 1.0:
         if len(temperatures) == _MAX_TEMPERATURES:
             raise ValueError(
@@ -76,15 +121,32 @@ def run_smc(
                 f"{_MAX_TEMPERATURES} temperatures. Increase n_particles, or the noise "
                 "of the likelihood."
             )
-        nll = _data_energy(local, w, n_jobs)
-        earlier, beta = beta, smc.next_temperature(nll, beta, _KEPT)
-        chosen, log_ratio = smc.resample(nll, beta - earlier, rng)
-        w, log_evidence = w[:, :, chosen], log_evidence + log_ratio
+        nll = langevin.start(plain, w).energy - 0.5 * np.sum(w**2, axis=(0, 1))
+        earlier, beta = beta, smc.next_temperature(nll, beta, _KEPT, log_weights)
+        log_weights, log_ratio = smc.reweighted(log_weights, nll, beta - earlier)
+        log_evidence += log_ratio
         temperatures.append(beta)
-        root = _tempered_root(local, w, beta)
-        w = root[0] @ _move(local, root, w, beta, rng, n_jobs)
-    sample = _last_moves(local._replace(root=root), w, rng, n_jobs, report)
-    return Tempered(sample, log_evidence, np.array(temperatures))
+        if beta == 1.0 or smc.effective_size(log_weights) < _RESAMPLED * size:
+            w = w[:, :, _sorted_choice(w[0], log_weights, rng)]
+            log_weights = np.full(size, -np.log(size))
+        w = _moved(target, w, log_weights, beta, rng)
+        w = flip(plain, w, beta, rng) if symmetric else w
+    return _Run(w, log_evidence, temperatures)
+
+
+def _sorted_choice(
+    w: Array, log_weights: Array, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Systematic resampling in the order of the direction of the largest spread."""
+    centred = w - w.mean(axis=1, keepdims=True)
+    _, _, along = np.linalg.svd(centred, full_matrices=False)
+    order = np.argsort(along[0], kind="stable")
+    return order[smc.systematic(log_weights[order], len(order), rng)]
+
+
+def _around_nothing(target: Target, root: Array) -> Target:
+    """Coordinates with this root (1, p, p) and no centre."""
+    return target._replace(centre=np.zeros(root.shape[:2]), root=root)
 
 
 def _tempered_root(target: Target, w: Array, beta: float) -> Array:
@@ -106,7 +168,7 @@ def _last_moves(
 ) -> Sample:
     """Moves at the full likelihood, with diagnostics; particles (1, p, s) back."""
     z = np.linalg.solve(target.root[0], w[0])[np.newaxis]
-    scheme, _ = adapt(target, z, CORRELATED, rng)
+    scheme, _ = adapt(target, z, LOCAL, rng)
     sample = run_chains(
         target, z, scheme, rng,
         max_iter=_FINAL_MOVES, tol=0.0, n_jobs=n_jobs, report=report,
@@ -115,39 +177,34 @@ def _last_moves(
     return sample._replace(z=weights.transpose(1, 0, 2).reshape(w.shape))
 
 
-def _data_energy(target: Target, w: Array, n_jobs: int | None) -> Array:
-    """Negative log-likelihood of particles w (1, p, s), up to a constant, (s,)."""
-    items = [(target, w[:, :, block]) for block in chain_blocks(w.shape[2])]
-    states = parallel_map(langevin.start, items, n_jobs)
-    energy = np.concatenate([state.energy for state in states])
-    nll: Array = energy - 0.5 * np.sum(w**2, axis=(0, 1))
-    return nll
-
-
-def _move(
-    target: Target,
-    root: Array,
-    w: Array,
-    beta: float,
-    rng: np.random.Generator,
-    n_jobs: int | None,
+def _moved(
+    target: Target, w: Array, log_weights: Array, beta: float, rng: np.random.Generator
 ) -> Array:
-    """A few steps at temperature β; particles in the coordinates of the root."""
-    local = target._replace(root=root)
+    """Particles (1, p, s) after steps at temperature β that forget their start."""
+    typical = smc.systematic(log_weights, w.shape[2], rng)
+    root = _tempered_root(target, w[:, :, typical], beta)
+    local = _around_nothing(target, root)
     z = np.linalg.solve(root[0], w[0])[np.newaxis]
-    scheme, _ = adapt(local, z, CORRELATED, rng, beta)
-    blocks = chain_blocks(z.shape[2])
-    states = [langevin.start(local, z[:, :, block], beta) for block in blocks]
-    moved = 0.0
+    scheme, _ = adapt(local, z, LOCAL, rng, beta)
+    first = state = langevin.start(local, z, beta)
     for _ in range(_MAX_STRETCHES):
-        items = [
-            (local, state, scheme, _MOVES, stream, beta)
-            for state, stream in zip(states, rng.spawn(len(blocks)), strict=True)
-        ]
-        results = parallel_map(langevin.advance, items, n_jobs)
-        states = [state for state, _ in results]
-        accepted = np.concatenate([trace.accepted for _, trace in results])
-        moved += float(accepted.mean()) * scheme.mobility * scheme.cost
-        if moved >= _ENOUGH:
+        state, _ = langevin.advance(local, state, scheme, _MOVES, rng, beta)
+        if _memory(first, state) <= _FORGOTTEN:
             break
-    return np.concatenate([state.z for state in states], axis=2)
+    moved: Array = root @ state.z
+    return moved
+
+
+def _memory(first: Chains, last: Chains) -> float:
+    """Correlation of two states: of the potential, or of the coordinates in the mean.
+
+    Which of several modes a particle is in should be remembered: that is a direction or
+    two of many.
+    """
+    rows = [
+        np.vstack((state.z[0], state.energy[np.newaxis])) for state in (first, last)
+    ]
+    a, b = (x - x.mean(axis=1, keepdims=True) for x in rows)
+    scale = np.sqrt(np.sum(a**2, axis=1) * np.sum(b**2, axis=1))
+    correlation = np.sum(a * b, axis=1) / np.maximum(scale, 1e-300)
+    return float(max(correlation[-1], correlation[:-1].mean()))

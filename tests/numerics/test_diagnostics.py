@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.diagnostics import effective_sample_size, split_r_hat
+from skgpx._numerics.diagnostics import (
+    between_runs,
+    effective_sample_size,
+    split_r_hat,
+)
 
 LARGEST_Z = 4.5
 
@@ -104,3 +108,25 @@ def test_effective_sample_size_of_stuck_chains(rng):
 def test_a_single_chain_has_no_effective_sample_size(rng):
     x = autoregressive(rng, 0.2, 3, 20, 1)
     assert np.all(np.isnan(effective_sample_size(*sums(x))))
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_independent_runs_know_their_effective_size(rng, correlation):
+    # b runs of s particles, each run with a common part: ess = b / (correlation + ...)
+    p, b, s = 4000, 4, 100
+    common = np.sqrt(correlation) * rng.standard_normal((p, b, 1))
+    x = common + np.sqrt(1.0 - correlation) * rng.standard_normal((p, b, s))
+    r_hat, size = between_runs(x)
+    within, spread = 1.0 - correlation, correlation + (1.0 - correlation) / s
+    # 1 / size is b W / V upside down: its mean over p coordinates is known
+    scores = (np.mean(1.0 / size) * b * within / spread - 1.0) * np.sqrt(p * 1.5)
+    assert abs(scores) < LARGEST_Z
+    expected = np.sqrt((s - 1) / s + spread / within)
+    assert abs(np.mean(r_hat**2) / expected**2 - 1.0) < 0.1
+
+
+def test_runs_that_never_moved_disagree(rng):
+    x = np.broadcast_to(rng.standard_normal((2, 4, 1)), (2, 4, 50))
+    r_hat, size = between_runs(x)
+    assert np.all(r_hat > 1e6)
+    np.testing.assert_allclose(size, 0.0, atol=1e-9)

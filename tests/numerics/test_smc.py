@@ -3,14 +3,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skgpx._numerics.smc import next_temperature, resample, stratified
+from skgpx._numerics.smc import (
+    effective_size,
+    next_temperature,
+    reweighted,
+    stratified,
+    systematic,
+)
 
 LARGEST_Z = 4.5
 
 
-def effective_fraction(nll, rise):
+def effective_fraction(nll, rise, log_weights):
+    """Conditional effective size of a rise, as a fraction."""
+    present = np.exp(log_weights) / np.exp(log_weights).sum()
     weights = np.exp(-rise * (nll - nll.min()))
-    return weights.sum() ** 2 / np.sum(weights**2) / len(nll)
+    return np.sum(present * weights) ** 2 / np.sum(present * weights**2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -19,13 +27,17 @@ def effective_fraction(nll, rise):
     exponent=st.integers(-3, 8),
     temperature=st.floats(0.0, 0.95),
     kept=st.floats(0.3, 0.95),
+    unevenness=st.floats(0.0, 2.0),
 )
-def test_temperature_keeps_the_effective_fraction(seed, exponent, temperature, kept):
+def test_temperature_keeps_the_effective_fraction(
+    seed, exponent, temperature, kept, unevenness
+):
     rng = np.random.default_rng(seed)
     nll = 1e5 + 10.0**exponent * rng.standard_normal(50) ** 2
-    new = next_temperature(nll, temperature, kept)
+    log_weights = unevenness * rng.standard_normal(50)
+    new = next_temperature(nll, temperature, kept, log_weights)
     assert temperature < new <= 1.0
-    fraction = effective_fraction(nll, new - temperature)
+    fraction = effective_fraction(nll, new - temperature, log_weights)
     if new < 1.0:
         assert fraction == pytest.approx(kept, rel=1e-3)
     else:
@@ -43,7 +55,7 @@ def test_systematic_resampling_is_unbiased(rng, rise):
     expected = 12 * weights / weights.sum()
     counts = np.empty((n_repeats, 12))
     for i in range(n_repeats):
-        chosen, _ = resample(nll, rise, rng)
+        chosen = systematic(-rise * nll, 12, rng)
         counts[i] = np.bincount(chosen, minlength=12)
     # systematic: never more than one away from the expected number
     assert np.all(np.abs(counts - expected) < 1.0 + 1e-9)
@@ -55,15 +67,25 @@ def test_systematic_resampling_is_unbiased(rng, rise):
 
 def test_normalising_constant_is_the_mean_weight(rng):
     nll = 5.0 * rng.standard_normal(30)
-    _, log_ratio = resample(nll, 0.7, rng)
+    equal = np.full(30, -np.log(30.0))
+    log_weights, log_ratio = reweighted(equal, nll, 0.7)
     assert log_ratio == pytest.approx(np.log(np.mean(np.exp(-0.7 * nll))))
+    assert np.exp(log_weights).sum() == pytest.approx(1.0)
+    # two rises are one, whatever the weights between them
+    _, second = reweighted(log_weights, nll, 0.3)
+    assert log_ratio + second == pytest.approx(np.log(np.mean(np.exp(-nll))))
+
+
+def test_effective_size_of_equal_weights_is_their_number():
+    log_weights = np.array([3.0] * 7 + [-np.inf] * 5)
+    assert effective_size(log_weights) == pytest.approx(7.0)
 
 
 def test_one_heavy_particle_takes_all(rng):
     nll = np.full(20, 1e6)
     nll[7] = 0.0
-    chosen, log_ratio = resample(nll, 1.0, rng)
-    np.testing.assert_array_equal(chosen, 7)
+    np.testing.assert_array_equal(systematic(-nll, 20, rng), 7)
+    _, log_ratio = reweighted(np.full(20, -np.log(20.0)), nll, 1.0)
     assert log_ratio == pytest.approx(-np.log(20.0))
 
 
@@ -71,7 +93,7 @@ def test_indices_stay_in_range(rng):
     # cumulative weights that rounding leaves short of one
     nll = -np.log(np.full(49, 1.0 / 49.0))
     for _ in range(200):
-        chosen, _ = resample(nll, 1.0, rng)
+        chosen = systematic(-nll, 49, rng)
         assert chosen.min() >= 0
         assert chosen.max() < 49
         assert np.all(np.diff(chosen) >= 0)

@@ -1,0 +1,189 @@
+"""Several modes of the weights: a search from many starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics import laplace
+from skgpx._numerics.convexity import PLACES, REACH
+from skgpx._numerics.langevin import Target, latent_values
+from skgpx._numerics.laplace import Mode
+
+Array = NDArray[np.float64]
+
+# Searches from each kind of start.
+_STARTS = 4
+# Nats of evidence by which a mode may be below the best one and still be a rival: far
+# too many for its own weight, but where there are several modes there are more that
+# the search did not find.
+RIVAL = 25.0
+# Tolerance of the searches in nats, and the distance in standard deviations below
+# which two modes are the same.
+_TOLERANCE, _SAME = 1e-2, 1.0
+
+
+class Survey(NamedTuple):
+    """The best mode that was found, and whether it is the only one.
+
+    Attributes
+    ----------
+    best : Mode
+    log_concave : bool
+        Whether there cannot be another one, which is then not looked for.
+    rivals : int
+        Modes found that are elsewhere and nearly as probable.
+    gap : float
+        Nats of Laplace evidence between the best mode and the next; infinity if there
+        is no other.
+    """
+
+    best: Mode
+    log_concave: bool
+    rivals: int = 0
+    gap: float = np.inf
+
+
+def log_evidence(mode: Mode) -> float:
+    """Laplace's approximation ``-ψ(ŵ) + log |root|``, up to a constant of all modes."""
+    _, log_volume = np.linalg.slogdet(mode.root)
+    return float(np.sum(log_volume)) - mode.energy
+
+
+def survey(
+    target: Target,
+    first: Mode,
+    rough: Array,
+    symmetric: bool,
+    rng: np.random.Generator,
+) -> Survey:
+    """Search for modes from several starts, and compare them with the first.
+
+    Parameters
+    ----------
+    target : Target
+        Smoothed where its likelihood has kinks, in the coordinates of the weights.
+    first : Mode
+    rough : ndarray of shape (n, c)
+        Rough latent values of the rows, less their offset.
+    symmetric : bool
+        Whether the likelihood does not know the sign of f. Mirror images are then no
+        rivals, and functions of other signs in some neighbourhoods are tried.
+    rng : numpy.random.Generator
+
+    Notes
+    -----
+    Ten searches of a few Newton steps, O(n m^2 + m^3) each.
+    """
+    found = [first]
+    shift = laplace.mirror_shift(target) if symmetric else None
+
+    def search(start: Array) -> None:
+        mode = laplace.find_mode(target, start, _TOLERANCE)
+        if not any(_same(mode, other, shift) for other in found):
+            found.append(mode)
+
+    for start in _starts(target, first, rough, symmetric, rng):
+        search(start)
+    if not symmetric:
+        search(-max(found, key=log_evidence).weights)
+    evidences = np.array([log_evidence(mode) for mode in found])
+    best = int(np.argmax(evidences))
+    gaps = np.delete(evidences[best] - evidences, best)
+    chosen = found[best]
+    if best != 0:
+        chosen = laplace.find_mode(target, chosen.weights)
+    gap = float(gaps.min()) if gaps.size else np.inf
+    return Survey(chosen, False, int(np.sum(gaps < RIVAL)), gap)
+
+
+def _same(mode: Mode, other: Mode, shift: Array | None) -> bool:
+    """Whether two searches ended at one mode, or at its mirror image."""
+    places = [mode.weights]
+    if shift is not None:
+        places.append(-mode.weights - 2.0 * shift)
+    groups = len(other.root)
+    for place in places:
+        apart = (place - other.weights).T.reshape(groups, -1, 1)
+        if np.linalg.norm(np.linalg.solve(other.root, apart)) < _SAME:
+            return True
+    return False
+
+
+def _starts(
+    target: Target,
+    first: Mode,
+    rough: Array,
+    symmetric: bool,
+    rng: np.random.Generator,
+) -> Iterator[Array]:
+    """Where to search: prior draws, some of the rows, flipped neighbourhoods."""
+    favoured = _favoured(target) if target.n_outputs == 1 else None
+    for _ in range(_STARTS):
+        yield rng.standard_normal(first.weights.shape)
+        yield _of_some_rows(target, rough, favoured, rng)
+        if symmetric:
+            yield _flipped(target, first.weights, rng)
+
+
+def _favoured(target: Target) -> tuple[Array, NDArray[np.bool_]]:
+    """Latent values (n, k), and which of them are local minima of a row's nll."""
+    std = np.sqrt(np.sum(target.features**2, axis=1) + target.std[:, 0] ** 2)
+    f = target.offset + std[:, np.newaxis] * np.linspace(-REACH, REACH, PLACES)
+    nll = target.likelihood.row_nll(target.y, f[:, np.newaxis])
+    low = np.zeros(f.shape, dtype=bool)
+    low[:, 1:-1] = (nll[:, 1:-1] < nll[:, :-2]) & (nll[:, 1:-1] <= nll[:, 2:])
+    return f - target.offset, low
+
+
+def _of_some_rows(
+    target: Target,
+    rough: Array,
+    favoured: tuple[Array, NDArray[np.bool_]] | None,
+    rng: np.random.Generator,
+) -> Array:
+    """The function through what a quarter of the rows, or more, favour by themselves.
+
+    Where rows favour several values, neighbours favour the lower or the higher ones
+    together; where they favour none, rough latent values are taken.
+    """
+    n, m = target.features.shape
+    values = rough.copy()
+    if favoured is not None:
+        f, low = favoured
+        near = np.isin(np.arange(n), _neighbourhood(target, rng)[: rng.integers(n + 1)])
+        level = np.where(near, rng.random(), rng.random())
+        count = low.sum(axis=1, keepdims=True)
+        rank = np.floor(level[:, np.newaxis] * count) + 1.0
+        which = np.argmax((np.cumsum(low, axis=1) == rank) & low, axis=1)
+        taken = f[np.arange(n), which][:, np.newaxis]
+        values = np.where(count > 0, taken, values)
+    size = max(1, min(int(max(n // 4, n * rng.random() ** 2)), 4 * m))
+    some = rng.choice(n, size, replace=False)
+    phi, omega = target.features[some], target.weights[some]
+    return laplace.projection_start(phi, values[some], omega)
+
+
+def _flipped(target: Target, weights: Array, rng: np.random.Generator) -> Array:
+    """The function with its sign changed in the neighbourhood of a row.
+
+    Neighbourhoods end where the function is small, where a change of sign costs least.
+    """
+    f = latent_values(target, weights)
+    order = _neighbourhood(target, rng)
+    barrier = np.linalg.norm(f[order], axis=1)
+    chance = np.exp(-0.5 * np.minimum(barrier[:-1], barrier[1:]) ** 2) + 1e-6
+    end = 1 + rng.choice(len(chance), p=chance / chance.sum()) if len(f) > 1 else 1
+    f[order[:end]] *= -1.0
+    return laplace.projection_start(target.features, f - target.offset, target.weights)
+
+
+def _neighbourhood(target: Target, rng: np.random.Generator) -> NDArray[np.intp]:
+    """All rows, those first whose prior correlation with one of them is largest."""
+    phi = target.features
+    likeness = phi @ phi[rng.integers(len(phi))]
+    likeness /= np.maximum(np.linalg.norm(phi, axis=1), 1e-300)
+    return np.argsort(-likeness, kind="stable")

@@ -1,0 +1,289 @@
+"""Samplers say what is true, or that they do not know: calibrated end to end.
+
+z-scores with computed standard errors and fixed seeds; larger versions are in
+``benchmarks/bench_calibration.py``.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.preprocessing import StandardScaler
+
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx._numerics import laplace
+from skgpx._pls import _inference, _landscape, _tempering
+from skgpx._pls._chains import Sample
+from skgpx.likelihoods import Gaussian, Poisson, StudentT
+
+LARGEST_Z = 4.5
+
+
+def fixed(kernel, likelihood, X, y, **settings):
+    """A fit whose prior is the kernel as it is."""
+    settings = {"prior": "gp", "n_inducing": len(X), "random_state": 0, **settings}
+    model = PLSRegressor(
+        kernel, likelihood=likelihood, optimizer=None, normalize_y=False, **settings
+    )
+    return model.fit(X, y)
+
+
+def latent(model, X):
+    """Latent values of the particles, (n, s)."""
+    return model.posterior_.marginals(X).mean[:, 0]
+
+
+# ---- Tempering -----------------------------------------------------------------------
+
+
+def outliers(rng):
+    """A sine with heavy-tailed noise, and far values in a tenth of the rows."""
+    X = np.sort(rng.uniform(-3.0, 3.0, 150))[:, np.newaxis]
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(4.0, 150)
+    y[rng.random(150) < 0.1] += 20.0
+    return X, y
+
+
+def test_tempering_ends_at_the_posterior(rng):
+    X, y = outliers(rng)
+    settings = {"n_inducing": 5, "potential": "optimal"}
+    models = {
+        method: [
+            fixed(
+                1.0 * RBF(1.0), StudentT(4.0, 0.3), X, y,
+                method=method, random_state=seed, **settings,
+            )
+            for seed in range(2)
+        ]
+        for method in ("smc", "ou_mala")
+    }  # fmt: skip
+    # the potential follows about half of chi-square: variance 5 / 2 a particle
+    ends = {k: np.mean([m.energy_curve_[-1] for m in v]) for k, v in models.items()}
+    error = np.sqrt(2.0 * 2.5 / 200)
+    assert abs(ends["smc"] - ends["ou_mala"]) < LARGEST_Z * error
+    means = {k: [latent(m, X).mean(axis=1) for m in v] for k, v in models.items()}
+    spread = latent(models["ou_mala"][0], X).std(axis=1)
+    apart = np.mean(means["smc"], axis=0) - np.mean(means["ou_mala"], axis=0)
+    assert np.max(np.abs(apart) / (spread * np.sqrt(2.0 / 200))) < LARGEST_Z
+
+
+@pytest.mark.parametrize("column", ["constant", "equidistant"])
+@pytest.mark.parametrize("method", ["auto", "smc"])
+def test_equal_modes_have_equal_shares(method, column):
+    X, y = alternating()
+    X = X * (column == "equidistant")
+    shares = []
+    for seed in range(6):
+        model = fixed(
+            1.0 * RBF(2.0), StudentT(4.0, 0.03), X, y, method=method, random_state=seed
+        )
+        size = min(model.ess_.min(), 100.0)
+        shares.append(np.mean(latent(model, X[:1]) > 0.0))
+        assert abs(shares[-1] - 0.5) < LARGEST_Z * 0.5 / np.sqrt(size)
+    assert 0.0 < np.std(shares) < 0.15
+    assert abs(np.mean(shares) - 0.5) < LARGEST_Z * np.std(shares, ddof=1) / np.sqrt(6)
+
+
+def counts(rng, n, variance):
+    """Rows, a function of the prior, and counts whose rate is its square."""
+    X = np.sort(rng.uniform(0.0, 6.0, n))[:, np.newaxis]
+    kernel = variance * RBF(1.0)
+    root = np.linalg.cholesky(kernel(X) + 1e-10 * np.eye(n))
+    f = root @ rng.standard_normal(n)
+    return X, f, rng.poisson(f**2).astype(float), kernel
+
+
+def test_square_counts_are_calibrated():
+    ranks = []
+    for seed in range(40):
+        X, f, y, kernel = counts(np.random.default_rng(seed), 8, 4.0)
+        model = fixed(kernel, Poisson("square"), X, y, random_state=seed)
+        ranks.append(np.mean(latent(model, X).std(axis=0) < f.std()))
+    ranks = np.array(ranks)
+    # uniform ranks: mean 1/2, variance 1/12, and few of them extreme
+    assert abs(ranks.mean() - 0.5) < LARGEST_Z * np.sqrt(1.0 / 12.0 / 40)
+    extreme = np.mean(np.abs(ranks - 0.5) > 0.45)
+    assert extreme < 0.1 + LARGEST_Z * np.sqrt(0.1 * 0.9 / 40)
+
+
+def alternating():
+    """Two groups of rows at the same inputs, which no smooth function joins."""
+    return np.linspace(0.0, 1.0, 14)[:, np.newaxis], np.tile([1.0, -1.0], 7)
+
+
+def test_runs_that_disagree_are_told(monkeypatch):
+    # too few particles to know the weights of the modes
+    monkeypatch.setattr(_tempering, "_LEAST", 8)
+    monkeypatch.setattr(_tempering, "_MANY", 8)
+    arguments = (1.0 * RBF(2.0), StudentT(4.0, 0.03), *alternating())
+    with pytest.warns(ConvergenceWarning, match="tempering disagree: R-hat") as told:
+        fixed(*arguments, method="smc", n_particles=32)
+    assert len(told) == 1
+    assert "Increase n_particles above 400" in str(told[0].message)
+
+
+def test_particles_that_are_left_behind_are_told(rng, monkeypatch):
+    monkeypatch.setattr(_tempering, "_moved", lambda _, w, *rest: w)
+    monkeypatch.setattr(_tempering, "_last_moves", left_where_they_are)
+    X, y = outliers(rng)
+    with pytest.warns(ConvergenceWarning, match="nats above the best mode in the mean"):
+        fixed(1.0 * RBF(0.3), StudentT(4.0, 0.3), X, y, n_inducing=30, method="smc")
+
+
+def left_where_they_are(target, w, *_):
+    p, s = w.shape[1:]
+    return Sample(w, 0.0, np.ones(p), np.full(p, float(s)), np.zeros(1), 0)
+
+
+def test_too_many_weights_are_refused_by_tempering(monkeypatch):
+    arguments = (1.0 * RBF(2.0), StudentT(4.0, 0.03), *alternating())
+    monkeypatch.setattr(laplace, "LARGEST_COUPLED", 3)
+    assert fixed(*arguments, method="smc", n_inducing=3).particles_.shape[0] == 3
+    monkeypatch.setattr(laplace, "LARGEST_COUPLED", 2)
+    with pytest.raises(ValueError, match=r"at most 2 weights, .* got 3"):
+        fixed(*arguments, method="smc", n_inducing=3)
+
+
+def test_modes_that_no_chain_visits_are_told():
+    X, y = alternating()
+    with pytest.warns(ConvergenceWarning, match="has several modes"):
+        fixed(1.0 * RBF(2.0), StudentT(4.0, 0.03), X, y, method="ou_mala")
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1])
+def test_auto_tempers_what_it_can_afford(step, monkeypatch):
+    X, y = alternating()
+    operations = 14 * 3**2
+    monkeypatch.setattr(_landscape, "_TEMPERED", operations + step)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = fixed(RBF(9.0), StudentT(4.0, 0.03), X, y, n_inducing=3)
+    assert model.inducing_points_.shape == (3, 1)
+    if step < 0:
+        assert any("has several modes" in str(one.message) for one in told)
+    else:
+        assert not told
+        assert 0.2 < np.mean(latent(model, X[:1]) > 0.0) < 0.8
+
+
+def test_a_likelihood_that_is_log_concave_is_not_sent_to_tempering(rng):
+    X = rng.standard_normal((60, 2))
+    y = (X[:, 0] > 0.0).astype(int)
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter") as told:
+        PLSClassifier(max_iter=1, tol=1.0, random_state=0).fit(X, y)
+    assert "smc" not in str(told[0].message)
+
+
+# ---- What the particles are worth ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gaussian_rows():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-3.0, 3.0, (25, 1))
+    y = np.sin(X[:, 0]) + 0.5 * rng.standard_normal(25)
+    return X, y
+
+
+@pytest.mark.parametrize(("n_particles", "n_fits"), [(10, 100), (100, 100)])
+def test_moments_of_particles_against_the_exact_law(gaussian_rows, n_particles, n_fits):
+    X, y = gaussian_rows
+    new = np.linspace(-4.0, 4.0, 9)[:, np.newaxis]
+    settings = {"n_inducing": 6}
+    kernel, likelihood = 1.0 * RBF(1.0), Gaussian(0.25)
+    exact = fixed(kernel, likelihood, X, y, **settings)
+    mean, std = exact.predict(new, return_std=True)
+    # what the data have changed: the spread of φᵀw
+    phi = exact.posterior_.basis(new)
+    spread = np.sqrt(np.diagonal(exact.posterior_.law.covariance(phi)))
+    errors, ratios = [], []
+    for seed in range(n_fits):
+        model = fixed(
+            kernel, likelihood, X, y, method="ou_mala", n_particles=n_particles,
+            random_state=seed, **settings,
+        )  # fmt: skip
+        m, s = model.predict(new, return_std=True)
+        assert np.all(model.ess_ <= n_particles)
+        errors.append((m - mean) / spread * np.sqrt(np.min(model.ess_)))
+        ratios.append(1.0 + (s**2 - std**2) / spread**2)
+    errors, ratios = np.array(errors), np.array(ratios)
+    # means are as far off as ess_ says: z² has mean 1
+    squares = np.mean(errors**2, axis=1)
+    z = (squares.mean() - 1.0) / (squares.std(ddof=1) / np.sqrt(n_fits))
+    assert abs(z) < LARGEST_Z
+    assert abs(errors.mean(axis=0)).max() < LARGEST_Z / np.sqrt(n_fits)
+    # variances are unbiased
+    each = ratios.mean(axis=1)
+    z = (each.mean() - 1.0) / (each.std(ddof=1) / np.sqrt(n_fits))
+    assert abs(z) < LARGEST_Z
+    if n_particles == 10:
+        # and the test would see a divisor of 10 instead of 9
+        bias = 0.1 / (each.std(ddof=1) / np.sqrt(n_fits))
+        assert bias > 2.0
+
+
+def test_particles_are_spread_within_modes_only(rng):
+    particles = rng.standard_normal((3, 1, 40))
+    groups = np.arange(40) % 2
+    particles[:, :, groups == 1] += 100.0
+    spread = _inference.spread_out(particles, groups)
+    for group in (0, 1):
+        before, after = particles[:, 0, groups == group], spread[:, 0, groups == group]
+        np.testing.assert_allclose(after.mean(axis=1), before.mean(axis=1))
+        np.testing.assert_allclose(after.var(axis=1), before.var(axis=1, ddof=1))
+    alone = _inference.spread_out(particles, np.arange(40))
+    np.testing.assert_array_equal(alone, particles)
+
+
+# ---- Chains converge -----------------------------------------------------------------
+
+
+def similar_digits():
+    X, y = load_digits(return_X_y=True)
+    chosen = np.isin(y, (3, 5, 8))
+    return StandardScaler().fit_transform(X[chosen][::2]), y[chosen][::2]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("data", "settings"),
+    [
+        (similar_digits, {"kernel": 1.0 * RBF(8.0), "n_inducing": 50}),
+        (lambda: load_iris(return_X_y=True), {}),
+    ],
+    ids=["digits", "iris"],
+)
+def test_chains_of_classes_converge(data, settings, seed):
+    model = PLSClassifier(random_state=seed, **settings).fit(*data())
+    assert model.rhat_.max() <= 1.1
+    assert model.n_iter_ < 900
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_poor_starts_settle(below, rng, monkeypatch):
+    X, y = outliers(rng)
+    scores, settled = [], []
+    choose, settle = _inference.choose_scheme, _inference._chains.settle
+
+    def watched_choice(*arguments):
+        scheme, score = choose(*arguments)
+        scores.append(score)
+        return scheme, score
+
+    def watched_settling(*arguments):
+        settled.append(True)
+        return settle(*arguments)
+
+    monkeypatch.setattr(_inference, "choose_scheme", watched_choice)
+    monkeypatch.setattr(_inference._chains, "settle", watched_settling)
+    arguments = (1.0 * RBF(1.0), StudentT(4.0, 0.3), X, y)
+    fixed(*arguments, n_inducing=5)
+    settled.clear()
+    score = scores[0]
+    limit = np.nextafter(score, 1.0) if below else score
+    monkeypatch.setattr(_inference, "_POOR", limit)
+    fixed(*arguments, n_inducing=5)
+    assert bool(settled) == below
