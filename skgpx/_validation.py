@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from skgpx._numerics.distinct_rows import distinct_rows
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.spread import LARGEST, mean_and_spread
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
@@ -47,9 +48,7 @@ Array = NDArray[np.float64]
 
 fit_context = _fit_context
 
-# Squares and cubes of numbers up to this are numbers, and of those from its inverse not
-# zero.
-_LARGEST = 1e120
+_DATES = (date, timedelta, np.datetime64, np.timedelta64)
 # Packages between a user and a warning: this one, and those that call it or wrap it.
 _BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
@@ -115,12 +114,7 @@ def check_columns(X: Any, y: Any = None) -> None:
     ValueError
         That says how to convert them.
     """
-    types = getattr(X, "dtypes", None)
-    kinds = [
-        getattr(kind, "kind", "")
-        for kind in ([np.asarray(X).dtype] if types is None else np.ravel(types))
-    ]
-    if "M" in kinds or "m" in kinds:
+    if _has_dates(X):
         raise ValueError(
             "X must be numeric; got dates or durations. Convert them to numbers, for "
             "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
@@ -139,6 +133,20 @@ def check_columns(X: Any, y: Any = None) -> None:
         ) from error
 
 
+def _has_dates(X: Any) -> bool:
+    """Whether a column holds dates or durations; of objects, whether its first does."""
+    types = getattr(X, "dtypes", None)
+    values = None if types is not None else np.asarray(X)
+    kinds = [
+        getattr(kind, "kind", "")
+        for kind in ([values.dtype] if values is not None else np.ravel(types))
+    ]
+    if "M" in kinds or "m" in kinds:
+        return True
+    first = np.ravel(values[:1]) if values is not None and "O" in kinds else ()
+    return any(isinstance(value, _DATES) for value in first)
+
+
 def check_range(name: str, values: Array) -> None:
     """Refuse columns whose squares leave the range of doubles.
 
@@ -148,10 +156,10 @@ def check_range(name: str, values: Array) -> None:
         If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
     """
     largest = np.max(np.abs(values), axis=0, initial=0.0)
-    small = (largest > 0.0) & (largest < 1.0 / _LARGEST)
-    if np.any(small) or np.any(largest > _LARGEST):
+    small = (largest > 0.0) & (largest < 1.0 / LARGEST)
+    if np.any(small) or np.any(largest > LARGEST):
         raise ValueError(
-            f"{name} must be of a size between {1.0 / _LARGEST:g} and {_LARGEST:g}; "
+            f"{name} must be of a size between {1.0 / LARGEST:g} and {LARGEST:g}; "
             f"got a largest value of {np.max(largest):g}. Change its units."
         )
 
@@ -189,9 +197,9 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
     )
-    if np.any(np.abs(checked) > _LARGEST):
+    if np.any(np.abs(checked) > LARGEST):
         raise ValueError(
-            f"X must be at most {_LARGEST:g} in size; got {np.max(np.abs(checked)):g}."
+            f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(checked)):g}."
         )
     return checked
 

@@ -23,6 +23,11 @@ def check_drawable(estimator: Any) -> None:
     if _is_search(estimator):
         check_drawable(estimator.estimator)
         return
+    if isinstance(estimator, type):
+        raise ValueError(
+            f"DecoupledSampler expects an estimator; got the class "
+            f"{estimator.__name__}. Call it: {estimator.__name__}()."
+        )
     expected = (
         "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with a "
         f"method sample_functions; got {estimator!r}. "

@@ -29,6 +29,7 @@ from skgpx._validation import (
     StrOptions,
     check_columns,
     check_is_fitted,
+    check_kernel,
     check_range,
     check_X,
     fit_context,
@@ -254,13 +255,13 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             Prior covariance; a WhiteKernel in it is observation noise.
         Z : array-like of shape (m, n_features)
             Inducing points.
-        q_mean : array-like of shape (m,) or (m, c)
+        q_mean : array-like of shape (m,) or (m, c), default=None
             Mean of the values u at Z, for c outputs.
-        q_cov : array-like of shape (m, m) or (c, m, m)
+        q_cov : array-like of shape (m, m) or (c, m, m), default=None
             Covariance of u, the same for all outputs or one for each.
-        q_root : array-like of shape (m, m) or (c, m, m)
+        q_root : array-like of shape (m, m) or (c, m, m), default=None
             Instead of `q_cov`: R with ``R R^T`` the covariance.
-        u_samples : array-like of shape (m, s) or (m, c, s)
+        u_samples : array-like of shape (m, s) or (m, c, s), default=None
             Instead of all of these: samples of u, from any law. Each is used equally
             often.
         whitened : bool, default=False
@@ -476,7 +477,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator
-        if inner is None or not hasattr(inner, "__sklearn_tags__"):
+        if isinstance(inner, type) or not hasattr(inner, "__sklearn_tags__"):
             inner = GaussianProcessRegressor()
         tags.target_tags.multi_output = get_tags(inner).target_tags.multi_output
         tags.target_tags.required = not isinstance(self.estimator, FrozenEstimator)
@@ -487,6 +488,7 @@ def _check_kernel_of(estimator: Any, X: Array) -> None:
     """Refuse a kernel, fitted or not, that no sections can be made of."""
     kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
     if isinstance(kernel, Kernel):
+        check_kernel(kernel, X)
         check_sections(kernel, X)
 
 

@@ -48,7 +48,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
-        "likelihood": [Likelihood, None],
+        # checked in `fit`, with the public name of the class
+        "likelihood": "no_validation",
         "prior": [StrOptions({"auto", "gre", "gp"})],
         "n_inducing": [
             Interval(Integral, 1, None, closed="left"),
@@ -267,6 +268,26 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "n_iter_": max(sample.n_iter, 1),
             "_request": (copy.deepcopy(self.kernel), self.prior),
         }
+
+
+def check_likelihood_given(likelihood: Any) -> None:
+    """Refuse what is no likelihood, None excepted, or one with impossible parameters.
+
+    Raises
+    ------
+    ValueError
+        That says what to pass.
+    """
+    if likelihood is None:
+        return
+    if not isinstance(likelihood, Likelihood):
+        is_class = isinstance(likelihood, type)
+        name = f"the class {likelihood.__name__}" if is_class else repr(likelihood)
+        raise ValueError(
+            "likelihood must be None or a likelihood of skgpx.likelihoods (or your own "
+            f"subclass of Likelihood), such as StudentT(df=4); got {name}."
+        )
+    likelihood.check_parameters()
 
 
 def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:

@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._base import ProjectedLangevin, check_likelihood_given
 from skgpx._validation import canonical_rows, check_rows, fit_context
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -159,6 +159,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
+        check_likelihood_given(self.likelihood)
         kept = weights > 0.0
         self.classes_, codes = np.unique(y[kept], return_inverse=True)
         if len(self.classes_) < 2:

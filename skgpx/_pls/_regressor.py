@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._base import ProjectedLangevin, check_likelihood_given
 from skgpx._validation import (
     canonical_rows,
     check_rows,
@@ -261,8 +261,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
+        check_likelihood_given(self.likelihood)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
-        likelihood.check_parameters()
         rows = canonical_rows(X, y, weights)
         shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
