@@ -31,10 +31,15 @@ class RoundReporter:
         Training data as passed to `fit`: callbacks may call methods of a fitted
         estimator with them.
     sample_weight : array-like or None
+    **given : array-like or None
+        What else `fit` was given of the rows.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
-        metadata = {} if sample_weight is None else {"sample_weight": sample_weight}
+    def __init__(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any, **given: Any
+    ):
+        given = {"sample_weight": sample_weight, **given}
+        metadata = {name: one for name, one in given.items() if one is not None}
         self._data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         self._context = None
         if hasattr(estimator, "_init_callback_context"):

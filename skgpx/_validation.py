@@ -62,11 +62,24 @@ class Rows(NamedTuple):
     y : ndarray of shape (n,)
     weights : ndarray of shape (n,)
         Frequency weights, positive.
+    known : ndarray of shape (n,) or None
+        What is known of each row besides: its exposure, or the variance of its noise in
+        units of the likelihood's own; see `Likelihood.row_quantity`.
     """
 
     X: Array
     y: Array
     weights: Array
+    known: Array | None = None
+
+    def take(self, chosen: Any) -> Rows:
+        """Some of the rows."""
+        return Rows(*(None if part is None else part[chosen] for part in self))
+
+    @property
+    def precisions(self) -> Array:
+        """Weights in sums of normal noise, whose relative variance may be known."""
+        return self.weights if self.known is None else self.weights / self.known
 
 
 def check_rows(
@@ -164,14 +177,18 @@ def check_range(name: str, values: Array) -> None:
         )
 
 
-def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
+def canonical_rows(
+    X: Array, y: Array, weights: Array, known: Array | None = None
+) -> Rows:
     """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
 
     All later sums then take the same numbers in the same order, whatever the order of
     the rows, and whether repetitions were given as rows or as weights. O(n d log n).
     """
-    positions, totals = distinct_rows(np.column_stack((X, y)), weights)
-    return Rows(np.ascontiguousarray(X[positions]), y[positions], totals)
+    columns = (X, y) if known is None else (X, y, known)
+    positions, totals = distinct_rows(np.column_stack(columns), weights)
+    found = Rows(X, y, weights, known).take(positions)
+    return found._replace(X=np.ascontiguousarray(found.X), weights=totals)
 
 
 def standardisation(

@@ -21,6 +21,7 @@ from skgpx._decoupled._default_estimator import (
 from skgpx._decoupled._drawable import best_of, check_drawable
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
 from skgpx._decoupled._sparse_process import SparseProcess, sparse_process
+from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws, RememberedTerm, check_sections
 from skgpx._latent import LatentModel
 from skgpx._parallel import parallel_map
@@ -43,7 +44,7 @@ Array = NDArray[np.float64]
 _ROWS = 1024
 
 
-class DecoupledSampler(RegressorMixin, BaseEstimator):
+class DecoupledSampler(RegressorMixin, DocumentationLink, BaseEstimator):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
     Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and
@@ -145,6 +146,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     >>> sampler.sample_y(X, n_samples=3).shape
     (30, 3)
     """
+
+    _documentation_page: ClassVar[str] = "decoupled.md"
 
     # Pipeline.predict(X, return_std=True) also works with metadata routing on
     __metadata_request__predict: ClassVar = {"return_std": True, "return_cov": True}

@@ -6,6 +6,7 @@ from skgpx._hyperparameters._evidence import (
     SparseEvidence,
     maximise_evidence,
     rough_start,
+    row_form,
     row_target,
 )
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
@@ -22,6 +23,7 @@ __all__ = [
     "judged_noise",
     "maximise_evidence",
     "rough_start",
+    "row_form",
     "row_target",
     "stretched",
     "warn_of_budget",

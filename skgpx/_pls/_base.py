@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from skgpx._hyperparameters import (
     PriorSettings,
     fit_prior,
     inducing_by_capacity,
+    row_form,
     warn_of_budget,
     with_base_rates,
 )
@@ -39,12 +40,38 @@ from skgpx._validation import (
 )
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods._rows import NoiseOfRows
 
 Array = NDArray[np.float64]
 
 
+class Units(NamedTuple):
+    """What y was standardised by, and the noise that a new row has.
+
+    Attributes
+    ----------
+    shift, scale : float
+        The model is that of ``(y - shift) / scale``.
+    noise_variance : float or None
+        In squared units of y, where that of each row of the data is known.
+    """
+
+    shift: float = 0.0
+    scale: float = 1.0
+    noise_variance: float | None = None
+
+    def of_likelihood(self, likelihood: Likelihood) -> Likelihood:
+        """Likelihood of new rows, in the units of y."""
+        if self.noise_variance is not None:
+            assert isinstance(likelihood, NoiseOfRows)
+            return likelihood.with_noise(self.noise_variance)
+        return likelihood.scaled(self.scale)
+
+
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
+
+    _documentation_page: ClassVar[str] = "pls.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -115,14 +142,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         likelihood: Likelihood,
         reporter: RoundReporter,
-        shift: float = 0.0,
-        scale: float = 1.0,
+        units: Units = Units(),
         with_mean: bool = True,
     ) -> None:
         """Fit in four steps; see docs/pls.md.
 
-        Rows and likelihood are those of the standardised ``(y - shift) / scale``;
-        `with_mean` gives the latent function the mean that suits the likelihood.
+        Rows and likelihood are those of y in these units; `with_mean` gives the latent
+        function the mean that suits the likelihood.
         """
         check_kernel(self.kernel, rows.X)
         self._check_method(likelihood)
@@ -143,24 +169,24 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # 3 mode, Hessian, chains; 4 the law of the weights
         likelihood, settings = found.likelihood, self._inference_settings()
         previous = self._earlier_particles(len(Z), likelihood)
-        report = self._report_of(reporter, found, shift, scale)
+        report = self._report_of(reporter, found, units)
         result = infer(basis, rows, likelihood, settings, sample, previous, report)
         clock.end_of("inference")
-        fitted = self._fitted_attributes(found, result, shift, scale)
-        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, scale)
+        fitted = self._fitted_attributes(found, result, units)
+        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units.scale)
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         if m is None:
             warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
         reporter.finish()
 
     def _report_of(
-        self, reporter: RoundReporter, found: Hyperparameters, *units: float
+        self, reporter: RoundReporter, found: Hyperparameters, units: Units
     ) -> Callable[[Sample, LatentModel], bool]:
-        """What to call after a round of steps; units are shift and scale of y."""
+        """What to call after a round of steps."""
 
         def report(sample: Sample, model: LatentModel) -> bool:
             now = Inference(model, model.law.values, sample, found.likelihood)
-            return reporter.round(lambda: self._fitted_attributes(found, now, *units))
+            return reporter.round(lambda: self._fitted_attributes(found, now, units))
 
         return report
 
@@ -248,17 +274,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return self.particles_ if same else None
 
     def _fitted_attributes(
-        self, found: Hyperparameters, result: Inference, shift: float, scale: float
+        self, found: Hyperparameters, result: Inference, units: Units
     ) -> dict[str, Any]:
         model: LatentModel = result.posterior
         sample: Sample = result.sample
         return {
             "kernel_": found.kernel,
             "_found": found,
-            "likelihood_": result.likelihood.scaled(scale),
+            "likelihood_": units.of_likelihood(result.likelihood),
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
-            "posterior_": model.affine(shift, scale),
+            "posterior_": model.affine(units.shift, units.scale),
             "particles_": result.particles,
             "acceptance_": sample.acceptance,
             "rhat_": sample.r_hat,
@@ -292,7 +318,8 @@ def check_likelihood_given(likelihood: Any) -> None:
 
 def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:
     """Fitted copy, whose latent function has the mean of the targets or none."""
-    prepared = likelihood.prepare(rows.y, rows.weights)
+    known = () if rows.known is None else (rows.known,)
+    prepared = likelihood.prepare(rows.y, rows.weights, *known)
     return prepared if with_mean else prepared.with_base(0.0)
 
 
@@ -312,4 +339,7 @@ def _evidence_of_y(
     searched = np.isfinite(found.log_evidence)
     known = searched and np.isfinite(result.log_evidence)
     evidence = result.log_evidence if known else found.log_evidence
+    constant = row_form(rows, result.likelihood).constant
+    if constant is not None:
+        evidence -= float(rows.weights @ constant)
     return float(evidence - rows.weights.sum() * np.log(scale))

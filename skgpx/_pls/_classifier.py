@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
@@ -133,7 +135,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> PLSClassifier:
+    ) -> Self:
         """Fit the posterior.
 
         Parameters

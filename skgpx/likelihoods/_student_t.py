@@ -13,7 +13,7 @@ from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._rows import NoiseOfRows
 from skgpx.likelihoods._scales import (
     is_number,
     weighted_quartiles,
@@ -23,7 +23,7 @@ from skgpx.likelihoods._scales import (
 Array = NDArray[np.float64]
 
 
-class StudentT(Likelihood):
+class StudentT(NoiseOfRows):
     """Student-t observation noise: regression that is robust to outliers.
 
     ``y = f + scale * t`` with t from Student's law with ``df`` degrees of freedom.
@@ -103,6 +103,15 @@ class StudentT(Likelihood):
     def scaled(self, factor: float) -> Self:
         """Copy with the scale times ``factor``."""
         return self.rescaled(scale=factor)
+
+    @property
+    def noise_parameter(self) -> float | None:
+        """The squared scale, None while it is free."""
+        return None if self.scale is None else self.scale**2
+
+    def with_noise(self, noise_variance: float) -> Self:
+        """Copy with the square root as its scale."""
+        return self._replace(scale=float(np.sqrt(noise_variance)))
 
     def kernel_parameters(self) -> Array:
         """``[df, scale]``."""
