@@ -157,8 +157,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             of the exposures that `fit` was given, whose mean is the rate.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
-            (squared scale for StudentT). None stands for that of `likelihood_`: what was
-            learned or given, or the mean over the rows of `fit` where each had its own.
+            (squared scale for StudentT). None stands for that of `likelihood_`: what
+            was learned or given, or the mean over the rows of `fit` where each had its
+            own.
 
         Returns
         -------

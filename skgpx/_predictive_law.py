@@ -275,7 +275,10 @@ class PredictiveDistribution(Predictive):
         """Draw observations jointly over the rows, (n_rows, n_samples); O(n_rows)."""
         seed = self.random_state if random_state is None else random_state
         rng = generator(seed)
-        draws, one = self.posterior.draw(n_samples, rng), self.likelihood.n_outputs_ == 1
+        draws, one = (
+            self.posterior.draw(n_samples, rng),
+            self.likelihood.n_outputs_ == 1,
+        )
         parts = []
         for rows in self.blocks():
             latent = draws.values(self.X[rows])
@@ -363,8 +366,8 @@ class NormalDistribution(Predictive):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples)."""
-        seed = 0 if random_state is None else random_state
-        y: NDArray[Any] = self.estimator.sample_y(self.X, n_samples, seed)
+        seed = () if random_state is None else (random_state,)
+        y: NDArray[Any] = self.estimator.sample_y(self.X, n_samples, *seed)
         return y
 
     def _moments(self) -> tuple[Array, Array]:

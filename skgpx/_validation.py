@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
+from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "check_columns",
     "check_is_fitted",
     "check_kernel",
+    "check_likelihood_given",
     "check_points",
     "check_range",
     "check_rows",
@@ -46,7 +48,16 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-fit_context = _fit_context
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
+    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    decorator: Callable[[_Method], _Method] = _fit_context(
+        prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+    return decorator
+
 
 _DATES = (date, timedelta, np.datetime64, np.timedelta64)
 # Packages between a user and a warning: this one, and those that call it or wrap it.
@@ -74,7 +85,8 @@ class Rows(NamedTuple):
 
     def take(self, chosen: Any) -> Rows:
         """Some of the rows."""
-        return Rows(*(None if part is None else part[chosen] for part in self))
+        known = None if self.known is None else self.known[chosen]
+        return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], known)
 
     @property
     def precisions(self) -> Array:
@@ -148,16 +160,12 @@ def check_columns(X: Any, y: Any = None) -> None:
 
 def _has_dates(X: Any) -> bool:
     """Whether a column holds dates or durations; of objects, whether its first does."""
-    types = getattr(X, "dtypes", None)
-    values = None if types is not None else np.asarray(X)
-    kinds = [
-        getattr(kind, "kind", "")
-        for kind in ([values.dtype] if values is not None else np.ravel(types))
-    ]
-    if "M" in kinds or "m" in kinds:
-        return True
-    first = np.ravel(values[:1]) if values is not None and "O" in kinds else ()
-    return any(isinstance(value, _DATES) for value in first)
+    if hasattr(X, "dtypes"):
+        return any(getattr(kind, "kind", "") in "Mm" for kind in np.ravel(X.dtypes))
+    values = np.asarray(X)
+    if values.dtype.kind == "O":
+        return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
+    return values.dtype.kind in "Mm"
 
 
 def check_range(name: str, values: Array) -> None:
@@ -247,6 +255,26 @@ def check_kernel(kernel: Any, X: Array) -> None:
         )
     if not np.all(np.isfinite(value)):
         raise ValueError(f"The kernel {kernel!r} is not finite at the data. {advice}")
+
+
+def check_likelihood_given(likelihood: Any) -> None:
+    """Refuse what is no likelihood, None excepted, or one with impossible parameters.
+
+    Raises
+    ------
+    ValueError
+        That says what to pass.
+    """
+    if likelihood is None:
+        return
+    if not isinstance(likelihood, Likelihood):
+        is_class = isinstance(likelihood, type)
+        name = f"the class {likelihood.__name__}" if is_class else repr(likelihood)
+        raise ValueError(
+            "likelihood must be None or a likelihood of skgpx.likelihoods (or your own "
+            f"subclass of Likelihood), such as StudentT(df=4); got {name}."
+        )
+    likelihood.check_parameters()
 
 
 def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array:

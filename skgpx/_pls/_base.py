@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from skgpx._hyperparameters import (
     PriorSettings,
     fit_prior,
     inducing_by_capacity,
-    row_form,
     warn_of_budget,
     with_base_rates,
 )
@@ -30,6 +29,7 @@ from skgpx._pls._inference import (
     infer,
     resolved_method,
 )
+from skgpx._pls._units import Units, evidence_of_y
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
@@ -40,32 +40,8 @@ from skgpx._validation import (
 )
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
-from skgpx.likelihoods._rows import NoiseOfRows
 
 Array = NDArray[np.float64]
-
-
-class Units(NamedTuple):
-    """What y was standardised by, and the noise that a new row has.
-
-    Attributes
-    ----------
-    shift, scale : float
-        The model is that of ``(y - shift) / scale``.
-    noise_variance : float or None
-        In squared units of y, where that of each row of the data is known.
-    """
-
-    shift: float = 0.0
-    scale: float = 1.0
-    noise_variance: float | None = None
-
-    def of_likelihood(self, likelihood: Likelihood) -> Likelihood:
-        """Likelihood of new rows, in the units of y."""
-        if self.noise_variance is not None:
-            assert isinstance(likelihood, NoiseOfRows)
-            return likelihood.with_noise(self.noise_variance)
-        return likelihood.scaled(self.scale)
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
@@ -142,7 +118,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         likelihood: Likelihood,
         reporter: RoundReporter,
-        units: Units = Units(),
+        units: Units,
         with_mean: bool = True,
     ) -> None:
         """Fit in four steps; see docs/pls.md.
@@ -173,7 +149,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         result = infer(basis, rows, likelihood, settings, sample, previous, report)
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units)
-        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units.scale)
+        fitted["log_evidence_"] = evidence_of_y(found, result, rows, units.scale)
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         if m is None:
             warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
@@ -296,26 +272,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         }
 
 
-def check_likelihood_given(likelihood: Any) -> None:
-    """Refuse what is no likelihood, None excepted, or one with impossible parameters.
-
-    Raises
-    ------
-    ValueError
-        That says what to pass.
-    """
-    if likelihood is None:
-        return
-    if not isinstance(likelihood, Likelihood):
-        is_class = isinstance(likelihood, type)
-        name = f"the class {likelihood.__name__}" if is_class else repr(likelihood)
-        raise ValueError(
-            "likelihood must be None or a likelihood of skgpx.likelihoods (or your own "
-            f"subclass of Likelihood), such as StudentT(df=4); got {name}."
-        )
-    likelihood.check_parameters()
-
-
 def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:
     """Fitted copy, whose latent function has the mean of the targets or none."""
     known = () if rows.known is None else (rows.known,)
@@ -327,19 +283,3 @@ def _at_base_rates(found: Hyperparameters, rows: Rows) -> Hyperparameters:
     """With the mean at which the prior that was found expects the mean of y."""
     likelihood = with_base_rates(rows, found.likelihood, found.kernel)
     return found._replace(likelihood=likelihood)
-
-
-def _evidence_of_y(
-    found: Hyperparameters, result: Inference, rows: Rows, scale: float
-) -> float:
-    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
-
-    That of all rows where it is known, otherwise what the search reached.
-    """
-    searched = np.isfinite(found.log_evidence)
-    known = searched and np.isfinite(result.log_evidence)
-    evidence = result.log_evidence if known else found.log_evidence
-    constant = row_form(rows, result.likelihood).constant
-    if constant is not None:
-        evidence -= float(rows.weights @ constant)
-    return float(evidence - rows.weights.sum() * np.log(scale))

@@ -10,8 +10,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin, check_likelihood_given
-from skgpx._validation import canonical_rows, check_rows, fit_context
+from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._units import Units
+from skgpx._validation import (
+    canonical_rows,
+    check_likelihood_given,
+    check_rows,
+    fit_context,
+)
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 
@@ -171,7 +177,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 "another class."
             )
         rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
-        self._fit_rows(rows, self._class_likelihood(), reporter)
+        self._fit_rows(rows, self._class_likelihood(), reporter, Units())
         return self
 
     def _class_likelihood(self) -> Likelihood:

@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin, Units, check_likelihood_given
+from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._units import Units
 from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
     canonical_rows,
+    check_likelihood_given,
     check_rows,
     fit_context,
     standardisation,

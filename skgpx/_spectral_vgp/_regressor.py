@@ -21,6 +21,7 @@ from skgpx._spectral_vgp._credible import (
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import continued, kernel_of, warn_outside
+from skgpx._spectral_vgp._given_rows import given_rows
 from skgpx._spectral_vgp._kernel_fit import SparseState, start_sparse
 from skgpx._spectral_vgp._series_fit import (
     fit_series,
@@ -37,7 +38,6 @@ from skgpx._spectral_vgp._settings import (
 )
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._spectral_vgp._wild_rows import without_wild_rows
-from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
@@ -45,8 +45,6 @@ from skgpx._validation import (
     StrOptions,
     canonical_rows,
     check_is_fitted,
-    check_kernel,
-    check_rows,
     check_X,
     fit_context,
     generator,
@@ -355,7 +353,7 @@ class SpectralVGPRegressor(LatentRegressor):
             if it is given, or parameters that do not fit together.
         """
         clock = StageClock()
-        rows = self._rows(X, y, sample_weight, noise_variance=noise_variance)
+        rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
         self.basis_ = resolved_basis(self)
         state: Any
         if self.basis_ == "fourier":
@@ -397,10 +395,9 @@ class SpectralVGPRegressor(LatentRegressor):
         of Fourier features with a given `domain` and no kernel are one fit.
         """
         clock, reset = StageClock(), not hasattr(self, "_state")
-        noise = None if reset else self._noise
-        rows = self._rows(X, y, sample_weight, reset=reset)
-        self._noise = noise
+        rows, _ = given_rows(self, X, y, sample_weight, reset=reset)
         if reset:
+            self._noise = None
             self.basis_ = resolved_basis(self)
             state: Any
             if self.basis_ == "fourier":
@@ -540,25 +537,6 @@ class SpectralVGPRegressor(LatentRegressor):
         return np.stack((mean - half, mean + half), axis=1)
 
     # ---- From parameters to a fit ------------------------------------------------
-
-    def _rows(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        reset: bool = True,
-        noise_variance: Any = None,
-    ) -> Rows:
-        """Checked rows of positive weight; `_noise` is what is known of theirs."""
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
-        check_kernel(self.kernel, X)
-        given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
-        self._noise = known_noise(given, weights, self.noise_variance, self.kernel)
-        rows = Rows(X, y, weights)
-        if self._noise is not None:
-            rows = rows._replace(known=self._noise.relative)
-        kept = weights > 0.0
-        return rows if kept.all() else rows.take(kept)
 
     def _series_rows(self, rows: Rows) -> tuple[Rows, Array | None]:
         """Rows that Fourier functions can hold, and the domain if it is given."""

@@ -257,7 +257,7 @@ class Likelihood(ScaleParameters):
         """Rows with `known` (n,), or None, in terms of the likelihood itself."""
         return RowForm(y, weights)
 
-    def at_rows(self, known: Array) -> Any:  # noqa: ARG002
+    def at_rows(self, known: Array) -> Any:
         """Law of rows of which this is known (n,): the predictive functionals."""
         raise NotImplementedError(self._missing("at_rows(known)"))
 

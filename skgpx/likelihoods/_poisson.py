@@ -134,9 +134,7 @@ class Poisson(Likelihood):
         if known is None:
             return super().row_form(y, weights, known)
         counted = gammaln(y + 1.0) - known * gammaln(y / known + 1.0)
-        return RowForm(
-            y / known, weights * known, None, counted - y * np.log(known)
-        )
+        return RowForm(y / known, weights * known, None, counted - y * np.log(known))
 
     def at_rows(self, known: Array) -> Self:
         """Law of rows with these exposures (n,); latent values are (n, s)."""
