@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -14,7 +15,12 @@ from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._predictive_law import PredictiveDistribution, checked_levels
 from skgpx._row_quantities import relative, row_quantity
-from skgpx._validation import check_is_fitted, check_X, generator
+from skgpx._validation import (
+    caller_stacklevel,
+    check_is_fitted,
+    check_X,
+    generator,
+)
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -334,6 +340,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             the posterior, noise included. Its negative mean is the NLPD.
         """
         law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        self._warn_of_missing(exposure)
         return law.log_density(one_target_a_row(y, len(law)))
 
     def score(
@@ -357,9 +364,28 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         Returns
         -------
         score : float
+
+        Warns
+        -----
+        UserWarning
+            If `fit` was given exposures, and this is not.
         """
         mean = self.predict(X, exposure=exposure)
+        self._warn_of_missing(exposure)
         return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
+        """Say so if counts are judged as if each were over one unit of exposure."""
+        if exposure is not None or not getattr(self, "_exposed", False):
+            return
+        warnings.warn(
+            "The model was fitted with exposures, and y is compared with counts over "
+            "an exposure of one. Pass the exposure of these rows; in searches and "
+            "cross-validation enable metadata routing and "
+            "set_score_request(exposure=True).",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )
 
 
 def one_target_a_row(y: ArrayLike, n_rows: int) -> NDArray[Any]:

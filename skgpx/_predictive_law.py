@@ -388,7 +388,7 @@ class TransformedDistribution(Predictive):
     """Law of ``inverse(z)`` for a predictive law of z and a monotone `inverse`.
 
     Quantiles, distribution function and samples are transformed; the moments are
-    averages over 60 quantiles of z (Gauss-Hermite: exact to many digits where both are
+    averages over quantiles of z (Gauss-Hermite: exact to many digits where both are
     smooth), the density has a difference quotient of `forward`.
 
     Parameters

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import PoissonRegressor
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -434,6 +434,21 @@ def test_exposures_are_routed_on_request():
     assert std.shape == mean.shape
     assert score == direct.score(inputs, COUNTS, exposure=EXPOSURE)
     assert np.mean(scores) > 0.5
+
+
+def test_judging_counts_without_their_exposures_warns():
+    options = {**COUNTING, "inducing": "greedy", "n_inducing": 5, "n_particles": 5}
+    model = PLSRegressor(likelihood=Poisson(), **options)
+    model.fit(X, COUNTS, exposure=EXPOSURE)
+    for judge in (model.score, model.log_predictive_density):
+        with pytest.warns(UserWarning, match="fitted with exposures") as record:
+            judge(X, COUNTS)
+        assert record[0].filename == __file__
+        judge(X, COUNTS, exposure=EXPOSURE)
+    search = GridSearchCV(model, {"n_inducing": [4, 5]}, cv=2)
+    with pytest.warns(UserWarning, match="set_score_request"):
+        search.fit(X, COUNTS, exposure=EXPOSURE)
+    model.fit(X, COUNTS).score(X, COUNTS)
 
 
 # ---- Refused at the door -------------------------------------------------------------

@@ -297,6 +297,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
         units = Units(shift, scale, None if noise is None else noise.mean)
+        self._exposed = exposure is not None
         self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
         return self
 
