@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
+from skgpx._hyperparameters import SparseEvidence
 from skgpx._hyperparameters._exact_evidence import held_out_density
 from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.mixture import LatentMixture
@@ -161,7 +162,8 @@ def test_standardisation_does_not_touch_known_noise():
 @pytest.mark.parametrize("n", [59, 60, 61, 179, 180, 181])
 def test_searches_on_some_of_the_rows_know_their_noise(n, monkeypatch):
     """Rows that screen, polish and judge; the good ones carry what is learned."""
-    for name, size in {"FEW_ROWS": 30, "SOME_ROWS": 60, "ABUNDANT_ROWS": 180}.items():
+    sizes = {"FEW_ROWS": 30, "SOME_ROWS": 60, "_JUDGES": 60, "ABUNDANT_ROWS": 180}
+    for name, size in sizes.items():
         monkeypatch.setattr(f"skgpx._hyperparameters._search_rows.{name}", size)
     local = np.random.default_rng(1)
     inputs = local.uniform(0.0, 5.0, size=(n, 1))
@@ -197,6 +199,27 @@ def test_known_noise_is_that_of_what_the_points_leave_open():
     model = PLSRegressor(RBF(1.0), optimizer=None, random_state=0)
     model.fit(X, Y, noise_variance=NOISE)
     assert 0.0 <= model.unexplained_ < 0.01
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "known"),
+    [
+        (StudentT(scale=0.3), NOISE),
+        (Gaussian(0.1), NOISE),
+        (Poisson(), EXPOSURE),
+        (Poisson("exp"), EXPOSURE),
+    ],
+)
+def test_evidences_of_given_rows_have_their_gradients(likelihood, known):
+    y = COUNTS if isinstance(likelihood, Poisson) else Y
+    prepared = likelihood.prepare(y, np.ones(N), known)
+    rows = Rows(X, y, np.ones(N), known)
+    evidence = SparseEvidence(rows, X[:6], 1.5 * RBF(0.8), prepared)
+    theta = evidence.kernel.theta
+    _, gradient = evidence.value_and_gradient(theta)
+    for i, step in enumerate(1e-4 * np.eye(len(theta))):
+        ends = [evidence.value_and_gradient(theta + s * step)[0] for s in (1.0, -1.0)]
+        assert_allclose((ends[0] - ends[1]) / 2e-4, gradient[i], rtol=1e-3, atol=1e-4)
 
 
 # ---- Known noise in predictions ------------------------------------------------------

@@ -282,12 +282,11 @@ class SparseEvidence:
         target = smoothed(row_target(features, self.rows, likelihood))
         start = rough_start(target) if self._mode is None else self._mode
         factor = row_form(self.rows, likelihood).factor
-        if factor is None:
-            evidence, mode = laplace_evidence_gradient(target, residual, start)
-        else:
-            # of factor Φ and factor² var g
-            scaled = laplace_evidence_gradient(target, factor**2 * residual, start)
-            evidence, mode = scaled[0], scaled[1]
+        if factor is not None:
+            residual = factor**2 * residual
+        evidence, mode = laplace_evidence_gradient(target, residual, start)
+        if factor is not None:
+            # it is that of factor Φ and factor² var g
             evidence = evidence._replace(
                 features=factor[:, np.newaxis] * evidence.features,
                 residual=factor**2 * evidence.residual,
