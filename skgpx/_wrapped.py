@@ -54,14 +54,16 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     Examples
     --------
     >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> import skgpx
     >>> X = np.linspace(0.0, 600.0, 60)[:, np.newaxis]
     >>> y = np.sin(X[:, 0] / 100.0)
-    >>> pipeline = make_pipeline(StandardScaler(), skgpx.SpectralVGPRegressor())
-    >>> grid = {"spectralvgpregressor__alpha": [0.5, 1.5]}
+    >>> model = skgpx.PLSRegressor(RBF(0.5), optimizer=None, random_state=0)
+    >>> pipeline = make_pipeline(StandardScaler(), model)
+    >>> grid = {"plsregressor__n_inducing": [5, 20]}
     >>> search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
     >>> law = skgpx.predict_dist(search, [[150.0], [300.0]])
     >>> law.interval(0.9).shape
