@@ -163,7 +163,8 @@ def _has_dates(X: Any) -> bool:
     if hasattr(X, "dtypes"):
         return any(getattr(kind, "kind", "") in "Mm" for kind in np.ravel(X.dtypes))
     values = np.asarray(X)
-    if values.dtype.kind == "O":
+    # a sparse matrix is one object
+    if values.dtype.kind == "O" and values.ndim:
         return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
     return values.dtype.kind in "Mm"
 
