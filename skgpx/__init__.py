@@ -7,7 +7,9 @@ from skgpx._compilation import compile_kernels
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._pls import PLSClassifier, PLSRegressor
+from skgpx._predictive_law import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
+from skgpx._wrapped import predict_dist
 
 __version__ = "0.1.0"
 
@@ -19,8 +21,10 @@ __all__ = [
     "FunctionDraws",
     "PLSClassifier",
     "PLSRegressor",
+    "PredictiveDistribution",
     "SpectralVGPRegressor",
     "compile_kernels",
+    "predict_dist",
 ]
 
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+import warnings
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 
+from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel, MixtureModel
-from skgpx._numerics.mixture import LatentMixture
-from skgpx._validation import check_is_fitted, check_X, generator, row_blocks
+from skgpx._predictive_law import PredictiveDistribution, checked_levels
+from skgpx._row_quantities import relative, row_quantity
+from skgpx._validation import (
+    caller_stacklevel,
+    check_is_fitted,
+    check_X,
+    generator,
+)
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
-# Floats per row that the predictive functionals of a likelihood need, for any model.
-_PER_ROW = 1500
 
-
-class LatentEstimator(BaseEstimator):
+class LatentEstimator(DocumentationLink, BaseEstimator):
     """Prediction from `posterior_` and `likelihood_`, which fitting sets.
 
     Both are in the units of y.
@@ -30,21 +35,22 @@ class LatentEstimator(BaseEstimator):
     posterior_: LatentModel | MixtureModel
     likelihood_: Likelihood
 
-    def _blocks(self, n_rows: int) -> list[slice]:
-        """Blocks of rows whose predictions fit in scikit-learn's working memory."""
-        return list(row_blocks(n_rows, self.posterior_.floats_per_row + _PER_ROW))
+    def _law(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:
+        """Predictive law at rows, of which some quantity may be given."""
+        X = check_X(self, X)
+        known = row_quantity(self.likelihood_, len(X), **given)
+        law = PredictiveDistribution(
+            self.posterior_,
+            self.likelihood_,
+            X,
+            relative(self.likelihood_, known),
+            getattr(self, "random_state", None),
+        )
+        self._warn_about(X)
+        return law
 
     def _warn_about(self, X: Array) -> None:
         """Warn, once for a call, if the model is not made for rows X."""
-
-    def _stream(self, function: Callable[..., Array], X: Array, *rest: Array) -> Array:
-        """Concatenate ``function(mixture, *rest)`` over blocks of rows."""
-        self._warn_about(X)
-        parts = [
-            function(self.posterior_.marginals(X[rows]), *(a[rows] for a in rest))
-            for rows in self._blocks(len(X))
-        ]
-        return np.concatenate(parts)
 
     def sample_functions(
         self, n_samples: int = 1, random_state: Any = None
@@ -67,72 +73,9 @@ class LatentEstimator(BaseEstimator):
             the same functions.
         """
         check_is_fitted(self)
-        return self.posterior_.draw(n_samples, self._generator(random_state))
-
-    def _generator(self, random_state: Any) -> np.random.Generator:
-        """Generator of a call, of the estimator's seed where the call has none."""
         own = getattr(self, "random_state", None)
-        return generator(own if random_state is None else random_state)
-
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
-    ) -> NDArray[Any]:
-        """Draw observations, jointly over the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        n_samples : int, default=1
-            Draws per row.
-        random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows, n_samples)
-            Observations (counts for a Poisson likelihood, labels for a classifier):
-            noise is included. Linear cost in the number of rows.
-        """
-        X = check_X(self, X)
-        self._warn_about(X)
-        rng = self._generator(random_state)
-        draws = self.sample_functions(n_samples, rng)
-        parts = [self._observe(draws.values(X[b]), rng) for b in self._blocks(len(X))]
-        return np.concatenate(parts)
-
-    def _observe(self, latent: Array, rng: np.random.Generator) -> NDArray[Any]:
-        """One observation for each row and draw of latent values (n, c, s)."""
-        flat = latent[:, 0] if self.likelihood_.n_outputs_ == 1 else latent
-        return self.likelihood_.sample(flat, rng)
-
-    def log_predictive_density(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """Log density (or log probability) of each row's target.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_rows,)
-            ``log p(y_i | x_i, data)`` in nats and in the units of y; averaged over
-            the posterior, noise included. Its negative mean is the NLPD.
-        """
-        X = check_X(self, X)
-        targets = self._encode(y)
-        if targets.shape != (len(X),):
-            raise ValueError(
-                f"y must have shape ({len(X)},), one target for each row of X; got "
-                f"{targets.shape}."
-            )
-        density = self.likelihood_.predictive_log_density
-        return self._stream(lambda mixture, t: density(t, mixture), X, targets)
-
-    def _encode(self, y: ArrayLike) -> Array:
-        targets = np.asarray(y, dtype=np.float64)
-        self.likelihood_.check_support(targets)
-        return targets
+        rng = generator(own if random_state is None else random_state)
+        return self.posterior_.draw(n_samples, rng)
 
 
 class LatentRegressor(RegressorMixin, LatentEstimator):
@@ -145,6 +88,54 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         "include_noise": True,
     }
 
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: Literal[False] = ...,
+        return_cov: Literal[False] = ...,
+        *,
+        include_noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+        noise_variance: ArrayLike | None = ...,
+    ) -> Array: ...
+
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = ...,
+        *,
+        include_noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+        noise_variance: ArrayLike | None = ...,
+    ) -> tuple[Array, Array]: ...
+
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: Literal[False] = ...,
+        *,
+        return_cov: Literal[True],
+        include_noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+        noise_variance: ArrayLike | None = ...,
+    ) -> tuple[Array, Array]: ...
+
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = ...,
+        return_cov: bool = ...,
+        *,
+        include_noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+        noise_variance: ArrayLike | None = ...,
+    ) -> Array | tuple[Array, Array]: ...
+
     def predict(
         self,
         X: ArrayLike,
@@ -152,6 +143,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         return_cov: bool = False,
         *,
         include_noise: bool = True,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
     ) -> Array | tuple[Array, Array]:
         """Predictive mean, and on request its standard deviation or covariance.
 
@@ -165,6 +158,14 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         include_noise : bool, default=True
             True for the law of observations, as GaussianProcessRegressor with a
             WhiteKernel; False for that of the noise-free ``E[y | f(x)]``.
+        exposure : array-like of shape (n_rows,) or float, default=None
+            Of counts to predict. None stands for one: the law of a count over one unit
+            of the exposures that `fit` was given, whose mean is the rate.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            Variance of the noise of the observations to predict, in squared units of y
+            (squared scale for StudentT). None stands for that of `likelihood_`: what
+            was learned or given, or the mean over the rows of `fit` where each had its
+            own.
 
         Returns
         -------
@@ -190,42 +191,47 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             raise ValueError(
                 "At most one of return_std and return_cov can be requested; got both."
             )
-        X = check_X(self, X)
+        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
         if return_cov:
-            return self._mean(X), self._covariance(X, include_noise)
+            return law.mean(), law.covariance(include_noise)
         if not return_std:
-            return self._mean(X)
-        pairs = self._stream(
-            lambda mixture: self._mean_and_variance(mixture, include_noise), X
-        )
-        return pairs[:, 0].copy(), np.sqrt(pairs[:, 1])
+            return law.mean()
+        mean, variance = law.moments(include_noise)
+        return mean, np.sqrt(variance)
 
-    def _mean(self, X: Array) -> Array:
-        return self._stream(self.likelihood_.predictive_mean, X)
+    def predict_dist(
+        self,
+        X: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> PredictiveDistribution:
+        """Predictive law of y, an object that is asked for what is needed.
 
-    def _mean_and_variance(self, mixture: LatentMixture, noise: bool) -> Array:
-        likelihood = self.likelihood_
-        if noise:
-            return np.column_stack(likelihood.predictive_moments(mixture))
-        mean = likelihood.predictive_mean(mixture)
-        variance = likelihood.predictive_mean_variance(mixture)
-        return np.column_stack((mean, variance))
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
 
-    def _covariance(self, X: Array, include_noise: bool) -> Array:
-        likelihood = self.likelihood_
-        if not likelihood.location_scale:
-            raise ValueError(
-                "return_cov needs a likelihood whose mean is the latent function; got "
-                f"{likelihood!r}. Use return_std, or the covariance of sample_y."
-            )
-        covariance = self.posterior_.covariance(X)
-        if include_noise:
-            noise = likelihood.variance(np.zeros(len(X)))
-            covariance[np.diag_indices_from(covariance)] += noise
-        return covariance
+        Returns
+        -------
+        law : PredictiveDistribution
+            With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
+            `log_density` and `sample`. :func:`skgpx.predict_dist` gives it for
+            pipelines and searches.
+        """
+        return self._law(X, exposure=exposure, noise_variance=noise_variance)
 
     def predict_quantiles(
-        self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)
+        self,
+        X: ArrayLike,
+        quantiles: ArrayLike = (0.05, 0.5, 0.95),
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
     ) -> Array:
         """Quantiles of the predictive law of y.
 
@@ -234,6 +240,10 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         X : array-like of shape (n_rows, n_features)
         quantiles : array-like of shape (q,), default=(0.05, 0.5, 0.95)
             Levels strictly between 0 and 1.
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -241,17 +251,17 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             In the units of y. Quantiles of the mixture over all particles, not
             multiples of the standard deviation.
         """
-        X = check_X(self, X)
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-        if levels.ndim != 1 or not np.all((levels > 0.0) & (levels < 1.0)):
-            raise ValueError(
-                "quantiles must be numbers strictly between 0 and 1; got "
-                f"{np.asarray(quantiles)!r}."
-            )
-        quantile = self.likelihood_.predictive_quantile
-        return self._stream(lambda mixture: quantile(levels, mixture), X)
+        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        return law.quantile(np.atleast_1d(checked_levels(quantiles, "quantiles")))
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Array:
         """Central predictive interval of y.
 
         Parameters
@@ -259,18 +269,140 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         X : array-like of shape (n_rows, n_features)
         coverage : float, default=0.9
             Probability of the interval, in (0, 1).
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
         bounds : ndarray of shape (n_rows, 2)
             Lower and upper end, in the units of y.
         """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(
-                f"coverage must lie strictly between 0 and 1; got {coverage!r}."
-            )
-        tail = 0.5 * (1.0 - coverage)
-        return self.predict_quantiles(X, (tail, 1.0 - tail))
+        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        return law.interval(coverage)
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: Any = None,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Array:
+        """Draw observations, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int, default=1
+            Draws per row.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None uses that of the estimator.
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows, n_samples)
+            Observations (counts for a Poisson likelihood): noise is included. Linear
+            cost in the number of rows.
+        """
+        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        return law.sample(n_samples, random_state)
+
+    def log_predictive_density(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Array:
+        """Log density (or log probability) of each row's target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows,)
+            ``log p(y_i | x_i, data)`` in nats and in the units of y; averaged over
+            the posterior, noise included. Its negative mean is the NLPD.
+        """
+        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        self._warn_of_missing(exposure)
+        return law.log_density(one_target_a_row(y, len(law)))
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+    ) -> float:
+        """Coefficient of determination R² of the predictive mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), default=None
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`: y are counts over these.
+
+        Returns
+        -------
+        score : float
+
+        Warns
+        -----
+        UserWarning
+            If `fit` was given exposures, and this is not.
+        """
+        mean = self.predict(X, exposure=exposure)
+        self._warn_of_missing(exposure)
+        return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
+        """Say so if counts are judged as if each were over one unit of exposure."""
+        if exposure is not None or not getattr(self, "_exposed", False):
+            return
+        warnings.warn(
+            "The model was fitted with exposures, and y is compared with counts over "
+            "an exposure of one. Pass the exposure of these rows; in searches and "
+            "cross-validation enable metadata routing and "
+            "set_score_request(exposure=True).",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )
+
+
+def one_target_a_row(y: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Targets or labels (n_rows,).
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer.
+    """
+    targets = np.asarray(y)
+    if targets.shape != (n_rows,):
+        raise ValueError(
+            f"y must have shape ({n_rows},), one target for each row of X; got "
+            f"{targets.shape}."
+        )
+    return targets
 
 
 class LatentClassifier(ClassifierMixin, LatentEstimator):
@@ -296,8 +428,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         probabilities : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`; rows sum to one.
         """
-        X = check_X(self, X)
-        return self._stream(self.likelihood_.predict_proba, X)
+        return self._law(X).stream(lambda law, mixture: law.predict_proba(mixture))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Logarithm of :meth:`predict_proba`.
@@ -327,19 +458,52 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             On the scale of the link (log odds for the logit); one latent function
             for two classes, otherwise one for each class.
         """
-        X = check_X(self, X)
-        c = self.likelihood_.n_outputs_
-        both = self._stream(lambda mixture: np.concatenate(mixture.moments(), 1), X)
+        law = self._law(X)
+        c = law.likelihood.n_outputs_
+        both = law.stream(lambda _, mixture: np.concatenate(mixture.moments(), 1))
         mean, variance = both[:, :c].copy(), both[:, c:].copy()
         return (mean[:, 0], variance[:, 0]) if c == 1 else (mean, variance)
 
-    def _observe(self, latent: Array, rng: np.random.Generator) -> NDArray[Any]:
-        codes = super()._observe(latent, rng).astype(np.intp)
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
+    ) -> NDArray[Any]:
+        """Draw labels, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int, default=1
+            Draws per row.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None uses that of the estimator.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows, n_samples)
+            Linear cost in the number of rows.
+        """
+        codes = self._law(X).sample(n_samples, random_state).astype(np.intp)
         labels: NDArray[Any] = self.classes_[codes]
         return labels
 
-    def _encode(self, y: ArrayLike) -> Array:
-        labels = np.asarray(y)
+    def log_predictive_density(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """Log probability of each row's label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows,)
+            ``log p(y_i | x_i, data)`` in nats; averaged over the posterior. Its
+            negative mean is the log loss.
+        """
+        law = self._law(X)
+        return law.log_density(self._encode(one_target_a_row(y, len(law))))
+
+    def _encode(self, labels: NDArray[Any]) -> Array:
         codes = np.searchsorted(self.classes_, labels)
         codes = np.minimum(codes, len(self.classes_) - 1)
         unknown = labels[self.classes_[codes] != labels]

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _with_callbacks
 except ImportError:  # scikit-learn < 1.9: fits run without callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stand-in without `set_callbacks`."""
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is."""
+    def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         return method
+
+
+def with_callbacks(method: _Method) -> _Method:
+    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    decorated: _Method = _with_callbacks(method)
+    return decorated
 
 
 Attributes = Callable[[], dict[str, Any]]
@@ -31,10 +39,15 @@ class RoundReporter:
         Training data as passed to `fit`: callbacks may call methods of a fitted
         estimator with them.
     sample_weight : array-like or None
+    **given : array-like or None
+        What else `fit` was given of the rows.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
-        metadata = {} if sample_weight is None else {"sample_weight": sample_weight}
+    def __init__(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any, **given: Any
+    ):
+        given = {"sample_weight": sample_weight, **given}
+        metadata = {name: one for name, one in given.items() if one is not None}
         self._data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         self._context = None
         if hasattr(estimator, "_init_callback_context"):

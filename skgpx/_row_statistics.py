@@ -35,7 +35,8 @@ def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatisti
     O(n m^2) time; O(m^2) memory and 4096 rows of features for each worker.
     """
     chunks = (slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK))
-    items = ((basis, *(values[chunk] for values in rows)) for chunk in chunks)
+    parts = rows.X, rows.y, rows.precisions
+    items = ((basis, *(values[chunk] for values in parts)) for chunk in chunks)
     jobs = blas_jobs(n_jobs) if len(rows.y) > _CHUNK else 1
     return parallel_sum(_chunk_statistics, items, WeightStatistics.add, jobs)
 

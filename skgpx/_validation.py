@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from sklearn.utils.validation import (
 )
 
 from skgpx._numerics.distinct_rows import distinct_rows
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.spread import LARGEST, mean_and_spread
+from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "check_columns",
     "check_is_fitted",
     "check_kernel",
+    "check_likelihood_given",
     "check_points",
     "check_range",
     "check_rows",
@@ -45,11 +48,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-fit_context = _fit_context
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-# Squares and cubes of numbers up to this are numbers, and of those from its inverse not
-# zero.
-_LARGEST = 1e120
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
+    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    decorator: Callable[[_Method], _Method] = _fit_context(
+        prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+    return decorator
+
+
+_DATES = (date, timedelta, np.datetime64, np.timedelta64)
 # Packages between a user and a warning: this one, and those that call it or wrap it.
 _BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
@@ -63,11 +73,25 @@ class Rows(NamedTuple):
     y : ndarray of shape (n,)
     weights : ndarray of shape (n,)
         Frequency weights, positive.
+    known : ndarray of shape (n,) or None
+        What is known of each row besides: its exposure, or the variance of its noise in
+        units of the likelihood's own; see `Likelihood.row_quantity`.
     """
 
     X: Array
     y: Array
     weights: Array
+    known: Array | None = None
+
+    def take(self, chosen: Any) -> Rows:
+        """Some of the rows."""
+        known = None if self.known is None else self.known[chosen]
+        return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], known)
+
+    @property
+    def precisions(self) -> Array:
+        """Weights in sums of normal noise, whose relative variance may be known."""
+        return self.weights if self.known is None else self.weights / self.known
 
 
 def check_rows(
@@ -115,12 +139,7 @@ def check_columns(X: Any, y: Any = None) -> None:
     ValueError
         That says how to convert them.
     """
-    types = getattr(X, "dtypes", None)
-    kinds = [
-        getattr(kind, "kind", "")
-        for kind in ([np.asarray(X).dtype] if types is None else np.ravel(types))
-    ]
-    if "M" in kinds or "m" in kinds:
+    if _has_dates(X):
         raise ValueError(
             "X must be numeric; got dates or durations. Convert them to numbers, for "
             "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
@@ -139,6 +158,17 @@ def check_columns(X: Any, y: Any = None) -> None:
         ) from error
 
 
+def _has_dates(X: Any) -> bool:
+    """Whether a column holds dates or durations; of objects, whether its first does."""
+    if hasattr(X, "dtypes"):
+        return any(getattr(kind, "kind", "") in "Mm" for kind in np.ravel(X.dtypes))
+    values = np.asarray(X)
+    # a sparse matrix is one object
+    if values.dtype.kind == "O" and values.ndim:
+        return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
+    return values.dtype.kind in "Mm"
+
+
 def check_range(name: str, values: Array) -> None:
     """Refuse columns whose squares leave the range of doubles.
 
@@ -148,22 +178,26 @@ def check_range(name: str, values: Array) -> None:
         If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
     """
     largest = np.max(np.abs(values), axis=0, initial=0.0)
-    small = (largest > 0.0) & (largest < 1.0 / _LARGEST)
-    if np.any(small) or np.any(largest > _LARGEST):
+    small = (largest > 0.0) & (largest < 1.0 / LARGEST)
+    if np.any(small) or np.any(largest > LARGEST):
         raise ValueError(
-            f"{name} must be of a size between {1.0 / _LARGEST:g} and {_LARGEST:g}; "
+            f"{name} must be of a size between {1.0 / LARGEST:g} and {LARGEST:g}; "
             f"got a largest value of {np.max(largest):g}. Change its units."
         )
 
 
-def canonical_rows(X: Array, y: Array, weights: Array) -> Rows:
+def canonical_rows(
+    X: Array, y: Array, weights: Array, known: Array | None = None
+) -> Rows:
     """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
 
     All later sums then take the same numbers in the same order, whatever the order of
     the rows, and whether repetitions were given as rows or as weights. O(n d log n).
     """
-    positions, totals = distinct_rows(np.column_stack((X, y)), weights)
-    return Rows(np.ascontiguousarray(X[positions]), y[positions], totals)
+    columns = (X, y) if known is None else (X, y, known)
+    positions, totals = distinct_rows(np.column_stack(columns), weights)
+    found = Rows(X, y, weights, known).take(positions)
+    return found._replace(X=np.ascontiguousarray(found.X), weights=totals)
 
 
 def standardisation(
@@ -189,9 +223,9 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
     )
-    if np.any(np.abs(checked) > _LARGEST):
+    if np.any(np.abs(checked) > LARGEST):
         raise ValueError(
-            f"X must be at most {_LARGEST:g} in size; got {np.max(np.abs(checked)):g}."
+            f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(checked)):g}."
         )
     return checked
 
@@ -222,6 +256,26 @@ def check_kernel(kernel: Any, X: Array) -> None:
         )
     if not np.all(np.isfinite(value)):
         raise ValueError(f"The kernel {kernel!r} is not finite at the data. {advice}")
+
+
+def check_likelihood_given(likelihood: Any) -> None:
+    """Refuse what is no likelihood, None excepted, or one with impossible parameters.
+
+    Raises
+    ------
+    ValueError
+        That says what to pass.
+    """
+    if likelihood is None:
+        return
+    if not isinstance(likelihood, Likelihood):
+        is_class = isinstance(likelihood, type)
+        name = f"the class {likelihood.__name__}" if is_class else repr(likelihood)
+        raise ValueError(
+            "likelihood must be None or a likelihood of skgpx.likelihoods (or your own "
+            f"subclass of Likelihood), such as StudentT(df=4); got {name}."
+        )
+    likelihood.check_parameters()
 
 
 def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array:

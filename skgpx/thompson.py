@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skgpx._decoupled import DecoupledSampler
+from skgpx._decoupled import DecoupledSampler, check_drawable
+from skgpx._searches import is_search
 from skgpx._validation import check_points, generator
 
 __all__ = ["ThompsonSampler"]
@@ -34,10 +35,11 @@ class ThompsonSampler:
     ----------
     bounds : array-like of shape (n_features, 2)
         Lower and upper bound of each input. Internally inputs are scaled to [0, 1].
-    sampler : DecoupledSampler or None, default=None
-        Model of the function on the unit box; clones of it are fitted. None stands for
-        a GaussianProcessRegressor with a Matérn-5/2 kernel, one lengthscale per
-        input, and white noise, with ``normalize_y=True``.
+    sampler : DecoupledSampler, regressor or None, default=None
+        Model of the function on the unit box; clones of it are fitted. A regressor or a
+        search (GridSearchCV) stands for a DecoupledSampler around it. None stands for a
+        GaussianProcessRegressor with a Matérn-5/2 kernel, one lengthscale per input,
+        and white noise, with ``normalize_y=True``.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     n_initial : int or "auto", default="auto"
@@ -101,7 +103,7 @@ class ThompsonSampler:
     def __init__(
         self,
         bounds: ArrayLike,
-        sampler: DecoupledSampler | None = None,
+        sampler: Any = None,
         *,
         maximize: bool = False,
         n_initial: int | str = "auto",
@@ -118,10 +120,8 @@ class ThompsonSampler:
                 f"{box.tolist()}."
             )
         if sampler is not None and not isinstance(sampler, DecoupledSampler):
-            raise ValueError(
-                f"sampler must be a DecoupledSampler or None; got {sampler!r}. Write "
-                "DecoupledSampler(regressor)."
-            )
+            check_drawable(sampler)
+            sampler = DecoupledSampler(sampler)
         if sampler is not None and isinstance(sampler.estimator, FrozenEstimator):
             raise ValueError(
                 "ThompsonSampler fits its model to the data it is told, and a frozen "
@@ -177,7 +177,7 @@ class ThompsonSampler:
         low, high = self.bounds.T
         return np.clip(low + np.concatenate(parts) * (high - low), low, high)
 
-    def tell(self, X: ArrayLike, y: ArrayLike) -> ThompsonSampler:
+    def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Add evaluations, of proposals or of any other inputs.
 
         Parameters
@@ -295,6 +295,8 @@ def _keep_hyperparameters(
 ) -> None:
     """Fix hyperparameters at those of the earlier fit, or of the kernel as given."""
     regressor = sampler.estimator if earlier is None else earlier.estimator_
+    if is_search(regressor):
+        regressor = regressor.estimator
     if not isinstance(regressor, GaussianProcessRegressor):
         return
     kernel = regressor.kernel if earlier is None else regressor.kernel_

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
 from skgpx.bases import draw_prior
 from skgpx.callbacks import StopOnRhat
-from skgpx.likelihoods import Poisson, StudentT
+from skgpx.likelihoods import Gaussian, Poisson, StudentT, check_likelihood
 from skgpx.simulation import simulate_ode
 
 ROOT = Path(__file__).parents[1]
@@ -119,6 +119,76 @@ def test_dates_are_refused_with_the_way_to_convert_them(model):
             model.fit(columns, Y)
 
 
+ESTIMATORS = {**REGRESSORS, "classifier": PLSClassifier(**BRIEF, random_state=0)}
+estimators = pytest.mark.parametrize("model", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+@estimators
+def test_dates_among_objects_are_refused_too(model):
+    dates = pd.date_range("2020", periods=20)
+    for column in (dates.tolist(), dates.tz_localize("UTC").tolist()):
+        rows = [[when, x] for when, x in zip(column, X[:, 0], strict=True)]
+        with pytest.raises(ValueError, match=r"numpy\.timedelta64"):
+            model.fit(rows, Y > 0.0)
+
+
+@estimators
+@pytest.mark.parametrize("size", [1e300, 1.01e120])
+def test_draws_are_not_evaluated_beyond_the_range(model, size):
+    draws = model.fit(X, Y > 0.0).sample_functions(2)
+    far = size * (X / np.max(np.abs(X)))
+    for call in (draws, draws.at, draws.value_and_grad):
+        with pytest.raises(ValueError, match=r"X must be at most 1e\+120"):
+            call(far)
+    assert np.all(np.isfinite(draws(0.98e120 * (X / np.max(np.abs(X))))))
+
+
+def test_draws_on_empirical_features_within_the_range():
+    model = SpectralVGPRegressor(basis="empirical", random_state=0).fit(X, Y)
+    draws = model.sample_functions(2)
+    assert np.all(np.isfinite(draws(0.98e120 * (X / np.max(np.abs(X))))))
+
+
+@pytest.mark.parametrize("model", [PLSRegressor(), PLSClassifier()])
+@pytest.mark.parametrize("given", [Poisson, StudentT(), "poisson", 1.0])
+def test_a_likelihood_is_named_by_its_public_name(model, given):
+    if isinstance(given, StudentT):
+        given = StudentT(df=None)
+        message = "StudentT expects a positive df"
+    else:
+        message = r"must be None or a likelihood of skgpx\.likelihoods"
+    with pytest.raises(ValueError, match=message):
+        model.set_params(likelihood=given).fit(X, Y > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "message"),
+    [
+        (Gaussian("auto"), "noise_variance to be positive and finite.*'auto'"),
+        (Gaussian(-1), "noise_variance to be positive and finite.*-1"),
+        (StudentT(scale=0.0), "scale to be positive and finite"),
+        (StudentT(df="4"), "positive df"),
+        (Poisson("log"), "expects link in"),
+    ],
+)
+def test_parameters_of_likelihoods_are_named_by_fits_and_by_calls(likelihood, message):
+    with pytest.raises(ValueError, match=message):
+        PLSRegressor(likelihood=likelihood).fit(X, Y)
+    if not isinstance(likelihood, StudentT):
+        with pytest.raises(ValueError, match=message):
+            likelihood.nll(1.0, 0.0)
+
+
+def test_a_class_is_no_likelihood_to_check():
+    with pytest.raises(ValueError, match=r"the class Gaussian\. Call it"):
+        check_likelihood(Gaussian)
+
+
+def test_a_class_is_no_regressor_to_draw_from():
+    with pytest.raises(ValueError, match=r"the class PLSRegressor\. Call it"):
+        DecoupledSampler(PLSRegressor).fit(X, Y)
+
+
 @regressors
 @pytest.mark.parametrize("y", [["a"] * 20, np.array([object()] * 20)])
 def test_targets_that_are_no_numbers_are_named(model, y):
@@ -135,8 +205,9 @@ def test_numbers_as_objects_are_numbers(model):
 @pytest.mark.parametrize("model", [PLSRegressor(), SpectralVGPRegressor()])
 def test_a_compound_kernel_is_refused(model):
     model.set_params(kernel=CompoundKernel([RBF(), RBF()]))
-    with pytest.raises(ValueError, match="Add or multiply them"):
-        model.fit(X, Y)
+    for one in (model, DecoupledSampler(GaussianProcessRegressor(model.kernel))):
+        with pytest.raises(ValueError, match="Add or multiply them"):
+            one.fit(X, Y)
 
 
 def test_a_threshold_that_is_no_number():

@@ -35,23 +35,41 @@ LAYERS = {
     "_stage_clock": set(),
     "_callbacks": set(),
     "_validation": BELOW_SHELL,
-    "_base": BELOW_SHELL | {"_validation"},
+    "_documentation": set(),
+    "_searches": {"_validation"},
+    "_row_quantities": BELOW_SHELL,
+    "_predictive_law": BELOW_SHELL | {"_validation"},
+    "_base": BELOW_SHELL
+    | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
     "_hyperparameters": BELOW_SHELL | DOOR,
     # L4: one room an estimator; they seldom import one another
-    "_pls": BELOW_SHELL | DOOR | {"_base", "_hyperparameters", "_row_statistics"},
+    "_pls": BELOW_SHELL
+    | DOOR
+    | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
     # its default regressor is another estimator
-    "_decoupled": BELOW_SHELL | DOOR | {"_hyperparameters", "_pls"},
+    "_decoupled": BELOW_SHELL
+    | DOOR
+    | {"_documentation", "_hyperparameters", "_pls", "_predictive_law", "_searches"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
-    | {"_base", "_hyperparameters", "_row_statistics"},
+    | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
-    "thompson": {"_decoupled", "_draws", "_validation"},
+    "thompson": {"_decoupled", "_draws", "_searches", "_validation"},
+    "_wrapped": {"_predictive_law", "_searches", "_validation"},
     "_compilation": BELOW_SHELL | {"_pls", "_decoupled", "_spectral_vgp"},
     # callbacks know the estimators by what they say only
     "callbacks": set(),
-    "__init__": {"_compilation", "_pls", "_decoupled", "_draws", "_spectral_vgp"},
+    "__init__": {
+        "_compilation",
+        "_decoupled",
+        "_draws",
+        "_pls",
+        "_predictive_law",
+        "_spectral_vgp",
+        "_wrapped",
+    },
 }
 
 # Who may import what from outside, beyond the standard library.

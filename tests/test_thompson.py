@@ -183,7 +183,7 @@ BAD = {
     "flat": ({"bounds": [0.0, 1.0]}, "bounds must have shape"),
     "order": ({"bounds": [[1.0, 0.0]]}, "lower bound below"),
     "infinite": ({"bounds": [[0.0, np.inf]]}, "finite"),
-    "sampler": ({"bounds": BOUNDS, "sampler": GaussianProcessRegressor()}, "Write"),
+    "sampler": ({"bounds": BOUNDS, "sampler": Ridge()}, "DecoupledSampler expects"),
     "frozen": (
         {"bounds": BOUNDS, "sampler": DecoupledSampler(FrozenEstimator(Ridge()))},
         "does not learn",

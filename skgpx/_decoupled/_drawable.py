@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skgpx._decoupled._sparse_process import SparseProcess
+from skgpx._searches import is_search
 
 
 def check_drawable(estimator: Any) -> None:
@@ -20,9 +21,14 @@ def check_drawable(estimator: Any) -> None:
     """
     if isinstance(estimator, GaussianProcessRegressor | SparseProcess):
         return
-    if _is_search(estimator):
+    if is_search(estimator):
         check_drawable(estimator.estimator)
         return
+    if isinstance(estimator, type):
+        raise ValueError(
+            f"DecoupledSampler expects an estimator; got the class "
+            f"{estimator.__name__}. Call it: {estimator.__name__}()."
+        )
     expected = (
         "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with a "
         f"method sample_functions; got {estimator!r}. "
@@ -41,26 +47,3 @@ def check_drawable(estimator: Any) -> None:
             f"{expected}For a sparse model of another library see "
             "DecoupledSampler.from_inducing."
         )
-
-
-def _is_search(estimator: Any) -> bool:
-    """Whether this is a search over the parameters of another estimator."""
-    return hasattr(estimator, "estimator") and hasattr(estimator, "refit")
-
-
-def best_of(fitted: Any) -> Any:
-    """What a search has found, refitted; any other estimator itself.
-
-    Raises
-    ------
-    ValueError
-        If the search did not refit what it found.
-    """
-    if not _is_search(fitted):
-        return fitted
-    if not hasattr(fitted, "best_estimator_"):
-        raise ValueError(
-            f"DecoupledSampler draws from best_estimator_, which {fitted!r} does not "
-            "have. Search with refit=True."
-        )
-    return fitted.best_estimator_

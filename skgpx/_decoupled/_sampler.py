@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import get_tags
 
 from skgpx._decoupled._default_estimator import (
     default_estimator,
     warn_of_many_rows,
 )
-from skgpx._decoupled._drawable import best_of, check_drawable
-from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
-from skgpx._decoupled._sparse_process import SparseProcess, sparse_process
-from skgpx._draws import FunctionDraws, RememberedTerm, check_sections
+from skgpx._decoupled._drawable import check_drawable
+from skgpx._decoupled._exact import ExactPosterior
+from skgpx._decoupled._regressor_law import (
+    check_kernel_of,
+    kernel_of,
+    noise_variance_of,
+    posterior_of,
+)
+from skgpx._decoupled._sparse_process import sparse_process
+from skgpx._documentation import DocumentationLink
+from skgpx._draws import FunctionDraws, RememberedTerm
 from skgpx._latent import LatentModel
+from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
+from skgpx._predictive_law import NormalDistribution, Predictive
+from skgpx._searches import best_of
 from skgpx._validation import (
     Interval,
     StrOptions,
@@ -42,7 +52,7 @@ Array = NDArray[np.float64]
 _ROWS = 1024
 
 
-class DecoupledSampler(RegressorMixin, BaseEstimator):
+class DecoupledSampler(RegressorMixin, DocumentationLink, BaseEstimator):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
     Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and
@@ -145,6 +155,8 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     (30, 3)
     """
 
+    _documentation_page: ClassVar[str] = "decoupled.md"
+
     # Pipeline.predict(X, return_std=True) also works with metadata routing on
     __metadata_request__predict: ClassVar = {"return_std": True, "return_cov": True}
 
@@ -184,7 +196,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> DecoupledSampler:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Fit a clone of the estimator, unless it is frozen.
 
         Parameters
@@ -211,7 +223,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             checked = validate_data(self, X, dtype=np.float64)
             self.estimator_ = best_of(self.estimator.estimator)
             self._check_width()
-            _check_kernel_of(self.estimator_, checked)
+            check_kernel_of(self.estimator_, checked)
         else:
             check_columns(X, y)
             several = get_tags(self).target_tags.multi_output
@@ -222,12 +234,12 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             check_range("y", np.asarray(targets, dtype=np.float64))
             names = hasattr(X, "columns")
             fresh = self._fresh_estimator(checked, targets)
-            _check_kernel_of(fresh, checked)
+            check_kernel_of(fresh, checked)
             warn_of_many_rows(fresh, len(checked))
             fresh.fit(X if names else checked, targets)
             self.estimator_ = best_of(fresh)
-        self.posterior_ = _posterior_of(self.estimator_, checked.shape[1])
-        self.kernel_ = _kernel_of(self.estimator_, self.posterior_)
+        self.posterior_ = posterior_of(self.estimator_, checked.shape[1])
+        self.kernel_ = kernel_of(self.estimator_, self.posterior_)
         return self
 
     @classmethod
@@ -254,13 +266,13 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
             Prior covariance; a WhiteKernel in it is observation noise.
         Z : array-like of shape (m, n_features)
             Inducing points.
-        q_mean : array-like of shape (m,) or (m, c)
+        q_mean : array-like of shape (m,) or (m, c), default=None
             Mean of the values u at Z, for c outputs.
-        q_cov : array-like of shape (m, m) or (c, m, m)
+        q_cov : array-like of shape (m, m) or (c, m, m), default=None
             Covariance of u, the same for all outputs or one for each.
-        q_root : array-like of shape (m, m) or (c, m, m)
+        q_root : array-like of shape (m, m) or (c, m, m), default=None
             Instead of `q_cov`: R with ``R R^T`` the covariance.
-        u_samples : array-like of shape (m, s) or (m, c, s)
+        u_samples : array-like of shape (m, s) or (m, c, s), default=None
             Instead of all of these: samples of u, from any law. Each is used equally
             often.
         whitened : bool, default=False
@@ -318,6 +330,19 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         )  # fmt: skip
         return cls(FrozenEstimator(process), **options).fit(np.asarray(Z, np.float64))
 
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True]
+    ) -> tuple[Array, Array]: ...
+
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: bool = ..., return_cov: bool = ...
+    ) -> Any: ...
+
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
     ) -> Any:
@@ -356,6 +381,40 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         if not return_std:
             return np.concatenate(parts)
         return tuple(np.concatenate(moment) for moment in zip(*parts, strict=True))
+
+    def predict_dist(self, X: ArrayLike) -> Predictive:
+        """Predictive law of y, an object that is asked for what is needed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        law : Predictive
+            With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
+            `log_density` and `sample`. Normal with the moments of :meth:`predict`; that
+            of `estimator_` if it has one.
+
+        Raises
+        ------
+        ValueError
+            If the law is given by samples (`from_inducing`) and is not normal.
+        """
+        checked = check_X(self, X)
+        rows: Any = X if hasattr(X, "columns") else checked
+        if hasattr(self.estimator_, "predict_dist"):
+            law: Predictive = self.estimator_.predict_dist(rows)
+            return law
+        posterior = self.posterior_
+        if isinstance(posterior, LatentModel) and isinstance(
+            posterior.law, WeightParticles
+        ):
+            raise ValueError(
+                "The law of this sampler is that of the u_samples it was given, and "
+                "not normal. Use sample_y, or give q_mean and q_root."
+            )
+        return NormalDistribution(copy.copy(self), rows)
 
     def sample_functions(
         self, n_samples: int = 1, random_state: Any = None
@@ -429,7 +488,7 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
         y = np.empty((len(X), draws.n_outputs, n_samples))
         blocks = [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]
         streams = noise_rng.spawn(len(blocks))
-        noise_variance = _noise_variance_of(self.estimator_, self.posterior_)
+        noise_variance = noise_variance_of(self.estimator_, self.posterior_)
         items = [
             (draws, noise_variance, X[block], y[block], stream)
             for block, stream in zip(blocks, streams, strict=True)
@@ -476,44 +535,11 @@ class DecoupledSampler(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator
-        if inner is None or not hasattr(inner, "__sklearn_tags__"):
+        if isinstance(inner, type) or not hasattr(inner, "__sklearn_tags__"):
             inner = GaussianProcessRegressor()
         tags.target_tags.multi_output = get_tags(inner).target_tags.multi_output
         tags.target_tags.required = not isinstance(self.estimator, FrozenEstimator)
         return tags
-
-
-def _check_kernel_of(estimator: Any, X: Array) -> None:
-    """Refuse a kernel, fitted or not, that no sections can be made of."""
-    kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
-    if isinstance(kernel, Kernel):
-        check_sections(kernel, X)
-
-
-def _posterior_of(
-    estimator: Any, n_features: int
-) -> ExactPosterior | LatentModel | None:
-    """Law of the functions; None for an estimator with `sample_functions`."""
-    if isinstance(estimator, SparseProcess):
-        return estimator.model
-    if isinstance(estimator, GaussianProcessRegressor):
-        return regressor_posterior(estimator, n_features)
-    return None
-
-
-def _kernel_of(estimator: Any, posterior: Any) -> Any:
-    """Kernel of the regressor, white noise included; None if it has none."""
-    if isinstance(posterior, ExactPosterior):
-        return posterior.full_kernel
-    return getattr(estimator, "kernel_", None)
-
-
-def _noise_variance_of(estimator: Any, posterior: Any) -> Callable[[Array], Array]:
-    """Function that gives the noise variance of observations at rows, (n, c)."""
-    if isinstance(estimator, SparseProcess):
-        return estimator.noise_variance_at
-    noise: Callable[[Array], Array] = posterior.noise_variance
-    return noise
 
 
 def _count_groups(n_groups: int | str, size: int) -> int:

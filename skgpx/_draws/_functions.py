@@ -13,6 +13,7 @@ from skgpx._draws._observations import observations
 from skgpx._draws._optima import Optima, minimise
 from skgpx._draws._processes import Process
 from skgpx._draws._terms import LinearTerm, Term, merged
+from skgpx._numerics.spread import LARGEST
 
 Array = NDArray[np.float64]
 # Rows evaluated at a time, and values where the draws are few: bounds the memory used
@@ -105,8 +106,8 @@ class FunctionDraws:
         Raises
         ------
         ValueError
-            If X is not two-dimensional or not finite, or has another number of columns
-            than the functions take.
+            If X is not two-dimensional, not finite or beyond 1e120, or has another
+            number of columns than the functions take.
         """
         values = self.values(self._rows(X))
         return values[:, 0, :] if self.n_outputs == 1 else values
@@ -122,6 +123,10 @@ class FunctionDraws:
         self.check_width(X.shape[1])
         if not np.isfinite(X).all():
             raise ValueError("FunctionDraws expects finite X; got NaN or infinity.")
+        if np.any(np.abs(X) > LARGEST):
+            raise ValueError(
+                f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(X)):g}."
+            )
         return X
 
     def check_width(self, n_features: int) -> None:

@@ -7,6 +7,7 @@ from skgpx._hyperparameters._evidence import (
     maximise_evidence,
     rough_latent,
     rough_start,
+    row_form,
     row_target,
 )
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
@@ -24,6 +25,7 @@ __all__ = [
     "maximise_evidence",
     "rough_latent",
     "rough_start",
+    "row_form",
     "row_target",
     "stretched",
     "warn_of_budget",

@@ -86,7 +86,7 @@ class Objective:
     ):
         self.candidate, self.likelihood = candidate, likelihood
         self.parts = [ExactEvidence(b, candidate.kernel, likelihood) for b in blocks]
-        _, y, weights = blocks[0]
+        y, weights = blocks[0].y, blocks[0].weights
         # 1 where y has no variance, so that its logarithm exists
         self._unit = float(np.average(y**2, weights=weights)) or 1.0
 
@@ -191,7 +191,7 @@ def _ascend(
 
 def all_noise(rows: Rows, likelihood: Gaussian) -> Gaussian:
     """The likelihood with the variance of y where its own is free, within bounds."""
-    return with_noise(likelihood, float(np.average(rows.y**2, weights=rows.weights)))
+    return with_noise(likelihood, float(np.average(rows.y**2, weights=rows.precisions)))
 
 
 def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
@@ -204,6 +204,6 @@ def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
 
 def noise_only(rows: Rows, likelihood: Gaussian) -> float:
     """Evidence of normal noise around zero with the best variance, in nats."""
-    n, square = rows.weights.sum(), float(rows.weights @ rows.y**2)
+    n, square = rows.precisions.sum(), float(rows.precisions @ rows.y**2)
     variance = float(all_noise(rows, likelihood).variance(0.0))
     return -0.5 * float(n * np.log(2.0 * np.pi * variance) + square / variance)

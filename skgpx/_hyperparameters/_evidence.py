@@ -21,6 +21,7 @@ from skgpx._validation import Rows
 from skgpx.bases import select_inducing
 from skgpx.kernels import inducing_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods._base import RowForm
 
 Array = NDArray[np.float64]
 
@@ -138,10 +139,9 @@ def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
     if n <= size:
         return rows
     chosen = np.sort(rng.choice(n, size, replace=False))
-    weights = rows.weights[chosen]
-    return Rows(
-        rows.X[chosen], rows.y[chosen], weights * rows.weights.sum() / weights.sum()
-    )
+    part = rows.take(chosen)
+    weights = part.weights * (rows.weights.sum() / part.weights.sum())
+    return part._replace(weights=weights)
 
 
 def _climb(
@@ -275,15 +275,23 @@ class SparseEvidence:
         self, features: Array, residual: Array, likelihood: Likelihood
     ) -> EvidenceGradient:
         if isinstance(likelihood, Gaussian):
-            _, y, weights = self.rows
-            evidence = log_evidence_gradient(
-                features, y, weights, residual, float(likelihood.variance(0.0))
-            )
+            noise_variance = float(likelihood.variance(0.0))
+            sums = self.rows.y, self.rows.precisions, residual, noise_variance
+            evidence = log_evidence_gradient(features, *sums)
             free = evidence.parameters[: len(likelihood.theta)]
             return evidence._replace(parameters=free)
         target = smoothed(row_target(features, self.rows, likelihood))
         start = rough_start(target) if self._mode is None else self._mode
+        factor = row_form(self.rows, likelihood).factor
+        if factor is not None:
+            residual = factor**2 * residual
         evidence, mode = laplace_evidence_gradient(target, residual, start)
+        if factor is not None:
+            # it is that of factor Φ and factor² var g
+            evidence = evidence._replace(
+                features=factor[:, np.newaxis] * evidence.features,
+                residual=factor**2 * evidence.residual,
+            )
         if np.all(np.isfinite(mode)):
             self._mode = mode
         return evidence
@@ -300,27 +308,37 @@ def row_target(
 
     `std` (n, c) and `nodes` give the optimal potential, with another rule where the
     residual is wide (`averaged`); without them the projected one.
-    The latent functions have the mean `base_latent_` of the likelihood.
+    The latent functions have the mean `base_latent_` of the likelihood. Rows of which
+    more is known are written in terms of the likelihood itself, see `RowForm`.
     """
     c, m = likelihood.n_outputs_, features.shape[1]
-    code = likelihood.kernel_code
+    code, form = likelihood.kernel_code, row_form(rows, likelihood)
     if std is None or nodes is None:
         std, nodes = np.zeros((len(rows.y), c)), (np.zeros((1, c)), np.ones(1))
+    offset = likelihood.base_latent_[np.newaxis]
+    if form.factor is not None:
+        factor = form.factor[:, np.newaxis]
+        features, std, offset = factor * features, factor * std, factor * offset
     target = langevin.Target(
         likelihood,
         langevin.NUMPY if code is None else code,
         np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
         np.ascontiguousarray(features),
-        np.ascontiguousarray(rows.y),
-        np.ascontiguousarray(rows.weights),
+        np.ascontiguousarray(form.y),
+        np.ascontiguousarray(form.weights),
         std,
         *nodes,
         np.zeros((1, m * c)),
         np.eye(m * c)[np.newaxis],
         c,
-        likelihood.base_latent_[np.newaxis],
+        offset,
     )
     return averaged(target)
+
+
+def row_form(rows: Rows, likelihood: Likelihood) -> RowForm:
+    """The rows as those of the likelihood itself."""
+    return likelihood.row_form(rows.y, rows.weights, rows.known)
 
 
 def rough_start(target: langevin.Target) -> Array:

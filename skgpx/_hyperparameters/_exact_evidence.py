@@ -26,7 +26,8 @@ Array = NDArray[np.float64]
 class ExactEvidence:
     """Log marginal likelihood of Gaussian regression in its log-parameters.
 
-    With ``C = k(X, X) + diag(noise_variance / weights)`` and ``n`` the sum of weights::
+    With ``C = k(X, X) + diag(noise_variance / ω)`` and ω the precisions of the rows,
+    which are their weights unless more is known of their noise::
 
         log N(y | 0, C) - ½ Σ [(ω_i - 1) log(2π noise_variance) + log ω_i]
 
@@ -86,7 +87,7 @@ class ExactEvidence:
         """
         kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
-        _, y, weights = self.rows
+        y, weights = self.rows.y, self.rows.precisions
         K, pullback = triangle_and_pullback(kernel, self.rows.X)
         L = _root(K, self.rows, noise_variance)
         alpha = solve_lower_transpose(L, solve_lower(L, y))
@@ -103,7 +104,7 @@ class ExactEvidence:
         return value, gradient
 
     def _value(self, L: Array, misfit: float, noise_variance: float) -> float:
-        weights = self.rows.weights
+        weights = self.rows.precisions
         log_volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
         repeated = np.sum(weights - 1.0) * np.log(2.0 * np.pi * noise_variance)
         return -0.5 * float(log_volume + misfit + repeated + np.log(weights).sum())
@@ -141,18 +142,21 @@ def held_out_density(
 ) -> float:
     """Weighted mean log predictive density of other rows, in nats a row."""
     law = held_out(kernel, noise_variance, rows, other.X)
-    square = (other.y - law.mean) ** 2 / law.variance
-    density = -0.5 * (square + np.log(2.0 * np.pi * law.variance))
+    variance = law.variance
+    if other.known is not None:
+        variance = variance + noise_variance * (other.known - 1.0)
+    square = (other.y - law.mean) ** 2 / variance
+    density = -0.5 * (square + np.log(2.0 * np.pi * variance))
     return float(np.average(density, weights=other.weights))
 
 
 def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
     """Lower root of ``K + diag(σ²/ω)``, given the lower triangle of K."""
     C = np.array(K, order="C")
-    C[np.diag_indices_from(C)] += noise_variance / rows.weights
+    C[np.diag_indices_from(C)] += noise_variance / rows.precisions
     if not lapack.factorise(C):
         # with as much jitter as it takes
         C = np.array(K, order="C")
-        C[np.diag_indices_from(C)] += noise_variance / rows.weights
+        C[np.diag_indices_from(C)] += noise_variance / rows.precisions
         return cholesky(C, jitter=0.0).L
     return C

@@ -133,4 +133,4 @@ def _judges(basis: Any, rows: Rows, rng: np.random.Generator) -> Rows:
     residual = basis.residual_variance(X, basis(X))
     apart = some[residual > _COINCIDES * np.max(basis.kernel.diag(X))]
     chosen = np.sort(rng.permutation(apart)[:_JUDGES])
-    return Rows(*(values[chosen] for values in rows))
+    return rows.take(chosen)

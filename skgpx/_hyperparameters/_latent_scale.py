@@ -23,7 +23,7 @@ _AMPLITUDE, _BACKGROUND = (1e-3, 1e3), (1e-5, 1e5)
 
 def rough_latent(rows: Rows, likelihood: Likelihood) -> Array:
     """Rough latent values of the rows around their base, (n, c)."""
-    rough = np.asarray(likelihood.initial_latent(rows.y), dtype=np.float64)
+    rough = np.asarray(likelihood.rough_latent(rows.y, rows.known), dtype=np.float64)
     return rough.reshape(len(rows.y), -1) - likelihood.base_latent_
 
 

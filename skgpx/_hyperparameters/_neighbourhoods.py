@@ -67,7 +67,9 @@ def average_over_neighbourhoods(
     for _ in range(repeats if n > size else 1):
         chosen = _neighbourhood(rows, size, rng)
         for y in targets[chosen].T:
-            block = Rows(rows.X[chosen], y, np.ones(len(chosen)))
+            block = rows.take(chosen)._replace(y=y, weights=np.ones(len(chosen)))
+            if noise is not likelihood:
+                block = block._replace(known=None)
             found = climb(candidate, noise, (block,), kernel.theta, _MAX_ITER)
             thetas.append(np.concatenate((found.u, found.likelihood.theta)))
     mean, p = np.mean(thetas, axis=0), candidate.n_free

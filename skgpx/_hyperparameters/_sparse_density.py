@@ -36,19 +36,22 @@ class KeptOut(NamedTuple):
     residual : ndarray of shape (n,)
         Prior variance outside the basis.
     y, weights : ndarray of shape (n,)
+    known : ndarray of shape (n,) or None
+        Relative noise variances.
     """
 
     features: Array
     residual: Array
     y: Array
     weights: Array
+    known: Array | None = None
 
     @classmethod
     def of(cls, basis: Any, rows: Rows) -> KeptOut:
         """Rows in a basis."""
         features = basis(rows.X)
         residual = basis.residual_variance(rows.X, features)
-        return cls(features, residual, rows.y, rows.weights)
+        return cls(features, residual, rows.y, rows.precisions, rows.known)
 
     def statistics(self) -> WeightStatistics:
         """Sums over these rows."""
@@ -63,7 +66,8 @@ class KeptOut(NamedTuple):
         half = solve_lower(L, self.features.T)
         mean = half.T @ solve_lower(L, statistics.moment) / noise_variance
         spread = np.einsum("ij,ij->j", half, half)
-        variance = spread + self.residual + noise_variance
+        known = 1.0 if self.known is None else self.known
+        variance = spread + self.residual + noise_variance * known
         square = (self.y - mean) ** 2 / variance
         density = -0.5 * (square + np.log(2.0 * np.pi * variance))
         return float(np.mean(density))
@@ -91,7 +95,8 @@ def sparse_density(
     between the two given; O(12 000 * n_points^2).
     """
     chosen = _spread(len(rows.y), _ROWS)
-    X, y, weights = (values[chosen] for values in rows)
+    some = rows.take(chosen)
+    X, y, weights = some.X, some.y, some.precisions
     basis = Nystroem.from_kernel(kernel, X[_spread(len(X), n_points)])
     features = basis(X)
     residual = basis.residual_variance(X, features)

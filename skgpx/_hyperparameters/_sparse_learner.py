@@ -250,5 +250,6 @@ def held_out_density(
     mixture = LatentMixture(
         mean[:, :, np.newaxis], variance[:, :, np.newaxis], np.ones(1)
     )
-    density = law.predictive_log_density(judges.y, mixture)
+    judged = law if judges.known is None else law.at_rows(judges.known)
+    density = judged.predictive_log_density(judges.y, mixture)
     return float(np.average(density, weights=judges.weights))

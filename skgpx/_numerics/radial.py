@@ -53,7 +53,7 @@ def radial_rows(
 
     Notes
     -----
-    Absolute error 5e-16; 0.9 to 1.3 ns per entry for d = 2 to 8 (AVX-512 in two halves).
+    Absolute error 5e-16; 0.9 to 1.3 ns per entry for d = 2 to 8 (512-bit vectors).
     """
     for first in range(0, len(centres), _ROWS):
         last = min(first + _ROWS, len(centres))

@@ -1,4 +1,4 @@
-"""Weighted mean and standard deviation of columns of any magnitude."""
+"""Weighted mean and standard deviation of columns, and how large numbers may be."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+# Squares and cubes of numbers up to this are numbers, and of those from its inverse not
+# zero.
+LARGEST = 1e120
 
 
 def mean_and_spread(

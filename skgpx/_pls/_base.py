@@ -29,6 +29,7 @@ from skgpx._pls._inference import (
     infer,
     resolved_method,
 )
+from skgpx._pls._units import Units, evidence_of_y
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
@@ -46,9 +47,12 @@ Array = NDArray[np.float64]
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
 
+    _documentation_page: ClassVar[str] = "pls.md"
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
-        "likelihood": [Likelihood, None],
+        # checked in `fit`, with the public name of the class
+        "likelihood": "no_validation",
         "prior": [StrOptions({"auto", "gre", "gp"})],
         "n_inducing": [
             Interval(Integral, 1, None, closed="left"),
@@ -114,14 +118,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         likelihood: Likelihood,
         reporter: RoundReporter,
-        shift: float = 0.0,
-        scale: float = 1.0,
+        units: Units,
         with_mean: bool = True,
     ) -> None:
         """Fit in four steps; see docs/pls.md.
 
-        Rows and likelihood are those of the standardised ``(y - shift) / scale``;
-        `with_mean` gives the latent function the mean that suits the likelihood.
+        Rows and likelihood are those of y in these units; `with_mean` gives the latent
+        function the mean that suits the likelihood.
         """
         check_kernel(self.kernel, rows.X)
         self._check_method(likelihood)
@@ -142,24 +145,24 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # 3 mode, Hessian, chains; 4 the law of the weights
         likelihood, settings = found.likelihood, self._inference_settings()
         previous = self._earlier_particles(len(Z), likelihood)
-        report = self._report_of(reporter, found, shift, scale)
+        report = self._report_of(reporter, found, units)
         result = infer(basis, rows, likelihood, settings, sample, previous, report)
         clock.end_of("inference")
-        fitted = self._fitted_attributes(found, result, shift, scale)
-        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, scale)
+        fitted = self._fitted_attributes(found, result, units)
+        fitted["log_evidence_"] = evidence_of_y(found, result, rows, units.scale)
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         if m is None:
             warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
         reporter.finish()
 
     def _report_of(
-        self, reporter: RoundReporter, found: Hyperparameters, *units: float
+        self, reporter: RoundReporter, found: Hyperparameters, units: Units
     ) -> Callable[[Sample, LatentModel], bool]:
-        """What to call after a round of steps; units are shift and scale of y."""
+        """What to call after a round of steps."""
 
         def report(sample: Sample, model: LatentModel) -> bool:
             now = Inference(model, model.law.values, sample, found.likelihood)
-            return reporter.round(lambda: self._fitted_attributes(found, now, *units))
+            return reporter.round(lambda: self._fitted_attributes(found, now, units))
 
         return report
 
@@ -248,17 +251,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return self.particles_ if same else None
 
     def _fitted_attributes(
-        self, found: Hyperparameters, result: Inference, shift: float, scale: float
+        self, found: Hyperparameters, result: Inference, units: Units
     ) -> dict[str, Any]:
         model: LatentModel = result.posterior
         sample: Sample = result.sample
         return {
             "kernel_": found.kernel,
             "_found": found,
-            "likelihood_": result.likelihood.scaled(scale),
+            "likelihood_": units.of_likelihood(result.likelihood),
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
-            "posterior_": model.affine(shift, scale),
+            "posterior_": model.affine(units.shift, units.scale),
             "particles_": result.particles,
             "acceptance_": sample.acceptance,
             "rhat_": sample.r_hat,
@@ -272,7 +275,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
 def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:
     """Fitted copy, whose latent function has the mean of the targets or none."""
-    prepared = likelihood.prepare(rows.y, rows.weights)
+    known = () if rows.known is None else (rows.known,)
+    prepared = likelihood.prepare(rows.y, rows.weights, *known)
     return prepared if with_mean else prepared.with_base(0.0)
 
 
@@ -280,16 +284,3 @@ def _at_base_rates(found: Hyperparameters, rows: Rows) -> Hyperparameters:
     """With the mean at which the prior that was found expects the mean of y."""
     likelihood = with_base_rates(rows, found.likelihood, found.kernel)
     return found._replace(likelihood=likelihood)
-
-
-def _evidence_of_y(
-    found: Hyperparameters, result: Inference, rows: Rows, scale: float
-) -> float:
-    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
-
-    That of all rows where it is known, otherwise what the search reached.
-    """
-    searched = np.isfinite(found.log_evidence)
-    known = searched and np.isfinite(result.log_evidence)
-    evidence = result.log_evidence if known else found.log_evidence
-    return float(evidence - rows.weights.sum() * np.log(scale))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
@@ -9,7 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
-from skgpx._validation import canonical_rows, check_rows, fit_context
+from skgpx._pls._units import Units
+from skgpx._validation import (
+    canonical_rows,
+    check_likelihood_given,
+    check_rows,
+    fit_context,
+)
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 
@@ -135,7 +143,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> PLSClassifier:
+    ) -> Self:
         """Fit the posterior.
 
         Parameters
@@ -161,6 +169,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         reporter = RoundReporter(self, X, y, sample_weight)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
+        check_likelihood_given(self.likelihood)
         kept = weights > 0.0
         self.classes_, codes = np.unique(y[kept], return_inverse=True)
         if len(self.classes_) < 2:
@@ -170,7 +179,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 "another class."
             )
         rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
-        self._fit_rows(rows, self._class_likelihood(), reporter)
+        self._fit_rows(rows, self._class_likelihood(), reporter, Units())
         return self
 
     def _class_likelihood(self) -> Likelihood:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._units import Units
+from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
     canonical_rows,
+    check_likelihood_given,
     check_rows,
     fit_context,
     standardisation,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods._rows import KnownNoise, NoiseOfRows
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
@@ -245,8 +249,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> PLSRegressor:
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Self:
         """Fit the posterior.
 
         Parameters
@@ -256,6 +266,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
+        exposure : array-like of shape (n_samples,) or float, default=None
+            Of counts: the time, area or population over which each was counted, in any
+            unit. The latent function then gives the rate at exposure one, ``E[y] =
+            exposure * rate(f)`` for every link; for the exp link this is the offset
+            ``log(exposure)`` of generalised linear models. None stands for ones.
+        noise_variance : array-like of shape (n_samples,) or float, default=None
+            Known variance of the noise of each row, in squared units of y; the squared
+            scale for StudentT. It is all the noise of the row, as `alpha` of
+            GaussianProcessRegressor without a WhiteKernel: the likelihood is given none
+            (None) and none is learned.
 
         Returns
         -------
@@ -267,11 +287,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             For input that is not finite and two-dimensional, targets outside the
             support of the likelihood, or parameters that contradict each other.
         """
-        reporter = RoundReporter(self, X, y, sample_weight)
+        given = {"exposure": exposure, "noise_variance": noise_variance}
+        reporter = RoundReporter(self, X, y, sample_weight, **given)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
+        check_likelihood_given(self.likelihood)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
-        likelihood.check_parameters()
-        rows = canonical_rows(X, y, weights)
+        known = row_quantity(likelihood, len(y), **given)
+        noise = self._known_noise(likelihood, known, weights)
+        if noise is not None:
+            likelihood, known = likelihood.with_noise(noise.reference), noise.relative
+        rows = canonical_rows(X, y, weights, known)
         shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
             shift, scale = standardisation(
@@ -279,8 +304,17 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
-        self._fit_rows(standard, likelihood, reporter, shift, scale, self.normalize_y)
+        units = Units(shift, scale, None if noise is None else noise.mean)
+        self._exposed = exposure is not None
+        self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
         return self
+
+    def _known_noise(
+        self, likelihood: Any, known: Any, weights: Any
+    ) -> KnownNoise | None:
+        if not isinstance(likelihood, NoiseOfRows):
+            return None
+        return known_noise(known, weights, likelihood.noise_parameter, self.kernel)
 
     @property
     def noise_variance_(self) -> float:

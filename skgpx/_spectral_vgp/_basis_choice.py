@@ -28,6 +28,7 @@ from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows, caller_stacklevel, canonical_rows, generator
 from skgpx.bases import PolynomialEigenvalues
+from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
 
@@ -40,7 +41,11 @@ _MOST_ROWS = 200_000
 
 
 def better_than_functions(
-    model: BaseEstimator, rows: Rows, choice: SeriesChoice, clock: StageClock
+    model: BaseEstimator,
+    rows: Rows,
+    noise: KnownNoise | None,
+    choice: SeriesChoice,
+    clock: StageClock,
 ) -> tuple[str, Any, SpectralFit] | None:
     """Basis, state and fit of what has the larger bound; None for the functions.
 
@@ -52,11 +57,11 @@ def better_than_functions(
     if points_may_be_better(rows, choice):
         # the seed of a fit on points alone
         rng = generator(model.random_state)
-        sparse = sparse_settings(model)._replace(basis="inducing")
+        sparse = sparse_settings(model, noise)._replace(basis="inducing")
         points = better_points(rows, sparse, rng, model.n_jobs, bound)
         clock.end_of("points")
         return points and ("inducing", *points)
-    settings, most = markov_settings(model), int(model.max_basis)
+    settings, most = markov_settings(model, noise), int(model.max_basis)
     if not says_nothing_of_functions(model, "max_basis"):
         return None
     if process_may_be_better(rows, choice, settings, most):

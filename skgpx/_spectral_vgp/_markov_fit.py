@@ -143,8 +143,9 @@ def start_markov(
     rows: Rows, settings: MarkovSettings, frequencies: Array
 ) -> MarkovState:
     """Sums over the rows of each input, whatever their order."""
-    X, y, weights = canonical_rows(*rows)
-    x, first = np.unique(X[:, 0], return_index=True)
+    rows = canonical_rows(*rows)
+    y, weights = rows.y, rows.precisions
+    x, first = np.unique(rows.X[:, 0], return_index=True)
     total = np.add.reduceat(weights, first)
     # around the first of each, so that an offset of y costs no digits
     base = y[first]

@@ -21,6 +21,7 @@ from skgpx._spectral_vgp._credible import (
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import continued, kernel_of, warn_outside
+from skgpx._spectral_vgp._given_rows import given_rows
 from skgpx._spectral_vgp._kernel_fit import start_sparse
 from skgpx._spectral_vgp._markov_fit import start_markov, warn_if_noise
 from skgpx._spectral_vgp._series_fit import (
@@ -44,13 +45,12 @@ from skgpx._validation import (
     StrOptions,
     canonical_rows,
     check_is_fitted,
-    check_kernel,
-    check_rows,
     check_X,
     fit_context,
     generator,
 )
 from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
 
@@ -157,7 +157,7 @@ class SpectralVGPRegressor(LatentRegressor):
         Number of inducing variables; for "markov" of the function and its derivatives
         at all distinct inputs, and of the weights of level and waves.
     noise_variance_ : float
-        In squared units of y.
+        In squared units of y; the mean over the rows if `fit` was given that of each.
     spectrum_ : ndarray
         Prior variances of orthonormal functions, in squared units of y. For Fourier
         functions those considered, the basis first. For inducing points and
@@ -260,6 +260,10 @@ class SpectralVGPRegressor(LatentRegressor):
     True
     """
 
+    _documentation_page: ClassVar[str] = "spectral_vgp.md"
+    # of the rows of `fit`, where it is known
+    _noise: KnownNoise | None
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
         "basis": [StrOptions({"auto", "fourier", "empirical", "inducing", "markov"})],
@@ -336,8 +340,13 @@ class SpectralVGPRegressor(LatentRegressor):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> SpectralVGPRegressor:
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        noise_variance: ArrayLike | None = None,
+    ) -> Self:
         """Fit prior and posterior.
 
         Parameters
@@ -347,6 +356,11 @@ class SpectralVGPRegressor(LatentRegressor):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
+        noise_variance : array-like of shape (n_samples,) or float, default=None
+            Known variance of the noise of each row, in squared units of y; instead of
+            the parameter of this name and of a WhiteKernel. It is all the noise of the
+            row, as `alpha` of GaussianProcessRegressor, and none is learned. Rows that
+            `partial_fit` adds later have the (weighted harmonic) mean of these.
 
         Returns
         -------
@@ -359,7 +373,7 @@ class SpectralVGPRegressor(LatentRegressor):
             if it is given, or parameters that do not fit together.
         """
         clock = StageClock()
-        rows = self._rows(X, y, sample_weight)
+        rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
         self.basis_ = resolved_basis(self)
         state: Any
         if self.basis_ == "fourier":
@@ -377,7 +391,7 @@ class SpectralVGPRegressor(LatentRegressor):
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> SpectralVGPRegressor:
+    ) -> Self:
         """Add rows to those seen so far, and solve again.
 
         Parameters
@@ -406,13 +420,15 @@ class SpectralVGPRegressor(LatentRegressor):
         process keeps one row for each distinct input, and is fitted again to all.
         """
         clock, reset = StageClock(), not hasattr(self, "_state")
-        rows = self._rows(X, y, sample_weight, reset=reset)
+        rows, _ = given_rows(self, X, y, sample_weight, reset=reset)
         if reset:
+            self._noise = None
             self.basis_ = resolved_basis(self)
             state: Any
             if self.basis_ == "fourier":
                 rows, domain = self._series_rows(rows)
-                state = start_series(rows, domain, series_settings(self), self.n_jobs)
+                settings = series_settings(self, self._noise)
+                state = start_series(rows, domain, settings, self.n_jobs)
             else:
                 state = self._start(rows)
         else:
@@ -420,7 +436,7 @@ class SpectralVGPRegressor(LatentRegressor):
         clock.end_of("statistics")
         return self._keep(state, state.solve(), clock)
 
-    def merge(self, other: SpectralVGPRegressor) -> SpectralVGPRegressor:
+    def merge(self, other: SpectralVGPRegressor) -> Self:
         """Return a new model of the rows of both; ``one + other`` is the same.
 
         With inducing points and empirical features, fit one model to the first rows,
@@ -443,17 +459,23 @@ class SpectralVGPRegressor(LatentRegressor):
         """
         check_is_fitted(self)
         check_is_fitted(other)
+        if self._noise is not None or other._noise is not None:
+            raise ValueError(
+                "Models that were fitted with the noise_variance of each row cannot be "
+                "merged: their sums are in units of different noises. Fit all rows "
+                "together."
+            )
         clock, merged = StageClock(), copy.copy(self)
         state = self._state.merged(other._state)
         clock.end_of("statistics")
         return merged._keep(state, state.solve(), clock)
 
-    def __add__(self, other: Any) -> SpectralVGPRegressor:
+    def __add__(self, other: Any) -> Self:
         if not isinstance(other, SpectralVGPRegressor):
             return NotImplemented
         return self.merge(other)
 
-    def __radd__(self, other: Any) -> SpectralVGPRegressor:
+    def __radd__(self, other: Any) -> Self:
         """``sum(models)`` begins with zero."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
@@ -541,14 +563,6 @@ class SpectralVGPRegressor(LatentRegressor):
 
     # ---- From parameters to a fit ------------------------------------------------
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
-        check_kernel(self.kernel, X)
-        kept = weights > 0.0
-        return (
-            Rows(X, y, weights) if kept.all() else Rows(X[kept], y[kept], weights[kept])
-        )
-
     def _series_rows(self, rows: Rows) -> tuple[Rows, Array | None]:
         """Rows that Fourier functions can hold, and the domain if it is given."""
         domain = given_domain(self)
@@ -557,10 +571,11 @@ class SpectralVGPRegressor(LatentRegressor):
     def _fit_series(self, rows: Rows, clock: StageClock) -> tuple[Any, SpectralFit]:
         """Fit on Fourier functions, or on what is found better."""
         rows, domain = self._series_rows(rows)
-        settings, rng = series_settings(self), generator(self.random_state)
+        settings = series_settings(self, self._noise)
+        rng = generator(self.random_state)
         state, choice = fit_series(rows, domain, settings, rng, self.n_jobs)
         clock.end_of("search")
-        better = better_than_functions(self, rows, choice, clock)
+        better = better_than_functions(self, rows, self._noise, choice, clock)
         if better is not None:
             self.basis_, state, found = better
             return state, found
@@ -569,11 +584,9 @@ class SpectralVGPRegressor(LatentRegressor):
     def _start(self, rows: Rows) -> Any:
         """Sums over rows where these are not for Fourier functions."""
         if self.basis_ == "markov":
-            return start_markov(rows, markov_settings(self), np.empty(0))
-        rng = generator(self.random_state)
-        return start_sparse(
-            canonical_rows(*rows), sparse_settings(self), rng, self.n_jobs
-        )
+            return start_markov(rows, markov_settings(self, self._noise), np.empty(0))
+        rng, settings = generator(self.random_state), sparse_settings(self, self._noise)
+        return start_sparse(canonical_rows(*rows), settings, rng, self.n_jobs)
 
     def _keep(self, state: Any, found: SpectralFit, clock: StageClock) -> Self:
         self._state = state
@@ -583,9 +596,12 @@ class SpectralVGPRegressor(LatentRegressor):
             if self.extrapolation == "prior":
                 posterior = continued(posterior, found.prior, state.domain, state.seen)
         self.posterior_ = posterior.affine(found.shift, found.scale)
-        self.noise_variance_ = found.noise_variance
-        self.likelihood_ = Gaussian(found.noise_variance).prepare([0.0])
+        noise = self._noise
+        self.noise_variance_ = found.noise_variance if noise is None else noise.mean
+        self.likelihood_ = Gaussian(self.noise_variance_).prepare([0.0])
         self.log_evidence_ = found.log_evidence
+        if noise is not None:
+            self.log_evidence_ -= noise.constant
         self.prior_ = found.prior
         self.spectrum_ = found.spectrum
         none = np.empty((0, len(state.seen)))

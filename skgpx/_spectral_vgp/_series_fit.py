@@ -180,7 +180,7 @@ def _after_pilot(
     chosen = sample_distinct_rows(rows.X, rows.y, few, salt)
     if chosen is None:
         return settings
-    some = Rows(*(values[chosen] for values in rows))
+    some = rows.take(chosen)
     few_functions = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
     _, choice = _search_boxes(some, domain, few_functions, n_jobs)
     # what is noise to few rows may be more to many

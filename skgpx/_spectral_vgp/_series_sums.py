@@ -42,7 +42,7 @@ def row_sums(
         If a row is outside the domain.
     """
     chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
-    items = ((Rows(*(v[c] for v in rows)), domain, box, shift, reach) for c in chunks)
+    items = ((rows.take(c), domain, box, shift, reach) for c in chunks)
     if len(chunks) == 1:
         return _chunk_sums(*next(items))
     return parallel_sum(_chunk_sums, items, operator.add, n_jobs)
@@ -51,7 +51,7 @@ def row_sums(
 def _chunk_sums(
     rows: Rows, domain: Array, box: Box, shift: float, reach: NDArray[np.int64]
 ) -> SeriesStatistics:
-    X, y, weights = rows
+    X, y, weights = rows.X, rows.y, rows.precisions
     low, high = X.min(axis=0), X.max(axis=0)
     if np.any(low < domain[:, 0]) or np.any(high > domain[:, 1]):
         j = int(np.argmax((low < domain[:, 0]) | (high > domain[:, 1])))

@@ -23,6 +23,7 @@ from skgpx.bases import (
     has_spectrum,
 )
 from skgpx.kernels import split_noise
+from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
 
@@ -150,14 +151,16 @@ def given_domain(model: BaseEstimator) -> Array | None:
     return domain
 
 
-def sparse_settings(model: BaseEstimator) -> SparseSettings:
-    """Parameters of a fit on kernel functions."""
+def sparse_settings(
+    model: BaseEstimator, noise: KnownNoise | None = None
+) -> SparseSettings:
+    """Parameters of a fit on kernel functions; `noise` is that of its rows."""
     return SparseSettings(
         kernel=model.kernel,
         basis=model.basis_,
         n_basis=model.n_basis,
         inducing=model.inducing,
-        noise_variance=model.noise_variance,
+        noise_variance=model.noise_variance if noise is None else noise.reference,
         optimizer=model.optimizer,
         n_restarts=model.n_restarts_optimizer,
         normalize_y=model.normalize_y,
@@ -165,11 +168,13 @@ def sparse_settings(model: BaseEstimator) -> SparseSettings:
     )
 
 
-def markov_settings(model: BaseEstimator) -> MarkovSettings:
-    """Parameters of a fit on a Markov process."""
+def markov_settings(
+    model: BaseEstimator, noise: KnownNoise | None = None
+) -> MarkovSettings:
+    """Parameters of a fit on a Markov process; `noise` is that of its rows."""
     return MarkovSettings(
         kernel=model.kernel,
-        noise_variance=model.noise_variance,
+        noise_variance=model.noise_variance if noise is None else noise.reference,
         learns=model.optimizer is not None,
         normalize_y=model.normalize_y,
         given=_shared(model),
@@ -183,15 +188,17 @@ def _shared(model: BaseEstimator) -> GivenParameters:
     return GivenParameters(copy.deepcopy(shared))
 
 
-def series_settings(model: BaseEstimator) -> SeriesSettings:
-    """Parameters of a fit on Fourier functions."""
+def series_settings(
+    model: BaseEstimator, noise: KnownNoise | None = None
+) -> SeriesSettings:
+    """Parameters of a fit on Fourier functions; `noise` is that of its rows."""
     rule, white_noise = _rule(model)
     return SeriesSettings(
         rule=rule,
         scale_is_free=model.tau is None,
         n_basis=model.n_basis,
         regularity=0.5 if model.alpha == "evidence" else float(model.alpha),
-        noise_variance=model.noise_variance,
+        noise_variance=model.noise_variance if noise is None else noise.reference,
         optimizer=model.optimizer,
         ordering=model.ordering,
         largest=int(model.max_basis),

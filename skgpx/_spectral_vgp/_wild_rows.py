@@ -52,7 +52,7 @@ def without_wild_rows(rows: Rows) -> Rows:
         UserWarning,
         stacklevel=caller_stacklevel(),
     )
-    return Rows(*(np.ascontiguousarray(values[kept]) for values in rows))
+    return rows.take(kept)
 
 
 def _may_be_wild(X: Array) -> bool:

@@ -80,9 +80,19 @@ class BoundedSeries(FourierSeries):
 
     Parameters
     ----------
-    domain : ndarray of shape (d, 2)
-        Lower and upper end of each input.
-    continuation : Continuation or None
+    box : Box
+        Origin and period of each input.
+    functions : FourierIndex
+        Those of the basis and then those of the residual.
+    spectrum : ndarray of shape (J,)
+        Their eigenvalues, as in :class:`FourierSeries`.
+    n_basis : int
+        Size of the basis.
+    remainder : float, default=0.0
+        Variance that no function carries (white).
+    domain : ndarray of shape (d, 2), default=None
+        Lower and upper end of each input; to be given.
+    continuation : Continuation or None, default=None
         What the process is outside of a region; see :meth:`continued`. None refuses:
         outside of the domain the features, and the functions drawn, raise a
         ValueError.

@@ -35,9 +35,13 @@ class EmpiricalSpectral(KernelBasis):
         Prior covariance ``k``.
     inducing_points : ndarray of shape (n, d)
         The inputs X.
-    combinations : ndarray of shape (n, m)
+    root : ndarray of shape (m, m), default=None
+        None: the functions are whitened already.
+    jitter : float or ndarray of shape (m,), default=0.0
+        Noise variance of the inducing variables.
+    combinations : ndarray of shape (n, m), default=None
         ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
-    eigenvalues : ndarray of shape (n,)
+    eigenvalues : ndarray of shape (n,), optional
         ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
         operator.
 

@@ -29,7 +29,16 @@ Array = NDArray[np.float64]
 
 
 def has_spectrum(kernel: Any) -> bool:
-    """Whether every part of a kernel has known eigenvalues."""
+    """Whether every part of a kernel has known eigenvalues.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+
+    Returns
+    -------
+    has_spectrum : bool
+    """
     if type(kernel) is Sum:
         return has_spectrum(kernel.k1) and has_spectrum(kernel.k2)
     if type(kernel) is Product:

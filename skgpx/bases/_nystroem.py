@@ -32,11 +32,13 @@ class Nystroem(KernelBasis):
         Prior covariance ``k``, without observation noise.
     inducing_points : ndarray of shape (m, d)
         Points ``Z``, best without near-duplicates.
-    root : ndarray of shape (m, m)
+    root : ndarray of shape (m, m), default=None
         Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
     jitter : float, default=0.0
         That jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
         into account, since it matters where ``L⁻¹`` is large.
+    combinations : ndarray of shape (n, m), default=None
+        None: the inducing variables are the values at the points.
 
     Examples
     --------

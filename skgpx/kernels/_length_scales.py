@@ -23,7 +23,14 @@ def scaled_parts(kernel: Any) -> Iterator[Any]:
 
 
 def length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
-    """Lengthscales of the first part that has some, shape (d,); ones if none has."""
+    """Lengthscales of the first part that has some, shape (d,); ones if none has.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    n_features : int
+        Number d of inputs.
+    """
     part = next(scaled_parts(kernel), None)
     scale = 1.0 if part is None else np.asarray(part.length_scale, dtype=np.float64)
     return np.array(np.broadcast_to(scale, (n_features,)))

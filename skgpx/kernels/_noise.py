@@ -39,6 +39,11 @@ def noise_variance(kernel: Any, X: Array) -> Array:
     """Variance that the WhiteKernels in a kernel add at the rows of X, shape (n,).
 
     ``kernel.diag(X) - latent_kernel(kernel).diag(X)``, without cancellation.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : ndarray of shape (n, d)
     """
     if isinstance(kernel, WhiteKernel):
         return np.full(len(X), float(kernel.noise_level))

@@ -67,6 +67,11 @@ def matrix_and_pullback(
 def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     """Diagonal of the kernel matrix and the map of its cotangent to theta.
 
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : ndarray of shape (n, d)
+
     Returns
     -------
     diagonal : ndarray of shape (n,)

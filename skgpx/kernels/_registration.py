@@ -126,8 +126,13 @@ def register_diagonal_pullback(
 ) -> Callable[[DiagonalRule], DiagonalRule]:
     """Register ``rule(kernel, X) -> (diagonal, pullback)`` for these exact types.
 
-    ``pullback(g)`` returns ``Σ_i g_i dk(x_i, x_i) / dtheta``, shape (n_theta,). Types
-    and errors as in :func:`register_pullback`.
+    ``pullback(g)`` returns ``Σ_i g_i dk(x_i, x_i) / dtheta``, shape (n_theta,). Errors
+    as in :func:`register_pullback`.
+
+    Parameters
+    ----------
+    *kernel_types : type
+        Exact types, not their subclasses.
     """
     return _decorator("diagonal_pullback", kernel_types)
 
@@ -136,8 +141,12 @@ def register_input_gradient(*kernel_types: type) -> Callable[[InputRule], InputR
     """Register ``rule(kernel, X, Z) -> (K, pullback)`` for these exact types.
 
     ``K`` is ``kernel(X, Z)`` (n, m), and ``pullback(G)`` maps (n, m) to the (n, d)
-    array ``Σ_j G_ij ∇ₓ k(x_i, z_j)``. Types and errors as in
-    :func:`register_pullback`.
+    array ``Σ_j G_ij ∇ₓ k(x_i, z_j)``. Errors as in :func:`register_pullback`.
+
+    Parameters
+    ----------
+    *kernel_types : type
+        Exact types, not their subclasses.
     """
     return _decorator("input_gradient", kernel_types)
 

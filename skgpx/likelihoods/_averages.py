@@ -58,12 +58,13 @@ def moments(likelihood: Any, mixture: LatentMixture, noise: bool) -> Array:
 
     def evaluate(rows: Rows, refinement: int) -> NDArray[np.bool_]:
         values, weights = atoms(mixture.rows(rows), refinement=refinement)
-        means = likelihood.row_mean(values)
+        law = likelihood.at_some(rows)
+        means = law.row_mean(values)
         average = means @ weights
         square = (means - average[:, np.newaxis]) ** 2 @ weights
         out[:2, rows] = average, square
         if noise:
-            out[2, rows] = likelihood.row_variance(values) @ weights
+            out[2, rows] = law.row_variance(values) @ weights
         k = len(weights) // len(mixture.weights)
         if k == 1 or values.shape[1] > 1:
             return np.zeros(len(rows), dtype=np.bool_)
@@ -93,7 +94,7 @@ def log_density(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
     def evaluate(rows: Rows, refinement: int) -> NDArray[np.bool_]:
         part = mixture.rows(rows)
         values, weights = atoms(part, refinement=refinement)
-        terms = -likelihood.row_nll(y[rows], values)
+        terms = -likelihood.at_some(rows).row_nll(y[rows], values)
         before = out[rows]
         out[rows], shares = _log_sum(terms, weights)
         changed = np.abs(out[rows] - before) > _AGREEING
@@ -103,7 +104,8 @@ def log_density(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
     rows = _refine(evaluate, start, mixture, _FINEST_DENSITY)
     for some in _chunks(rows, 4000 * (1 + len(mixture.weights) // 8)):
         part = mixture.rows(some)
-        out[some], doubtful = log_integral(likelihood, y[some], part)
+        law = likelihood.at_some(some)
+        out[some], doubtful = log_integral(law, y[some], part)
         if np.any(doubtful):
             warnings.warn(
                 f"Log densities of {type(likelihood).__name__} are uncertain by more "
@@ -149,7 +151,8 @@ def logistic_log_probability(
         out = np.log(p)
     tiny = np.flatnonzero(out < _TINY)
     if len(tiny):
-        out[tiny] = log_density(likelihood, y[tiny], mixture.rows(tiny))
+        law = likelihood.at_some(tiny)
+        out[tiny] = log_density(law, y[tiny], mixture.rows(tiny))
     return out
 
 
@@ -263,7 +266,8 @@ def _width_at_peak(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
     with np.errstate(all="ignore"):
         rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
         rough = rough.reshape(len(y), -1)[:, 0]
-        width = _inverse_width(np.asarray(likelihood.curvature(y, rough)))
+        at = rough[:, np.newaxis, np.newaxis]
+        width = _inverse_width(likelihood.row_curvature(y, at)[:, 0, 0, 0])
     far = np.abs(rough - mean[:, 0]) > _IN_SIGHT * np.sqrt(variance[:, 0])
     return np.where(far, 0.0, width)
 

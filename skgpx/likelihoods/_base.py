@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,28 @@ _ROWS = 64
 # How far a curved link may move the base, in prior standard deviations, and the bases
 # that are tried where none within that range is right.
 _REACH, _TRIALS = 8.0, 161
+
+
+class RowForm(NamedTuple):
+    """Rows of which more is known than X, as rows of which nothing more is.
+
+    ``Σ ω nll(y, f; known) = Σ ω' nll(y', factor f) + Σ ω constant``, where the terms on
+    the right are those of the likelihood itself.
+
+    Attributes
+    ----------
+    y, weights : ndarray of shape (n,)
+        ``y'`` and ``ω'``.
+    factor : ndarray of shape (n,) or None
+        Of the latent values; None for ones.
+    constant : ndarray of shape (n,) or None
+        In nats; None for zeros.
+    """
+
+    y: Array
+    weights: Array
+    factor: Array | None = None
+    constant: Array | None = None
 
 
 class Likelihood(ScaleParameters):
@@ -62,6 +84,9 @@ class Likelihood(ScaleParameters):
     kernel_code : int or None
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
+    row_quantity : {"exposure", "noise_variance"} or None
+        Class attribute: what `fit` may be told of each row; see `row_form` and
+        `at_rows`, which a likelihood that names something must implement.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
         are estimated along with the kernel.
@@ -131,6 +156,7 @@ class Likelihood(ScaleParameters):
     discrete: ClassVar[bool] = False
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None
+    row_quantity: ClassVar[str | None] = None
 
     n_outputs_: int
     base_latent_: Array
@@ -219,9 +245,33 @@ class Likelihood(ScaleParameters):
     def _count_outputs(self, y: Array) -> int:  # noqa: ARG002
         return self.n_outputs
 
+    # ---- Rows of which something more is known -------------------------------------
+
+    def row_form(
+        self,
+        y: Array,
+        weights: Array,
+        known: Array | None,  # noqa: ARG002
+    ) -> RowForm:
+        """Rows with `known` (n,), or None, in terms of the likelihood itself."""
+        return RowForm(y, weights)
+
+    def at_rows(self, known: Array) -> Any:
+        """Law of rows of which this is known (n,): the predictive functionals."""
+        raise NotImplementedError(self._missing("at_rows(known)"))
+
+    def rough_latent(self, y: Array, known: Array | None) -> Array:  # noqa: ARG002
+        """`initial_latent` of rows of which something is known."""
+        return self.initial_latent(y)
+
     # ---- The fitted copy ------------------------------------------------------------
 
-    def prepare(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def prepare(
+        self,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        known: Array | None = None,
+    ) -> Self:
         """Copy with everything set that depends on the targets; self is unchanged.
 
         Parameters
@@ -230,6 +280,9 @@ class Likelihood(ScaleParameters):
             Targets; classes are encoded 0, ..., K - 1.
         sample_weight : array-like of shape (n,), default=None
             Frequency weights.
+        known : ndarray of shape (n,), default=None
+            What is known of each row: its exposure, or the variance of its noise in
+            units of the likelihood's own.
 
         Returns
         -------
@@ -247,6 +300,7 @@ class Likelihood(ScaleParameters):
         weights = np.asarray(weights, dtype=np.float64)
         self.check_parameters()
         self.check_support(y)
+        y, weights = self.row_form(y, weights, known)[:2]
         free = tuple(name for name in self.scale_names if getattr(self, name) is None)
         scales = self._checked_starts(free, y, weights)
         return self._replace(
@@ -359,7 +413,7 @@ class Likelihood(ScaleParameters):
         y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
         fine = _averages.cdf_refinements(self, mixture)
         for rows, _, values, weights in _averages.by_refinement(mixture, fine):
-            out[rows] = self.row_cdf(y[rows], values) @ weights
+            out[rows] = self.at_some(rows).row_cdf(y[rows], values) @ weights
         return out
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
@@ -370,6 +424,10 @@ class Likelihood(ScaleParameters):
         """
         y = np.asarray(y, dtype=np.float64)
         return _averages.log_density(self, y, mixture)
+
+    def at_some(self, rows: NDArray[np.intp]) -> Self:  # noqa: ARG002
+        """Law of some of the rows (k,), where it is that of given rows."""
+        return self
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
@@ -382,11 +440,12 @@ class Likelihood(ScaleParameters):
         out = np.empty((len(mixture.mean), len(levels)))
         fine = _averages.cdf_refinements(self, mixture)
         for block, part, values, weights in _averages.by_refinement(mixture, fine):
-            centre, spread = self._centre_and_spread(part)
+            centre, spread = self.at_some(block)._centre_and_spread(part)
             for i in range(0, len(block), _ROWS):
                 some = slice(i, i + _ROWS)
                 inside = values[some], weights, centre[some], spread[some]
-                out[block[some]] = self._quantiles(levels, *inside)
+                law = self.at_some(block[some])
+                out[block[some]] = law._quantiles(levels, *inside)
         return out
 
     def _quantiles(

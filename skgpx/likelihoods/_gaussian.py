@@ -11,12 +11,13 @@ from scipy.special import ndtr
 from skgpx._numerics import pointwise
 from skgpx._numerics.normal_sums import Noise
 from skgpx.likelihoods._normal_noise import NormalNoise
+from skgpx.likelihoods._rows import NoiseOfRows
 from skgpx.likelihoods._scales import rounding_variance, weighted_spread
 
 Array = NDArray[np.float64]
 
 
-class Gaussian(NormalNoise):
+class Gaussian(NormalNoise, NoiseOfRows):
     """Normal observation noise, ``y = f + e`` with ``e ~ N(0, noise_variance)``.
 
     Parameters
@@ -80,6 +81,15 @@ class Gaussian(NormalNoise):
     def scaled(self, factor: float) -> Self:
         """Copy with the noise variance times ``factor**2``."""
         return self.rescaled(noise_variance=factor**2)
+
+    @property
+    def noise_parameter(self) -> float | None:
+        """The noise variance, None while it is free."""
+        return self.noise_variance
+
+    def with_noise(self, noise_variance: float) -> Self:
+        """Copy with this noise variance."""
+        return self._replace(noise_variance=noise_variance)
 
     def kernel_parameters(self) -> Array:
         """``[noise_variance]``."""

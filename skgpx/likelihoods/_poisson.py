@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from scipy.special import gammaincc, gammaln, ndtri
 from skgpx._numerics import poisson_law
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._averages import softplus_moments
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._base import Likelihood, RowForm
 from skgpx.likelihoods._links import RATE_LINKS, RateLink
 
 Array = NDArray[np.float64]
@@ -31,6 +31,13 @@ class Poisson(Likelihood):
         ``log(1 + exp(f))``, ``exp(f)`` or ``f^2 + 1e-8``. The square link gives f and
         -f the same likelihood, so the posterior has at least two modes.
 
+    Notes
+    -----
+    Rows may have an *exposure* e, the time or the area over which they were counted:
+    ``y ~ Poisson(e rate(f))`` for every link. For the exp link this is the offset ``log
+    e`` of generalised linear models. In f it is the likelihood of ``y / e`` with weight
+    e, so the base rate is ``(Σ y + 1/2) / Σ e``. Without exposures all are one.
+
     Examples
     --------
     >>> from skgpx.likelihoods import Poisson
@@ -41,8 +48,11 @@ class Poisson(Likelihood):
     """
 
     discrete = True
+    row_quantity: ClassVar[str | None] = "exposure"
 
     base_rate_: float
+    # of given rows (n, 1), see `at_rows`
+    _exposure: Array | float = 1.0
 
     def __init__(self, link: str = "softplus") -> None:
         self.link = link
@@ -65,22 +75,24 @@ class Poisson(Likelihood):
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate - y log(rate) + log(y!)``."""
         y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
-        link = self._link()
-        return np.asarray(link.rate(f) - y * link.log_rate(f) + gammaln(y + 1.0))
+        log_rate = self._link().log_rate(f) + np.log(self._exposure)
+        return np.asarray(self.mean(f) - y * log_rate + gammaln(y + 1.0))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate' - y rate' / rate``."""
         slope, log_slope = self._link().slopes(np.asarray(f, dtype=np.float64))
-        return np.asarray(slope - np.asarray(y) * log_slope)
+        return np.asarray(self._exposure * slope - np.asarray(y) * log_slope)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative; for the square link 2 where it is negative."""
         y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
-        return np.asarray(self._link().curvature(y, f))
+        e = self._exposure
+        return np.asarray(e * self._link().curvature(y / e, f))
 
     def mean(self, f: ArrayLike) -> Array:
         """Return the rate."""
-        return np.asarray(self._link().rate(np.asarray(f, dtype=np.float64)))
+        rate = self._link().rate(np.asarray(f, dtype=np.float64))
+        return np.asarray(self._exposure * rate)
 
     def variance(self, f: ArrayLike) -> Array:
         """Return the rate."""
@@ -108,17 +120,47 @@ class Poisson(Likelihood):
         The mean of a gamma law with shape 1/2 and mean r, given the count; ``y + 1/2``
         before `prepare`.
         """
-        count = np.asarray(y, dtype=np.float64) + 0.5
-        shrinkage = 1.0 + 0.5 / getattr(self, "base_rate_", np.inf)
-        return self._link().latent(count / shrinkage)
+        known = None if np.ndim(self._exposure) == 0 else np.ravel(self._exposure)
+        return self.rough_latent(np.asarray(y, dtype=np.float64), known)
 
-    def prepare(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def rough_latent(self, y: Array, known: Array | None) -> Array:
+        """`initial_latent`, with exposure e: the rate ``(y + 1/2) / (e + 1 / (2 r))``.
+
+        The mean of the same gamma law.
+        """
+        exposure = 1.0 if known is None else known
+        time = exposure + 0.5 / getattr(self, "base_rate_", np.inf)
+        return self._link().latent((y + 0.5) / time)
+
+    def row_form(self, y: Array, weights: Array, known: Array | None) -> RowForm:
+        """Rates ``y / e`` with weights ``ω e``."""
+        if known is None:
+            return super().row_form(y, weights, known)
+        counted = gammaln(y + 1.0) - known * gammaln(y / known + 1.0)
+        return RowForm(y / known, weights * known, None, counted - y * np.log(known))
+
+    def at_rows(self, known: Array) -> Self:
+        """Law of rows with these exposures (n,); latent values are (n, s)."""
+        return self._replace(_exposure=known[:, np.newaxis])
+
+    def at_some(self, rows: NDArray[np.intp]) -> Self:
+        """Law of some of the rows (k,), with their exposures."""
+        if isinstance(self._exposure, float):
+            return self
+        return self._replace(_exposure=self._exposure[rows])
+
+    def prepare(
+        self,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        known: Array | None = None,
+    ) -> Self:
         """Copy with everything set that depends on the targets; self is unchanged.
 
-        Besides what the base class sets, `base_rate_`: the mean count, which stays
-        when the base moves.
+        Besides what the base class sets, `base_rate_`: the mean count at exposure one,
+        which stays when the base moves.
         """
-        prepared = super().prepare(y, sample_weight)
+        prepared = super().prepare(y, sample_weight, known)
         rate = float(prepared.mean(prepared.base_latent_)[0])
         return prepared._replace(base_rate_=rate)
 
@@ -170,17 +212,20 @@ class Poisson(Likelihood):
         the softplus link (to 1e-5 of the standard deviation).
         """
         mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
+        exposure = np.ravel(self._exposure)
         if self.link == "softplus":
-            mean_and_variance = softplus_moments(mixture)
-            return mean_and_variance[:, 0], mean_and_variance[:, 1]
+            total, square = softplus_moments(mixture).T
+            return exposure * total, exposure**2 * square
+        rate = self._link().rate
         if self.link == "exp":
-            rate = self.mean(mean + 0.5 * variance)
-            within = rate**2 * np.expm1(np.minimum(variance, 700.0))
+            middle = rate(mean + 0.5 * variance)
+            within = middle**2 * np.expm1(np.minimum(variance, 700.0))
         else:
-            rate = self.mean(mean) + variance
+            middle = rate(mean) + variance
             within = 2.0 * variance * (variance + 2.0 * mean**2)
-        total = rate @ mixture.weights
-        return total, (within + (rate - total[:, np.newaxis]) ** 2) @ mixture.weights
+        total = middle @ mixture.weights
+        square = (within + (middle - total[:, np.newaxis]) ** 2) @ mixture.weights
+        return exposure * total, exposure**2 * square
 
     def _quantiles(
         self,

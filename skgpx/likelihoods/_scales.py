@@ -75,12 +75,8 @@ class ScaleParameters(BaseEstimator):
     def check_parameters(self) -> None:
         """Raise a ValueError if a scale parameter is neither None nor positive."""
         for name in self.scale_names:
-            value = getattr(self, name)
-            if value is not None and not (is_number(value) and value > 0.0):
-                raise ValueError(
-                    f"{type(self).__name__} expects {name} to be positive and finite, "
-                    f"or None to estimate it; got {value!r}."
-                )
+            if getattr(self, name) is not None:
+                self._scale(name)
 
     def starting_scales(
         self,
@@ -112,12 +108,17 @@ class ScaleParameters(BaseEstimator):
         return scales
 
     def _scale(self, name: str) -> float:
-        """Value of a scale parameter, or a ValueError while it is None."""
+        """Value of a scale parameter; a ValueError unless it is a positive number."""
         value = getattr(self, name)
         if value is None:
             raise ValueError(
                 f"{type(self).__name__}({name}=None) is not set yet: call prepare(y),"
                 f" or pass a number as {name}."
+            )
+        if not (is_number(value) and value > 0.0):
+            raise ValueError(
+                f"{type(self).__name__} expects {name} to be positive and finite, "
+                f"or None to estimate it; got {value!r}."
             )
         return float(value)
 

@@ -12,6 +12,7 @@ from skgpx._numerics import pointwise
 from skgpx._numerics.normal_sums import Noise
 from skgpx._numerics.student_scales import noise_around, noise_for_level
 from skgpx.likelihoods._normal_noise import NormalNoise
+from skgpx.likelihoods._rows import NoiseOfRows
 from skgpx.likelihoods._scales import (
     is_number,
     weighted_quartiles,
@@ -21,7 +22,7 @@ from skgpx.likelihoods._scales import (
 Array = NDArray[np.float64]
 
 
-class StudentT(NormalNoise):
+class StudentT(NormalNoise, NoiseOfRows):
     """Student-t observation noise: regression that is robust to outliers.
 
     ``y = f + scale * t`` with t from Student's law with ``df`` degrees of freedom.
@@ -109,6 +110,15 @@ class StudentT(NormalNoise):
     def scaled(self, factor: float) -> Self:
         """Copy with the scale times ``factor``."""
         return self.rescaled(scale=factor)
+
+    @property
+    def noise_parameter(self) -> float | None:
+        """The squared scale, None while it is free."""
+        return None if self.scale is None else self.scale**2
+
+    def with_noise(self, noise_variance: float) -> Self:
+        """Copy with the square root as its scale."""
+        return self._replace(scale=float(np.sqrt(noise_variance)))
 
     def kernel_parameters(self) -> Array:
         """``[df, scale]``."""

@@ -1,0 +1,276 @@
+"""Docstrings against code: parameters, their order and defaults, and attributes."""
+
+import ast
+import importlib
+import inspect
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+import skgpx
+from skgpx import (
+    DecoupledSampler,
+    FunctionDraws,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
+from skgpx._decoupled import _default_estimator
+from skgpx._hyperparameters import _capacity
+from skgpx._numerics.spread import LARGEST
+from skgpx._pls import _chains, _inference
+from skgpx._spectral_vgp import _basis_choice, _series_fit
+from skgpx._validation import check_range, check_rows
+from skgpx.thompson import ThompsonSampler
+
+MODULES = ["bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson"]
+
+
+def public_objects():
+    """Every public class and function, once, by the name users know."""
+    found = {f"skgpx.{name}": getattr(skgpx, name) for name in skgpx.__all__}
+    for module in MODULES:
+        loaded = importlib.import_module(f"skgpx.{module}")
+        for name in loaded.__all__:
+            found[f"skgpx.{module}.{name}"] = getattr(loaded, name)
+    return {name: one for name, one in found.items() if callable(one)}
+
+
+def documented_callables():
+    """Public functions, constructors, and public methods of this library's classes."""
+    for name, one in public_objects().items():
+        yield name, one
+        if inspect.isclass(one):
+            for method in dir(one):
+                function = getattr(one, method)
+                ours = getattr(function, "__module__", "") or ""
+                if (
+                    not method.startswith("_")
+                    and (inspect.isfunction(function) or inspect.ismethod(function))
+                    and ours.startswith("skgpx.")
+                ):
+                    yield f"{name}.{method}", function
+
+
+CALLABLES = dict(documented_callables())
+callables = pytest.mark.parametrize("one", CALLABLES.values(), ids=CALLABLES)
+
+
+def section(docstring, title):
+    """Lines of a numpydoc section."""
+    lines = docstring.splitlines()
+    rules = [
+        i
+        for i in range(1, len(lines))
+        if lines[i] and set(lines[i]) == {"-"} and len(lines[i]) == len(lines[i - 1])
+    ]
+    for i, rule in enumerate(rules):
+        if lines[rule - 1] == title:
+            end = rules[i + 1] - 1 if i + 1 < len(rules) else len(lines)
+            return lines[rule + 1 : end]
+    return []
+
+
+def entries(docstring, title):
+    """(name, type, description) of each entry of a section, names taken apart."""
+    found = []
+    for line in section(docstring, title):
+        if line and not line.startswith(" "):
+            names, _, kind = line.partition(" : ")
+            found.append(([name.strip("* ") for name in names.split(",")], kind, []))
+        elif found:
+            found[-1][2].append(line.strip())
+    return [
+        (name, kind, " ".join(text)) for names, kind, text in found for name in names
+    ]
+
+
+def signature_of(one):
+    """Parameters by name, without self."""
+    try:
+        given = inspect.signature(one).parameters
+    except ValueError:
+        return {}
+    return {name: p for name, p in given.items() if name not in ("self", "cls")}
+
+
+@callables
+def test_parameters_are_those_of_the_signature_in_their_order(one):
+    documented = entries(inspect.getdoc(one) or "", "Parameters")
+    names = [name for name, _, _ in documented]
+    if not names:
+        return
+    assert names == [name for name in signature_of(one) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", public_objects())
+def test_every_public_object_documents_its_parameters(name):
+    one = public_objects()[name]
+    attributes = {name for name, _, _ in entries(inspect.getdoc(one), "Attributes")}
+    documented = {name for name, _, _ in entries(inspect.getdoc(one), "Parameters")}
+    assert inspect.getdoc(one).strip()
+    if isinstance(one, type) and "__init__" not in vars(one) and not documented:
+        return  # constructed by others, or a tuple of its attributes
+    assert set(signature_of(one)) <= documented | attributes
+
+
+def value_of(text):
+    """A default as it is written, or None."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+STATED = re.compile(r"default(?:s to |=|: )\s*(\".*?\"|\([^)]*\)|[^\s,;]+)")
+
+
+@callables
+def test_defaults_are_those_of_the_signature(one):
+    signature = signature_of(one)
+    for name, kind, _ in entries(inspect.getdoc(one) or "", "Parameters"):
+        stated = STATED.search(kind)
+        parameter = signature.get(name)
+        if parameter is None or parameter.kind in (
+            parameter.VAR_KEYWORD,
+            parameter.VAR_POSITIONAL,
+        ):
+            continue
+        actual = parameter.default
+        if "factory" in repr(actual):
+            assert "optional" in kind, name
+            continue
+        if actual is parameter.empty:
+            assert stated is None, f"{name} has no default"
+        elif stated is None:
+            assert "optional" in kind, f"the default of {name} is not stated"
+        else:
+            text = stated.group(1).rstrip(".")
+            assert value_of(text) == actual, name
+            # strings are quoted
+            assert isinstance(value_of(text), str) == isinstance(actual, str), name
+            if isinstance(actual, str):
+                assert text.startswith('"'), name
+
+
+# Prose and pages that say what the default of a parameter is
+SAID = re.compile(r'`+(\w+)=("[^"`]+"|[\w.]+)`+,? \((?:the )?default')
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("docs/*.md"), ROOT / "README.md"]
+
+
+def test_defaults_that_pages_name_are_defaults():
+    actual = {}
+    for one in (PLSRegressor, PLSClassifier, SpectralVGPRegressor, DecoupledSampler):
+        for name, parameter in signature_of(one).items():
+            actual.setdefault(name, set()).add(parameter.default)
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    texts += [inspect.getdoc(one) or "" for one in CALLABLES.values()]
+    said = [match for text in texts for match in SAID.finditer(text)]
+    assert said
+    for match in said:
+        # "auto" of a parameter may stand for it
+        known = actual[match.group(1)]
+        assert value_of(match.group(2)) in known or "auto" in known, match.group(0)
+
+
+def prose(one):
+    """Descriptions of the parameters by name."""
+    return {name: text for name, _, text in entries(inspect.getdoc(one), "Parameters")}
+
+
+@pytest.mark.parametrize("one", [PLSRegressor, PLSClassifier])
+def test_numbers_in_the_prose_of_both(one):
+    most = f"{_inference._MAX_ITER['ula']:,}".replace(",", " ")
+    steps = _inference._MAX_ITER["mala"]
+    assert f"None means {steps}, and {most} for" in prose(one)["max_iter"]
+    assert f"no fewer than {_chains._LEAST}" in prose(one)["n_inducing"]
+
+
+def test_numbers_in_the_prose_of_each():
+    inducing = prose(PLSRegressor)["n_inducing"]
+    numbers = _capacity._ENOUGH, _capacity._BUDGET, _chains._STEP
+    assert numbers == (1e-3, 2.5e11, 8e9)
+    for said in ("a thousandth of a nat", "sqrt(2.5e11 / n)", "below 8e9"):
+        assert said in inducing
+    assert f"at most {_capacity._MOST}" in inducing
+    one, two, three = _series_fit._PILOT_ROWS.values()
+    said = f"{one // 1000} 000 of one input, {two} of two, {three} of three"
+    assert said in prose(SpectralVGPRegressor)["random_state"]
+    rows = _basis_choice._FEW_ROWS
+    assert f"up to {rows} rows" in prose(SpectralVGPRegressor)["basis"]
+    rows = _default_estimator.EXACT_ROWS
+    assert f"at most {rows} rows" in prose(DecoupledSampler)["estimator"]
+    for refusing in (check_rows, check_range, FunctionDraws.__call__):
+        assert f"{LARGEST:.0e}".replace("+", "") in inspect.getdoc(refusing)
+
+
+# ---- Attributes ----------------------------------------------------------------------
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(30, 2))
+Y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=30)
+REGRESSOR = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
+BRIEF = {"optimizer": None, "n_inducing": 6, "n_particles": 6, "random_state": 0}
+
+
+def fitted():
+    thompson = ThompsonSampler([[0.0, 1.0]], n_initial=0, n_mesh=20, random_state=0)
+    thompson.tell([[0.1], [0.7]], [0.0, 1.0]).ask(1)
+    return {
+        "regressor": PLSRegressor(**BRIEF).fit(X, Y),
+        "classifier": PLSClassifier(**BRIEF).fit(X, Y > 0.0),
+        "fourier": SpectralVGPRegressor(RBF(), basis="fourier").fit(X, Y),
+        "inducing": SpectralVGPRegressor(RBF(), basis="inducing").fit(X, Y),
+        "decoupled": DecoupledSampler(REGRESSOR, random_state=0).fit(X, Y),
+        "thompson": thompson,
+    }
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fitted()
+
+
+NAMES = ["regressor", "classifier", "fourier", "inducing", "decoupled", "thompson"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attributes_that_are_documented_exist_and_others_do_not(name, models):
+    model = models[name]
+    documented = {one for one, _, _ in entries(inspect.getdoc(model), "Attributes")}
+    documented.discard("feature_names_in_")
+    assert documented == {one for one in documented if hasattr(model, one)}
+    properties = {
+        one
+        for one, value in inspect.getmembers(type(model))
+        if isinstance(value, property) and one.endswith("_") and one[0] != "_"
+    }
+    stored = {one for one in vars(model) if one.endswith("_") and one[0] != "_"}
+    assert stored | properties <= documented
+
+
+def test_shapes_that_are_documented(models):
+    model = models["regressor"]
+    assert model.inducing_points_.shape == (6, 2)
+    assert model.particles_.shape == (6, 1, 6)
+    assert model.rhat_.shape == model.ess_.shape == (6,)
+    assert model.energy_curve_.ndim == 1
+    spectral = models["fourier"]
+    assert spectral.cycles_.shape[1] == 2
+    assert spectral.domain_.shape == (2, 2)
+
+
+def test_the_spectrum_sums_to_the_variance_that_the_basis_explains(models):
+    model = models["inducing"]
+    basis = model.posterior_.basis
+    explained = np.mean(np.sum(basis(X) ** 2, axis=1)) * model.posterior_.scale**2
+    assert_allclose(np.sum(model.spectrum_), np.ravel(explained)[0], rtol=1e-6)

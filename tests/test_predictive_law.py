@@ -1,0 +1,157 @@
+"""Predictive laws as objects: what the estimators' own methods say, and each other."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+import skgpx
+from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
+from skgpx._predictive_law import NormalDistribution, TransformedDistribution
+from skgpx.likelihoods import Poisson, StudentT
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-3.0, 3.0, size=(40, 1))
+Y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=40)
+GRID = np.linspace(-4.0, 4.0, 7)[:, np.newaxis]
+BRIEF = {"kernel": RBF(1.0), "optimizer": None, "random_state": 0}
+FEW = {**BRIEF, "n_inducing": 12, "n_particles": 20}
+EXACT = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.04), optimizer=None)
+
+CASES = {
+    "gaussian": (PLSRegressor(**FEW), Y),
+    "student": (PLSRegressor(likelihood=StudentT(), **FEW), Y),
+    "poisson": (PLSRegressor(likelihood=Poisson(), **FEW), np.round(np.exp(1.0 + Y))),
+    "spectral": (SpectralVGPRegressor(noise_variance=0.04, **BRIEF), Y),
+    "exact": (DecoupledSampler(EXACT, random_state=0), Y),
+    "wrapped": (DecoupledSampler(PLSRegressor(**FEW), random_state=0), Y),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: model.fit(X, y) for name, (model, y) in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_law_says_what_predict_says(name, fitted):
+    model, law = fitted[name], fitted[name].predict_dist(GRID)
+    mean, std = model.predict(GRID, return_std=True)
+    assert_array_equal(law.mean(), mean)
+    assert_allclose(law.std(), std, rtol=1e-12)
+    assert_allclose(law.variance(), std**2, rtol=1e-12)
+    assert len(law) == len(GRID)
+    assert "n_rows=7" in repr(law)
+    if name not in ("exact", "wrapped"):
+        quantiles = model.predict_quantiles(GRID, (0.1, 0.6))
+        assert_array_equal(law.quantile((0.1, 0.6)), quantiles)
+        assert_array_equal(law.interval(0.8), model.predict_interval(GRID, 0.8))
+        y = np.round(np.abs(mean))
+        density = model.log_predictive_density(GRID, y)
+        assert_array_equal(law.log_density(y), density)
+        latent = model.predict(GRID, return_std=True, include_noise=False)[1]
+        assert_allclose(law.std(include_noise=False), latent, rtol=1e-12)
+    found = law.sample(3, random_state=1)
+    assert_array_equal(found, model.sample_y(GRID, 3, random_state=1))
+    assert_array_equal(law.sample(2), model.sample_y(GRID, 2))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_parts_are_one_law(name, fitted):
+    law = fitted[name].predict_dist(GRID)
+    median, lower = law.quantile(0.5), law.quantile(0.05)
+    assert median.shape == (7,)
+    if name == "poisson":
+        assert np.all(law.cdf(median) >= 0.5)
+        assert np.all(law.cdf(median - 1.0) < 0.5)
+    else:
+        assert_allclose(law.cdf(median), 0.5, atol=1e-6)
+        assert_allclose(law.cdf(lower), 0.05, atol=1e-6)
+        step = 1e-4 * law.std()
+        slope = (law.cdf(median + step) - law.cdf(median - step)) / (2.0 * step)
+        assert_allclose(np.exp(law.log_density(median)), slope, rtol=1e-3)
+    assert_array_equal(law.cdf(0.3), law.cdf(np.full(7, 0.3)))
+    y = law.sample(4000, random_state=0)
+    share = np.mean(y <= lower[:, np.newaxis], axis=1)
+    expected = law.cdf(lower)
+    error = 4.5 * np.sqrt(expected * (1.0 - expected) / 4000.0)
+    assert np.all(np.abs(share - expected) < error)
+
+
+def test_a_law_is_lazy_small_and_does_not_change(fitted):
+    model = PLSRegressor(**FEW).fit(X, Y)
+    law = model.predict_dist(GRID)
+    expected = law.mean()
+    model.fit(X, -Y)
+    assert_array_equal(law.mean(), expected)
+    assert_array_equal(pickle.loads(pickle.dumps(law)).quantile(0.3), law.quantile(0.3))
+    many = np.linspace(-3.0, 3.0, 100_000)[:, np.newaxis]
+    assert len(model.predict_dist(many).blocks()) > 1
+
+
+def test_what_is_asked_wrongly(fitted):
+    law = fitted["gaussian"].predict_dist(GRID)
+    for level in (0.0, 1.0, [0.5, 2.0], [[0.5]]):
+        with pytest.raises(ValueError, match="strictly between 0 and 1"):
+            law.quantile(level)
+    with pytest.raises(ValueError, match="coverage must lie strictly"):
+        law.interval(1.0)
+    for method in (law.cdf, law.log_density):
+        with pytest.raises(ValueError, match=r"y must have shape \(7,\)"):
+            method(np.zeros(3))
+    with pytest.raises(ValueError, match="does not tell its noise apart"):
+        fitted["exact"].predict_dist(GRID).std(include_noise=False)
+    with pytest.raises(ValueError, match="Poisson expects y"):
+        fitted["poisson"].predict_dist(GRID).log_density(0.5)
+
+
+def test_normal_laws_of_an_exact_process():
+    model = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.04)).fit(X, Y)
+    law = skgpx.predict_dist(model, GRID)
+    assert isinstance(law, NormalDistribution)
+    expected = stats.norm(*model.predict(GRID, return_std=True))
+    assert_allclose(law.quantile(0.2), expected.ppf(0.2))
+    assert_allclose(law.cdf(0.1), expected.cdf(0.1))
+    assert_allclose(law.log_density(0.1), expected.logpdf(0.1))
+    assert law.sample(2).shape == (7, 2)
+    both = GaussianProcessRegressor(RBF(1.0)).fit(X, np.column_stack((Y, Y)))
+    with pytest.raises(ValueError, match="one target; got 2 targets"):
+        skgpx.predict_dist(both, GRID).mean()
+
+
+def test_samplers_from_samples_have_no_normal_law():
+    Z = np.linspace(0.0, 1.0, 5)[:, np.newaxis]
+    samples = np.random.default_rng(0).normal(size=(5, 20))
+    sampler = DecoupledSampler.from_inducing(RBF(0.3), Z, u_samples=samples)
+    with pytest.raises(ValueError, match="Use sample_y"):
+        sampler.predict_dist(Z)
+    normal = DecoupledSampler.from_inducing(
+        RBF(0.3), Z, q_mean=np.ones(5), q_root=0.1 * np.eye(5), noise_variance=0.1
+    )
+    assert_allclose(normal.predict_dist(Z).mean(), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_transformed_laws(sign, fitted):
+    """exp of a normal law is log-normal; of its negative, the reciprocal."""
+    normal = fitted["gaussian"].predict_dist(GRID)
+    law = TransformedDistribution(
+        normal, lambda y: sign * np.log(y), lambda z: np.exp(sign * z)
+    )
+    expected = stats.lognorm(normal.std(), scale=np.exp(sign * normal.mean()))
+    assert_allclose(law.mean(), expected.mean(), rtol=1e-8)
+    assert_allclose(law.std(), expected.std(), rtol=1e-6)
+    assert_allclose(law.quantile((0.1, 0.9)), np.stack(
+        [expected.ppf(0.1), expected.ppf(0.9)], axis=1
+    ), rtol=1e-6)  # fmt: skip
+    assert_allclose(law.cdf(1.3), expected.cdf(1.3), rtol=1e-6)
+    assert_allclose(law.log_density(1.3), expected.logpdf(1.3), rtol=1e-6)
+    assert np.all(law.sample(3, random_state=0) > 0.0)
+    with pytest.raises(ValueError, match="noise transformed with it"):
+        law.variance(include_noise=False)

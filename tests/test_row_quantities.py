@@ -1,0 +1,591 @@
+"""Exposures of counts and known noise of rows, through the public doors."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import PoissonRegressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgpx import PLSRegressor, SpectralVGPRegressor
+from skgpx._hyperparameters import SparseEvidence
+from skgpx._hyperparameters._exact_evidence import held_out_density
+from skgpx._hyperparameters._sparse_density import KeptOut
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._row_statistics import row_statistics
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem
+from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
+from skgpx.likelihoods._rows import KnownNoise
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:Nothing but noise was found"),
+]
+
+N = 40
+rng = np.random.default_rng(0)
+X = rng.uniform(-3.0, 3.0, size=(N, 1))
+NOISE = np.exp(rng.normal(-3.0, 1.5, size=N))
+Y = np.sin(X[:, 0]) + np.sqrt(NOISE) * rng.normal(size=N)
+GRID = np.linspace(-4.0, 4.0, 9)[:, np.newaxis]
+EXPOSURE = np.exp(rng.normal(0.0, 1.5, size=N))
+RATE = np.exp(1.0 + np.sin(X[:, 0]))
+COUNTS = rng.poisson(EXPOSURE * RATE).astype(float)
+
+KEPT = {"kernel": RBF(1.0), "optimizer": None, "normalize_y": False}
+ALL = {"inducing": X, "n_inducing": N, "random_state": 0}
+COUNTING = {**KEPT, "prior": "gp", "n_particles": 50, **ALL}
+LINKS = ["exp", "softplus", "square"]
+links = pytest.mark.parametrize("link", LINKS)
+
+
+def moments(model, X=GRID, **given):
+    return np.array(model.predict(X, return_std=True, include_noise=False, **given))
+
+
+# ---- Known noise: the same as GaussianProcessRegressor(alpha=array) ------------------
+
+MODELS = {
+    "pls": PLSRegressor(**KEPT, **ALL),
+    "inducing": SpectralVGPRegressor(basis="inducing", inducing=X, n_basis=N, **KEPT),
+    "empirical": SpectralVGPRegressor(basis="empirical", n_basis=N, **KEPT),
+    "fourier": SpectralVGPRegressor(basis="fourier", **KEPT),
+}
+models = pytest.mark.parametrize("name", MODELS)
+
+
+@models
+def test_known_noise_is_alpha_of_the_exact_process(name):
+    model = sklearn.clone(MODELS[name]).fit(X, Y, noise_variance=NOISE)
+    exact = GaussianProcessRegressor(RBF(1.0), alpha=NOISE, optimizer=None).fit(X, Y)
+    expected = np.array(exact.predict(GRID, return_std=True))
+    tolerance = 2e-3 if name == "fourier" else 1e-5
+    assert_allclose(moments(model), expected, atol=tolerance)
+    # without a search PLSRegressor reports no evidence
+    if name != "pls":
+        value = exact.log_marginal_likelihood_value_
+        assert_allclose(model.log_evidence_, value, atol=0.01)
+    assert_allclose(model.noise_variance_, NOISE.mean())
+
+
+@pytest.mark.parametrize("likelihood", [None, StudentT(df=1e6)])
+def test_the_search_finds_what_the_exact_process_finds(likelihood):
+    exact = GaussianProcessRegressor(1.0 * RBF(1.0), alpha=NOISE).fit(X, Y)
+    model = PLSRegressor(
+        1.0 * RBF(1.0), likelihood=likelihood, prior="gp", normalize_y=False, **ALL
+    ).fit(X, Y, noise_variance=NOISE)
+    assert_allclose(model.kernel_.theta, exact.kernel_.theta, atol=0.02)
+    value = exact.log_marginal_likelihood_value_
+    assert_allclose(model.log_evidence_, value, atol=1e-3)
+
+
+def test_student_noise_of_many_degrees_of_freedom_is_normal():
+    options = {**KEPT, "n_particles": 200, **ALL}
+    model = PLSRegressor(likelihood=StudentT(df=1e6), prior="gp", **options)
+    model.fit(X, Y, noise_variance=NOISE)
+    normal = PLSRegressor(**options).fit(X, Y, noise_variance=NOISE)
+    (mean, std), (expected, deviation) = moments(model), moments(normal)
+    # 200 particles: standard errors of mean and standard deviation
+    z = (mean - expected) / (deviation / np.sqrt(200.0))
+    assert np.max(np.abs(z)) < 4.5
+    assert np.max(np.abs(np.log(std / deviation))) < 4.5 / np.sqrt(2.0 * 200.0)
+
+
+CONSTANT = {
+    "pls": (PLSRegressor(**KEPT, **ALL), {"likelihood": Gaussian(0.07)}),
+    "student": (
+        PLSRegressor(likelihood=StudentT(), prior="gp", **KEPT, **ALL),
+        {"likelihood": StudentT(scale=np.sqrt(0.07))},
+    ),
+    "inducing": (MODELS["inducing"], {"noise_variance": 0.07}),
+    "fourier": (MODELS["fourier"], {"noise_variance": 0.07}),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_constant_noise_is_the_parameter(name):
+    model, scalar = CONSTANT[name]
+    one = sklearn.clone(model).fit(X, Y, noise_variance=np.full(N, 0.07))
+    number = sklearn.clone(model).fit(X, Y, noise_variance=0.07)
+    other = sklearn.clone(model).set_params(**scalar).fit(X, Y)
+    for fitted in (one, number):
+        assert_allclose(moments(fitted), moments(other), atol=1e-9)
+        assert_allclose(
+            fitted.predict(GRID, return_std=True)[1],
+            other.predict(GRID, return_std=True)[1],
+        )
+        assert_allclose(fitted.log_evidence_, other.log_evidence_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["pls", "inducing", "fourier"])
+def test_a_weight_divides_the_noise(name):
+    weights = rng.integers(1, 4, size=N).astype(float)
+    weighted = sklearn.clone(MODELS[name])
+    weighted.fit(X, Y, noise_variance=np.full(N, 0.1), sample_weight=weights)
+    divided = sklearn.clone(MODELS[name]).fit(X, Y, noise_variance=0.1 / weights)
+    assert_allclose(moments(weighted), moments(divided), atol=1e-7)
+
+
+def test_weights_are_repetitions_of_noise_too():
+    weights = rng.integers(0, 3, size=N)
+    twice = np.repeat(np.arange(N), weights)
+    for model in (MODELS["pls"], MODELS["inducing"]):
+        model = sklearn.clone(model).set_params(optimizer="evidence")
+        one = sklearn.clone(model).fit(X, Y, weights, noise_variance=NOISE)
+        other = sklearn.clone(model).fit(
+            X[twice], Y[twice], noise_variance=NOISE[twice]
+        )
+        assert_allclose(moments(one), moments(other), atol=1e-6)
+        assert_allclose(one.log_evidence_, other.log_evidence_, rtol=1e-6)
+
+
+def test_standardisation_does_not_touch_known_noise():
+    scaled = PLSRegressor(RBF(1.0), optimizer=None, **ALL)
+    one = scaled.fit(X, Y, noise_variance=NOISE)
+    expected = moments(one)
+    other = sklearn.clone(scaled).fit(X, 5.0 + 100.0 * Y, noise_variance=1e4 * NOISE)
+    assert_allclose((moments(other)[0] - 5.0) / 100.0, expected[0], atol=1e-8)
+    assert_allclose(moments(other)[1] / 100.0, expected[1], atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [59, 60, 61, 179, 180, 181])
+def test_searches_on_some_of_the_rows_know_their_noise(n, monkeypatch):
+    """Rows that screen, polish and judge; the good ones carry what is learned."""
+    sizes = {"FEW_ROWS": 30, "SOME_ROWS": 60, "_JUDGES": 60, "ABUNDANT_ROWS": 180}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"skgpx._hyperparameters._search_rows.{name}", size)
+    local = np.random.default_rng(1)
+    inputs = local.uniform(0.0, 5.0, size=(n, 1))
+    noise = np.where(np.arange(n) % 4 == 0, 25.0, 1e-3)
+    y = np.sin(3.0 * inputs[:, 0]) + np.sqrt(noise) * local.normal(size=n)
+    told = PLSRegressor(1.0 * RBF(1.0), random_state=0, n_inducing=30)
+    told.fit(inputs, y, noise_variance=noise)
+    grid = np.linspace(1.0, 4.0, 30)[:, np.newaxis]
+    error = told.predict(grid) - np.sin(3.0 * grid[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
+def test_rows_that_judge_have_their_own_noise():
+    rows = Rows(X, Y, np.ones(N))
+    noise = KnownNoise.of(NOISE, np.ones(N))
+    known = rows._replace(known=noise.relative)
+    half, other = slice(0, 20), slice(20, None)
+    found = held_out_density(
+        RBF(1.0), noise.reference, known.take(half), known.take(other)
+    )
+    exact = GaussianProcessRegressor(RBF(1.0), alpha=NOISE[half], optimizer=None)
+    mean, std = exact.fit(X[half], Y[half]).predict(X[other], return_std=True)
+    scale = np.sqrt(std**2 + NOISE[other])
+    expected = stats.norm.logpdf(Y[other], mean, scale).mean()
+    assert_allclose(found, expected, rtol=1e-6)
+    basis = Nystroem.from_kernel(RBF(1.0), X[half])
+    statistics = row_statistics(basis, known.take(half), None)
+    judged = KeptOut.of(basis, known.take(other))
+    assert_allclose(judged.density(statistics, noise.reference), expected, rtol=1e-5)
+
+
+def test_known_noise_is_that_of_what_the_points_leave_open():
+    model = PLSRegressor(RBF(1.0), optimizer=None, random_state=0)
+    model.fit(X, Y, noise_variance=NOISE)
+    assert 0.0 <= model.unexplained_ < 0.01
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "known"),
+    [
+        (StudentT(scale=0.3), NOISE),
+        (Gaussian(0.1), NOISE),
+        (Poisson(), EXPOSURE),
+        (Poisson("exp"), EXPOSURE),
+    ],
+)
+def test_evidences_of_given_rows_have_their_gradients(likelihood, known):
+    y = COUNTS if isinstance(likelihood, Poisson) else Y
+    prepared = likelihood.prepare(y, np.ones(N), known)
+    rows = Rows(X, y, np.ones(N), known)
+    evidence = SparseEvidence(rows, X[:6], 1.5 * RBF(0.8), prepared)
+    theta = evidence.kernel.theta
+    _, gradient = evidence.value_and_gradient(theta)
+    for i, step in enumerate(1e-4 * np.eye(len(theta))):
+        ends = [evidence.value_and_gradient(theta + s * step)[0] for s in (1.0, -1.0)]
+        assert_allclose((ends[0] - ends[1]) / 2e-4, gradient[i], rtol=1e-3, atol=1e-4)
+
+
+# ---- Known noise in predictions ------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.5), StudentT(df=5.0, scale=0.7)])
+def test_laws_of_rows_are_those_of_likelihoods_with_their_noise(likelihood):
+    local = np.random.default_rng(2)
+    prepared = likelihood.prepare(Y)
+    mixture = LatentMixture(
+        local.normal(size=(N, 1, 7)),
+        local.uniform(0.1, 1.0, (N, 1, 7)),
+        np.full(7, 1 / 7),
+    )
+    known = local.uniform(0.2, 5.0, size=N)
+    rows = prepared.at_rows(known)
+    for i in range(0, N, 9):
+        one = prepared.scaled(np.sqrt(known[i]))
+        part = LatentMixture(mixture.mean[[i]], mixture.variance[[i]], mixture.weights)
+        for name in ("mean", "variance", "mean_variance"):
+            functional = f"predictive_{name}"
+            assert_allclose(
+                getattr(rows, functional)(mixture)[i], getattr(one, functional)(part)[0]
+            )
+        for name in ("cdf", "log_density"):
+            functional = f"predictive_{name}"
+            found = getattr(rows, functional)(Y, mixture)[i]
+            # as many nodes for each component, in other units
+            assert_allclose(found, getattr(one, functional)(Y[[i]], part)[0], rtol=1e-5)
+        quantiles = rows.predictive_quantile([0.1, 0.8], mixture)[i]
+        assert_allclose(quantiles, one.predictive_quantile([0.1, 0.8], part)[0])
+
+
+@pytest.mark.parametrize("likelihood", [None, StudentT(df=5.0)])
+def test_predictions_take_the_noise_of_their_rows(likelihood):
+    model = PLSRegressor(likelihood=likelihood, prior="gp", **KEPT, **ALL)
+    model.fit(X, Y, noise_variance=NOISE)
+    latent = moments(model)[1]
+    factor = 1.0 if likelihood is None else 5.0 / 3.0
+    noise = np.linspace(0.1, 2.0, len(GRID))
+    std = model.predict(GRID, return_std=True, noise_variance=noise)[1]
+    assert_allclose(std**2, latent**2 + factor * noise)
+    mean = model.predict(GRID, return_std=True)[1]
+    assert_allclose(mean**2, latent**2 + factor * NOISE.mean())
+    covariance = model.predict(GRID, return_cov=True, noise_variance=noise)[1]
+    assert_allclose(np.diag(covariance), std**2)
+    law = model.predict_dist(GRID, noise_variance=noise)
+    bounds = model.predict_interval(GRID, 0.8, noise_variance=noise)
+    assert_allclose(law.cdf(bounds[:, 0]), 0.1, atol=1e-6)
+    assert_allclose(law.cdf(bounds[:, 1]), 0.9, atol=1e-6)
+    y = model.sample_y(GRID, 4000, random_state=0, noise_variance=noise)
+    assert_allclose(np.mean(y < bounds[:, [0]], axis=1), 0.1, atol=0.025)
+    centre = model.predict(GRID)
+    narrow = model.log_predictive_density(GRID, centre, noise_variance=1e-3)
+    wide = model.log_predictive_density(GRID, centre, noise_variance=1e3)
+    assert np.all(narrow > wide)
+
+
+# ---- Exposure ------------------------------------------------------------------------
+
+
+@links
+def test_rows_in_terms_of_rates_have_the_likelihood_of_counts(link):
+    likelihood = Poisson(link).prepare(COUNTS, np.ones(N), EXPOSURE)
+    f = np.random.default_rng(3).normal(1.0, 0.5, size=N)
+    form = likelihood.row_form(COUNTS, np.full(N, 2.0), EXPOSURE)
+    rates = likelihood.mean(f)
+    expected = -stats.poisson.logpmf(COUNTS, EXPOSURE * rates)
+    whole = 2.0 * (form.constant + 0.0)
+    assert_allclose(form.weights * likelihood.nll(form.y, f) + whole, 2.0 * expected)
+    rows = likelihood.at_rows(EXPOSURE)
+    column = f[:, np.newaxis]
+    assert_allclose(rows.row_nll(COUNTS, column[:, np.newaxis])[:, 0], expected)
+    assert_allclose(
+        rows.row_gradient(COUNTS, column[:, np.newaxis])[:, 0, 0],
+        EXPOSURE * likelihood.gradient(form.y, f),
+    )
+    assert_allclose(
+        rows.row_curvature(COUNTS, column[:, np.newaxis])[:, 0, 0, 0],
+        EXPOSURE * likelihood.curvature(form.y, f),
+    )
+    cdf = stats.poisson.cdf(COUNTS, EXPOSURE * rates)
+    assert_allclose(rows.row_cdf(COUNTS, column[:, np.newaxis])[:, 0], cdf)
+
+
+@links
+def test_the_base_rate_is_counts_over_exposure(link):
+    likelihood = Poisson(link).prepare(COUNTS, np.ones(N), EXPOSURE)
+    expected = (COUNTS.sum() + 0.5) / EXPOSURE.sum()
+    assert_allclose(likelihood.base_rate_, expected, rtol=1e-6)
+    model = PLSRegressor(likelihood=Poisson(link), **{**COUNTING, "normalize_y": True})
+    model.fit(X, COUNTS, exposure=EXPOSURE)
+    far = model.predict([[1e6]])[0]
+    if link != "exp":
+        assert_allclose(far, expected, rtol=0.01)
+    assert_allclose(model.predict([[1e6]], exposure=7.0)[0], 7.0 * far)
+
+
+def test_ones_are_no_exposure():
+    model = PLSRegressor(likelihood=Poisson(), **COUNTING)
+    plain = sklearn.clone(model).fit(X, COUNTS)
+    ones = sklearn.clone(model).fit(X, COUNTS, exposure=np.ones(N))
+    assert_array_equal(plain.particles_, ones.particles_)
+    expected = plain.predict(GRID, return_std=True)
+    assert_array_equal(expected, ones.predict(GRID, return_std=True, exposure=1.0))
+
+
+@links
+def test_integer_exposures_are_counts_that_were_added_up(link):
+    """Counts of one rate add to a count of the summed exposure: the same posterior."""
+    times = np.random.default_rng(4).integers(1, 4, size=12)
+    inputs = np.linspace(-2.0, 2.0, 12)[:, np.newaxis]
+    parts = np.random.default_rng(5).poisson(3.0, size=times.sum()).astype(float)
+    owner = np.repeat(np.arange(12), times)
+    options = {**COUNTING, "inducing": inputs, "n_inducing": 12, "n_particles": 400}
+    one = PLSRegressor(likelihood=Poisson(link), **options)
+    added = np.bincount(owner, parts)
+    one.fit(inputs, added, exposure=times)
+    other = PLSRegressor(likelihood=Poisson(link), **options)
+    other.fit(inputs[owner], parts)
+    (mean, std), (expected, deviation) = (moments(m, inputs) for m in (one, other))
+    z = (mean - expected) / (deviation * np.sqrt(2.0 / 400.0))
+    assert np.max(np.abs(z)) < 4.5
+    assert np.max(np.abs(np.log(std / deviation))) < 4.5 * np.sqrt(1.0 / 400.0) * 1.5
+
+
+def test_the_exp_link_with_exposure_is_a_generalised_linear_model_with_offset():
+    """A linear kernel of huge variance leaves the maximum likelihood of the offset."""
+    from_glm = PoissonRegressor(alpha=0.0, tol=1e-10).fit(
+        X, COUNTS / EXPOSURE, sample_weight=EXPOSURE
+    )
+    smooth = 4.0 * RBF(1e3)
+    model = PLSRegressor(
+        smooth, likelihood=Poisson("exp"), optimizer=None, prior="gp", random_state=0,
+        n_particles=200, n_inducing=3,
+    )  # fmt: skip
+    model.fit(X, COUNTS, exposure=EXPOSURE)
+    # with this lengthscale the function is a constant: compare total counts
+    expected = COUNTS.sum()
+    found = model.predict(X, exposure=EXPOSURE).sum()
+    assert_allclose(found, expected, rtol=0.02)
+    assert_allclose(from_glm.predict(X) @ EXPOSURE, expected, rtol=1e-6)
+
+
+@links
+def test_known_rates_are_found_and_exposures_scale_the_law_of_counts(link):
+    options = {"n_particles": 50, "n_inducing": 10, "random_state": 0}
+    model = PLSRegressor(1.0 * RBF(1.0), likelihood=Poisson(link), **options)
+    model.fit(X, COUNTS, exposure=EXPOSURE)
+    assert np.mean(np.abs(np.log(model.predict(X) / RATE))) < 0.3
+    law, one = model.predict_dist(X, exposure=EXPOSURE), model.predict_dist(X)
+    assert_allclose(law.mean(), EXPOSURE * one.mean(), rtol=1e-10)
+    # Var y = e E rate + e² Var rate
+    spread = EXPOSURE**2 * one.variance(include_noise=False)
+    assert_allclose(law.variance(), EXPOSURE * one.mean() + spread, rtol=1e-6)
+    assert_allclose(law.variance(include_noise=False), spread, rtol=1e-6)
+    counts = np.arange(400.0)[:, np.newaxis] + np.zeros(N)
+    total = logsumexp([law.log_density(c) for c in counts], axis=0)
+    assert_allclose(total, 0.0, atol=1e-3)
+    lower, upper = law.quantile((0.05, 0.95)).T
+    assert np.all(law.cdf(upper) >= 0.95 - 1e-9)
+    assert np.all(law.cdf(upper - 1.0) < 0.95)
+    y = law.sample(3000, random_state=0)
+    assert_array_equal(y, np.floor(y))
+    error = 4.5 * law.std() / np.sqrt(3000)
+    assert np.all(np.abs(y.mean(axis=1) - law.mean()) < error)
+    assert np.mean((lower <= COUNTS) & (upper >= COUNTS)) > 0.85
+
+
+@pytest.mark.parametrize("n", [179, 180, 181])
+def test_many_rows_are_judged_with_their_exposures(n, monkeypatch):
+    monkeypatch.setattr("skgpx._hyperparameters._sparse_learner._ROWS", 60)
+    monkeypatch.setattr("skgpx._hyperparameters._sparse_learner._FEW_ROWS", 40)
+    local = np.random.default_rng(6)
+    inputs = local.uniform(-3.0, 3.0, size=(n, 2))
+    exposure = np.exp(local.normal(2.0, 2.0, size=n))
+    y = local.poisson(exposure * np.exp(np.sin(inputs[:, 0])))
+    model = PLSRegressor(
+        likelihood=Poisson("exp"), n_inducing=20, n_particles=10, random_state=0
+    )
+    model.fit(inputs, y, exposure=exposure)
+    error = np.log(model.predict(inputs)) - np.sin(inputs[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.3
+
+
+def test_exposures_that_are_far_from_one():
+    """Person-years by the hundred thousand: rates are as many times smaller."""
+    options = {"n_particles": 50, "n_inducing": 10, "random_state": 0}
+    model = PLSRegressor(1.0 * RBF(1.0), likelihood=Poisson("exp"), **options)
+    usual = sklearn.clone(model).fit(X, COUNTS, exposure=EXPOSURE)
+    other = sklearn.clone(model).fit(X, COUNTS, exposure=1e5 * EXPOSURE)
+    assert_allclose(1e5 * other.predict(X), usual.predict(X), rtol=0.1)
+    assert_allclose(other.log_evidence_, usual.log_evidence_, atol=0.5)
+
+
+# ---- Through pipelines and metadata routing ------------------------------------------
+
+
+def test_exposures_and_noise_reach_the_last_step_of_a_pipeline():
+    counting = PLSRegressor(likelihood=Poisson(), **{**COUNTING, "inducing": "greedy"})
+    pipeline = make_pipeline(StandardScaler(), counting)
+    pipeline.fit(X, COUNTS, plsregressor__exposure=EXPOSURE)
+    direct = sklearn.clone(counting)
+    inputs = StandardScaler().fit_transform(X)
+    direct.fit(inputs, COUNTS, exposure=pd.Series(EXPOSURE))
+    expected = direct.predict(inputs, exposure=EXPOSURE)
+    assert_array_equal(pipeline.predict(X, exposure=EXPOSURE), expected)
+    spectral = make_pipeline(StandardScaler(), SpectralVGPRegressor(**KEPT))
+    spectral.fit(X, Y, spectralvgpregressor__noise_variance=NOISE)
+    assert_allclose(spectral[-1].noise_variance_, NOISE.mean())
+
+
+def test_exposures_are_routed_on_request():
+    counting = PLSRegressor(likelihood=Poisson(), **{**COUNTING, "inducing": "greedy"})
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = sklearn.clone(counting)
+        model.set_fit_request(exposure=True).set_predict_request(exposure=True)
+        model.set_score_request(exposure=True)
+        pipeline = make_pipeline(StandardScaler(), model)
+        pipeline.fit(X, COUNTS, exposure=EXPOSURE)
+        found = pipeline.predict(X, exposure=EXPOSURE)
+        mean, std = pipeline.predict(X, exposure=EXPOSURE, return_std=True)
+        score = pipeline.score(X, COUNTS, exposure=EXPOSURE)
+        scores = cross_val_score(
+            pipeline, X, COUNTS, cv=3, params={"exposure": EXPOSURE}
+        )
+        noisy = PLSRegressor(**KEPT, random_state=0)
+        noisy.set_fit_request(noise_variance=True)
+        noisy = make_pipeline(noisy).fit(X, Y, noise_variance=NOISE)
+        assert_allclose(noisy[-1].noise_variance_, NOISE.mean())
+    inputs = StandardScaler().fit_transform(X)
+    direct = sklearn.clone(counting).fit(inputs, COUNTS, exposure=EXPOSURE)
+    assert_array_equal(found, direct.predict(inputs, exposure=EXPOSURE))
+    assert_array_equal(found, mean)
+    assert std.shape == mean.shape
+    assert score == direct.score(inputs, COUNTS, exposure=EXPOSURE)
+    assert np.mean(scores) > 0.5
+
+
+def test_judging_counts_without_their_exposures_warns():
+    options = {**COUNTING, "inducing": "greedy", "n_inducing": 5, "n_particles": 5}
+    model = PLSRegressor(likelihood=Poisson(), **options)
+    model.fit(X, COUNTS, exposure=EXPOSURE)
+    for judge in (model.score, model.log_predictive_density):
+        with pytest.warns(UserWarning, match="fitted with exposures") as record:
+            judge(X, COUNTS)
+        assert record[0].filename == __file__
+        judge(X, COUNTS, exposure=EXPOSURE)
+    search = GridSearchCV(model, {"n_inducing": [4, 5]}, cv=2)
+    with pytest.warns(UserWarning, match="set_score_request"):
+        search.fit(X, COUNTS, exposure=EXPOSURE)
+    model.fit(X, COUNTS).score(X, COUNTS)
+
+
+# ---- Refused at the door -------------------------------------------------------------
+
+REFUSED = [
+    (PLSRegressor(), {"exposure": EXPOSURE}, r"exposure of rows is for counts"),
+    (
+        PLSRegressor(likelihood=Poisson()),
+        {"noise_variance": NOISE},
+        "noise_variance of rows is for normal and Student noise",
+    ),
+    (
+        PLSRegressor(likelihood=ShiftedMixture(0.5)),
+        {"noise_variance": NOISE},
+        "noise_variance of rows is for",
+    ),
+    (PLSRegressor(), {"noise_variance": NOISE[:3]}, r"have shape \(40,\).*got \(3,\)"),
+    (PLSRegressor(), {"noise_variance": -NOISE}, "must be positive and finite"),
+    (PLSRegressor(), {"noise_variance": np.full(N, np.nan)}, "positive and finite"),
+    (PLSRegressor(), {"noise_variance": ["a"] * N}, "noise_variance must be numbers"),
+    (
+        PLSRegressor(likelihood=Poisson()),
+        {"exposure": np.zeros(N)},
+        "exposure must be positive",
+    ),
+    (
+        PLSRegressor(likelihood=Gaussian(0.1)),
+        {"noise_variance": NOISE},
+        "a noise of its own",
+    ),
+    (
+        PLSRegressor(likelihood=StudentT(scale=0.1)),
+        {"noise_variance": NOISE},
+        "a noise of its own",
+    ),
+    (PLSRegressor(RBF() + WhiteKernel()), {"noise_variance": NOISE}, "a WhiteKernel"),
+    (SpectralVGPRegressor(noise_variance=0.1), {"noise_variance": NOISE}, "its own"),
+    (
+        SpectralVGPRegressor(RBF() + WhiteKernel()),
+        {"noise_variance": NOISE},
+        "a WhiteKernel",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "given", "message"), REFUSED)
+def test_what_does_not_fit_is_refused_before_the_search(model, given, message):
+    targets = COUNTS if "Poisson" in repr(model) else Y
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, targets, **given)
+
+
+def test_predictions_refuse_it_too():
+    model = PLSRegressor(likelihood=Poisson(), **COUNTING).fit(X, COUNTS)
+    for call in (
+        model.predict,
+        model.predict_quantiles,
+        model.predict_interval,
+        model.predict_dist,
+        model.sample_y,
+    ):
+        with pytest.raises(ValueError, match="noise_variance of rows is for"):
+            call(X, noise_variance=NOISE)
+        with pytest.raises(ValueError, match="exposure must"):
+            call(X, exposure=-1.0)
+    with pytest.raises(ValueError, match="noise_variance of rows is for"):
+        model.log_predictive_density(X, COUNTS, noise_variance=NOISE)
+    assert Bernoulli().row_quantity is None
+
+
+def test_models_with_noise_of_rows_are_not_merged():
+    options = {**KEPT, "domain": [[-4.0, 4.0]], "n_basis": 9}
+    one = SpectralVGPRegressor(**options).fit(X, Y, noise_variance=NOISE)
+    other = SpectralVGPRegressor(**options).fit(X, Y)
+    for pair in ((one, other), (other, one)):
+        with pytest.raises(ValueError, match="cannot be merged"):
+            pair[0].merge(pair[1])
+
+
+def test_rows_that_are_added_have_the_reference_noise():
+    options = {**KEPT, "domain": [[-4.0, 4.0]], "n_basis": 9, "basis": "fourier"}
+    first, rest = slice(0, 25), slice(25, None)
+    one = SpectralVGPRegressor(**options).fit(
+        X[first], Y[first], noise_variance=NOISE[first]
+    )
+    one.partial_fit(X[rest], Y[rest])
+    reference = KnownNoise.of(NOISE[first], np.ones(25)).reference
+    noise = np.concatenate((NOISE[first], np.full(N - 25, reference)))
+    other = SpectralVGPRegressor(**options).fit(X, Y, noise_variance=noise)
+    assert_allclose(moments(one), moments(other), atol=1e-8)
+    fresh = SpectralVGPRegressor(**options).partial_fit(X[first], Y[first])
+    assert np.isfinite(fresh.log_evidence_)
+
+
+def test_callbacks_see_what_fit_was_given():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        seen = []
+
+        class Recorder:
+            def setup(self, estimator, context):
+                pass
+
+            def on_fit_task_begin(self, estimator, context, *, metadata=None):
+                seen.append(set(metadata or {}))
+
+            def on_fit_task_end(self, estimator, context):
+                return False
+
+            def teardown(self, estimator, context):
+                pass
+
+        model = PLSRegressor(likelihood=Poisson(), **COUNTING)
+        if not hasattr(model, "set_callbacks"):
+            pytest.skip("callbacks came with scikit-learn 1.9")
+        model.set_callbacks(Recorder()).fit(X, COUNTS, exposure=EXPOSURE)
+    assert {"exposure"} in seen

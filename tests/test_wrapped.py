@@ -1,0 +1,116 @@
+"""Predictive laws through what scikit-learn wraps regressors in."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skgpx
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.likelihoods import Poisson
+from skgpx.thompson import ThompsonSampler
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0.0, 600.0, size=(30, 1))
+Y = np.sin(X[:, 0] / 100.0) + 0.1 * rng.normal(size=30)
+ROWS = np.array([[150.0], [300.0], [500.0]])
+MODEL = PLSRegressor(
+    RBF(0.5), optimizer=None, n_inducing=8, n_particles=10, random_state=0
+)
+GRID = {"plsregressor__n_inducing": [2, 8]}
+
+SCALED = StandardScaler().fit(X)
+DIRECT = clone(MODEL).fit(SCALED.transform(X), Y)
+PIPELINE = make_pipeline(StandardScaler(), MODEL)
+
+WRAPPED = {
+    "pipeline": PIPELINE,
+    "search": GridSearchCV(PIPELINE, GRID, cv=2),
+    "pipeline of a search": make_pipeline(
+        StandardScaler(), GridSearchCV(MODEL, {"n_inducing": [2, 8]}, cv=2)
+    ),
+    "pipeline of a pipeline": make_pipeline(PIPELINE[:-1], make_pipeline(MODEL)),
+    "target": TransformedTargetRegressor(PIPELINE),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_the_law_is_that_of_the_regressor_inside(name):
+    wrapped = clone(WRAPPED[name]).fit(X, Y)
+    expected = DIRECT.predict_dist(SCALED.transform(ROWS))
+    for one in (wrapped, FrozenEstimator(wrapped)):
+        law = skgpx.predict_dist(one, ROWS)
+        assert_allclose(law.mean(), expected.mean(), rtol=1e-10)
+        assert_allclose(law.std(), expected.std(), rtol=1e-10)
+        assert_allclose(law.interval(), expected.interval(), rtol=1e-9)
+        assert_allclose(law.cdf(0.2), expected.cdf(0.2), rtol=1e-9)
+        assert_allclose(law.log_density(0.2), expected.log_density(0.2), atol=1e-8)
+        assert_allclose(law.sample(2), expected.sample(2), rtol=1e-9)
+
+
+def test_what_is_known_of_rows_passes_through():
+    counts = np.round(np.exp(1.0 + Y))
+    model = clone(MODEL).set_params(likelihood=Poisson())
+    pipeline = make_pipeline(StandardScaler(), model).fit(X, counts)
+    exposure = np.array([1.0, 2.0, 5.0])
+    law = skgpx.predict_dist(pipeline, ROWS, exposure=exposure)
+    assert_allclose(law.mean(), exposure * pipeline.predict(ROWS))
+
+
+def test_logarithms_of_the_target():
+    positive = np.exp(Y)
+    wrapped = TransformedTargetRegressor(PIPELINE, func=np.log, inverse_func=np.exp)
+    law = skgpx.predict_dist(wrapped.fit(X, positive), ROWS)
+    expected = DIRECT.predict_dist(SCALED.transform(ROWS))
+    mean = np.exp(expected.mean() + 0.5 * expected.variance())
+    assert_allclose(law.mean(), mean, rtol=1e-7)
+    assert_allclose(law.quantile(0.3), np.exp(expected.quantile(0.3)), rtol=1e-9)
+
+
+def test_what_has_no_law_is_refused():
+    search = GridSearchCV(PIPELINE, GRID, cv=2, refit=False).fit(X, Y)
+    with pytest.raises(ValueError, match="refit=True"):
+        skgpx.predict_dist(search, ROWS)
+    labels = PLSClassifier(RBF(), optimizer=None, n_inducing=5, n_particles=5)
+    for model in (LinearRegression(), labels):
+        with pytest.raises(ValueError, match="predict_dist expects a fitted regressor"):
+            skgpx.predict_dist(model.fit(X, Y > 0.0), ROWS)
+    exact = GaussianProcessRegressor().fit(X, Y)
+    with pytest.raises(ValueError, match="with exposure"):
+        skgpx.predict_dist(exact, ROWS, exposure=ROWS[:, 0])
+    for unfitted in (clone(MODEL), clone(PIPELINE)):
+        with pytest.raises(NotFittedError):
+            skgpx.predict_dist(unfitted, ROWS)
+
+
+def test_thompson_sampling_of_a_search():
+    regressor = GaussianProcessRegressor(RBF(0.3), alpha=1e-3, optimizer=None)
+    grid = GridSearchCV(regressor, {"kernel": [RBF(0.05), RBF(0.3)]}, cv=2)
+    told = np.linspace(0.0, 1.0, 8)[:, np.newaxis]
+    values = (told[:, 0] - 0.4) ** 2
+    found = clone(grid).fit(told, values).best_estimator_.kernel_
+    asked = []
+    for sampler in (grid, skgpx.DecoupledSampler(grid), regressor):
+        optimizer = ThompsonSampler(
+            [[0.0, 1.0]], sampler, n_initial=0, n_mesh=50, n_starts=2, random_state=0
+        )
+        optimizer.tell(told, values)
+        asked.append(optimizer.ask(2))
+        if sampler is not regressor:
+            assert optimizer.sampler_.estimator_.kernel_ == found
+    assert_array_equal(asked[0], asked[1])
+    kept = ThompsonSampler([[0.0, 1.0]], grid, refit_every=None, n_initial=0, n_mesh=50)
+    kept.tell(told, told[:, 0]).ask(1)
+    assert isinstance(kept.sampler_.estimator, GaussianProcessRegressor)
+    for wrong in (LinearRegression(), PIPELINE, RBF()):
+        with pytest.raises(ValueError, match="DecoupledSampler expects"):
+            ThompsonSampler([[0.0, 1.0]], wrong)
