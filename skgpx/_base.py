@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from skgpx._draws import FunctionDraws
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._validation import check_is_fitted, check_X, generator, row_blocks
 from skgpx.likelihoods import Likelihood
@@ -27,7 +27,7 @@ class LatentEstimator(BaseEstimator):
     Both are in the units of y.
     """
 
-    posterior_: LatentModel | MixtureModel
+    posterior_: LatentModel | MarkovModel | MixtureModel
     likelihood_: Likelihood
 
     def _blocks(self, n_rows: int) -> list[slice]:
