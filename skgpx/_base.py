@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 
 from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._predictive_law import PredictiveDistribution, checked_levels
 from skgpx._row_quantities import relative, row_quantity
 from skgpx._validation import (
@@ -32,7 +32,7 @@ class LatentEstimator(DocumentationLink, BaseEstimator):
     Both are in the units of y.
     """
 
-    posterior_: LatentModel | MixtureModel
+    posterior_: LatentModel | MarkovModel | MixtureModel
     likelihood_: Likelihood
 
     def _law(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._validation import generator, row_blocks
 from skgpx.likelihoods import Likelihood
@@ -179,7 +179,7 @@ class PredictiveDistribution(Predictive):
 
     Parameters
     ----------
-    posterior : LatentModel or MixtureModel
+    posterior : LatentModel, MarkovModel or MixtureModel
         In the units of y.
     likelihood : Likelihood
     X : ndarray of shape (n_rows, n_features)
@@ -207,7 +207,7 @@ class PredictiveDistribution(Predictive):
 
     def __init__(
         self,
-        posterior: LatentModel | MixtureModel,
+        posterior: LatentModel | MarkovModel | MixtureModel,
         likelihood: Likelihood,
         X: Array,
         known: Array | None = None,

@@ -590,7 +590,8 @@ class SpectralVGPRegressor(LatentRegressor):
 
     def _keep(self, state: Any, found: SpectralFit, clock: StageClock) -> Self:
         self._state = state
-        posterior, self.kernel_ = found.posterior, found.prior
+        posterior: Any = found.posterior
+        self.kernel_ = found.prior
         if self.basis_ == "fourier":
             self.kernel_ = kernel_of(found.prior)
             if self.extrapolation == "prior":

@@ -107,15 +107,18 @@ def log_density(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
         law = likelihood.at_some(some)
         out[some], doubtful = log_integral(law, y[some], part)
         if np.any(doubtful):
-            warnings.warn(
-                f"Log densities of {type(likelihood).__name__} are uncertain by more "
-                f"than 0.01 nats in {int(np.sum(doubtful))} rows: the likelihood is "
-                "narrow in the latent function, and not only around initial_latent(y) "
-                "or where nll is smallest.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            _warn_of_doubt(likelihood, int(np.sum(doubtful)))
     return out
+
+
+def _warn_of_doubt(likelihood: Any, n_rows: int) -> None:
+    warnings.warn(
+        f"Log densities of {type(likelihood).__name__} are uncertain by more than 0.01 "
+        f"nats in {n_rows} rows: the likelihood is narrow in the latent function, and "
+        "not only around initial_latent(y) or where nll is smallest.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def softplus_moments(mixture: LatentMixture) -> Array:

@@ -145,7 +145,7 @@ def test_states_at_the_knots_have_the_posterior_law(nu):
     ).T
     rng = np.random.default_rng(0)
     found = markov_posterior(process, rows)
-    states = found.draw_states(np.empty((0, 20_000)), rng).reshape(n * p, -1)
+    states = found.draw_states(np.empty((0, 4000)), rng).reshape(n * p, -1)
     assert_law(states, gain @ rows.values, prior - gain @ prior[values])
 
 
@@ -154,7 +154,7 @@ def test_states_between_others_have_the_law_that_these_leave(nu):
     process, times = MaternProcess(nu, 1.7, 0.6), np.array([0.0, 0.5, 2.0])
     # two in one gap, and beyond either end
     x = np.array([-0.4, 0.1, 0.3, 1.9, 2.5])
-    p, s, rng = process.n_states, 20_000, np.random.default_rng(0)
+    p, s, rng = process.n_states, 4000, np.random.default_rng(0)
     everything = np.concatenate((times, x))
     order = np.argsort(everything)
     ordered = joint_states(process, everything[order]).reshape(8, p, 8, p)
