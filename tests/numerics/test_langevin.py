@@ -315,6 +315,7 @@ SCHEMES = {
     "ou": langevin.ornstein_uhlenbeck(0.7),
     "bold-ou": langevin.ornstein_uhlenbeck(0.2),
     "trajectory": langevin.trajectory(0.6, 3),
+    "without-centre": langevin.without_centre(0.4),
 }
 
 
@@ -346,7 +347,8 @@ def test_shortened_gradients_leave_the_law_invariant(rng, scheme):
     while small.drift > 0.02:
         small = langevin.halved(small)
     after, trace = langevin.advance(target, chains, small, 10, rng)
-    excess = np.linalg.norm(chains.gradient[0] - exact, axis=0)
+    kept = exact if scheme.centred else 0.0
+    excess = np.linalg.norm(chains.gradient[0] - kept, axis=0)
     assert np.mean(excess > 2.0 * np.sqrt(2.0)) > 0.5
     assert 0.02 < trace.accepted.mean() / 10 < 0.999
     z = law_z_scores(after.z[0], np.zeros(2), np.diag(scales**-2.0))
@@ -500,3 +502,22 @@ def test_offsets_are_broadcast(rng, code, shape):
     theirs = langevin.start(target._replace(offset=whole), z)
     np.testing.assert_array_equal(ours.energy, theirs.energy)
     np.testing.assert_array_equal(ours.gradient, theirs.gradient)
+
+
+@compiled
+def test_steps_without_a_centre_do_not_know_the_origin(rng):
+    # chains around a mode far from the origin move as they would around it
+    accepted = []
+    for far in (0.0, 50.0):
+        moment = np.full(2, far)
+        target = langevin.quadratic_target(np.zeros((2, 2)), moment)
+        z = far + np.random.default_rng(1).standard_normal((1, 2, 500))
+        after, trace = langevin.advance(
+            target, langevin.start(target, z), langevin.without_centre(0.8), 20,
+            np.random.default_rng(2),
+        )  # fmt: skip
+        accepted.append(trace.accepted.mean() / 20)
+        z = law_z_scores(after.z[0], moment, np.eye(2))
+        assert np.max(np.abs(z)) < LARGEST_Z
+    assert accepted[0] > 0.5
+    assert accepted[0] == pytest.approx(accepted[1], abs=1e-3)
