@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from skgpx._draws import FourierFeatures
 from skgpx.kernels import (
     Monomial,
-    PeriodicLaw,
     SpectralSample,
     StationaryTerm,
     SteinSettings,
@@ -58,7 +58,7 @@ def kernel_waves(
             f"n_frequencies must be at least {len(terms)}, one for each term of "
             f"{kernel!r}; got {n_frequencies}."
         )
-    counts = _shared(np.array([term.variance for term in terms]), n_frequencies)
+    counts = _shared(terms, n_frequencies)
     samples = [
         _sample(term, kernel, n, method, settings, rng)
         for term, n in zip(terms, counts, strict=True)
@@ -73,13 +73,34 @@ def kernel_waves(
     )
 
 
-def _shared(variances: Array, n: int) -> list[int]:
-    """Numbers that add up to n, in proportion to the variances, each at least one."""
-    counts = np.ones(len(variances), dtype=int)
-    for _ in range(n - len(variances)):
+def _shared(terms: list[StationaryTerm], n: int) -> list[int]:
+    """Frequencies of each term: at least one, and in proportion to its variance.
+
+    None more than a term has: constants have one, periodic kernels a series.
+    """
+    counts = np.ones(len(terms), dtype=int)
+    most = np.array([_largest_number(term) for term in terms])
+    variances = np.array([term.variance for term in terms])
+    for _ in range(n - len(terms)):
         # the next one to the term with the most variance for each that it has
-        counts[np.argmax(variances / (counts + 0.5))] += 1
+        gain = np.where(counts < most, variances / (counts + 0.5), 0.0)
+        counts[np.argmax(gain)] += gain.any()
     return counts.tolist()
+
+
+def _largest_number(term: StationaryTerm) -> float:
+    if not term.factors:
+        return 1.0
+    series = _series(term)
+    return np.inf if series is None else float(len(series.amplitudes))
+
+
+def _series(term: StationaryTerm) -> SpectralSample | None:
+    """The cosine series of a periodic kernel alone; None for all other terms."""
+    if [type(factor) for factor in term.factors] != [ExpSineSquared]:
+        return None
+    laws = spectral_laws(Monomial(1.0, term.factors), term.factors[0], 1)
+    return warped_sample(laws, 0, 1, np.random.default_rng(0))
 
 
 def _sample(
@@ -97,8 +118,9 @@ def _sample(
         return SpectralSample(np.zeros((1, d)), np.ones(1))
     unknown = [k for k in term.factors if record_of(k).spectral_law is None]
     laws = spectral_laws(Monomial(1.0, () if unknown else term.factors), whole, d)
-    if len(laws) == 1 and isinstance(laws[0], PeriodicLaw):
-        return _strongest(warped_sample(laws, n, d, rng), n)
+    series = _series(term)
+    if series is not None:
+        return _strongest(series, n)
     if method not in _SAMPLED:
         waves = stein_frequencies(term.factors, n, rng, settings)
         return SpectralSample(waves, np.full(n, n**-0.5))

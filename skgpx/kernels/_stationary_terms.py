@@ -52,8 +52,8 @@ def stationary_terms(kernel: Any, d: int) -> list[StationaryTerm]:
             variance *= float(factor.diag(np.zeros((1, d)))[0])
         if variance < 0.0:
             raise ValueError(
-                f"{kernel!r} has a term of negative variance, {variance:g}; a "
-                "covariance needs positive factors."
+                f"A term of the kernel has a negative variance, {variance:g}; those of "
+                "a covariance are positive. Check its constants."
             )
         if variance > 0.0:
             terms.append(StationaryTerm(variance, factors))
