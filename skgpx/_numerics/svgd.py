@@ -20,8 +20,10 @@ from skgpx._numerics.pair_medians import median_squares
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
 
-# Smallest bandwidth, relative to the largest: columns without spread do not divide by 0.
+# Smallest bandwidth, relative to the largest: of columns without spread.
 _NARROWEST = 1e-12
+# Steps for which bandwidths are kept: they change slowly, and sorting takes time.
+_KEPT = 5
 # Added to the metric of Matrix-SVGD, relative to its mean diagonal.
 _RIDGE = 1e-3
 
@@ -56,7 +58,9 @@ def _with_mirror_images(points: Array, mirrored: bool) -> Array:
 
 
 @kernel
-def svgd_force(points: Array, scores: Array, bandwidths: Array, mirrored: bool) -> Array:
+def svgd_force(
+    points: Array, scores: Array, bandwidths: Array, mirrored: bool
+) -> Array:
     """Direction in which each point moves, shape (R, d).
 
     ``f_i = 1/n Σ_j k(x_i, x_j) [s_j + (x_i - x_j) / h]`` with
@@ -192,14 +196,15 @@ def transported(
     The compiled force takes nearly all of the time, so that the loop itself is not
     compiled and the score may be any function.
     """
-    moved = np.array(points, dtype=np.float64, order="C")
+    moved, bandwidths = np.array(points, dtype=np.float64, order="C"), factors
     first, second = np.zeros_like(moved), np.zeros_like(moved)
     for step in range(n_steps):
         scores = np.ascontiguousarray(score(moved))
         if matrix:
             force = matrix_svgd_force(moved, scores, factors, mirrored)
         else:
-            bandwidths = median_bandwidths(moved, factors, mirrored)
+            if step % _KEPT == 0:
+                bandwidths = median_bandwidths(moved, factors, mirrored)
             force = svgd_force(moved, scores, bandwidths, mirrored)
         rate = cosine_decay(step, n_steps, learning_rate)
         adam_step(moved, -force, first, second, step + 1, rate)

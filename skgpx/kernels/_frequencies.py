@@ -184,21 +184,15 @@ def warped_sample(
     return SpectralSample(total, np.sqrt(weights / weights.sum()))
 
 
-def _orthogonal(
-    law: SpectralLaw, n: int, d: int, rng: np.random.Generator
-) -> Array:
+def _orthogonal(law: SpectralLaw, n: int, d: int, rng: np.random.Generator) -> Array:
     """Frequencies in orthogonal directions, d by d; independent ones for other laws."""
     if not isinstance(law, EllipticalLaw):
         return law.frequencies(uniform_points(n, law.n_coordinates, rng, "mc"), rng)
-    directions = np.concatenate([_rotation(d, rng) for _ in range(-(-n // d))])[:n]
+    # QR of normal matrices: uniform on the orthogonal ones, but for signs of columns
+    rotations = np.linalg.qr(rng.standard_normal((-(-n // d), d, d)))[0]
+    signs = rng.choice((-1.0, 1.0), (len(rotations), 1, d))
     radii = np.sqrt(chdtri(d, uniform_points(n, 1, rng, "mc")))
-    return law.from_normal(radii * directions)
-
-
-def _rotation(d: int, rng: np.random.Generator) -> Array:
-    """A random orthogonal matrix (d, d), from the uniform law on these."""
-    Q, R = np.linalg.qr(rng.standard_normal((d, d)))
-    return Q * np.sign(np.diagonal(R))
+    return law.from_normal(radii * (signs * rotations).reshape(-1, d)[:n])
 
 
 def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Array:

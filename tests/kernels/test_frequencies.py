@@ -288,7 +288,7 @@ def test_orthogonal_directions(d):
 
 
 def test_an_unknown_method_is_named():
-    with pytest.raises(ValueError, match="method must be one of .*; got 'sobol'"):
+    with pytest.raises(ValueError, match=r"method must be one of .*; got 'sobol'"):
         sample_frequencies(RBF(), 4, 1, np.random.default_rng(0), "sobol")
 
 
@@ -305,7 +305,9 @@ class TestMapsOfEllipticalLaws:
             scaled / np.linalg.norm(scaled, axis=1, keepdims=True),
             z / np.linalg.norm(z, axis=1, keepdims=True),
         )
-        np.testing.assert_array_equal(self.LAW.from_normal(-z), -self.LAW.from_normal(z))
+        np.testing.assert_array_equal(
+            self.LAW.from_normal(-z), -self.LAW.from_normal(z)
+        )
 
     def test_an_rbf_leaves_them_as_they_are(self):
         law = EllipticalLaw(GaussianRadius(), np.array([0.5, 2.0]), 2)
