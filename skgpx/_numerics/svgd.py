@@ -199,7 +199,7 @@ def transported(
     moved, bandwidths = np.array(points, dtype=np.float64, order="C"), factors
     first, second = np.zeros_like(moved), np.zeros_like(moved)
     for step in range(n_steps):
-        scores = np.ascontiguousarray(score(moved))
+        scores = np.ascontiguousarray(score(moved), dtype=np.float64)
         if matrix:
             force = matrix_svgd_force(moved, scores, factors, mirrored)
         else:

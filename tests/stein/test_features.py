@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -172,6 +173,47 @@ def test_ridge_on_the_features_is_the_mean_of_the_process():
     np.testing.assert_allclose(model.predict(new), exact.predict(new), atol=0.02)
 
 
+class TestBandwidths:
+    """What "auto" takes, through equal fits with the number."""
+
+    def fitted(self, scale, bandwidth):
+        # columns of one variance, and no more than that is used of the rows
+        X = scale * np.array([[1.0, 1.0], [-1.0, -1.0]])
+        model = SteinFourierFeatures(
+            RBF(1.0), n_frequencies=12, n_steps=9, bandwidth=bandwidth, random_state=0
+        )
+        return model.fit(X).frequencies_
+
+    @pytest.mark.parametrize("share", [0.5, 0.99, 1.0, 1.01, 5.0, 30.0])
+    @pytest.mark.parametrize("bound", [0.15 * 2.0**1.2, 8.0 * 2.0])
+    def test_between_the_bounds_it_resolves_the_rows(self, bound, share):
+        # the factor c / (2 variance · median), median of normal frequencies
+        resolved = 1.4 * 0.5**0.2
+        wanted = share * bound
+        scale = np.sqrt(resolved / (2.0 * 0.9099 * wanted))
+        expected = np.clip(wanted, 0.15 * 2.0**1.2, 16.0)
+        np.testing.assert_allclose(
+            self.fitted(scale, "auto"), self.fitted(scale, expected), rtol=1e-2
+        )
+
+    def test_rows_without_spread(self):
+        np.testing.assert_array_equal(self.fitted(0.0, "auto"), self.fitted(0.0, 16.0))
+
+    def test_the_median_heuristic(self):
+        np.testing.assert_array_equal(self.fitted(1.0, "median"), self.fitted(1.0, 2.0))
+
+
+@pytest.mark.parametrize("n_steps", [4, 5, 6])
+@pytest.mark.parametrize("R", [15, 16, 17])
+def test_sizes_around_those_at_which_something_is_left_out(n_steps, R):
+    model = SteinFourierFeatures(
+        Matern(2.0), n_frequencies=R, n_steps=n_steps, random_state=0
+    )
+    Z = model.fit_transform(rows(10, 3))
+    np.testing.assert_allclose(np.sum(Z**2, axis=1), 1.0)
+    assert model.frequencies_.shape == (R, 3)
+
+
 class TestDoors:
     def test_names_and_pandas(self):
         X = pd.DataFrame(rows(10, 2), columns=["a", "b"])
@@ -200,6 +242,8 @@ class TestDoors:
         for i in (0, 17, 36):
             np.testing.assert_array_equal(model.transform(X[i : i + 1])[0], Z[i])
         np.testing.assert_array_equal(model.transform(X[::-1]), Z[::-1])
+        with config_context(working_memory=1e-4):
+            np.testing.assert_array_equal(model.transform(X), Z)
 
     @methods
     def test_bits_depend_on_the_seed_alone(self, method):
