@@ -176,31 +176,38 @@ def test_ridge_on_the_features_is_the_mean_of_the_process():
 class TestBandwidths:
     """What "auto" takes, through equal fits with the number."""
 
-    def fitted(self, scale, bandwidth):
-        # columns of one variance, and no more than that is used of the rows
-        X = scale * np.array([[1.0, 1.0], [-1.0, -1.0]])
+    def fitted(self, variance, bandwidth="auto", n_steps=9):
+        X = np.sqrt(variance) * np.array([[1.0], [-1.0]])
         model = SteinFourierFeatures(
-            RBF(1.0), n_frequencies=12, n_steps=9, bandwidth=bandwidth, random_state=0
+            RBF(1.0),
+            n_frequencies=12,
+            n_steps=n_steps,
+            bandwidth=bandwidth,
+            random_state=0,
         )
         return model.fit(X).frequencies_
 
     @pytest.mark.parametrize("share", [0.5, 0.99, 1.0, 1.01, 5.0, 30.0])
-    @pytest.mark.parametrize("bound", [0.15 * 2.0**1.2, 8.0 * 2.0])
+    @pytest.mark.parametrize("bound", [0.15, 8.0])
     def test_between_the_bounds_it_resolves_the_rows(self, bound, share):
-        # the factor c / (2 variance · median), median of normal frequencies
-        resolved = 1.4 * 0.5**0.2
-        wanted = share * bound
-        scale = np.sqrt(resolved / (2.0 * 0.9099 * wanted))
-        expected = np.clip(wanted, 0.15 * 2.0**1.2, 16.0)
+        start = self.fitted(1.0, n_steps=0)
+        both = np.concatenate((start, -start))
+        median = np.median((both - both.T) ** 2)
+        # h · 2 · variance = c
+        variance = 1.4 * 0.25**0.2 / (2.0 * median * share * bound)
+        expected = float(np.clip(share * bound, 0.15, 8.0))
         np.testing.assert_allclose(
-            self.fitted(scale, "auto"), self.fitted(scale, expected), rtol=1e-2
+            self.fitted(variance), self.fitted(variance, expected), rtol=1e-7
         )
 
     def test_rows_without_spread(self):
-        np.testing.assert_array_equal(self.fitted(0.0, "auto"), self.fitted(0.0, 16.0))
+        np.testing.assert_array_equal(self.fitted(0.0), self.fitted(0.0, 8.0))
 
     def test_the_median_heuristic(self):
-        np.testing.assert_array_equal(self.fitted(1.0, "median"), self.fitted(1.0, 2.0))
+        X, how = rows(5, 3), {"n_frequencies": 12, "n_steps": 9, "random_state": 0}
+        median = SteinFourierFeatures(bandwidth="median", **how).fit(X)
+        number = SteinFourierFeatures(bandwidth=3.0, **how).fit(X)
+        np.testing.assert_array_equal(median.frequencies_, number.frequencies_)
 
 
 @pytest.mark.parametrize("n_steps", [4, 5, 6])
