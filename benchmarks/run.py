@@ -21,6 +21,7 @@ NAMES = (
     "series_elbow",
     "series_cycles",
     "spectral_vgp",
+    "stein_kernel",
 )
 
 

@@ -18,6 +18,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
+from skgpx._stein import SteinFourierFeatures
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
 
 Array = NDArray[np.float64]
@@ -64,6 +65,7 @@ def _compile() -> None:
         _likelihoods()
         _series()
         _draws()
+        _features()
     _LOGGER.info("compile_kernels took %.1f s.", time.perf_counter() - start)
 
 
@@ -118,6 +120,11 @@ def _draws() -> None:
             _evaluate(sampler.sample_functions(n_draws, random_state=0), X)
     model = PLSRegressor(kernel=RBF(0.3), likelihood=Gaussian(0.1), **_BRIEF).fit(X, y)
     _evaluate(model.sample_functions(2, random_state=0), X)
+
+
+def _features() -> None:
+    """Frequencies that are moved."""
+    SteinFourierFeatures(n_frequencies=4, n_steps=2, random_state=0).fit(_rows(2)[0])
 
 
 def _evaluate(draws: FunctionDraws, X: Array) -> None:

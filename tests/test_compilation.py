@@ -73,6 +73,8 @@ class Listener(event.Listener):
 event.register("numba:compile", Listener())
 skgpx.compile_kernels()
 X = np.random.default_rng(1).random((30, 3))
+for how in ({}, {"method": "matrix-stein"}, {"antithetic": False}):
+    skgpx.SteinFourierFeatures(n_steps=7, **how).fit_transform(X)
 y = np.sin(5.0 * X[:, 0]) + X[:, 1]
 brief = {"optimizer": None, "random_state": 0, "n_particles": 10, "max_iter": 40}
 models = [
@@ -128,10 +130,11 @@ def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
     for name in ("PLSRegressor", "PLSClassifier", "SpectralVGPRegressor"):
         monkeypatch.setattr(getattr(_compilation, name), "fit", spy)
     monkeypatch.setattr(_compilation.DecoupledSampler, "fit", spy)
-    for part in ("_likelihoods", "_series", "_draws"):
+    monkeypatch.setattr(_compilation.SteinFourierFeatures, "fit", spy)
+    for part in ("_likelihoods", "_series", "_draws", "_features"):
         with pytest.raises(_Fitted):
             getattr(_compilation, part)()
-    assert seeds == [0, 0, 0]
+    assert seeds == [0, 0, 0, 0]
 
 
 class _Fitted(Exception):

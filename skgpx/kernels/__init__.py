@@ -51,14 +51,18 @@ from skgpx.kernels._registration import (
     register_spectral_sampler,
     register_spectral_score,
 )
+from skgpx.kernels._score_check import check_spectral_score
 from skgpx.kernels._spectral_densities import log_spectral_density, spectral_score
 from skgpx.kernels._spectral_laws import SpectralLaw
+from skgpx.kernels._stationary_terms import StationaryTerm, stationary_terms
+from skgpx.kernels._stein_frequencies import SteinSettings, stein_frequencies
 
 # The other names imported above serve the library itself.
 __all__ = [
     "GREKernel",
     "InducingKernels",
     "SpectralSample",
+    "check_spectral_score",
     "default_kernel",
     "diagonal_and_pullback",
     "inducing_and_pullback",

@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx.kernels._expansion import Monomial, expand
 from skgpx.kernels._periodic import PeriodicLaw
 from skgpx.kernels._records import no_sampler, record_of
-from skgpx.kernels._spectral_laws import SampledLaw, SpectralLaw
+from skgpx.kernels._spectral_laws import EllipticalLaw, SampledLaw, SpectralLaw
 
 Array = NDArray[np.float64]
+
+
+_METHODS = ("qmc", "halton", "orthogonal", "mc")
+# Uniform points are kept this far from the faces of the cube.
+_EDGE = 2.0**-32
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,12 @@ def sample_frequencies(
         Number of input columns.
     rng : numpy.random.Generator
         Source of the randomisation.
-    method : {"qmc", "mc"}, default="qmc"
-        A scrambled Sobol net, or independent points.
+    method : {"qmc", "halton", "orthogonal", "mc"}, default="qmc"
+        A scrambled Sobol net; a scrambled Halton sequence; orthogonal directions with
+        independent radii [1]_; independent points.
     tail_power : float, default=1.0
         ``κ >= 1``: how much the high frequencies are enriched, see
-        :func:`warped_sample`.
+        :func:`warped_sample`; without effect on "orthogonal".
 
     Returns
     -------
@@ -73,7 +80,13 @@ def sample_frequencies(
     Raises
     ------
     ValueError
-        If a part of the kernel has no spectral sampler, or the kernel is a sum.
+        If a part of the kernel has no spectral sampler, the kernel is a sum, or there
+        is no such method.
+
+    References
+    ----------
+    .. [1] Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal random
+       features", NeurIPS 2016.
 
     Examples
     --------
@@ -85,6 +98,8 @@ def sample_frequencies(
     >>> sample.frequencies.shape, float(np.sum(sample.amplitudes**2))
     ((256, 2), 1.0)
     """
+    if method not in _METHODS:
+        raise ValueError(f"method must be one of {_METHODS}; got {method!r}.")
     monomials = expand(kernel)
     if len(monomials) != 1:
         raise ValueError(
@@ -146,7 +161,10 @@ def warped_sample(
     if len(laws) == 1 and isinstance(laws[0], SampledLaw):
         waves = laws[0].frequencies(np.empty((n, 0)), rng)
         return SpectralSample(waves, np.full(n, n**-0.5))
-    uniform = _uniform(n, sum(law.n_coordinates for law in laws), rng, method)
+    if method == "orthogonal":
+        waves = np.sum([_orthogonal(law, n, d, rng) for law in laws], axis=0)
+        return SpectralSample(waves, np.full(n, n**-0.5))
+    uniform = uniform_points(n, sum(law.n_coordinates for law in laws), rng, method)
     if uniform.shape[1]:
         # ω and -ω are the same wave: half of the directions suffice for one summand
         uniform[:, 1] *= 0.5
@@ -166,11 +184,25 @@ def warped_sample(
     return SpectralSample(total, np.sqrt(weights / weights.sum()))
 
 
-def _uniform(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
-    """Points in the open unit cube, shape (n, d): a scrambled Sobol net, or random."""
+def _orthogonal(law: SpectralLaw, n: int, d: int, rng: np.random.Generator) -> Array:
+    """Frequencies in orthogonal directions, d by d; independent ones for other laws."""
+    if not isinstance(law, EllipticalLaw):
+        return law.frequencies(uniform_points(n, law.n_coordinates, rng, "mc"), rng)
+    # QR of normal matrices: uniform on the orthogonal ones, but for signs of columns
+    rotations = np.linalg.qr(rng.standard_normal((-(-n // d), d, d)))[0]
+    signs = rng.choice((-1.0, 1.0), (len(rotations), 1, d))
+    radii = np.sqrt(chdtri(d, uniform_points(n, 1, rng, "mc")))
+    return law.from_normal(radii * (signs * rotations).reshape(-1, d)[:n])
+
+
+def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
+    """Points in the open unit cube, shape (n, d), by a method of this module."""
     if method == "mc" or d == 0:
-        return np.clip(rng.random((n, d)), 2.0**-32, 1.0 - 2.0**-32)
-    # the net is balanced at powers of two only: draw such a number, keep the first n
+        return np.clip(rng.random((n, d)), _EDGE, 1.0 - _EDGE)
     # older versions of SciPy call the rng `seed`; newer ones accept both
-    points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())
-    return np.clip(points[:n], 2.0**-32, 1.0 - 2.0**-32)
+    if method == "halton":
+        points = qmc.Halton(d, seed=rng).random(n)
+    else:
+        # the net is balanced at powers of two only: draw such a number, keep n
+        points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())
+    return np.clip(points[:n], _EDGE, 1.0 - _EDGE)

@@ -154,6 +154,6 @@ def no_sampler(part: Any, whole: Any, reason: str = "") -> ValueError:
     return ValueError(
         f"{part!r}{where} has no spectral sampler{reason}. Give it one with "
         f"skgpx.bases.register_spectral_sampler({name}, sampler) if it is stationary, "
-        'or ask for prior="exact", whose cost grows with the cube of the number of '
+        'or draw with prior="exact", whose cost grows with the cube of the number of '
         "distinct points at which the draws are evaluated."
     )

@@ -7,13 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import gammaincc, ndtri
 
 Array = NDArray[np.float64]
 
 # Above this radius, in inverse lengthscales, frequencies are compressed: such waves
 # cannot be resolved, and their phases would lose digits.
 _LARGEST_RADIUS = 1e6
+# Tails below this are those of points too far out to be told apart.
+_SMALLEST_TAIL = 1e-80
 
 
 class SpectralLaw(Protocol):
@@ -56,10 +58,42 @@ class EllipticalLaw:
     def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
         """``r u / ℓ`` with r from the first coordinate, u from the others."""
         del rng
-        r = _compressed(self.radius(uniform[:, 0], self.d))
-        return (
-            r[:, np.newaxis] * _directions(uniform[:, 1:], self.d) / self.length_scale
-        )
+        return self._at(uniform[:, 0], _directions(uniform[:, 1:], self.d))
+
+    def from_normal(self, points: Array) -> Array:
+        """Frequencies at standard normal points (R, d), in the same directions.
+
+        The radius is exceeded with the same probability as that of the point: points
+        near the origin are low frequencies, and those of -x are those of x, negated.
+        """
+        r = np.linalg.norm(points, axis=1)
+        tail = np.maximum(gammaincc(0.5 * self.d, 0.5 * r**2), _SMALLEST_TAIL)
+        return self._at(tail, _unit_vectors(points, r))
+
+    def with_even_radii(self, frequencies: Array) -> Array:
+        """Frequencies in the same directions, with radii at quantiles of the law.
+
+        The radius of rank i, counted from the largest, is exceeded with probability
+        ``(i + 1/2) / R``.
+        """
+        scaled = frequencies * self.length_scale
+        r = np.linalg.norm(scaled, axis=1)
+        ranks = np.empty(len(r))
+        ranks[np.argsort(-r, kind="stable")] = np.arange(len(r))
+        return self._at((ranks + 0.5) / len(r), _unit_vectors(scaled, r))
+
+    def _at(self, tail: Array, directions: Array) -> Array:
+        """``r u / ℓ``, the radius exceeded with probability ``tail``."""
+        r = _compressed(self.radius(tail, self.d))
+        return r[:, np.newaxis] * directions / self.length_scale
+
+
+def _unit_vectors(points: Array, r: Array) -> Array:
+    """Points over their norms r; the first axis for those at the origin."""
+    first = np.eye(1, points.shape[1])
+    far = r[:, np.newaxis] > 0.0
+    scaled = points / np.where(r > 0.0, r, 1.0)[:, np.newaxis]
+    return np.where(far, scaled, first)
 
 
 def _direction_coordinates(d: int) -> int:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import f, kstest
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -72,7 +72,17 @@ def exact_correlations(kernel, X):
 
 
 @pytest.mark.parametrize(("kernel", "d"), CASES)
-@pytest.mark.parametrize("how", [("qmc", 1.0), ("qmc", 3.0), ("mc", 1.0), ("mc", 2.0)])
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("qmc", 1.0),
+        ("qmc", 3.0),
+        ("mc", 1.0),
+        ("mc", 2.0),
+        ("halton", 1.0),
+        ("orthogonal", 1.0),
+    ],
+)
 def test_they_reproduce_the_kernel(kernel, d, how):
     features, power = how
     X = np.random.default_rng(1).normal(size=(15, d))
@@ -264,3 +274,57 @@ class TestRegistration:
         register_spectral_sampler(Broken, lambda kernel, n, d, rng: answer)
         with pytest.raises(ValueError, match=r"Broken must return finite .*\(4, 2\)"):
             sample_frequencies(Broken(), 4, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_orthogonal_directions(d):
+    sample = sample_frequencies(
+        Matern(0.5), 2 * d + 1, d, np.random.default_rng(0), "orthogonal"
+    )
+    for block in (sample.frequencies[:d], sample.frequencies[d : 2 * d]):
+        gram = block @ block.T
+        norms = np.sqrt(np.diagonal(gram))
+        np.testing.assert_allclose(gram / np.outer(norms, norms), np.eye(d), atol=1e-12)
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(ValueError, match=r"method must be one of .*; got 'sobol'"):
+        sample_frequencies(RBF(), 4, 1, np.random.default_rng(0), "sobol")
+
+
+class TestMapsOfEllipticalLaws:
+    LAW = EllipticalLaw(StudentRadius(1.5), np.array([0.5, 2.0, 1.0]), 3)
+
+    def test_normal_points_have_the_law(self):
+        z = np.random.default_rng(0).normal(size=(4000, 3))
+        scaled = self.LAW.from_normal(z) * self.LAW.length_scale
+        square = np.sum(scaled**2, axis=1) / 3.0
+        # the squared radius of a t law with 2ν degrees of freedom is F(d, 2ν)
+        assert kstest(square, f(3, 3.0).cdf).pvalue > 1e-3
+        np.testing.assert_allclose(
+            scaled / np.linalg.norm(scaled, axis=1, keepdims=True),
+            z / np.linalg.norm(z, axis=1, keepdims=True),
+        )
+        np.testing.assert_array_equal(
+            self.LAW.from_normal(-z), -self.LAW.from_normal(z)
+        )
+
+    def test_an_rbf_leaves_them_as_they_are(self):
+        law = EllipticalLaw(GaussianRadius(), np.array([0.5, 2.0]), 2)
+        z = np.random.default_rng(0).normal(size=(100, 2))
+        np.testing.assert_allclose(law.from_normal(z), z / law.length_scale, rtol=1e-9)
+
+    @pytest.mark.parametrize("point", [0.0, 1e-200, 50.0, 1e100])
+    def test_extreme_points_stay_finite(self, point):
+        z = np.array([[point, 0.0, 0.0]])
+        assert np.all(np.isfinite(self.LAW.from_normal(z)))
+        assert np.all(np.isfinite(self.LAW.with_even_radii(z)))
+
+    def test_even_radii_are_quantiles_in_order(self):
+        omega = np.random.default_rng(0).normal(size=(9, 3))
+        found = self.LAW.with_even_radii(omega) * self.LAW.length_scale
+        before = np.linalg.norm(omega * self.LAW.length_scale, axis=1)
+        after = np.linalg.norm(found, axis=1)
+        np.testing.assert_array_equal(np.argsort(before), np.argsort(after))
+        tail = f(3, 3.0).sf(np.sort(after)[::-1] ** 2 / 3.0)
+        np.testing.assert_allclose(tail, (np.arange(9) + 0.5) / 9.0, rtol=1e-6)

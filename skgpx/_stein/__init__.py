@@ -1,0 +1,3 @@
+"""Stein random features: frequencies that are learned."""
+
+from skgpx._stein._features import SteinFourierFeatures as SteinFourierFeatures

@@ -1,0 +1,211 @@
+"""Frequencies of a stationary kernel, moved by SVGD until they are evenly spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from skgpx._numerics.pair_medians import median_squares
+from skgpx._numerics.svgd import transported
+from skgpx.kernels._frequencies import uniform_points, warped_sample
+from skgpx.kernels._rbf import GaussianRadius
+from skgpx.kernels._records import record_of
+from skgpx.kernels._score_check import check_spectral_score
+from skgpx.kernels._spectral_densities import spectral_score
+from skgpx.kernels._spectral_laws import EllipticalLaw
+
+Array = NDArray[np.float64]
+
+# Median squared difference of standard normal points.
+_NORMAL_MEDIAN = 0.9099
+# Squared bandwidth times the mean squared difference of inputs (in lengthscales), as
+# c (d / 4)^q: a kernel of this width sees the waves that the inputs can resolve. The
+# best on average over inputs narrower and wider than the kernel, 1 to 32 columns.
+_RESOLVED, _RESOLVED_POWER = 1.4, 0.2
+# Bounds of the factor of the median: below c dᵖ the points do not see one another and
+# contract, above c d all of them are one point.
+_LEAST, _LEAST_POWER, _MOST = 0.15, 1.2, 8.0
+# Logarithms of distances between which a correlation is searched to fall to exp(-1/2).
+_SEARCHED = np.linspace(np.log(1e-8), np.log(1e8), 600)
+
+
+@dataclass(frozen=True)
+class SteinSettings:
+    """How frequencies are moved.
+
+    Parameters
+    ----------
+    input_variances : ndarray of shape (d,)
+        Of the rows at which the waves will be evaluated.
+    n_steps : int, default=300
+    learning_rate : float, default=0.1
+        Of the first step, in units in which frequencies have spread one.
+    bandwidth : {"auto", "median"} or float, default="auto"
+        Factor of the medians of squared differences, one for each input: chosen from
+        the variances of the inputs, the number d of inputs, or given.
+    antithetic : bool, default=True
+        Whether ±ω repel one another's images.
+    matrix : bool, default=False
+        Matrix-SVGD.
+    """
+
+    input_variances: Array
+    n_steps: int = 300
+    learning_rate: float = 0.1
+    bandwidth: str | float = "auto"
+    antithetic: bool = True
+    matrix: bool = False
+
+
+def stein_frequencies(
+    factors: tuple[Any, ...], n: int, rng: np.random.Generator, settings: SteinSettings
+) -> Array:
+    """Frequencies (n, d) of a product of stationary kernels of variance one.
+
+    Parameters
+    ----------
+    factors : tuple of Kernel
+        One kernel with a registered score, or several with elliptical laws.
+    n : int
+    rng : numpy.random.Generator
+        Source of the scrambled Halton sequence that is moved.
+    settings : SteinSettings
+
+    Raises
+    ------
+    ValueError
+        If the score of the kernel is not registered, or contradicts what is; if a
+        factor of a product is not elliptical.
+
+    Notes
+    -----
+    O(n² d) for each step. Laws with heavy tails: the points contract, and their radii
+    are replaced by quantiles of the law of the radius, in the same order. Products
+    have no known density: their factors' frequencies, which are added, are
+    functions of normal points that are moved together.
+    """
+    if len(factors) == 1:
+        return _by_score(factors[0], n, rng, settings)
+    return _by_normal_points(factors, n, rng, settings)
+
+
+def _by_score(
+    kernel: Any, n: int, rng: np.random.Generator, settings: SteinSettings
+) -> Array:
+    """SVGD on the spectral density, in units in which its points have spread one."""
+    d, record = len(settings.input_variances), record_of(kernel)
+    if record.spectral_score is None:
+        name = type(kernel).__name__
+        raise ValueError(
+            f"{kernel!r} has no known spectral score, by which Stein frequencies move. "
+            f"Call skgpx.kernels.register_spectral_score({name}, score), or choose "
+            'another method than "stein".'
+        )
+    law = None if record.spectral_law is None else record.spectral_law(kernel, d)
+    if law is None:
+        normal = ndtri(uniform_points(n, d, rng, "halton"))
+        start = normal / _correlation_lengths(kernel, d)
+    else:
+        start = warped_sample([law], n, d, rng, "halton").frequencies
+    check_spectral_score(kernel, start, rng)
+    unit = _units(start, settings.antithetic)
+    moved = unit * _moved(
+        start / unit, lambda u: spectral_score(kernel, u * unit) * unit, unit, settings
+    )
+    return _with_right_radii(law, moved)
+
+
+def _by_normal_points(
+    factors: tuple[Any, ...], n: int, rng: np.random.Generator, settings: SteinSettings
+) -> Array:
+    """Sum of the frequencies of all factors, at normal points (n, d) of each."""
+    d = len(settings.input_variances)
+    known = [record_of(kernel).spectral_law for kernel in factors]
+    laws = [law and law(k, d) for law, k in zip(known, factors, strict=True)]
+    if not all(isinstance(law, EllipticalLaw) for law in laws):
+        raise ValueError(
+            f"Stein frequencies of the product {' * '.join(map(repr, factors))} are "
+            "not known: its factors must be RBF, Matern or RationalQuadratic kernels. "
+            'Choose another method, for example "sobol".'
+        )
+    start = ndtri(uniform_points(n, d * len(laws), rng, "halton"))
+    scales = [np.broadcast_to(law.length_scale, d) for law in laws]  # type: ignore[union-attr]
+    moved = _moved(start, lambda z: -z, 1.0 / np.concatenate(scales), settings)
+    blocks = np.split(moved, len(laws), axis=1)
+    parts = [
+        _with_right_radii(law, law.from_normal(block))  # type: ignore[union-attr]
+        for law, block in zip(laws, blocks, strict=True)
+    ]
+    return np.sum(parts, axis=0)
+
+
+def _moved(
+    start: Array, score: Callable[[Array], Array], unit: Array, settings: SteinSettings
+) -> Array:
+    """Points moved by SVGD; `unit` is one unit of them as a frequency of the input."""
+    # several points for each input in products
+    variances = np.resize(settings.input_variances, start.shape[1])
+    return transported(
+        start,
+        score,
+        settings.n_steps,
+        settings.learning_rate,
+        _bandwidth_factors(start, 2.0 * variances * unit**2, settings),
+        mirrored=settings.antithetic,
+        matrix=settings.matrix,
+    )
+
+
+def _bandwidth_factors(
+    start: Array, differences: Array, settings: SteinSettings
+) -> Array:
+    """Factors of the medians, (d,), from mean squared differences of the inputs."""
+    d = start.shape[1]
+    if settings.bandwidth == "median":
+        return np.full(d, float(d))
+    if settings.bandwidth != "auto":
+        return np.full(d, float(settings.bandwidth))
+    resolved = _RESOLVED * (d / 4.0) ** _RESOLVED_POWER
+    wanted = differences * _medians(start, settings.antithetic)
+    factors = resolved / np.maximum(wanted, 1e-300)
+    return np.clip(factors, _LEAST * d**_LEAST_POWER, _MOST * d)
+
+
+def _medians(points: Array, antithetic: bool) -> Array:
+    medians: Array = median_squares(
+        np.concatenate((points, -points)) if antithetic else points
+    )
+    return medians
+
+
+def _units(start: Array, antithetic: bool) -> Array:
+    """Scale of each column, one for standard normal points."""
+    units = np.sqrt(_medians(start, antithetic) / _NORMAL_MEDIAN)
+    # of a single point, its distance from the origin
+    units = np.where(units > 0.0, units, np.max(np.abs(start), axis=0))
+    return np.where(units > 0.0, units, 1.0)
+
+
+def _with_right_radii(law: Any, frequencies: Array) -> Array:
+    """Radii at quantiles of the law, unless that is normal: contraction is small."""
+    if isinstance(law, EllipticalLaw) and not isinstance(law.radius, GaussianRadius):
+        return law.with_even_radii(frequencies)
+    return frequencies
+
+
+def _correlation_lengths(kernel: Any, d: int) -> Array:
+    """Distance along each axis at which the correlation falls to ``exp(-1/2)``."""
+    lengths = np.empty(d)
+    origin, variance = np.zeros((1, d)), float(kernel.diag(np.zeros((1, d)))[0])
+    for k in range(d):
+        points = np.zeros((len(_SEARCHED), d))
+        points[:, k] = np.exp(_SEARCHED)
+        correlation = kernel(points, origin)[:, 0] / variance
+        below = correlation < np.exp(-0.5)
+        lengths[k] = points[np.argmax(below) if below.any() else -1, k]
+    return lengths
