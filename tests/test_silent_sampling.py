@@ -125,6 +125,18 @@ def test_runs_that_disagree_are_told(monkeypatch):
     assert "Increase n_particles above 400" in str(told[0].message)
 
 
+def test_sign_patterns_that_disagree_are_told():
+    # a rate that comes near zero in many places: signs there are up to chance
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 20.0, 100))[:, np.newaxis]
+    kernel = 4.0 * RBF(1.0)
+    root = np.linalg.cholesky(kernel(X) + 1e-8 * np.eye(100))
+    y = rng.poisson((root @ rng.standard_normal(100)) ** 2).astype(float)
+    with pytest.warns(ConvergenceWarning, match="tempering disagree"):
+        model = fixed(kernel, Poisson("square"), X, y, n_inducing=40)
+    assert model.ess_.min() < 30
+
+
 def test_particles_that_are_left_behind_are_told(rng, monkeypatch):
     monkeypatch.setattr(_tempering, "_moved", lambda _, w, *rest: w)
     monkeypatch.setattr(_tempering, "_last_moves", left_where_they_are)

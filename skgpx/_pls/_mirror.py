@@ -56,6 +56,18 @@ def with_mirror_images(
     return chosen // 2, chosen % 2 == 1
 
 
+def upright(target: Target, w: Array) -> Array:
+    """Particles (1, p, s), or their images, with f positive where it is largest.
+
+    Particles of either sign have a mean of zero, whatever the signs of f in one
+    neighbourhood relative to another; these do not.
+    """
+    m = target.features.shape[1]
+    f = target.features @ w[0, :m] + target.offset[:, :1]
+    largest = f[int(np.argmax(np.mean(np.abs(f), axis=1)))]
+    return np.where(largest < 0.0, mirror_images(target, w), w)
+
+
 def flip(
     target: Target, w: Array, temperature: float, rng: np.random.Generator
 ) -> Array:

@@ -14,7 +14,7 @@ from skgpx._numerics.langevin import Chains, Target
 from skgpx._numerics.smoothing import smoothed
 from skgpx._parallel import parallel_map
 from skgpx._pls._chains import LOCAL, ROUND, Report, Sample, adapt, run_chains
-from skgpx._pls._mirror import flip
+from skgpx._pls._mirror import flip, upright
 
 Array = NDArray[np.float64]
 
@@ -98,7 +98,8 @@ def run_smc(
     root = _tempered_root(target, everything, 1.0)
     local = _around_nothing(target, root)
     sample = _last_moves(local, everything[:, :, chosen], rng, n_jobs, report)
-    values = np.stack([np.linalg.solve(root[0], run.w[0]) for run in runs], axis=1)
+    compared = upright(target, everything) if symmetric else everything
+    values = np.linalg.solve(root[0], compared[0]).reshape(-1, _RUNS, size)
     r_hat, ess = between_runs(values)
     sample = sample._replace(r_hat=r_hat, ess=np.minimum(ess, float(n_particles)))
     evidence = float(logsumexp(evidences)) - float(np.log(_RUNS))

@@ -5,7 +5,7 @@ import pytest
 
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
-from skgpx._pls._mirror import flip, mirror_images, with_mirror_images
+from skgpx._pls._mirror import flip, mirror_images, upright, with_mirror_images
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson
 
@@ -83,3 +83,15 @@ def test_flips_leave_the_tempered_law_invariant(base, rng):
     share = mass[-base < AXIS].sum()
     error = np.sqrt(share * (1.0 - share) / 20_000)
     assert abs(np.mean(moved > -base) - share) < 4.5 * error
+
+
+def test_upright_particles_differ_by_relative_signs_only(rng):
+    y = np.array([9.0, 9.0, 4.0])
+    likelihood = Poisson("square").prepare(y).with_base(0.0)
+    target = row_target(np.eye(3), Rows(np.eye(3), y, np.ones(3)), likelihood)
+    signs = rng.choice([-1.0, 1.0], (3, 50))
+    w = (signs * np.array([[3.0], [3.1], [2.0]]))[np.newaxis]
+    found = upright(target, w)[0]
+    assert np.all(found[1] > 0.0)
+    np.testing.assert_array_equal(found[0] * found[2], w[0, 0] * w[0, 2])
+    np.testing.assert_array_equal(upright(target, -w)[0], found)
