@@ -183,7 +183,7 @@ class SteinFourierFeatures(
         ----------
         X : array-like of shape (n_samples, n_features)
             Its number of columns and their variances are used.
-        y : None
+        y : object, default=None
             Ignored.
 
         Returns
