@@ -86,6 +86,8 @@ def _likelihoods() -> None:
         model.fit(X, targets).predict(X, return_std=True)
         model.predict_interval(X)
         model.log_predictive_density(X, targets)
+        model.predict_dist(X).cdf(targets)
+    PLSRegressor(likelihood=StudentT(), potential="optimal", **brief).fit(X, y)
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)

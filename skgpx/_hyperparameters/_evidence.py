@@ -343,11 +343,11 @@ def row_form(rows: Rows, likelihood: Likelihood) -> RowForm:
 
 def rough_start(target: langevin.Target) -> Array:
     """Weights (m, c) whose functions are near the rough latent values of the rows."""
-    rough = rough_latent(target)
+    rough = rough_latent_values(target)
     return laplace.projection_start(target.features, rough, target.weights)
 
 
-def rough_latent(target: langevin.Target) -> Array:
+def rough_latent_values(target: langevin.Target) -> Array:
     """Rough latent values of the rows, less their offset, (n, c)."""
     likelihood = target.likelihood
     if isinstance(likelihood, SmoothedLikelihood):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import rough_latent
+from skgpx._hyperparameters import rough_latent_values
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.convexity import is_log_concave
 from skgpx._numerics.langevin import Target
@@ -25,7 +25,7 @@ def look_around(
     """The best mode, and how many others there are if there can be any."""
     if is_log_concave(target):
         return Survey(mode, True)
-    rough = rough_latent(target)
+    rough = rough_latent_values(target)
     return survey(smoothed(target), mode, rough, likelihood.symmetric, rng)
 
 

@@ -413,8 +413,13 @@ class Likelihood(ScaleParameters):
         y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
         fine = _averages.cdf_refinements(self, mixture)
         for rows, _, values, weights in _averages.by_refinement(mixture, fine):
-            out[rows] = self.at_some(rows).row_cdf(y[rows], values) @ weights
+            out[rows] = self.at_some(rows)._average_cdf(y[rows], values, weights)
         return out
+
+    def _average_cdf(self, y: Array, values: Array, weights: Array) -> Array:
+        """Distribution function at y (n,), averaged over atoms (n, c, a)."""
+        average: Array = self.row_cdf(y, values) @ weights
+        return average
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
@@ -464,7 +469,7 @@ class Likelihood(ScaleParameters):
         )
 
         def cdf(y: Array) -> Array:
-            return self.row_cdf(y, values) @ weights
+            return self._average_cdf(y, values, weights)
 
         return np.stack([search(cdf, q, centre, spread) for q in levels], axis=1)
 

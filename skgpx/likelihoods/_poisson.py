@@ -115,20 +115,19 @@ class Poisson(Likelihood):
         return float(self._link().latent(np.asarray(rate)))
 
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Latent value whose rate is ``(y + 1/2) / (1 + 1 / (2 r))``, r the mean count.
+        """Latent value whose rate is ``(y + 1/2) / (e + 1 / (2 r))``, r the mean count.
 
-        The mean of a gamma law with shape 1/2 and mean r, given the count; ``y + 1/2``
-        before `prepare`.
+        The mean of a gamma law with shape 1/2 and mean r, given the count at exposure e
+        (one, but for the law of given rows); ``(y + 1/2) / e`` before `prepare`.
         """
-        known = None if np.ndim(self._exposure) == 0 else np.ravel(self._exposure)
-        return self.rough_latent(np.asarray(y, dtype=np.float64), known)
+        y, exposure = np.asarray(y, dtype=np.float64), np.asarray(self._exposure)
+        return self._rough(y, exposure[:, 0] if exposure.ndim else exposure)
 
     def rough_latent(self, y: Array, known: Array | None) -> Array:
-        """`initial_latent`, with exposure e: the rate ``(y + 1/2) / (e + 1 / (2 r))``.
+        """`initial_latent` of rows with these exposures."""
+        return self.initial_latent(y) if known is None else self._rough(y, known)
 
-        The mean of the same gamma law.
-        """
-        exposure = 1.0 if known is None else known
+    def _rough(self, y: Array, exposure: Array) -> Array:
         time = exposure + 0.5 / getattr(self, "base_rate_", np.inf)
         return self._link().latent((y + 0.5) / time)
 
@@ -226,6 +225,9 @@ class Poisson(Likelihood):
         total = middle @ mixture.weights
         square = (within + (middle - total[:, np.newaxis]) ** 2) @ mixture.weights
         return exposure * total, exposure**2 * square
+
+    def _average_cdf(self, y: Array, values: Array, weights: Array) -> Array:
+        return poisson_law.cdf(np.floor(y), self.row_mean(values), weights)
 
     def _quantiles(
         self,

@@ -162,7 +162,7 @@ def test_judges_are_rows_that_no_search_sees(n):
         assert not np.any(np.isin(sample.others.X, sample.judges.X))
     # a sample of single rows; all rows keep their weights
     assert np.all(sample.some.weights == 1.0)
-    whole = Sample.of(Rows(*(values[:FEW_ROWS] for values in rows)), rng)
+    whole = Sample.of(rows.take(slice(FEW_ROWS)), rng)
     assert np.all(whole.few.weights == 2.0)
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._hyperparameters import rough_latent, rough_start, row_target
+from skgpx._hyperparameters import rough_latent_values, rough_start, row_target
 from skgpx._numerics import laplace, modes
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson, ShiftedMixture, StudentT
@@ -13,7 +13,7 @@ def surveyed(likelihood, features, y, seed=0, base=None):
     likelihood = likelihood if base is None else likelihood.with_base(base)
     target = row_target(features, Rows(features, y, np.ones(len(y))), likelihood)
     first = laplace.find_mode(target, rough_start(target))
-    rough, rng = rough_latent(target), np.random.default_rng(seed)
+    rough, rng = rough_latent_values(target), np.random.default_rng(seed)
     return first, modes.survey(target, first, rough, likelihood.symmetric, rng)
 
 

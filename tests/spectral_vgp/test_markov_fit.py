@@ -194,8 +194,8 @@ def test_sums_of_chunks_that_share_inputs():
                 rng.uniform(0.5, 2.0, 80))  # fmt: skip
     settings = MarkovSettings(None, None, True, True, None)
     whole = start_markov(rows, settings, np.empty(0))
-    state = start_markov(Rows(*(v[:30] for v in rows)), settings, np.empty(0))
-    state = state.with_rows(Rows(*(v[30:] for v in rows)), None)
+    state = start_markov(rows.take(slice(30)), settings, np.empty(0))
+    state = state.with_rows(rows.take(slice(30, None)), None)
     for name in ("x", "weights", "means", "within"):
         assert_allclose(getattr(state, name), getattr(whole, name), rtol=1e-9)
 
