@@ -8,6 +8,7 @@ from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
+from skgpx._stein import SteinRFFRegressor
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ __all__ = [
     "PLSClassifier",
     "PLSRegressor",
     "SpectralVGPRegressor",
+    "SteinRFFRegressor",
     "compile_kernels",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
 from typing import Any
@@ -50,6 +51,31 @@ def parallel_map(
         how = {"require": "sharedmem"} if shared_memory else {"prefer": "threads"}
         parallel = Parallel(n_jobs=n_jobs, return_as="generator", **how)
         return list(parallel(delayed(function)(*item) for item in items))
+
+
+@contextmanager
+def worker_pool(n_jobs: int | None) -> Iterator[Callable[..., list[Any]]]:
+    """Threads that stay for many rounds: gives ``each(function, items)``.
+
+    Within the context ``each`` does what :func:`parallel_map` does, in threads and
+    without the cost of starting them in every round of a loop.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in joblib.
+    """
+    with (
+        _libraries().limit(limits=1, user_api="blas"),
+        Parallel(n_jobs=n_jobs, require="sharedmem") as parallel,
+    ):
+
+        def each(
+            function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
+        ) -> list[Any]:
+            return list(parallel(delayed(function)(*item) for item in items))
+
+        yield each
 
 
 def parallel_sum(

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._numerics.linalg import (
     cholesky,
+    inverse_from_root,
     log_determinant,
     solve_lower,
     solve_lower_transpose,
@@ -89,7 +89,7 @@ class ExactEvidence:
         L = _root(K, self.rows, noise_variance)
         alpha = solve_lower_transpose(L, solve_lower(L, y))
         # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹)
-        slope = _inverse(L)
+        slope = inverse_from_root(L)
         np.subtract(np.outer(alpha, alpha), slope, out=slope)
         slope *= 0.5
         gradient = pullback(slope)
@@ -148,13 +148,3 @@ def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
     C = np.array(K)
     C[np.diag_indices_from(C)] += noise_variance / rows.weights
     return cholesky(C, jitter=0.0).L
-
-
-def _inverse(L: Array) -> Array:
-    """``(L Lᵀ)⁻¹`` from the lower root, symmetric and of its own memory."""
-    # a row-major lower root is an upper one in Fortran's order
-    half, _ = linalg.lapack.dpotri(L.T, lower=0)
-    inverse = np.triu(half, 1)
-    inverse += inverse.T
-    inverse[np.diag_indices_from(inverse)] = np.diagonal(half)
-    return inverse

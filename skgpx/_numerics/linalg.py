@@ -90,6 +90,16 @@ def invert_lower(L: Array) -> Array:
     return result
 
 
+def inverse_from_root(L: Array) -> Array:
+    """``(L Lᵀ)⁻¹`` from the lower root, symmetric and of its own memory."""
+    # a row-major lower root is an upper one in Fortran's order
+    half, _ = linalg.lapack.dpotri(L.T, lower=0)
+    inverse: Array = np.triu(half, 1)
+    inverse += inverse.T
+    inverse[np.diag_indices_from(inverse)] = np.diagonal(half)
+    return inverse
+
+
 def _solve(L: Array, B: Array, **how: Any) -> Array:
     solution: Array = linalg.solve_triangular(L, B, check_finite=False, **how)
     return solution

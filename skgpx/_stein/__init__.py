@@ -1,0 +1,3 @@
+"""Stein random features: frequencies that are learned."""
+
+from skgpx._stein._regressor import SteinRFFRegressor as SteinRFFRegressor
