@@ -20,6 +20,8 @@ NAMES = (
     "series_elbow",
     "series_cycles",
     "spectral_vgp",
+    "stein",
+    "stein_quality",
 )
 
 

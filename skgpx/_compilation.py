@@ -17,6 +17,7 @@ from skgpx._draws import FunctionDraws
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
+from skgpx._stein import SteinRFFRegressor
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
 
 Array = NDArray[np.float64]
@@ -62,6 +63,7 @@ def _compile() -> None:
         warnings.simplefilter("ignore")
         _likelihoods()
         _series()
+        _waves()
         _draws()
     _LOGGER.info("compile_kernels took %.1f s.", time.perf_counter() - start)
 
@@ -92,6 +94,16 @@ def _series() -> None:
         model = SpectralVGPRegressor(n_basis=9, random_state=0).fit(X, y)
         model.predict(X, return_std=True)
         sample_distinct_rows(X, y, 20, 0)
+
+
+def _waves() -> None:
+    """Evidence of waves, and the forces on them."""
+    X, y = _rows(2)
+    brief = {"n_components": 2, "n_frequencies": 4, "max_iter": 2, "random_state": 0}
+    for kernel in ("rbf", "matern32"):
+        SteinRFFRegressor(
+            RBF(0.3), optimizer=None, repulsion_kernel=kernel, **brief
+        ).fit(X, y)
 
 
 def _draws() -> None:

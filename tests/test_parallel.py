@@ -8,7 +8,7 @@ import joblib
 import numpy as np
 import pytest
 
-from skgpx._parallel import parallel_map, parallel_sum
+from skgpx._parallel import parallel_map, parallel_sum, worker_pool
 
 
 def part(i):
@@ -28,6 +28,14 @@ def test_sums_have_the_bits_of_the_order(n_jobs):
     with joblib.parallel_config(backend="loky", n_jobs=2):
         items = [(i,) for i in range(40)]
         assert parallel_sum(part, items, operator.add, None) == total
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 3])
+def test_workers_stay_for_many_rounds(n_jobs):
+    items = [(i,) for i in range(7)]
+    with worker_pool(n_jobs) as each:
+        for _ in range(3):
+            assert each(part, items) == [part(i) for i in range(7)]
 
 
 def test_one_item_is_its_own_sum():

@@ -42,7 +42,8 @@ def _median_square(x: Array) -> float:
     low = _difference(x, _pair_rank(middle, n))
     if n % 2 == 1:
         return low * low
-    high = _difference(x, _pair_rank(middle + 1, n))
+    count, _, above = _up_to(x, low)
+    high = low if count >= _pair_rank(middle + 1, n) else above
     return 0.5 * (low * low + high * high)
 
 

@@ -10,6 +10,7 @@ Rows go through in blocks; nothing has the size n², and beside the blocks nothi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import reduce
 from typing import NamedTuple
@@ -30,8 +31,9 @@ from skgpx._numerics.regression import (
 
 Array = NDArray[np.float64]
 
-# Rows whose features are in memory at a time: with 200 waves 6 MB.
-_BLOCK = 2048
+# Rows whose features are in memory at a time: with 200 waves 6 MB; and rows whose
+# products with S are, which then stay in the cache.
+_BLOCK, _SLAB = 2048, 256
 
 
 class WaveRows(NamedTuple):
@@ -89,13 +91,24 @@ class Waves(NamedTuple):
     amplitudes: Array
     noise_variance: float
 
-    def features(self, points: Array) -> Array:
-        """Features (m, n) at points (d, n): cosines, then sines."""
-        R = len(self.frequencies)
-        out = np.empty((2 * R, points.shape[1]))
+    def features(self, points: Array, space: Array | None = None) -> Array:
+        """Features (m, n) at points (d, n): cosines, then sines.
+
+        In the memory of `space`, if that is given: flat, for m n numbers or more.
+        """
+        shape = 2 * len(self.frequencies), points.shape[1]
+        flat = np.empty(math.prod(shape)) if space is None else space
+        out = flat[: math.prod(shape)].reshape(shape)
         turns = self.frequencies / (2.0 * np.pi)
         trigonometry.cosines_and_sines(points, turns, self.amplitudes, out)
         return out
+
+    def workspace(self, n_rows: int) -> Array:
+        """Memory for the features of a block of so many rows, to be used again.
+
+        New memory of this size costs as much as filling it.
+        """
+        return np.empty(2 * len(self.frequencies) * min(n_rows, _BLOCK))
 
 
 class WaveGradient(NamedTuple):
@@ -128,9 +141,13 @@ class WaveGradient(NamedTuple):
         return -np.einsum("rd,rd->d", frequencies, self.frequencies)
 
 
-def wave_statistics(rows: WaveRows, waves: Waves) -> WeightStatistics:
+def wave_statistics(
+    rows: WaveRows, waves: Waves, space: Array | None = None
+) -> WeightStatistics:
     """Sums over the rows; O(n m²)."""
-    parts = (_block_statistics(b, waves.features(b.points)) for b in rows.blocks())
+    parts = (
+        _block_statistics(b, waves.features(b.points, space)) for b in rows.blocks()
+    )
     return reduce(WeightStatistics.add, parts)
 
 
@@ -156,31 +173,35 @@ def wave_evidence(rows: WaveRows, waves: Waves) -> float:
     return log_evidence_from(statistics, waves.noise_variance, root)
 
 
-def wave_gradient(rows: WaveRows, waves: Waves) -> WaveGradient:
+def wave_gradient(
+    rows: WaveRows, waves: Waves, space: Array | None = None
+) -> WaveGradient:
     """Log evidence and its gradient.
+
+    Parameters
+    ----------
+    rows : WaveRows
+    waves : Waves
+    space : ndarray, optional
+        Of `Waves.workspace`, which saves the time of new memory.
 
     Notes
     -----
     For each block one symmetric product, ``ΦᵀΦ``, and one product ``S Φᵀ``; one
     Cholesky factor and one inverse: ``3 n m² + m³`` multiplications and additions.
     """
-    # features of a single block serve both passes
-    blocks = list(rows.blocks())
-    kept = waves.features(rows.points) if len(blocks) == 1 else None
-    if kept is None:
-        statistics = wave_statistics(rows, waves)
-    else:
-        statistics = _block_statistics(rows, kept)
+    space = waves.workspace(len(rows.y)) if space is None else space
+    statistics = wave_statistics(rows, waves, space)
     noise = waves.noise_variance
     root = precision_root(statistics.gram, noise)
     mean = posterior_mean_from(statistics, noise, root)
     S = inverse_from_root(root)
     by_wave, scatter = np.zeros(waves.frequencies.shape), 0.0
-    for block in blocks:
-        features = waves.features(block.points) if kept is None else kept
-        slopes, misfit = _phase_slopes(block, features, mean, S, noise)
-        by_wave += slopes @ block.pulled
-        scatter += float(block.weights @ misfit**2)
+    # the workspace still has the features of a single block
+    kept = len(rows.y) <= _BLOCK
+    for slopes, misfit, part in _phase_slopes(rows, waves, mean, S, space, kept):
+        by_wave += slopes @ part.pulled
+        scatter += float(part.weights @ misfit**2)
     # m - tr S is the number of weights that the data determine
     determined = len(mean) - float(np.trace(S))
     return WaveGradient(
@@ -195,44 +216,53 @@ def wave_gradient(rows: WaveRows, waves: Waves) -> WaveGradient:
 
 def input_gradient(rows: WaveRows, waves: Waves, gradient: WaveGradient) -> Array:
     """Derivative of the log evidence in the inputs (n, d); O(n m²)."""
-    noise, parts = waves.noise_variance, []
-    for block in rows.blocks():
-        features = waves.features(block.points)
-        mean, S = gradient.mean, gradient.covariance
-        slopes, _ = _phase_slopes(block, features, mean, S, noise)
-        parts.append(block.weights[:, np.newaxis] * (slopes.T @ waves.frequencies))
+    law = gradient.mean, gradient.covariance, waves.workspace(len(rows.y))
+    parts = [
+        part.weights[:, np.newaxis] * (slopes.T @ waves.frequencies)
+        for slopes, _, part in _phase_slopes(rows, waves, *law, kept=False)
+    ]
     return np.concatenate(parts)
 
 
 def _phase_slopes(
-    rows: WaveRows, features: Array, mean: Array, S: Array, noise_variance: float
-) -> tuple[Array, Array]:
-    """Derivative in the phases (R, n), for weights of one, and misfit (n,)."""
-    misfit = rows.y - mean @ features
-    spread = S @ features
-    _to_phase_slopes(features, mean, misfit, noise_variance, spread)
-    return spread[: len(spread) // 2], misfit
+    rows: WaveRows, waves: Waves, mean: Array, S: Array, space: Array, kept: bool
+) -> Iterator[tuple[Array, Array, WaveRows]]:
+    """Derivatives in the phases (R, s), for weights of one, misfits (s,), and rows.
+
+    In slabs of s rows; `kept` if the features of all rows are in the workspace.
+    """
+    spread = np.empty((len(mean), min(len(rows.y), _SLAB)))
+    for block in rows.blocks():
+        if kept:
+            features = space[: len(mean) * len(block.y)].reshape(len(mean), -1)
+        else:
+            features = waves.features(block.points, space)
+        misfit = block.y - mean @ features
+        for first in range(0, len(misfit), _SLAB):
+            slab = slice(first, first + _SLAB)
+            part = WaveRows(*(v[..., slab] for v in block[:3]), block.pulled[slab])
+            product = spread[:, : len(part.y)]
+            np.matmul(S, features[:, slab], out=product)
+            slopes = np.empty((len(mean) // 2, len(part.y)))
+            _to_phase_slopes(features, first, mean, misfit, product, slopes)
+            slopes /= waves.noise_variance
+            yield slopes, misfit[slab], part
 
 
 @kernel
 def _to_phase_slopes(
-    features: Array, mean: Array, misfit: Array, noise_variance: float, spread: Array
+    features: Array, first: int, mean: Array, misfit: Array, spread: Array, out: Array
 ) -> None:
-    """Overwrite the first half of ``S Φᵀ`` (m, n) by slopes in the phases.
+    """Slopes in the phases of some rows, times σ², from ``S Φᵀ`` (m, s) of these.
 
     ``∂/∂Φᵀ = (w̄ eᵀ - S Φᵀ) / σ²`` with the misfit e; in the phases it is the slope
     in the sine times the cosine, less the slope in the cosine times the sine.
     """
-    R, n = len(features) // 2, features.shape[1]
-    unit = 1.0 / noise_variance
+    R, n = out.shape
     for r in range(R):
-        cosine, sine, out, other = (
-            features[r],
-            features[R + r],
-            spread[r],
-            spread[R + r],
-        )
         a, b = mean[r], mean[R + r]
         for i in range(n):
-            along_sine = (b * misfit[i] - other[i]) * cosine[i]
-            out[i] = unit * (along_sine - (a * misfit[i] - out[i]) * sine[i])
+            e = misfit[first + i]
+            along_sine = (b * e - spread[R + r, i]) * features[r, first + i]
+            along_cosine = (a * e - spread[r, i]) * features[R + r, first + i]
+            out[r, i] = along_sine - along_cosine

@@ -26,8 +26,12 @@ from skgpx._validation import Rows, standardisation
 
 Array = NDArray[np.float64]
 
-# Share of the rows that "auto" holds out, and the fewest rows of which it does.
-HELD_OUT, FEWEST = 0.15, 50
+# Share of the rows that "auto" holds out, the largest number of these, and the fewest
+# rows of which it holds any out.
+HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
+
+
+Report = Callable[[Callable[[], SteinState], Learning], bool]
 
 
 class SteinFit(NamedTuple):
@@ -63,7 +67,7 @@ def fit_stein(
     rng: np.random.Generator,
     n_jobs: int | None,
     clock: StageClock,
-    report: Callable[[SteinState, Learning], bool],
+    report: Report,
 ) -> SteinFit:
     """Prior, frequencies, temper and sums.
 
@@ -76,7 +80,8 @@ def fit_stein(
     n_jobs : int or None
     clock : StageClock
     report : callable
-        Asked after each round of steps whether to stop.
+        Asked after each round of steps whether to stop, with a function that gives
+        the state if the fit ended now.
     """
     split, search, sample, start = rng.spawn(4)
     parts = split_rows(rows, settings, split)
@@ -89,7 +94,7 @@ def fit_stein(
     if parts.held_out is not None:
         temper = learner.temper(best)
         if settings.refit and learner.all_rows_learn:
-            best = learner.again(learning.n_iter, learning.noise_curve or None)
+            best = learner.again(learning.n_iter)
         clock.end_of("temper")
     mixture = best.tempered(temper)
     units = parts.shift, parts.scale
@@ -118,7 +123,7 @@ def split_rows(rows: Rows, settings: FitSettings, rng: np.random.Generator) -> P
 def held_out_rows(share: float | str, n: int) -> int:
     """How many of n rows are held out; at least one is left."""
     if share == "auto":
-        return round(HELD_OUT * n) if n >= FEWEST else 0
+        return min(round(HELD_OUT * n), MOST) if n >= FEWEST else 0
     return min(int(np.ceil(float(share) * n)), n - 1)
 
 
@@ -166,7 +171,7 @@ class _Learner:
         points, y, weights, _ = self._wave_rows(rows)
         return Judge(points, y, weights)
 
-    def learned(self, report: Callable[[SteinState, Learning], bool]) -> Learning:
+    def learned(self, report: Report) -> Learning:
         """Frequencies learned from rows that are not held out."""
         units = self._parts.shift, self._parts.scale
 
@@ -180,10 +185,10 @@ class _Learner:
 
         return self._learn(self._rows, self._judge, stop)
 
-    def again(self, n_steps: int, noises=None) -> WaveMixture:
+    def again(self, n_steps: int) -> WaveMixture:
         """Frequencies learned from all rows, with so many steps."""
         rows = self._wave_rows(self._parts.all)
-        return self._learn(rows, None, lambda _: False, n_steps, noises).best
+        return self._learn(rows, None, lambda _: False, n_steps).best
 
     def _learn(self, rows: WaveRows, judge: Judge | None, *rest: Any) -> Learning:
         stein, kernel = self._settings.stein, self._prior.kernel

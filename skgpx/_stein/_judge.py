@@ -14,6 +14,8 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
+# Rows whose features are in memory at a time.
+_BLOCK = 2048
 # Between which logarithms the factor of the variances is searched.
 _LOG_TEMPERS = (-2.0, 9.0)
 
@@ -52,9 +54,13 @@ class Judge(NamedTuple):
 
         `mean` (m,) and `covariance` (m, m) are those of the weights.
         """
-        features = waves.features(self.points)
-        spread = np.einsum("mn,mn->n", features, covariance @ features)
-        return np.stack((mean @ features, spread))
+        parts = []
+        for first in range(0, len(self.y), _BLOCK):
+            points = self.points[:, first : first + _BLOCK]
+            features = waves.features(np.ascontiguousarray(points))
+            spread = np.einsum("mn,mn->n", features, covariance @ features)
+            parts.append(np.stack((mean @ features, spread)))
+        return np.concatenate(parts, axis=1)
 
     def verdict(self, moments: list[Array], noise_variance: float) -> Verdict:
         """Density of the mixture, its variances times the factor that is best."""

@@ -28,7 +28,6 @@ Array = NDArray[np.float64]
 ROUND = 10
 # Rounds without a better judgement after which learning ends.
 _PATIENCE = 10
-EXP = 0.0
 # Cycles of an annealing schedule.
 _CYCLES = 5
 
@@ -55,7 +54,6 @@ class Learning:
     best: WaveMixture
     loss_curve: list[float] = field(default_factory=list)
     held_out_curve: list[Verdict] = field(default_factory=list)
-    noise_curve: list[float] = field(default_factory=list)
     n_iter: int = 0
 
     def judged(self, verdict: Verdict | None, step: int, choose: bool) -> bool:
@@ -82,7 +80,6 @@ def learn(
     n_jobs: int | None,
     stop: Callable[[Learning], bool],
     n_steps: int | None = None,
-    noises=None,
 ) -> Learning:
     """Move the frequencies of all components by the evidence of the rows.
 
@@ -111,22 +108,15 @@ def learn(
     state = Learning(start._replace(frequencies=frequencies), start)
     first, second = np.zeros_like(frequencies), np.zeros_like(frequencies)
     last = settings.max_iter if n_steps is None else n_steps
-    choose = settings.early_stopping
+    choose, total = settings.early_stopping, float(rows.weights.sum())
+    spaces = [state.mixture.waves(0).workspace(len(rows.y)) for _ in frequencies]
     with worker_pool(n_jobs) as each:
         for step in range(last):
-            found = _gradients(rows, state.mixture, each)
-            n = float(rows.weights.sum())
-            state.loss_curve.append(-float(np.mean([g.value for g in found])) / n)
+            found = _gradients(rows, state.mixture, spaces, each)
+            loss = -float(np.mean([gradient.value for gradient in found]))
+            state.loss_curve.append(loss / total)
             if step % ROUND == 0:
                 verdict = _verdict(judge, state.mixture, found)
-                if EXP and verdict is not None:
-                    new = max(state.mixture.noise_variance * verdict.temper**EXP, start.noise_variance)
-                    state.noise_curve.append(new)
-                    state.mixture = state.mixture._replace(noise_variance=new)
-                    found = _gradients(rows, state.mixture, each)
-                if noises is not None:
-                    state.mixture = state.mixture._replace(noise_variance=noises[step // ROUND])
-                    found = _gradients(rows, state.mixture, each)
                 if not state.judged(verdict, step, choose) or (step and stop(state)):
                     return state
             force = _force(state.mixture, found, kernel, settings, step)
@@ -134,17 +124,20 @@ def learn(
             adam_step(frequencies, -force, first, second, step + 1, rate)
         verdict = None
         if judge is not None:
-            found = _gradients(rows, state.mixture, each)
+            found = _gradients(rows, state.mixture, spaces, each)
             verdict = _verdict(judge, state.mixture, found)
     state.judged(verdict, last, choose)
     return state
 
 
 def _gradients(
-    rows: WaveRows, mixture: WaveMixture, each: Callable[..., list[Any]]
+    rows: WaveRows,
+    mixture: WaveMixture,
+    spaces: list[Array],
+    each: Callable[..., list[Any]],
 ) -> list[WaveGradient]:
-    components = range(len(mixture.frequencies))
-    return each(wave_gradient, ((rows, mixture.waves(k)) for k in components))
+    items = ((rows, mixture.waves(k), space) for k, space in enumerate(spaces))
+    return each(wave_gradient, items)
 
 
 def _verdict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -79,7 +80,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
     held_out : float or "auto", default="auto"
         Share of the rows that no part of the search sees. They choose a factor of prior
         and noise variance, that which makes their density largest. "auto" is .15
-        from 50 rows on, and none below.
+        and at most 2000 rows, none of fewer than 50 rows.
     refit : bool, default=True
         Whether the frequencies are learned once more from all rows, once the held-out
         rows have chosen; up to `n_learning_rows` rows.
@@ -270,7 +271,11 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
             spectral density, or parameters that contradict each other.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
-        self._begin(self._rows(X, y, sample_weight), reporter)
+
+        def report(state: Callable[[], SteinState], learning: Learning) -> bool:
+            return reporter.round(lambda: self._attributes(state(), learning, 1.0))
+
+        self._begin(self._rows(X, y, sample_weight), report)
         reporter.finish()
         return self
 
@@ -303,9 +308,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         that the posterior is that of all rows, in whatever chunks they came.
         """
         if not hasattr(self, "_state"):
-            self._begin(
-                self._rows(X, y, sample_weight), RoundReporter(None, X, y, None)
-            )
+            self._begin(self._rows(X, y, sample_weight), lambda *_: False)
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
@@ -356,13 +359,9 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         check_kernel(self.kernel, X)
         return canonical_rows(X, y, weights)
 
-    def _begin(self, rows: Rows, reporter: RoundReporter) -> None:
+    def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:
         clock, rng = StageClock(), generator(self.random_state)
         settings = FitSettings.of(self)
-
-        def report(state: Any, learning: Learning) -> bool:
-            return reporter.round(lambda: self._attributes(state(), learning, 1.0))
-
         found = fit_stein(rows, settings, rng, self.n_jobs, clock, report)
         vars(self).update(self._attributes(*found))
         clock.end_of("solution")

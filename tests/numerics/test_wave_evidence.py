@@ -124,10 +124,37 @@ def test_blocks_of_rows_change_nothing(rng, n, monkeypatch):
     rows = WaveRows.of(X, y, rng.uniform(0.5, 2.0, n))
     whole = wave_gradient(rows, waves)
     monkeypatch.setattr(module, "_BLOCK", 40)
+    monkeypatch.setattr(module, "_SLAB", 13)
     assert len(list(rows.blocks())) == -(-n // 40)
     parts = wave_gradient(rows, waves)
     for one, other in zip(whole, parts, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 2047, 2048, 2049])
+def test_sizes_around_those_of_blocks(rng, n):
+    X, y, waves = problem(rng, n)
+    gradient = wave_gradient(ones(X, y), waves)
+    features = Fourier(waves.frequencies, waves.amplitudes)
+    nothing = np.zeros(n)
+    Phi = features(X)
+    found = log_evidence_gradient(Phi, y, nothing + 1.0, nothing, waves.noise_variance)
+    pulled = features.pullback(X, found.features, Phi).frequencies
+    assert_allclose(gradient.frequencies, pulled, rtol=1e-7, atol=1e-8)
+    assert_allclose(gradient.log_noise, found.parameters[0], rtol=1e-8)
+
+
+def test_a_workspace_changes_no_bit(rng):
+    X, y, waves = problem(rng)
+    rows = ones(X, y)
+    space = waves.workspace(len(y))
+    space[:] = np.nan
+    for _ in range(2):
+        found = zip(
+            wave_gradient(rows, waves, space), wave_gradient(rows, waves), strict=True
+        )
+        for one, other in found:
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_weight_is_as_many_rows(rng):
