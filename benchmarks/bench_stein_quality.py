@@ -105,10 +105,14 @@ def contenders(name: str, seed: int) -> dict[str, Callable[[Split], dict[str, fl
     }
 
 
-def measure(name: str, seed: int, folder: str | None) -> list[dict[str, object]]:
-    """Scores of every contender on one split."""
+def measure(
+    name: str, seed: int, folder: str | None, models: list[str] | None
+) -> list[dict[str, object]]:
+    """Scores of the contenders, all by default, on one split."""
     data, rows = split(name, folder, seed), []
     for contender, run in contenders(name, seed).items():
+        if models and contender not in models:
+            continue
         start = time.process_time()
         found = run(data)
         row = {"set": name, "seed": seed, "model": contender} | found
@@ -160,6 +164,7 @@ def main() -> None:
     add_data_argument(parser)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--models", nargs="+", help="contenders; default: all")
     parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -171,7 +176,7 @@ def main() -> None:
             row
             for seed in options.seeds
             for name in options.sets
-            for row in measure(name, seed, options.data)
+            for row in measure(name, seed, options.data, options.models)
         ]
     report("stein_quality", averages(rows), {"seeds": options.seeds, "each": rows})
 
