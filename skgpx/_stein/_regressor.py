@@ -103,6 +103,9 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         In radians per unit of X.
     amplitudes_ : ndarray of shape (n_frequencies,)
         Prior standard deviations of the weights of each wave, in units of y.
+    spectrum_ : ndarray of shape (n_components, n_frequencies)
+        Posterior mean of the mean square of each wave, in squared units of y: to be
+        plotted over `frequencies_`.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         At whose spectral density the frequencies started, for the standardised y.
     noise_variance_ : float
@@ -398,4 +401,5 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
             "noise_variance_": found.noise_variance,
             "likelihood_": Gaussian(found.noise_variance).prepare([0.0]),
             "log_evidence_": found.log_evidence,
+            "spectrum_": found.powers,
         }

@@ -28,11 +28,14 @@ class Solution(NamedTuple):
     noise_variance : float
     log_evidence : float
         Of the mixture: the logarithm of the mean evidence of its components.
+    powers : ndarray of shape (M, R)
+        Of the waves, see :func:`wave_powers`.
     """
 
     model: MixtureModel
     noise_variance: float
     log_evidence: float
+    powers: Array
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,17 @@ class SteinState:
             MixtureModel(models, np.zeros(k)).affine(self.shift, self.scale),
             noise * self.scale**2,
             float(logsumexp(evidence) - np.log(k) - weight * np.log(self.scale)),
+            self.scale**2 * np.stack([wave_powers(model) for model in models]),
         )
+
+
+def wave_powers(model: LatentModel) -> Array:
+    """Posterior mean of ``a² (w² + w'²) / 2``, the mean square of each wave, (R,)."""
+    mean, root = model.law.moments()
+    squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
+    cosine, sine = np.split(squares, 2)
+    power: Array = 0.5 * model.basis.amplitudes**2 * (cosine + sine)
+    return power
 
 
 def bases(mixture: WaveMixture) -> list[Fourier]:

@@ -125,6 +125,31 @@ def test_drawn_functions_have_gradients(fitted):
     assert_array_equal(draws(points), draws(points))
 
 
+def test_spectrum_is_the_mean_square_of_each_wave(fitted):
+    n, shape = 4000, fitted.frequencies_.shape[:2]
+    assert fitted.spectrum_.shape == shape
+    rng, scale = np.random.default_rng(0), fitted._state.scale
+    for k, part in enumerate(fitted.posterior_.models):
+        weights = part.law.draw(n, rng)[:, 0]
+        cosine, sine = np.split(scale * weights, 2)
+        squares = (
+            0.5 * part.basis.amplitudes[:, np.newaxis] ** 2 * (cosine**2 + sine**2)
+        )
+        error = squares.std(axis=1) / np.sqrt(n)
+        z = (squares.mean(axis=1) - fitted.spectrum_[k]) / error
+        assert np.abs(z).max() < 5.0
+
+
+def test_a_line_stands_out_of_the_spectrum():
+    x = np.linspace(-5.0, 5.0, 200)[:, np.newaxis]
+    model = SteinRFFRegressor(
+        RBF(0.4), optimizer=None, noise_variance=0.01, **SMALL | {"max_iter": 100}
+    ).fit(x, np.sin(3.0 * x[:, 0]))
+    strongest = np.argmax(model.spectrum_, axis=1)
+    found = np.abs(model.frequencies_[np.arange(3), strongest, 0])
+    assert_allclose(found, 3.0, atol=0.4)
+
+
 def test_covariance_is_that_of_the_mixture(fitted):
     mean, covariance = fitted.predict(NEW, return_cov=True)
     _, std = fitted.predict(NEW, return_std=True)
