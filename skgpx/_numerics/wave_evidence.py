@@ -61,6 +61,15 @@ class WaveRows(NamedTuple):
         pulled = np.ascontiguousarray(X * weights[:, np.newaxis])
         return cls(points, y, weights, pulled)
 
+    def part(self, rows: slice) -> WaveRows:
+        """Some of the rows; a view."""
+        return WaveRows(
+            self.points[:, rows],
+            self.y[rows],
+            self.weights[rows],
+            self.pulled[rows],
+        )
+
     def blocks(self) -> Iterator[WaveRows]:
         """Rows that are in memory together."""
         n = len(self.y)
@@ -68,10 +77,8 @@ class WaveRows(NamedTuple):
             yield self
             return
         for first in range(0, n, _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            points = np.ascontiguousarray(self.points[:, rows])
-            rest = (values[rows] for values in self[1:])
-            yield WaveRows(points, *rest)
+            part = self.part(slice(first, first + _BLOCK))
+            yield part._replace(points=np.ascontiguousarray(part.points))
 
 
 class Waves(NamedTuple):
@@ -240,7 +247,7 @@ def _phase_slopes(
         misfit = block.y - mean @ features
         for first in range(0, len(misfit), _SLAB):
             slab = slice(first, first + _SLAB)
-            part = WaveRows(*(v[..., slab] for v in block[:3]), block.pulled[slab])
+            part = block.part(slab)
             product = spread[:, : len(part.y)]
             np.matmul(S, features[:, slab], out=product)
             slopes = np.empty((len(mean) // 2, len(part.y)))
