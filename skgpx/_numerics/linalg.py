@@ -92,11 +92,10 @@ def invert_lower(L: Array) -> Array:
 
 def inverse_from_root(L: Array) -> Array:
     """``(L Lᵀ)⁻¹`` from the lower root, symmetric and of its own memory."""
-    # a row-major lower root is an upper one in Fortran's order
+    # a row-major lower root is an upper one in Fortran's order; below it are zeros
     half, _ = linalg.lapack.dpotri(L.T, lower=0)
-    inverse: Array = np.triu(half, 1)
-    inverse += inverse.T
-    inverse[np.diag_indices_from(inverse)] = np.diagonal(half)
+    inverse: Array = np.ascontiguousarray(half + half.T)
+    inverse[np.diag_indices_from(inverse)] *= 0.5
     return inverse
 
 
