@@ -22,6 +22,8 @@ NAMES = (
     "series_cycles",
     "spectral_vgp",
     "stein_kernel",
+    "stein",
+    "stein_quality",
 )
 
 

@@ -174,3 +174,18 @@ def test_weight_space_draws_have_the_moments_of_the_linear_model():
     assert np.all(np.abs(z) < 4.5)
     z = (values.var(axis=1) / variance - 1.0) / np.sqrt(2.0 / n_draws)
     assert np.all(np.abs(z) < 4.5)
+
+
+def test_jax_moves_frequencies_as_we_do():
+    """Ten steps, bandwidths by medians."""
+    pytest.importorskip("jax")
+    stein = pytest.importorskip("benchmarks.bench_stein")
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    omega, scale = rng.standard_normal((2, 5, 3)), np.array([1.0, 2.0, 0.7])
+    ours = stein.OurStein(X, y, omega, scale, 0.1)
+    peer = stein.JaxStein(X, y, omega, scale, 0.1)
+    for _ in range(10):
+        ours.step()
+        peer.step()
+    np.testing.assert_allclose(ours.frequencies, peer.frequencies, rtol=1e-7, atol=1e-9)

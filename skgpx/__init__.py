@@ -9,7 +9,7 @@ from skgpx._draws import FunctionDraws
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._predictive_law import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
-from skgpx._stein import SteinFourierFeatures
+from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
 from skgpx._wrapped import predict_dist
 
 __version__ = "0.1.0"
@@ -25,6 +25,7 @@ __all__ = [
     "PredictiveDistribution",
     "SpectralVGPRegressor",
     "SteinFourierFeatures",
+    "SteinRFFRegressor",
     "compile_kernels",
     "predict_dist",
 ]

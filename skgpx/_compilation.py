@@ -18,7 +18,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
-from skgpx._stein import SteinFourierFeatures
+from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
 
 Array = NDArray[np.float64]
@@ -64,6 +64,7 @@ def _compile() -> None:
         warnings.simplefilter("ignore")
         _likelihoods()
         _series()
+        _waves()
         _draws()
         _features()
     _LOGGER.info("compile_kernels took %.1f s.", time.perf_counter() - start)
@@ -110,6 +111,16 @@ def _series() -> None:
     process = SpectralVGPRegressor(kernel, basis="markov", random_state=0).fit(X, y)
     process.predict(X[:9], return_cov=True)
     _evaluate(process.sample_functions(2), X + 0.5)
+
+
+def _waves() -> None:
+    """Evidence of waves, and the forces on them."""
+    X, y = _rows(2)
+    brief = {"n_components": 2, "n_frequencies": 4, "max_iter": 2, "random_state": 0}
+    for kernel in ("rbf", "matern32"):
+        SteinRFFRegressor(
+            RBF(0.3), optimizer=None, repulsion_kernel=kernel, **brief
+        ).fit(X, y)
 
 
 def _draws() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
 from typing import Any
@@ -91,6 +92,31 @@ def side_by_side(
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
     share = max(1, _blas_threads() // max(1, len(items)))
     return parallel_map(function, items, jobs, blas_threads=share)
+
+
+@contextmanager
+def worker_pool(n_jobs: int | None) -> Iterator[Callable[..., list[Any]]]:
+    """Threads that stay for many rounds: gives ``each(function, items)``.
+
+    Within the context ``each`` does what :func:`parallel_map` does, in threads and
+    without the cost of starting them in every round of a loop.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in joblib.
+    """
+    with (
+        _libraries().limit(limits=1, user_api="blas"),
+        Parallel(n_jobs=n_jobs, require="sharedmem") as parallel,
+    ):
+
+        def each(
+            function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
+        ) -> list[Any]:
+            return list(parallel(delayed(function)(*item) for item in items))
+
+        yield each
 
 
 def parallel_sum(

@@ -83,6 +83,7 @@ models = [
     skgpx.PLSRegressor(likelihood=Poisson(), method="smc", **brief).fit(X, y > 1.0),
     skgpx.PLSClassifier(potential="optimal", **brief).fit(X, y > 1.0),
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
+    skgpx.SteinRFFRegressor(repulsion_kernel="mmd", random_state=0).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
 ]
 for model in models:
@@ -127,11 +128,17 @@ def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
         seeds.append(estimator.random_state)
         raise _Fitted
 
-    for name in ("PLSRegressor", "PLSClassifier", "SpectralVGPRegressor"):
+    ours = (
+        "PLSRegressor",
+        "PLSClassifier",
+        "SpectralVGPRegressor",
+        "SteinRFFRegressor",
+    )
+    for name in ours:
         monkeypatch.setattr(getattr(_compilation, name), "fit", spy)
     monkeypatch.setattr(_compilation.DecoupledSampler, "fit", spy)
     monkeypatch.setattr(_compilation.SteinFourierFeatures, "fit", spy)
-    for part in ("_likelihoods", "_series", "_draws", "_features"):
+    for part in ("_likelihoods", "_series", "_waves", "_draws", "_features"):
         with pytest.raises(_Fitted):
             getattr(_compilation, part)()
     assert seeds == [0, 0, 0, 0]

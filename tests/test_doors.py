@@ -15,7 +15,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 from sklearn.model_selection import GridSearchCV
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+)
 from skgpx.bases import draw_prior
 from skgpx.callbacks import StopOnRhat
 from skgpx.likelihoods import Gaussian, Poisson, StudentT, check_likelihood
@@ -31,6 +37,9 @@ REGRESSOR = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
 REGRESSORS = {
     "pls": PLSRegressor(n_inducing=6, n_particles=6, random_state=0),
     "spectral": SpectralVGPRegressor(random_state=0),
+    "stein": SteinRFFRegressor(
+        n_components=2, n_frequencies=6, max_iter=5, random_state=0
+    ),
     "decoupled": DecoupledSampler(REGRESSOR, random_state=0),
 }
 regressors = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
@@ -67,6 +76,7 @@ DOORS = {
     "inducing": SpectralVGPRegressor(basis="inducing", random_state=0).fit,
     "chunk": SpectralVGPRegressor(random_state=0).partial_fit,
     "later chunk": SpectralVGPRegressor(domain=[[-1.0, 1.0]] * 2).fit(X / 4, Y),
+    "stein": REGRESSORS["stein"].fit,
     "default": DecoupledSampler(random_state=0).fit,
     "exact": DecoupledSampler(REGRESSOR, random_state=0).fit,
     "wrapped": DecoupledSampler(PLSRegressor(**BRIEF), random_state=0).fit,

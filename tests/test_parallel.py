@@ -10,7 +10,13 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpx import _parallel
-from skgpx._parallel import blas_jobs, parallel_map, parallel_sum, side_by_side
+from skgpx._parallel import (
+    blas_jobs,
+    parallel_map,
+    parallel_sum,
+    side_by_side,
+    worker_pool,
+)
 
 
 def part(i):
@@ -30,6 +36,14 @@ def test_sums_have_the_bits_of_the_order(n_jobs):
     with joblib.parallel_config(backend="loky", n_jobs=2):
         items = [(i,) for i in range(40)]
         assert parallel_sum(part, items, operator.add, None) == total
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 3])
+def test_workers_stay_for_many_rounds(n_jobs):
+    items = [(i,) for i in range(7)]
+    with worker_pool(n_jobs) as each:
+        for _ in range(3):
+            assert each(part, items) == [part(i) for i in range(7)]
 
 
 def test_one_item_is_its_own_sum():

@@ -97,6 +97,16 @@ def invert_lower(L: Array) -> Array:
     return inverse
 
 
+def inverse_from_root(L: Array) -> Array:
+    """``(L Lᵀ)⁻¹`` from the lower root, symmetric and of its own memory."""
+    half = np.array(L, order="C")
+    _check_regular(lapack.invert_factorised(half), L)
+    # above the diagonal of a root are zeros
+    inverse: Array = half + half.T
+    inverse[np.diag_indices_from(inverse)] *= 0.5
+    return inverse
+
+
 def _solve(L: Array, B: Array, transposed: bool) -> Array:
     L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
     _check_regular(bool(np.all(np.diagonal(L))), L)

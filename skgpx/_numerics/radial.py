@@ -101,6 +101,24 @@ def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
 
 
 @kernel
+def radial_rows_and_slopes(
+    code: int,
+    parameter: float,
+    points: Array,
+    centres: Array,
+    out: Array,
+    slopes: Array,
+) -> None:
+    """As `radial_rows`, and write ``w = -(dk/dr) / r`` into slopes (m, n).
+
+    The gradient of ``k(z_j, x_i)`` in the scaled centre is ``w (x_i - z_j)``.
+    """
+    for j in range(len(centres)):
+        _squared_distances(points, centres[j], out[j])
+        _profile_and_slope(code, parameter, out[j], slopes[j])
+
+
+@kernel
 def radial_sum(
     code: int,
     parameter: float,

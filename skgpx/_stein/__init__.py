@@ -1,3 +1,4 @@
 """Stein random features: frequencies that are learned."""
 
 from skgpx._stein._features import SteinFourierFeatures as SteinFourierFeatures
+from skgpx._stein._regressor import SteinRFFRegressor as SteinRFFRegressor

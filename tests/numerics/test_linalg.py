@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from skgpx._numerics.linalg import (
     block_diagonal,
     cholesky,
+    inverse_from_root,
     log_determinant,
     solve_lower,
     solve_lower_transpose,
@@ -77,6 +78,13 @@ def test_triangular_solves(rng):
     np.testing.assert_allclose(L @ solve_lower(L, B), B, atol=1e-13)
     np.testing.assert_allclose(L.T @ solve_lower_transpose(L, B), B, atol=1e-13)
     np.testing.assert_allclose(L @ solve_lower(L, B[:, 0]), B[:, 0], atol=1e-13)
+
+
+def test_inverse_from_a_root(rng):
+    K = positive_definite(rng, 5)
+    inverse = inverse_from_root(cholesky(K, jitter=0.0).L)
+    np.testing.assert_allclose(K @ inverse, np.eye(5), atol=1e-13)
+    np.testing.assert_array_equal(inverse, inverse.T)
 
 
 def test_log_determinant(rng):

@@ -1,0 +1,185 @@
+"""Held-out quality of learned frequencies on the data sets of their paper.
+
+    python -m benchmarks.bench_stein_quality --data FOLDER [--sets airfoil ...]
+        [--seeds 1 2 3] [--large]
+
+Splits have the fractions of the paper, numbers of frequencies and components are its
+own, nothing is tuned. RMSE in the units of y, NLPD of the mixture in nats a row of the
+standardised y, coverage of the central 95 % interval. The exact process is that of the
+learner (best of RBF, Matern 5/2 and 3/2) on all training rows. With `--large`: kin40k
+against inducing points and Nystroem features, by time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+from benchmarks.bench_learning import parts, ridge
+from benchmarks.data import add_data_argument, load
+from benchmarks.report import progress, report
+from skgpx import PLSRegressor, SteinRFFRegressor
+from skgpx._hyperparameters._exact_evidence import held_out
+from skgpx._stein._prior import learn_prior
+from skgpx._validation import canonical_rows
+
+# Share of the test rows, frequencies, components: Table 1 of the paper.
+SETS = {
+    "airfoil": (0.1, 100, 6),
+    "concrete": (0.1, 100, 6),
+    "energy_heating": (0.2, 50, 10),
+    "wine": (0.1, 100, 10),
+}
+Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def split(name: str, folder: str | None, seed: int) -> Split:
+    """Training rows and targets, test rows and targets; X scaled by the former."""
+    X, y = load(name, folder)
+    order = np.random.default_rng(seed).permutation(len(y))
+    test, train = np.split(order, [int(len(y) * SETS[name][0])])
+    scale = X[train].std(0)
+    X = (X - X[train].mean(0)) / np.where(scale > 0.0, scale, 1.0)
+    return X[train], y[train], X[test], y[test]
+
+
+def scores(model: SteinRFFRegressor, data: Split) -> dict[str, float]:
+    """RMSE, NLPD and coverage of a mixture."""
+    _, y, X_test, y_test = data
+    low, high = model.predict_interval(X_test, 0.95).T
+    density = model.log_predictive_density(X_test, y_test)
+    return {
+        "RMSE": float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))),
+        "NLPD": -float(density.mean() + np.log(y.std())),
+        "coverage": float(np.mean((y_test >= low) & (y_test <= high))),
+        "temper": model.temper_,
+    }
+
+
+def exact(data: Split) -> dict[str, float]:
+    """The exact process with the hyperparameters of the learner."""
+    X, y, X_test, y_test = data
+    shift, scale = y.mean(), y.std()
+    rows = canonical_rows(X, (y - shift) / scale, np.ones(len(y)))
+    prior = learn_prior(rows, None, "evidence", None, np.random.default_rng(0))
+    law = held_out(prior.kernel, prior.noise_variance, rows, X_test)
+    z = (y_test - shift) / scale - law.mean
+    nlpd = 0.5 * z**2 / law.variance + 0.5 * np.log(2.0 * np.pi * law.variance)
+    return {
+        "RMSE": float(np.sqrt(np.mean(z**2)) * scale),
+        "NLPD": float(np.mean(nlpd)),
+        "coverage": float(np.mean(np.abs(z) <= 1.96 * np.sqrt(law.variance))),
+    }
+
+
+def boosting(data: Split) -> dict[str, float]:
+    """Gradient boosting as it comes."""
+    X, y, X_test, y_test = data
+    model = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+    error = model.predict(X_test) - y_test
+    return {"RMSE": float(np.sqrt(np.mean(error**2)))}
+
+
+def contenders(name: str, seed: int) -> dict[str, Callable[[Split], dict[str, float]]]:
+    """Models of the paper and their peers, by name."""
+    _, R, M = SETS[name]
+
+    def ours(**settings: object) -> Callable[[Split], dict[str, float]]:
+        settings = {"n_components": M, "n_frequencies": R} | settings
+        model = SteinRFFRegressor(random_state=seed, **settings)
+        return lambda data: scores(model.fit(*data[:2]), data)
+
+    return {
+        "default": ours(),
+        "SSGP learned": ours(n_components=1, coupling=False),
+        "SSGP fixed": ours(n_components=1, max_iter=0),
+        "independent": ours(coupling=False),
+        "exact process": exact,
+        "boosting": boosting,
+    }
+
+
+def measure(
+    name: str, seed: int, folder: str | None, models: list[str] | None
+) -> list[dict[str, object]]:
+    """Scores of the contenders, all by default, on one split."""
+    data, rows = split(name, folder, seed), []
+    for contender, run in contenders(name, seed).items():
+        if models and contender not in models:
+            continue
+        start = time.process_time()
+        found = run(data)
+        row = {"set": name, "seed": seed, "model": contender} | found
+        rows.append(row | {"CPU seconds": time.process_time() - start})
+        progress(rows[-1])
+    return rows
+
+
+def large(folder: str | None) -> list[dict[str, object]]:
+    """Rows that an exact process cannot take."""
+    data, rows = parts("kin40k", folder, 0, 0.1), []
+    models = {
+        "default": SteinRFFRegressor(random_state=0),
+        "400 fixed": SteinRFFRegressor(n_frequencies=400, max_iter=0, random_state=0),
+        "PLSRegressor": PLSRegressor(random_state=0),
+    }
+    for name, model in models.items():
+        start = time.process_time()
+        model.fit(*data[:2])
+        row: dict[str, object] = {"model": name}
+        row["CPU seconds"] = time.process_time() - start
+        error = model.predict(data[2]) - data[3]
+        row["RMSE"] = float(np.sqrt(np.mean(error**2)))
+        row["NLPD"] = -float(model.log_predictive_density(*data[2:]).mean())
+        rows.append(row)
+        progress(row)
+    start = time.process_time()
+    found = ridge(data, 0) | {"model": "Nystroem(1000)"}
+    rows.append(found | {"CPU seconds": time.process_time() - start})
+    progress(rows[-1])
+    return rows
+
+
+def averages(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Means over the seeds."""
+    keys = dict.fromkeys((row["set"], row["model"]) for row in rows)
+    table = []
+    for key in keys:
+        same = [row for row in rows if (row["set"], row["model"]) == key]
+        figures = [name for name in same[0] if name not in ("set", "seed", "model")]
+        means = {f: float(np.mean([row[f] for row in same])) for f in figures}
+        table.append({"set": key[0], "model": key[1]} | means)
+    return table
+
+
+def main() -> None:
+    """Measure each set and seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_data_argument(parser)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--models", nargs="+", help="contenders; default: all")
+    parser.add_argument("--large", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with threadpool_limits(1):
+        if options.large:
+            report("stein_large", large(options.data))
+            return
+        rows = [
+            row
+            for seed in options.seeds
+            for name in options.sets
+            for row in measure(name, seed, options.data, options.models)
+        ]
+    report("stein_quality", averages(rows), {"seeds": options.seeds, "each": rows})
+
+
+if __name__ == "__main__":
+    main()

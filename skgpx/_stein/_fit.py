@@ -1,0 +1,208 @@
+"""A fit from rows to waves and their sums, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.regression import posterior
+from skgpx._numerics.wave_evidence import WaveRows
+from skgpx._stage_clock import StageClock
+from skgpx._stein._judge import Judge
+from skgpx._stein._learning import Learning, learn
+from skgpx._stein._prior import (
+    Prior,
+    WaveMixture,
+    enough_frequencies,
+    learn_prior,
+    starting_waves,
+)
+from skgpx._stein._settings import FitSettings
+from skgpx._stein._state import SteinState, sums_of
+from skgpx._validation import Rows, standardisation
+
+Array = NDArray[np.float64]
+
+# Share of the rows that "auto" holds out, the largest number of these, and the fewest
+# rows of which it holds any out.
+HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
+
+
+Report = Callable[[Callable[[], SteinState], Learning], bool]
+
+
+class SteinFit(NamedTuple):
+    """State of a finished fit.
+
+    Attributes
+    ----------
+    state : SteinState
+    learning : Learning
+        Of the search that held rows out, where there was one.
+    temper : float
+        Factor of prior and noise variance that held-out rows chose; otherwise one.
+    """
+
+    state: SteinState
+    learning: Learning
+    temper: float
+
+
+class Parts(NamedTuple):
+    """Rows that learn and rows that judge; y standardised by the former."""
+
+    all: Rows
+    train: Rows
+    held_out: Rows | None
+    shift: float
+    scale: float
+
+
+def fit_stein(
+    rows: Rows,
+    settings: FitSettings,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    clock: StageClock,
+    report: Report,
+) -> SteinFit:
+    """Prior, frequencies, temper and sums.
+
+    Parameters
+    ----------
+    rows : Rows
+        In canonical order.
+    settings : FitSettings
+    rng : numpy.random.Generator
+    n_jobs : int or None
+    clock : StageClock
+    report : callable
+        Asked after each round of steps whether to stop, with a function that gives
+        the state if the fit ended now.
+    """
+    split, search, sample, start = rng.spawn(4)
+    parts = split_rows(rows, settings, split)
+    prior = _prior(parts, settings, search)
+    clock.end_of("search")
+    learner = _Learner(parts, prior, settings, sample, start, n_jobs)
+    learning = learner.learned(report)
+    clock.end_of("frequencies")
+    best, temper = learning.best, 1.0
+    if parts.held_out is not None:
+        temper = learner.temper(best)
+        if settings.refit and learner.all_rows_learn:
+            best = learner.again(learning.n_iter)
+        clock.end_of("temper")
+    mixture = best.tempered(temper)
+    units = parts.shift, parts.scale
+    state = SteinState.of(mixture, prior.kernel, parts.all, *units, n_jobs)
+    return SteinFit(state, learning, temper)
+
+
+def split_rows(rows: Rows, settings: FitSettings, rng: np.random.Generator) -> Parts:
+    """Hold out a share of the distinct rows, drawn at random."""
+    n = len(rows.y)
+    count = held_out_rows(settings.held_out, n)
+    chosen = np.zeros(n, bool)
+    chosen[rng.permutation(n)[:count]] = True
+    train = rows.take(~chosen)
+    shift, scale = 0.0, 1.0
+    if settings.normalize_y:
+        shift, scale = standardisation(train.y, train.weights)
+
+    def standard(part: Rows) -> Rows:
+        return part._replace(y=(part.y - shift) / scale)
+
+    held = standard(rows.take(chosen)) if count else None
+    return Parts(standard(rows), standard(train), held, shift, scale)
+
+
+def held_out_rows(share: float | str, n: int) -> int:
+    """How many of n rows are held out; at least one is left."""
+    if share == "auto":
+        return min(round(HELD_OUT * n), MOST) if n >= FEWEST else 0
+    return min(int(np.ceil(float(share) * n)), n - 1)
+
+
+def _prior(parts: Parts, settings: FitSettings, rng: np.random.Generator) -> Prior:
+    noise = settings.noise_variance
+    standard = None if noise is None else noise / parts.scale**2
+    how = settings.kernel, settings.optimizer, standard
+    return learn_prior(parts.train, *how, rng)
+
+
+class _Learner:
+    """The rows of a search in the layout of its loops, and what it is asked."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        prior: Prior,
+        settings: FitSettings,
+        sample: np.random.Generator,
+        start: np.random.Generator,
+        n_jobs: int | None,
+    ):
+        self._parts, self._prior, self._settings = parts, prior, settings
+        self._n_jobs = n_jobs
+        X, _, weights = parts.train
+        self._centre = np.average(X, axis=0, weights=weights)
+        n, largest = len(weights), settings.n_learning_rows
+        self.all_rows_learn = len(parts.all.y) <= largest
+        chosen = np.sort(sample.permutation(n)[:largest])
+        self._rows = self._wave_rows(parts.train.take(chosen))
+        self._judge = self._judge_of(parts.held_out)
+        R = settings.n_frequencies
+        if R == "auto":
+            R = enough_frequencies(prior, self._rows, start)
+        M, d = settings.stein.n_components, X.shape[1]
+        self._start = starting_waves(prior, M, R, d, start)
+
+    def _wave_rows(self, rows: Rows) -> WaveRows:
+        # waves turn with the origin, and their law does not: phases stay small
+        return WaveRows.of(rows.X - self._centre, rows.y, rows.weights)
+
+    def _judge_of(self, rows: Rows | None) -> Judge | None:
+        if rows is None:
+            return None
+        points, y, weights, _ = self._wave_rows(rows)
+        return Judge(points, y, weights)
+
+    def learned(self, report: Report) -> Learning:
+        """Frequencies learned from rows that are not held out."""
+        units = self._parts.shift, self._parts.scale
+
+        def stop(learning: Learning) -> bool:
+            def state() -> SteinState:
+                rows = self._parts.train
+                kernel = self._prior.kernel
+                return SteinState.of(learning.best, kernel, rows, *units, self._n_jobs)
+
+            return report(state, learning)
+
+        return self._learn(self._rows, self._judge, stop)
+
+    def again(self, n_steps: int) -> WaveMixture:
+        """Frequencies learned from all rows, with so many steps."""
+        rows = self._wave_rows(self._parts.all)
+        return self._learn(rows, None, lambda _: False, n_steps).best
+
+    def _learn(self, rows: WaveRows, judge: Judge | None, *rest: Any) -> Learning:
+        stein, kernel = self._settings.stein, self._prior.kernel
+        how = kernel, stein, judge, self._n_jobs
+        return learn(rows, self._start, *how, *rest)
+
+    def temper(self, mixture: WaveMixture) -> float:
+        """Factor of the variances that held-out rows choose, given all others."""
+        judge, moments = self._judge, []
+        assert judge is not None
+        centred = self._parts.train._replace(X=self._parts.train.X - self._centre)
+        sums = sums_of(mixture, centred, self._n_jobs)
+        for k, statistics in enumerate(sums):
+            law = posterior(statistics, mixture.noise_variance)
+            covariance = law.root[0] @ law.root[0].T
+            moments.append(judge.moments(mixture.waves(k), law.mean[:, 0], covariance))
+        return judge.verdict(moments, mixture.noise_variance).temper
