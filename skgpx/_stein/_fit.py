@@ -148,7 +148,7 @@ class _Learner:
     ):
         self._parts, self._prior, self._settings = parts, prior, settings
         self._n_jobs = n_jobs
-        X, _, weights = parts.train
+        X, weights = parts.train.X, parts.train.weights
         self._centre = np.average(X, axis=0, weights=weights)
         n, largest = len(weights), settings.n_learning_rows
         self.all_rows_learn = len(parts.all.y) <= largest
