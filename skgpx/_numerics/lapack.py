@@ -19,19 +19,26 @@ from scipy.linalg import cython_blas, cython_lapack
 
 Array = NDArray[np.float64]
 
+_signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+# "int *" among the arguments, but for a SciPy that was built with 64-bit integers
+_Integer: Any = (
+    ctypes.c_int
+    if b"int *" in _signature(cython_lapack.__pyx_capi__["dpotrf"])
+    else ctypes.c_int64
+)
 _ONE = ctypes.byref(ctypes.c_double(1.0))
-_STEP = ctypes.byref(ctypes.c_int(1))
+_STEP = ctypes.byref(_Integer(1))
 
 
 def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
     """A routine without a result, all arguments of which are addresses."""
     capsule = module.__pyx_capi__[name]
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    address = _address(capsule, _signature(capsule))
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)
     function: Callable[..., None] = kind(address)
     return function
@@ -87,8 +94,8 @@ def invert_triangle(L: Array) -> bool:
 
 
 def _on_square(routine: Callable[..., None], A: Array, *more: bytes) -> bool:
-    size, info = ctypes.c_int(len(A)), ctypes.c_int(0)
-    order = ctypes.byref(ctypes.c_int(max(len(A), 1)))
+    size, info = _Integer(len(A)), _Integer(0)
+    order = ctypes.byref(_Integer(max(len(A), 1)))
     routine(b"U", *more, ctypes.byref(size), A.ctypes.data, order, ctypes.byref(info))
     return info.value == 0
 
@@ -107,12 +114,12 @@ def solve_triangle(L: Array, B: Array, transposed: bool) -> None:
     -----
     O(m^2 k).
     """
-    order = ctypes.byref(ctypes.c_int(len(L)))
+    order = ctypes.byref(_Integer(len(L)))
     operator = b"N" if transposed else b"T"
     if B.ndim == 1:
         _trsv(b"U", operator, b"N", order, L.ctypes.data, order, B.ctypes.data, _STEP)
         return
-    m, k = (ctypes.byref(ctypes.c_int(size)) for size in B.shape)
+    m, k = (ctypes.byref(_Integer(size)) for size in B.shape)
     side, sizes, lead = b"L", (m, k), m
     if not B.flags.f_contiguous:
         # Bᵀ in Fortran's order: X L⁻ᵀ from the right, transposed

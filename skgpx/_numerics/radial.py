@@ -80,26 +80,6 @@ def radial_triangle(
             w[j] *= amplitude
 
 
-@reduction
-def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
-    """``Σ_ij G_ij W_ij (x_iq - x_jq)²`` for each input q, from lower triangles.
-
-    Shapes (n, n), (n, n) and (n, d).
-    """
-    n, d = X.shape
-    points, out = np.ascontiguousarray(X.T), np.zeros(d)
-    product = np.empty(n)
-    for i in range(1, n):
-        for j in range(i):
-            product[j] = G[i, j] * W[i, j]
-        for q in range(d):
-            x, z, total = points[q], points[q, i], 0.0
-            for j in range(i):
-                total += product[j] * (x[j] - z) * (x[j] - z)
-            out[q] += 2.0 * total
-    return out
-
-
 @kernel
 def radial_rows_and_slopes(
     code: int,

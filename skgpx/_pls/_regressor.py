@@ -300,7 +300,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
             shift, scale = standardisation(
-                rows.y, rows.weights, robust=likelihood.heavy_tailed
+                rows.y, rows.precisions, robust=likelihood.heavy_tailed
             )
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)

@@ -20,7 +20,18 @@ def given_rows(
     noise_variance: Any = None,
     reset: bool = True,
 ) -> tuple[Rows, KnownNoise | None]:
-    """Checked rows of positive weight, and what is known of their noise."""
+    """Checked rows of positive weight, and what is known of their noise.
+
+    Raises
+    ------
+    ValueError
+        For rows that are added to those of a fit with the noise of each.
+    """
+    if not reset and model._noise is not None:
+        raise ValueError(
+            "Rows cannot be added to a model that was fitted with the noise_variance "
+            "of each row: theirs would not be known. Fit all rows together."
+        )
     X, y, weights = check_rows(model, X, y, sample_weight, numeric=True, reset=reset)
     check_kernel(model.kernel, X)
     given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)

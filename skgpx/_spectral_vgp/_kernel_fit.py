@@ -157,7 +157,7 @@ def start_sparse(
     """Choose prior, basis and standardisation on some rows, and sum over them."""
     shift, scale = 0.0, 1.0
     if settings.normalize_y:
-        shift, scale = standardisation(rows.y, rows.weights)
+        shift, scale = standardisation(rows.y, rows.precisions)
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select, judge = rng.spawn(3)
     size = _largest_basis(settings, rows)

@@ -359,8 +359,8 @@ class SpectralVGPRegressor(LatentRegressor):
         noise_variance : array-like of shape (n_samples,) or float, default=None
             Known variance of the noise of each row, in squared units of y; instead of
             the parameter of this name and of a WhiteKernel. It is all the noise of the
-            row, as `alpha` of GaussianProcessRegressor, and none is learned. Rows that
-            `partial_fit` adds later have the (weighted harmonic) mean of these.
+            row, as `alpha` of GaussianProcessRegressor, and none is learned. No rows
+            can be added later.
 
         Returns
         -------
@@ -408,7 +408,7 @@ class SpectralVGPRegressor(LatentRegressor):
         Raises
         ------
         ValueError
-            As :meth:`fit`.
+            As :meth:`fit`; or after a fit with the noise of each row.
 
         Notes
         -----

@@ -11,6 +11,7 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
@@ -201,7 +202,7 @@ class SteinFourierFeatures(
         del y
         X = self._checked(X, reset=True).astype(np.float64)
         check_range("X", X)
-        self.kernel_ = RBF(1.0) if self.kernel is None else self.kernel
+        self.kernel_ = RBF(1.0) if self.kernel is None else clone(self.kernel)
         check_kernel(self.kernel_, X)
         # sorted, so that the order of the rows does not change the last bits
         variances = np.var(np.sort(X, axis=0), axis=0)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Product
 
 from skgpx._numerics import radial
-from skgpx._numerics.triangles import inner_product, mirrored
+from skgpx._numerics.triangles import inner_product, mirrored, triangle_slopes
 from skgpx.kernels._distances import scaled_points
 from skgpx.kernels._pullbacks import matrix_and_pullback
 from skgpx.kernels._records import Array, Pullback, record_of
@@ -79,7 +79,7 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         parts = [inner_product(G, K)] if known.amplitude_is_free else []
         shape = known.shape
         if not shape.hyperparameter_length_scale.fixed:
-            by_input = radial.triangle_slopes(G, W, scaled)
+            by_input = triangle_slopes(G, W, scaled)
             parts.extend(by_input if shape.anisotropic else [by_input.sum()])
         return np.array(parts)
 
