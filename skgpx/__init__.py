@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "bases",
     "callbacks",
+    "inspection",
     "kernels",
     "likelihoods",
     "metrics",

@@ -102,6 +102,18 @@ def predicts_std(estimator: Any) -> bool:
     return callable(predict) and "return_std" in signature(predict).parameters
 
 
+def innermost(estimator: Any) -> Any:
+    """The estimator inside of pipelines, searches, transformed targets and freezers."""
+    if isinstance(estimator, Pipeline):
+        return innermost(estimator[-1])
+    if isinstance(estimator, FrozenEstimator):
+        return innermost(estimator.estimator)
+    if isinstance(estimator, TransformedTargetRegressor):
+        check_is_fitted(estimator)
+        return innermost(estimator.regressor_)
+    return innermost(best_of(estimator)) if is_search(estimator) else estimator
+
+
 class WrappedFunctions:
     """Functions drawn inside of a pipeline: of its inputs, in the units of its target.
 

@@ -32,6 +32,7 @@ from skgpx.thompson import ThompsonSampler
 MODULES = [
     "bases",
     "callbacks",
+    "inspection",
     "kernels",
     "likelihoods",
     "metrics",

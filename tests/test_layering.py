@@ -68,6 +68,7 @@ LAYERS = {
     | {"_validation", "_wrapped"},
     "metrics": {"_derived_laws", "_numerics", "_predictive_law", "_validation"}
     | {"_wrapped"},
+    "inspection": {"_validation", "_wrapped", "metrics"},
     "_compilation": BELOW_SHELL | {"_pls", "_decoupled", "_spectral_vgp", "_stein"},
     # callbacks know the estimators by what they say only
     "callbacks": set(),
@@ -238,9 +239,9 @@ def test_no_generator_is_kept(path):
     assert not kept or path.relative_to(PACKAGE).as_posix() in KEEPS_A_GENERATOR
 
 
-# Loading sklearn.cluster would cost every user a seventh of the import time; the front
-# modules are loaded when they are named.
-LOADS_LATER = {"__init__.py", "bases/_selectors.py"}
+# Loading sklearn.cluster would cost every user a seventh of the import time, and
+# matplotlib is optional; the front modules are loaded when they are named.
+LOADS_LATER = {"__init__.py", "bases/_selectors.py", "inspection/_axes.py"}
 
 
 @files
