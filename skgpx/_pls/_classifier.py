@@ -105,7 +105,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Evaluations of the gradient by each chain.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also

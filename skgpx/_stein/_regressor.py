@@ -134,7 +134,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         "statistics" and "solution".
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also

@@ -94,7 +94,7 @@ class Likelihood(ScaleParameters):
         Set by `prepare`: the names in `scale_names` that were None.
     n_outputs_ : int
         Set by `prepare`: number of latent outputs.
-    base_latent_ : ndarray of shape (n_outputs_,)
+    base_latent_ : ndarray of shape (`n_outputs_`,)
         Set by `prepare`: prior mean of the latent function.
 
     Examples
