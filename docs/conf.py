@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 project = "skgpx"
 author = "The skgpx developers"
-copyright = author  # noqa: A001
+copyright = author
 version = release = metadata.version("skgpx")
 
 extensions = [

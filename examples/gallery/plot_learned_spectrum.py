@@ -43,8 +43,8 @@ models = {
 # %%
 # Fits and spectra
 # ----------------
-# Left: mean and 95 % interval, the true curve dotted. Right: the posterior mean square of
-# each wave over its frequency; triangles are the true cycles.
+# Left: mean and 95 % interval, the true curve dotted. Right: the posterior mean square
+# of each wave over its frequency; triangles are the true cycles.
 grid = np.linspace(0.0, 20.0, 800)
 figure, axes = plt.subplots(2, 2, figsize=(9.0, 5.0), sharex="col")
 for (name, model), (left, right) in zip(models.items(), axes, strict=True):
