@@ -4,18 +4,28 @@ from importlib import import_module
 from typing import Any
 
 from skgpx._compilation import compile_kernels
+from skgpx._cross_validation import cross_val_predict_dist
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._predictive_law import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
-from skgpx._wrapped import predict_dist
+from skgpx._wrapped import predict_dist, sample_functions
 
 __version__ = "0.1.0"
 
 # Loaded when they are asked for.
-_MODULES = ("bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson")
+_MODULES = (
+    "bases",
+    "callbacks",
+    "inspection",
+    "kernels",
+    "likelihoods",
+    "metrics",
+    "simulation",
+    "thompson",
+)
 
 __all__ = [
     "DecoupledSampler",
@@ -27,7 +37,9 @@ __all__ = [
     "SteinFourierFeatures",
     "SteinRFFRegressor",
     "compile_kernels",
+    "cross_val_predict_dist",
     "predict_dist",
+    "sample_functions",
 ]
 
 

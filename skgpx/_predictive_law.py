@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from skgpx._latent import LatentModel, MarkovModel, MixtureModel
+from skgpx._numerics.crps import LEVELS, continuous_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._validation import generator, row_blocks
 from skgpx.likelihoods import Likelihood
@@ -18,10 +18,6 @@ Array = NDArray[np.float64]
 
 # Floats per row that the predictive functionals of a likelihood need, for any model.
 _PER_ROW = 1500
-# Normal quantiles and weights at which functions of a law are averaged.
-_NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
-_KEPT = np.abs(_NODES) < 8.0
-_NODES, _NODE_WEIGHTS = _NODES[_KEPT], _NODE_WEIGHTS[_KEPT] / _NODE_WEIGHTS[_KEPT].sum()
 
 
 class Predictive:
@@ -33,9 +29,12 @@ class Predictive:
     ----------
     n_rows : int
         Also ``len(law)``.
+    discrete : bool
+        Whether y takes integer values only.
     """
 
     n_rows: int
+    discrete: bool = False
 
     def __len__(self) -> int:
         return self.n_rows
@@ -118,6 +117,21 @@ class Predictive:
         """
         raise NotImplementedError
 
+    def crps(self, y: ArrayLike) -> Array:
+        """Continuous ranked probability score of each row, smaller being better.
+
+        Parameters
+        ----------
+        y : float or array-like of shape (n_rows,)
+
+        Returns
+        -------
+        score : ndarray of shape (n_rows,)
+            ``∫ (P(Y <= z) - 1{y <= z})² dz``, in the units of y; the absolute error
+            where the law is a point.
+        """
+        return continuous_crps(self.targets(y), self.cdf_columns, self.quantile(LEVELS))
+
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations, jointly over the rows.
 
@@ -133,6 +147,10 @@ class Predictive:
         y : ndarray of shape (n_rows, n_samples)
         """
         raise NotImplementedError
+
+    def cdf_columns(self, y: Array) -> Array:
+        """``P(Y <= y)`` at several y of each row, (n_rows, k); shape (n_rows, k)."""
+        return np.stack([self.cdf(one) for one in y.T], axis=1)
 
     def _quantiles(self, levels: Array) -> Array:
         raise NotImplementedError
@@ -216,7 +234,7 @@ class PredictiveDistribution(Predictive):
         self.posterior, self.likelihood = posterior, likelihood
         self.X, self.known = X, known
         self.random_state = random_state
-        self.n_rows = len(X)
+        self.n_rows, self.discrete = len(X), likelihood.discrete
 
     def mean(self) -> Array:
         """``E[y]``, shape (n_rows,)."""
@@ -265,12 +283,28 @@ class PredictiveDistribution(Predictive):
             lambda law, mixture, t: law.predictive_cdf(t, mixture), targets
         )
 
+    def cdf_columns(self, y: Array) -> Array:
+        """``P(Y <= y)`` at several y of each row, (n_rows, k); shape (n_rows, k)."""
+
+        def columns(law: Any, mixture: LatentMixture, t: Array) -> Array:
+            return np.stack([law.predictive_cdf(one, mixture) for one in t.T], axis=1)
+
+        return self.stream(columns, y)
+
     def log_density(self, y: ArrayLike) -> Array:
         """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
         targets = self.targets(y)
         self.likelihood.check_support(targets)
         return self.stream(
             lambda law, mixture, t: law.predictive_log_density(t, mixture), targets
+        )
+
+    def crps(self, y: ArrayLike) -> Array:
+        """CRPS of each row at y, a number or (n_rows,); shape (n_rows,)."""
+        targets = self.targets(y)
+        self.likelihood.check_support(targets)
+        return self.stream(
+            lambda law, mixture, t: law.predictive_crps(t, mixture), targets
         )
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
@@ -320,144 +354,3 @@ def _variance(law: Any, mixture: LatentMixture, noise: bool) -> Array:
     functional = law.predictive_variance if noise else law.predictive_mean_variance
     variance: Array = functional(mixture)
     return variance
-
-
-class NormalDistribution(Predictive):
-    """Normal law with the moments of a Gaussian-process regressor.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With ``predict(X, return_std=True)`` and `sample_y`.
-    X : array-like of shape (n_rows, n_features)
-    """
-
-    def __init__(self, estimator: Any, X: Any):
-        self.estimator, self.X = estimator, X
-        self.n_rows = len(X)
-
-    def mean(self) -> Array:
-        """``E[y]``, shape (n_rows,)."""
-        return self._moments()[0]
-
-    def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, as the estimator has it.
-
-        Raises
-        ------
-        ValueError
-            If asked for without noise, which the estimator does not say.
-        """
-        if not include_noise:
-            raise ValueError(
-                f"{self.estimator!r} does not tell its noise apart; got "
-                "include_noise=False."
-            )
-        return self._moments()[1] ** 2
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """``P(Y <= y)`` at each row, y a number or (n_rows,); shape (n_rows,)."""
-        mean, std = self._moments()
-        return np.asarray(ndtr((self.targets(y) - mean) / std))
-
-    def log_density(self, y: ArrayLike) -> Array:
-        """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
-        mean, std = self._moments()
-        square = ((self.targets(y) - mean) / std) ** 2
-        return -0.5 * square - np.log(std) - 0.5 * np.log(2.0 * np.pi)
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
-        """Draw observations jointly over the rows, (n_rows, n_samples)."""
-        seed = () if random_state is None else (random_state,)
-        y: NDArray[Any] = self.estimator.sample_y(self.X, n_samples, *seed)
-        return y
-
-    def _moments(self) -> tuple[Array, Array]:
-        mean, std = self.estimator.predict(self.X, return_std=True)
-        if np.ndim(mean) != 1:
-            raise ValueError(
-                "A predictive distribution is that of one target; got "
-                f"{np.shape(mean)[1]} targets. Use predict(X, return_std=True)."
-            )
-        return mean, std
-
-    def _quantiles(self, levels: Array) -> Array:
-        mean, std = self._moments()
-        return mean[:, np.newaxis] + std[:, np.newaxis] * ndtri(levels)
-
-
-class TransformedDistribution(Predictive):
-    """Law of ``inverse(z)`` for a predictive law of z and a monotone `inverse`.
-
-    Quantiles, distribution function and samples are transformed; the moments are
-    averages over quantiles of z (Gauss-Hermite: exact to many digits where both are
-    smooth), the density has a difference quotient of `forward`.
-
-    Parameters
-    ----------
-    law : Predictive
-        Of z.
-    forward, inverse : callable
-        From y to z and from z to y, elementwise.
-    """
-
-    def __init__(
-        self,
-        law: Predictive,
-        forward: Callable[[Array], Array],
-        inverse: Callable[[Array], Array],
-    ):
-        self.law, self.forward, self.inverse = law, forward, inverse
-        self.n_rows = len(law)
-
-    def mean(self) -> Array:
-        """``E[y]``, shape (n_rows,)."""
-        return self._values() @ _NODE_WEIGHTS
-
-    def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, noise included.
-
-        Raises
-        ------
-        ValueError
-            If asked for without noise.
-        """
-        if not include_noise:
-            raise ValueError(
-                "The law of a transformed target has its noise transformed with it; "
-                "got include_noise=False."
-            )
-        values = self._values()
-        centred = values - (values @ _NODE_WEIGHTS)[:, np.newaxis]
-        return centred**2 @ _NODE_WEIGHTS
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """``P(Y <= y)`` at each row, y a number or (n_rows,); shape (n_rows,)."""
-        below = self.law.cdf(self.forward(self.targets(y)))
-        return below if self._rises() else 1.0 - below
-
-    def log_density(self, y: ArrayLike) -> Array:
-        """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
-        targets = self.targets(y)
-        step = 1e-6 * np.maximum(np.abs(targets), 1e-6)
-        rise = self.forward(targets + step) - self.forward(targets - step)
-        slope = np.log(np.abs(rise / (2.0 * step)))
-        return self.law.log_density(self.forward(targets)) + slope
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
-        """Draw observations jointly over the rows, (n_rows, n_samples)."""
-        z = self.law.sample(n_samples, random_state)
-        return self.inverse(z.ravel()).reshape(z.shape)
-
-    def _values(self) -> Array:
-        z = self.law.quantile(ndtr(_NODES))
-        return self.inverse(z.ravel()).reshape(z.shape)
-
-    def _rises(self) -> bool:
-        ends = self.inverse(self.law.quantile((0.25, 0.75))[0])
-        return bool(ends[1] >= ends[0])
-
-    def _quantiles(self, levels: Array) -> Array:
-        asked = levels if self._rises() else 1.0 - levels
-        z = self.law.quantile(asked)
-        return self.inverse(z.ravel()).reshape(z.shape)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -42,6 +42,7 @@ __all__ = [
     "fit_context",
     "generator",
     "row_blocks",
+    "rows_of",
     "standardisation",
     "validate_data",
 ]
@@ -320,6 +321,11 @@ def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
     size = int(max(16, min(budget // (8 * floats_per_row), 16384)))
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
+
+
+def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array, a list or a data frame."""
+    return _safe_indexing(table, rows)
 
 
 def caller_stacklevel() -> int:

@@ -29,7 +29,16 @@ from skgpx._spectral_vgp import _basis_choice, _series_fit
 from skgpx._validation import check_range, check_rows
 from skgpx.thompson import ThompsonSampler
 
-MODULES = ["bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson"]
+MODULES = [
+    "bases",
+    "callbacks",
+    "inspection",
+    "kernels",
+    "likelihoods",
+    "metrics",
+    "simulation",
+    "thompson",
+]
 
 
 def public_objects():
@@ -39,7 +48,8 @@ def public_objects():
         loaded = importlib.import_module(f"skgpx.{module}")
         for name in loaded.__all__:
             found[f"skgpx.{module}.{name}"] = getattr(loaded, name)
-    return {name: one for name, one in found.items() if callable(one)}
+    kinds = inspect.isclass, inspect.isroutine
+    return {n: one for n, one in found.items() if any(kind(one) for kind in kinds)}
 
 
 def documented_callables():

@@ -39,6 +39,7 @@ LAYERS = {
     "_searches": {"_validation"},
     "_row_quantities": BELOW_SHELL,
     "_predictive_law": BELOW_SHELL | {"_validation"},
+    "_derived_laws": FLOOR | {"_predictive_law", "_validation"},
     "_base": BELOW_SHELL
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
@@ -50,7 +51,8 @@ LAYERS = {
     # its default regressor is another estimator
     "_decoupled": BELOW_SHELL
     | DOOR
-    | {"_documentation", "_hyperparameters", "_pls", "_predictive_law", "_searches"},
+    | {"_documentation", "_hyperparameters", "_pls", "_predictive_law", "_searches"}
+    | {"_derived_laws"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
     | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
@@ -60,12 +62,19 @@ LAYERS = {
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "thompson": {"_decoupled", "_draws", "_searches", "_validation"},
-    "_wrapped": {"_predictive_law", "_searches", "_validation"},
+    "_wrapped": {"_predictive_law", "_derived_laws", "_searches", "_validation"}
+    | {"_decoupled", "_draws"},
+    "_cross_validation": {"_derived_laws", "_parallel", "_predictive_law"}
+    | {"_validation", "_wrapped"},
+    "metrics": {"_derived_laws", "_numerics", "_predictive_law", "_validation"}
+    | {"_wrapped"},
+    "inspection": {"_validation", "_wrapped", "metrics"},
     "_compilation": BELOW_SHELL | {"_pls", "_decoupled", "_spectral_vgp", "_stein"},
     # callbacks know the estimators by what they say only
     "callbacks": set(),
     "__init__": {
         "_compilation",
+        "_cross_validation",
         "_decoupled",
         "_draws",
         "_pls",
@@ -230,9 +239,9 @@ def test_no_generator_is_kept(path):
     assert not kept or path.relative_to(PACKAGE).as_posix() in KEEPS_A_GENERATOR
 
 
-# Loading sklearn.cluster would cost every user a seventh of the import time; the front
-# modules are loaded when they are named.
-LOADS_LATER = {"__init__.py", "bases/_selectors.py"}
+# Loading sklearn.cluster would cost every user a seventh of the import time, and
+# matplotlib is optional; the front modules are loaded when they are named.
+LOADS_LATER = {"__init__.py", "bases/_selectors.py", "inspection/_axes.py"}
 
 
 @files

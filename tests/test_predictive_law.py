@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import skgpx
 from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
-from skgpx._predictive_law import NormalDistribution, TransformedDistribution
+from skgpx._derived_laws import NormalDistribution, TransformedDistribution
 from skgpx.likelihoods import Poisson, StudentT
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -114,3 +114,38 @@ def test_thompson_sampling_of_a_search():
     for wrong in (LinearRegression(), PIPELINE, RBF()):
         with pytest.raises(ValueError, match="DecoupledSampler expects"):
             ThompsonSampler([[0.0, 1.0]], wrong)
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_functions_are_those_of_the_regressor_inside(name):
+    wrapped = clone(WRAPPED[name]).fit(X, Y)
+    expected = DIRECT.sample_functions(3, random_state=1)(SCALED.transform(ROWS))
+    for one in (wrapped, FrozenEstimator(wrapped)):
+        draws = skgpx.sample_functions(one, 3, random_state=1)
+        assert_allclose(draws(ROWS), expected, rtol=1e-9)
+        assert_array_equal(draws(ROWS), draws(ROWS))
+
+
+def test_functions_in_the_units_of_the_target():
+    scaler = StandardScaler()
+    wrapped = TransformedTargetRegressor(PIPELINE, func=np.log, inverse_func=np.exp)
+    draws = skgpx.sample_functions(wrapped.fit(X, np.exp(Y)), 3, random_state=1)
+    expected = DIRECT.sample_functions(3, random_state=1)(SCALED.transform(ROWS))
+    assert_allclose(draws(ROWS), np.exp(expected), rtol=1e-9)
+    exact = GaussianProcessRegressor(RBF(0.5), alpha=0.04, optimizer=None)
+    pipeline = make_pipeline(scaler, exact).fit(X, Y)
+    many = skgpx.sample_functions(pipeline, 2000, random_state=0)(ROWS)
+    mean, std = pipeline.predict(ROWS, return_std=True)
+    assert np.all(np.abs(many.mean(axis=1) - mean) < 4.5 * std / np.sqrt(2000.0))
+    with pytest.raises(ValueError, match="sample_functions expects"):
+        skgpx.sample_functions(LinearRegression().fit(X, Y))
+
+
+def test_any_regressor_with_standard_deviations_has_a_normal_law():
+    ridge = make_pipeline(StandardScaler(), BayesianRidge()).fit(X, Y)
+    law = skgpx.predict_dist(ridge, ROWS)
+    mean, std = ridge.predict(ROWS, return_std=True)
+    assert_allclose(law.mean(), mean)
+    assert_allclose(law.std(), std)
+    with pytest.raises(ValueError, match="has no sample_y"):
+        law.sample(2)

@@ -27,12 +27,13 @@ from skgpx._decoupled._regressor_law import (
     posterior_of,
 )
 from skgpx._decoupled._sparse_process import sparse_process
+from skgpx._derived_laws import NormalDistribution
 from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws, RememberedTerm
 from skgpx._latent import LatentModel
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
-from skgpx._predictive_law import NormalDistribution, Predictive
+from skgpx._predictive_law import Predictive
 from skgpx._searches import best_of
 from skgpx._validation import (
     Interval,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
+from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _averages, _predictive
 from skgpx.likelihoods._scales import ScaleParameters
@@ -429,6 +430,23 @@ class Likelihood(ScaleParameters):
         """
         y = np.asarray(y, dtype=np.float64)
         return _averages.log_density(self, y, mixture)
+
+    def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
+        """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
+        y = np.asarray(y, dtype=np.float64)
+
+        def cdf(z: Array) -> Array:
+            return self.predictive_cdf(z, mixture)
+
+        if self.discrete:
+            low, high = self.predictive_quantile((1e-9, 1.0 - 1e-9), mixture).T
+            return crps.discrete_crps(y, cdf, low, high)
+
+        def columns(z: Array) -> Array:
+            return np.stack([cdf(one) for one in z.T], axis=1)
+
+        quantiles = self.predictive_quantile(crps.LEVELS, mixture)
+        return crps.continuous_crps(y, columns, quantiles)
 
     def at_some(self, rows: NDArray[np.intp]) -> Self:  # noqa: ARG002
         """Law of some of the rows (k,), where it is that of given rows."""

@@ -128,6 +128,11 @@ class ScaledRows:
         quantiles = self.likelihood.predictive_quantile(p, self._scaled(mixture))
         return self.root[:, np.newaxis] * quantiles
 
+    def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
+        """Continuous ranked probability score at y (n,)."""
+        scaled = self._scaled(mixture)
+        return self.root * self.likelihood.predictive_crps(y / self.root, scaled)
+
     def variance(self, f: Array) -> Array:
         """Noise variance of each row, f (n,)."""
         return self.root**2 * self.likelihood.variance(f / self.root)

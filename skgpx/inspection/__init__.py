@@ -1,0 +1,20 @@
+"""Pictures of fitted models; matplotlib is imported when one is drawn.
+
+Each display has the two constructors of scikit-learn's, `from_estimator` and
+`from_predictions`, draws into `ax` or a new figure, and keeps `ax_`, `figure_` and what
+it drew. Estimators may be pipelines, searches and transformed targets.
+"""
+
+from skgpx.inspection._coverage import CoverageDisplay
+from skgpx.inspection._function_draws import FunctionDrawsDisplay
+from skgpx.inspection._predictive import PredictiveDisplay
+from skgpx.inspection._spectrum import SpectrumDisplay
+from skgpx.inspection._trace import TraceDisplay
+
+__all__ = [
+    "CoverageDisplay",
+    "FunctionDrawsDisplay",
+    "PredictiveDisplay",
+    "SpectrumDisplay",
+    "TraceDisplay",
+]

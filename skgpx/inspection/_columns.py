@@ -1,0 +1,94 @@
+"""Rows along one column of X, the others held fixed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Line(NamedTuple):
+    """Rows of X along one column.
+
+    Attributes
+    ----------
+    rows : array-like of shape (k, n_features)
+        Of the kind of X.
+    x : ndarray of shape (k,)
+        Values of the column.
+    data : ndarray of shape (n_rows,)
+        Values of the column in X.
+    name : str
+        Of the column.
+    """
+
+    rows: Any
+    x: Array
+    data: Array
+    name: str
+
+
+def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Line:
+    """Rows from one end of a column to the other, and a margin on either side.
+
+    Other columns are at their median; those that are not numbers, of a data frame, at
+    their most frequent value.
+
+    Raises
+    ------
+    ValueError
+        If X has no such column, or the column is not of numbers.
+    """
+    frame = X if hasattr(X, "iloc") else np.asarray(X)
+    if np.ndim(frame) != 2 or len(frame) < 1:
+        raise ValueError(
+            f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
+        )
+    names = _names_of(frame)
+    position = _position_of(feature, names)
+    column = frame.iloc[:, position] if hasattr(frame, "iloc") else frame[:, position]
+    try:
+        data = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Column {feature!r} of X is not of numbers.") from error
+    low, high = float(np.min(data)), float(np.max(data))
+    more = margin * ((high - low) or 1.0)
+    x = np.linspace(low - more, high + more, resolution)
+    return Line(_fixed_but(frame, position, x), x, data, names[position])
+
+
+def _names_of(frame: Any) -> list[str]:
+    if hasattr(frame, "columns"):
+        return [str(name) for name in frame.columns]
+    several = frame.shape[1] > 1
+    return [f"x{j}" if several else "x" for j in range(frame.shape[1])]
+
+
+def _position_of(feature: int | str, names: list[str]) -> int:
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, int | np.integer) and 0 <= feature < len(names):
+        return int(feature)
+    raise ValueError(
+        f"feature must be the number or the name of a column of X, one of "
+        f"{names[:10]}; got {feature!r}."
+    )
+
+
+def _fixed_but(frame: Any, position: int, x: Array) -> Any:
+    """Rows of medians with the values x in one column."""
+    if not hasattr(frame, "iloc"):
+        rows = np.tile(np.median(frame, axis=0), (len(x), 1))
+        rows[:, position] = x
+        return rows
+    rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
+    values = {}
+    for j, name in enumerate(frame.columns):
+        column = frame.iloc[:, j]
+        numeric = getattr(column.dtype, "kind", "O") in "fiu"
+        middle = column.median() if numeric else column.mode().iloc[0]
+        values[name] = x if j == position else middle
+    return rows.assign(**values)

@@ -1,0 +1,214 @@
+"""Predictive mean, bands and data along one column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._wrapped import predict_dist
+from skgpx.inspection._axes import axes_of
+from skgpx.inspection._columns import line_along
+
+Array = NDArray[np.float64]
+
+
+class PredictiveDisplay:
+    """Predictive mean and intervals along one column of X, with the data.
+
+    Made by :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    x : ndarray of shape (k,)
+        Values of the column, ascending.
+    mean : ndarray of shape (k,)
+    bounds : ndarray of shape (k, n_coverages, 2)
+        Lower and upper ends of the intervals, the widest last.
+    coverages : tuple of float
+        Their probabilities, ascending.
+    x_data, y_data : ndarray of shape (n_rows,) or None, default=None
+        Observations to show.
+    name : str, default="x"
+        Of the column.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+    line_ : matplotlib.lines.Line2D
+        The mean.
+    bands_ : list of matplotlib.collections.PolyCollection
+        The intervals, the widest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import SpectralVGPRegressor
+    >>> from skgpx.inspection import PredictiveDisplay
+    >>> X = np.linspace(0.0, 6.0, 100)[:, np.newaxis]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> model = SpectralVGPRegressor().fit(X, y)
+    >>> display = PredictiveDisplay.from_estimator(model, X, y)
+    >>> len(display.bands_)
+    2
+    """
+
+    def __init__(
+        self,
+        x: Array,
+        mean: Array,
+        bounds: Array,
+        coverages: tuple[float, ...],
+        x_data: Array | None = None,
+        y_data: Array | None = None,
+        name: str = "x",
+    ):
+        self.x, self.mean = x, mean
+        self.bounds, self.coverages = bounds, coverages
+        self.x_data, self.y_data = x_data, y_data
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        feature: int | str = 0,
+        coverages: Sequence[float] = (0.5, 0.9),
+        resolution: int = 200,
+        margin: float = 0.05,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the predictive law of a fitted regressor.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted; any that :func:`skgpx.predict_dist` knows.
+        X : array-like of shape (n_rows, n_features)
+            Rows whose range is shown. Columns other than `feature` are held at their
+            median (of a data frame, at their most frequent value if they are not
+            numbers); the data are then of other rows than the curve.
+        y : array-like of shape (n_rows,), default=None
+            Their targets, shown as points.
+        feature : int or str, default=0
+            Column along which the law is shown.
+        coverages : sequence of float, default=(0.5, 0.9)
+            Probabilities of the central intervals of y, in (0, 1).
+        resolution : int, default=200
+            Number of points along the column.
+        margin : float, default=0.05
+            How far to go beyond the data, as a share of their range.
+        ax : matplotlib.axes.Axes, default=None
+            None is a new figure.
+
+        Returns
+        -------
+        display : PredictiveDisplay
+        """
+        line = line_along(X, feature, resolution, margin)
+        law = predict_dist(estimator, line.rows)
+        levels = sorted(float(one) for one in coverages)
+        bounds = np.stack([law.interval(one) for one in levels], axis=1)
+        data = None if y is None else line.data
+        return cls.from_predictions(
+            line.x, law.mean(), bounds, coverages=levels, x_data=data, y_data=y,
+            name=line.name, ax=ax,
+        )  # fmt: skip
+
+    @classmethod
+    def from_predictions(
+        cls,
+        x: ArrayLike,
+        mean: ArrayLike,
+        bounds: ArrayLike,
+        *,
+        coverages: Sequence[float] = (0.9,),
+        x_data: ArrayLike | None = None,
+        y_data: ArrayLike | None = None,
+        name: str = "x",
+        ax: Any = None,
+    ) -> Self:
+        """Draw predictions that were made elsewhere.
+
+        Parameters
+        ----------
+        x : array-like of shape (k,)
+            In any order.
+        mean : array-like of shape (k,)
+        bounds : array-like of shape (k, 2) or (k, n_coverages, 2)
+            Ends of the intervals.
+        coverages : sequence of float, default=(0.9,)
+            Their probabilities.
+        x_data : array-like of shape (n_rows,), default=None
+        y_data : array-like of shape (n_rows,), default=None
+            Observations to show.
+        name : str, default="x"
+            Of the axis.
+        ax : matplotlib.axes.Axes, default=None
+            None is a new figure.
+
+        Returns
+        -------
+        display : PredictiveDisplay
+
+        Raises
+        ------
+        ValueError
+            If shapes do not agree.
+        """
+        x, mean, ends = (np.asarray(a, dtype=np.float64) for a in (x, mean, bounds))
+        ends = ends[:, np.newaxis] if ends.ndim == 2 else ends
+        levels = np.asarray(coverages, dtype=np.float64)
+        wanted = (*x.shape, len(levels), 2)
+        if x.ndim != 1 or mean.shape != x.shape or ends.shape != wanted:
+            raise ValueError(
+                f"x, mean and bounds must have shapes (k,), (k,) and (k, "
+                f"{len(levels)}, 2); got {x.shape}, {mean.shape} and {ends.shape}."
+            )
+        order, widths = np.argsort(x, kind="stable"), np.argsort(levels)
+        data = [None if a is None else np.asarray(a, float) for a in (x_data, y_data)]
+        sorted_ends = ends[order][:, widths]
+        found = tuple(levels[widths].tolist())
+        display = cls(x[order], mean[order], sorted_ends, found, *data, name)
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            None is a new figure.
+
+        Returns
+        -------
+        self : PredictiveDisplay
+        """
+        self.figure_, self.ax_ = axes_of(ax)
+        self.bands_ = []
+        for j in reversed(range(len(self.coverages))):
+            low, high = self.bounds[:, j].T
+            # the narrower a band, the darker
+            shade = 0.15 + 0.25 * (len(self.coverages) - 1 - j) / len(self.coverages)
+            label = f"{100.0 * self.coverages[j]:g} % interval"
+            band = self.ax_.fill_between(
+                self.x, low, high, color="C0", alpha=shade, linewidth=0.0, label=label
+            )
+            self.bands_.append(band)
+        (self.line_,) = self.ax_.plot(self.x, self.mean, color="C0", label="mean")
+        if self.x_data is not None and self.y_data is not None:
+            size = float(np.clip(400.0 / np.sqrt(len(self.x_data)), 3.0, 18.0))
+            self.ax_.scatter(
+                self.x_data, self.y_data, s=size, color="0.15", alpha=0.6,
+                linewidth=0.0, label="data", zorder=1.5,
+            )  # fmt: skip
+        self.ax_.set(xlabel=self.name, ylabel="y")
+        self.ax_.margins(x=0.0)
+        self.ax_.legend()
+        return self

@@ -1,0 +1,197 @@
+"""How a fit went: chains, or steps of a search."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._validation import check_is_fitted
+from skgpx._wrapped import innermost
+from skgpx.inspection._axes import axes_of
+
+Array = NDArray[np.float64]
+
+
+class TraceDisplay:
+    """Energy of chains by rounds of steps, and R-hat of every coordinate.
+
+    Of a PLSRegressor or PLSClassifier: the mean potential of the particles, which
+    levels off once the chains have forgotten their start, and split R-hat in ascending
+    order beside the tolerance at which chains stop. Of a SteinRFFRegressor: its loss,
+    and the density of held-out rows.
+
+    Made by :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    curve : ndarray of shape (n_rounds,)
+        Energy or loss.
+    rhat : ndarray of shape (n_coordinates,) or None, default=None
+    tol : float or None, default=None
+        Line beside R-hat.
+    second : ndarray of shape (n_rounds,) or None, default=None
+        Curve of the second picture where there is no R-hat.
+    names : tuple of str, default=("round of steps", "mean potential", "")
+        Of the horizontal axis, the curve and the second curve.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes, or ndarray of two
+        Two where there is R-hat or a second curve.
+    figure_ : matplotlib.figure.Figure
+    lines_ : list of matplotlib.lines.Line2D
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import PLSRegressor
+    >>> from skgpx.inspection import TraceDisplay
+    >>> from skgpx.likelihoods import Poisson
+    >>> X = np.linspace(0.0, 6.0, 40)[:, np.newaxis]
+    >>> y = np.random.default_rng(0).poisson(3.0 + 2.0 * np.sin(X[:, 0]))
+    >>> model = PLSRegressor(
+    ...     likelihood=Poisson(), n_inducing=8, n_particles=20, random_state=0
+    ... )
+    >>> display = TraceDisplay.from_estimator(model.fit(X, y))
+    >>> display.rhat.shape
+    (8,)
+    """
+
+    def __init__(
+        self,
+        curve: Array,
+        rhat: Array | None = None,
+        tol: float | None = None,
+        second: Array | None = None,
+        names: tuple[str, str, str] = ("round of steps", "mean potential", ""),
+    ):
+        self.curve, self.rhat, self.tol = curve, rhat, tol
+        self.second, self.names = second, names
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw how the fit of a model went.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, or a pipeline, a search or a transformed target around one.
+        ax : array of two matplotlib.axes.Axes, default=None
+            None is a new figure. One Axes where there is one curve only.
+
+        Returns
+        -------
+        display : TraceDisplay
+
+        Raises
+        ------
+        ValueError
+            For models that were fitted in closed form.
+        """
+        model = innermost(estimator)
+        check_is_fitted(model)
+        if len(getattr(model, "energy_curve_", ())):
+            rhat = np.asarray(model.rhat_)
+            return cls(np.asarray(model.energy_curve_), rhat, model.tol).plot(ax=ax)
+        if len(getattr(model, "loss_curve_", ())):
+            held = np.asarray(getattr(model, "held_out_curve_", ()))
+            names = "step", "loss, nats a row", "log density of held-out rows"
+            second = held if len(held) else None
+            curve = np.asarray(model.loss_curve_)
+            return cls(curve, second=second, names=names).plot(ax=ax)
+        raise ValueError(
+            "TraceDisplay shows chains or the steps of a search, and this model was "
+            f"fitted without: {model!r}."
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        curve: ArrayLike,
+        rhat: ArrayLike | None = None,
+        *,
+        tol: float | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw curves that were kept elsewhere.
+
+        Parameters
+        ----------
+        curve : array-like of shape (n_rounds,)
+            Energy by rounds of steps.
+        rhat : array-like of shape (n_coordinates,), default=None
+        tol : float, default=None
+            Line beside R-hat.
+        ax : matplotlib.axes.Axes or array of two, default=None
+            None is a new figure.
+
+        Returns
+        -------
+        display : TraceDisplay
+
+        Raises
+        ------
+        ValueError
+            If a curve has another shape.
+        """
+        energy = np.asarray(curve, dtype=np.float64)
+        values = None if rhat is None else np.asarray(rhat, dtype=np.float64)
+        if energy.ndim != 1 or not energy.size or np.ndim(values) > 1:
+            raise ValueError(
+                "curve and rhat must have shapes (n_rounds,) and (n_coordinates,); got "
+                f"{energy.shape} and {np.shape(values)}."
+            )
+        return cls(energy, values, tol).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or array of two, default=None
+            None is a new figure.
+
+        Returns
+        -------
+        self : TraceDisplay
+        """
+        pair = self.rhat is not None or self.second is not None
+        self.figure_, self.ax_ = axes_of(ax, 2 if pair else 1)
+        left, right = self.ax_ if pair else (self.ax_, self.ax_)
+        self.lines_ = _draw_curve(left, self.curve, self.names[0], self.names[1])
+        if self.rhat is not None:
+            self.lines_ += self._draw_rhat(right)
+        elif self.second is not None:
+            named = "round of ten steps", self.names[2]
+            self.lines_ += _draw_curve(right, self.second, *named)
+        return self
+
+    def _draw_rhat(self, ax: Any) -> list[Any]:
+        """Sorted R-hat; coordinates that do not move, of infinite R-hat, at the top."""
+        values = np.sort(np.asarray(self.rhat))
+        finite = values[np.isfinite(values)]
+        n = len(values)
+        share = np.arange(1, len(finite) + 1) / n
+        lines = ax.plot(share, finite, marker=".", markersize=4.0, linewidth=1.0)
+        if len(finite) < n:
+            ax.set_title(f"{n - len(finite)} of {n} infinite", fontsize="medium")
+        if self.tol is not None:
+            ax.axhline(
+                self.tol, color="0.4", linewidth=1.0, linestyle="--",
+                label=f"tolerance {self.tol:g}",
+            )  # fmt: skip
+            ax.legend()
+        ax.set(xlabel=f"share of the {n} coordinates", ylabel="R-hat at most")
+        return list(lines)
+
+
+def _draw_curve(ax: Any, values: Array, name: str, value_name: str) -> list[Any]:
+    """Curve over the numbers of rounds or steps."""
+    steps = np.arange(1, len(values) + 1)
+    few = len(values) < 60
+    lines = ax.plot(steps, values, marker="." if few else None, linewidth=1.2)
+    ax.set(xlabel=name, ylabel=value_name)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    return list(lines)

@@ -1,0 +1,60 @@
+"""Scores of predictive laws: densities, CRPS, intervals, calibration; and scorers.
+
+What belongs to one target stands on the last axis: with y of shape (n,) or (n, t),
+bounds of intervals have the shape of y and 2, draws and components of mixtures that of
+y and their number.
+"""
+
+from skgpx.metrics._calibration import (
+    calibration_error,
+    coverage_error,
+    expected_calibration_error,
+    pit_values,
+)
+from skgpx.metrics._densities import (
+    gaussian_neg_log_density,
+    mixture_neg_log_density,
+    neg_log_predictive_density,
+)
+from skgpx.metrics._intervals import (
+    interval_coverage,
+    interval_score,
+    interval_width,
+)
+from skgpx.metrics._ranked_probability import (
+    crps,
+    ensemble_crps,
+    gaussian_crps,
+    mixture_crps,
+)
+from skgpx.metrics._scorers import (
+    PredictiveScorer,
+    log_predictive_density_scorer,
+    neg_calibration_error_scorer,
+    neg_coverage_error_scorer,
+    neg_crps_scorer,
+    neg_interval_score_scorer,
+)
+
+__all__ = [
+    "PredictiveScorer",
+    "calibration_error",
+    "coverage_error",
+    "crps",
+    "ensemble_crps",
+    "expected_calibration_error",
+    "gaussian_crps",
+    "gaussian_neg_log_density",
+    "interval_coverage",
+    "interval_score",
+    "interval_width",
+    "log_predictive_density_scorer",
+    "mixture_crps",
+    "mixture_neg_log_density",
+    "neg_calibration_error_scorer",
+    "neg_coverage_error_scorer",
+    "neg_crps_scorer",
+    "neg_interval_score_scorer",
+    "neg_log_predictive_density",
+    "pit_values",
+]

@@ -1,0 +1,217 @@
+"""Scorers of predictive laws for searches and cross-validation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import is_classifier
+from sklearn.metrics import log_loss
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from skgpx._derived_laws import NormalDistribution
+from skgpx._predictive_law import Predictive
+from skgpx._wrapped import predict_dist
+from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
+from skgpx.metrics._densities import neg_log_predictive_density
+from skgpx.metrics._intervals import interval_score
+from skgpx.metrics._ranked_probability import crps
+
+Metric = Callable[..., float]
+
+# What a scorer may be told of each row.
+_METADATA = ("sample_weight", "exposure", "noise_variance")
+
+
+class PredictiveScorer:
+    """Scorer of a metric of predictive laws, for whatever takes ``scoring=``.
+
+    The law is that of :func:`skgpx.predict_dist`: of any regressor of this library, or
+    one whose `predict` has `return_std`, in any pipeline, search or
+    TransformedTargetRegressor. A GaussianProcessRegressor of several targets is scored
+    by the mean over its targets.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y_true, law, sample_weight=None, **options)``, a number; at the top
+        level of a module, so that scorers can be pickled.
+    greater_is_better : bool, default=False
+        False for a loss, whose sign is changed: scorers are larger where a model is
+        better.
+    class_metric : callable, default=None
+        ``class_metric(y_true, y_proba, labels=..., sample_weight=None)`` for
+        classifiers; None refuses them.
+    **options
+        Passed to the metric, such as ``coverage=0.8``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from skgpx.metrics import PredictiveScorer, crps
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 2))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    >>> scores = cross_val_score(BayesianRidge(), X, y, scoring=PredictiveScorer(crps))
+    >>> bool(np.all((scores < 0.0) & (scores > -0.1)))
+    True
+    """
+
+    def __init__(
+        self,
+        metric: Metric,
+        *,
+        greater_is_better: bool = False,
+        class_metric: Metric | None = None,
+        **options: Any,
+    ):
+        self.metric = metric
+        self.greater_is_better = greater_is_better
+        self.class_metric = class_metric
+        self.options = options
+        self._requests: dict[str, Any] = {}
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **given: Any,
+    ) -> float:
+        """Score of a fitted estimator, larger being better.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted.
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows in the mean.
+        **given : array-like of shape (n_rows,)
+            What the regressor's `predict_dist` may be told: `exposure`,
+            `noise_variance`.
+
+        Returns
+        -------
+        score : float
+        """
+        if is_classifier(estimator):
+            value = self._of_classes(estimator, X, y, sample_weight)
+        else:
+            law = predict_dist(estimator, X, **_told(given))
+            pairs = _target_by_target(law, np.asarray(y))
+            weights = {"sample_weight": sample_weight}
+            scores = [
+                self.metric(t, one, **weights, **self.options) for t, one in pairs
+            ]
+            value = float(np.mean(scores))
+        return value if self.greater_is_better else -value
+
+    def set_score_request(self, **requests: bool | str | None) -> PredictiveScorer:
+        """Copy to which metadata routing passes what is known of the rows.
+
+        Parameters
+        ----------
+        **requests : bool, str or None
+            ``sample_weight=True`` and so on; also `exposure` and `noise_variance`. A
+            string is the name under which it is passed.
+
+        Returns
+        -------
+        scorer : PredictiveScorer
+            This scorer, which several searches may share, is left as it is.
+
+        Raises
+        ------
+        RuntimeError
+            If metadata routing is not enabled.
+        ValueError
+            For anything else than these three.
+        """
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "Scorers are passed metadata only if metadata routing is enabled: "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        unknown = set(requests) - set(_METADATA)
+        if unknown:
+            raise ValueError(
+                f"A predictive scorer can request {', '.join(_METADATA)}; got "
+                f"{', '.join(sorted(unknown))}."
+            )
+        scorer = copy.copy(self)
+        scorer._requests = {**self._requests, **requests}
+        return scorer
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Requests of this scorer, in scikit-learn's form."""
+        request = MetadataRequest(owner=repr(self))
+        for name in _METADATA:
+            request.score.add_request(param=name, alias=self._requests.get(name))
+        return request
+
+    def __repr__(self) -> str:
+        sign = ", greater_is_better=True" if self.greater_is_better else ""
+        options = "".join(f", {key}={value!r}" for key, value in self.options.items())
+        return f"PredictiveScorer({self.metric.__name__}{sign}{options})"
+
+    def _of_classes(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
+        if self.class_metric is None:
+            raise ValueError(
+                f"{self!r} scores regressors; got {estimator!r}. For classes take "
+                'log_predictive_density_scorer, or scoring="neg_log_loss".'
+            )
+        proba, labels = estimator.predict_proba(X), estimator.classes_
+        return float(
+            self.class_metric(y, proba, labels=labels, sample_weight=sample_weight)
+        )
+
+
+def _told(given: dict[str, Any]) -> dict[str, Any]:
+    """Keywords that say something."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _target_by_target(
+    law: Predictive, y: NDArray[Any]
+) -> list[tuple[NDArray[Any], Predictive]]:
+    """Targets (n,) with their laws: one, or those of each column of y."""
+    if y.ndim == 1 or y.shape[1] == 1:
+        return [(np.ravel(y), law)]
+    if not isinstance(law, NormalDistribution):
+        raise ValueError(
+            "A predictive law is that of one target, unless it is that of a "
+            f"GaussianProcessRegressor; got {y.shape[1]} targets and {law!r}."
+        )
+    laws = [NormalDistribution(law.estimator, law.X, j) for j in range(y.shape[1])]
+    return list(zip(y.T, laws, strict=True))
+
+
+def _interval_score_of(y_true: Any, law: Predictive, **options: Any) -> float:
+    bounds = law.interval(options.get("coverage", 0.9))
+    return float(interval_score(y_true, bounds, **options))
+
+
+def _calibration_error_of(
+    y_true: Any, law: Predictive, sample_weight: Any = None
+) -> float:
+    # counts are spread out by the same numbers in every fold and search
+    pit = pit_values(y_true, law, random_state=0)
+    return calibration_error(pit, sample_weight=sample_weight)
+
+
+log_predictive_density_scorer = PredictiveScorer(
+    neg_log_predictive_density, class_metric=log_loss
+)
+neg_crps_scorer = PredictiveScorer(crps)
+neg_interval_score_scorer = PredictiveScorer(_interval_score_of, coverage=0.9)
+neg_coverage_error_scorer = PredictiveScorer(coverage_error, coverage=0.9)
+neg_calibration_error_scorer = PredictiveScorer(_calibration_error_of)

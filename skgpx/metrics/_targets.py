@@ -1,0 +1,158 @@
+"""Checks of targets and what is predicted of them, and averages over rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._predictive_law import Predictive
+
+Array = NDArray[np.float64]
+
+
+def checked_targets(y_true: ArrayLike) -> Array:
+    """Targets (n,) or (n, t), finite.
+
+    Raises
+    ------
+    ValueError
+        That says what is wrong with them.
+    """
+    y = np.asarray(y_true, dtype=np.float64)
+    if y.ndim not in (1, 2) or not y.size:
+        raise ValueError(
+            "y_true must have shape (n_rows,) or (n_rows, n_targets), with at least "
+            f"one row; got {y.shape}."
+        )
+    if not np.all(np.isfinite(y)):
+        raise ValueError("y_true must be finite; got NaN or infinity.")
+    return y
+
+
+def beside(name: str, values: ArrayLike, y: Array, *, last: int | None = None) -> Array:
+    """Predictions of the shape of y, broadcast; with one more axis of `last` entries.
+
+    `last` is None for the shape of y itself, and 0 for any number of entries.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape, or are not finite.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    wanted = y.shape
+    if last is not None:
+        size = array.shape[-1] if array.ndim and not last else last
+        wanted = (*y.shape, size)
+    fits = array.shape == wanted or (last is None and array.ndim == 0)
+    if not fits or 0 in wanted:
+        more = "" if last is None else f" and {last or 'one or more'} on the last axis"
+        raise ValueError(
+            f"{name} must have the shape of y_true, {y.shape}{more}; got {array.shape}."
+        )
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite; got NaN or infinity.")
+    return np.broadcast_to(array, wanted)
+
+
+def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
+    """Values that are not negative, or positive if `strictly`.
+
+    Raises
+    ------
+    ValueError
+        If one is.
+    """
+    least = float(np.min(values))
+    if least < 0.0 or (strictly and least == 0.0):
+        kind = "positive: a point has no density" if strictly else "non-negative"
+        raise ValueError(f"{name} must be {kind}; got {least:g}.")
+    return values
+
+
+def checked_coverage(coverage: float) -> float:
+    """Probability of an interval, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(
+            f"coverage must lie strictly between 0 and 1; got {coverage!r}."
+        )
+    return float(coverage)
+
+
+def checked_law(law: Any, y: Array) -> Predictive:
+    """Predictive law of as many rows as there are targets y (n,).
+
+    Raises
+    ------
+    ValueError
+        That says what to pass.
+    """
+    if not isinstance(law, Predictive):
+        raise ValueError(
+            "law must be a predictive law, such as skgpx.predict_dist(model, X) gives; "
+            f"got {type(law).__name__}. For means and standard deviations see the "
+            "functions whose names begin with gaussian_."
+        )
+    if y.ndim != 1:
+        raise ValueError(
+            f"A predictive law is that of one target; got y_true of shape {y.shape}."
+        )
+    law.targets(y)
+    return law
+
+
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> Array:
+    """Weights (n,) that sum to one; equal ones for None.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer, one is negative or not finite, or all are zero.
+    """
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    good = weights.shape == (n,) and np.all(np.isfinite(weights) & (weights >= 0.0))
+    if not good or not np.any(weights > 0.0):
+        raise ValueError(
+            f"sample_weight must hold {n} numbers, one for each row, non-negative "
+            f"with at least one positive; got shape {weights.shape}."
+        )
+    return weights / weights.sum()
+
+
+def averaged(
+    scores: Array,
+    sample_weight: ArrayLike | None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """Mean of scores (n,) or (n, t) over rows, then over targets.
+
+    Raises
+    ------
+    ValueError
+        If weights have a wrong shape, or `multioutput` is none of its values.
+    """
+    weights = checked_weights(sample_weight, len(scores))
+    # rows of weight zero are left out, whatever their score
+    kept = weights > 0.0
+    means = weights[kept] @ scores[kept]
+    if isinstance(multioutput, str) and multioutput == "raw_values":
+        return np.atleast_1d(means)
+    if isinstance(multioutput, str) and multioutput == "uniform_average":
+        return float(np.mean(means))
+    shares = None if isinstance(multioutput, str) else np.asarray(multioutput, float)
+    if shares is None or shares.shape != np.shape(np.atleast_1d(means)):
+        raise ValueError(
+            'multioutput must be "uniform_average", "raw_values" or an array of one '
+            f"weight for each target; got {multioutput!r}."
+        )
+    return float(np.average(np.atleast_1d(means), weights=shares))

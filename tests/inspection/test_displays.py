@@ -1,0 +1,206 @@
+"""Displays: what they draw, into which axes, from estimators and from predictions."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skgpx
+from skgpx import PLSRegressor, SpectralVGPRegressor, SteinRFFRegressor, metrics
+from skgpx.inspection import (
+    CoverageDisplay,
+    FunctionDrawsDisplay,
+    PredictiveDisplay,
+    SpectrumDisplay,
+    TraceDisplay,
+)
+from skgpx.likelihoods import Poisson
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-3.0, 3.0, size=(40, 2))
+Y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=40)
+FEW = {"kernel": RBF(1.0), "optimizer": None, "n_inducing": 8, "random_state": 0}
+PLS = PLSRegressor(**FEW)
+EXACT = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.04), optimizer=None)
+MODELS = {
+    "pls": PLS,
+    "exact": EXACT,
+    "pipeline": make_pipeline(StandardScaler(), PLS),
+    "search": GridSearchCV(PLS, {"n_inducing": [4, 8]}, cv=2),
+    "target": TransformedTargetRegressor(PLS, transformer=StandardScaler()),
+}
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_predictive_law_along_a_column(name):
+    model = MODELS[name].fit(X, Y)
+    display = PredictiveDisplay.from_estimator(
+        model, X, Y, feature=1, coverages=(0.9, 0.5), resolution=30, margin=0.1
+    )
+    rows = np.tile(np.median(X, axis=0), (30, 1))
+    low, high = X[:, 1].min(), X[:, 1].max()
+    more = 0.1 * (high - low)
+    rows[:, 1] = np.linspace(low - more, high + more, 30)
+    law = skgpx.predict_dist(model, rows)
+    assert_allclose(display.x, rows[:, 1])
+    assert_allclose(display.line_.get_ydata(), law.mean())
+    assert display.coverages == (0.5, 0.9)
+    assert_allclose(display.bounds[:, 0], law.interval(0.5))
+    assert_allclose(display.bounds[:, 1], law.interval(0.9))
+    assert len(display.bands_) == 2
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_xlabel() == "x1"
+    draws = FunctionDrawsDisplay.from_estimator(
+        model, X, Y, feature=1, n_draws=4, resolution=30, margin=0.1, random_state=3
+    )
+    expected = skgpx.sample_functions(model, 4, random_state=3)(rows)
+    assert_allclose(draws.draws, expected)
+    assert len(draws.lines_) == 4
+
+
+def test_axes_that_are_given_are_drawn_into():
+    model = MODELS["exact"].fit(X, Y)
+    figure, axes = pyplot.subplots(1, 2)
+    display = PredictiveDisplay.from_estimator(model, X, ax=axes[0])
+    assert display.ax_ is axes[0]
+    assert display.figure_ is figure
+    both = CoverageDisplay.from_estimator(model, X, Y, ax=axes)
+    assert_array_equal(both.ax_, axes)
+    with pytest.raises(ValueError, match="ax must hold 2 Axes; got 1"):
+        CoverageDisplay.from_estimator(model, X, Y, ax=axes[0])
+    again = display.plot()
+    assert again is display
+    assert display.ax_ is not axes[0]
+
+
+def test_columns_of_a_data_frame():
+    frame = pd.DataFrame({"size": X[:, 0], "kind": ["a"] * 25 + ["b"] * 15})
+    kinds = (frame["kind"] == "b").to_numpy(float)
+    seen = {}
+
+    class Model(BayesianRidge):
+        def predict(self, X, return_std=False):
+            seen["rows"] = X
+            plain = np.column_stack((X["size"], X["kind"] == "b"))
+            return super().predict(plain.astype(float), return_std=return_std)
+
+    model = Model().fit(np.column_stack((X[:, 0], kinds)), Y)
+    display = PredictiveDisplay.from_estimator(
+        model, frame, Y, feature="size", resolution=7
+    )
+    assert display.ax_.get_xlabel() == "size"
+    assert set(seen["rows"]["kind"]) == {"a"}
+    assert_allclose(seen["rows"]["size"], display.x)
+    for wrong in ("kind", "weight", 2):
+        with pytest.raises(ValueError, match=r"Column 'kind'|feature must be"):
+            PredictiveDisplay.from_estimator(model, frame, feature=wrong)
+
+
+def test_predictions_in_any_order():
+    x = np.array([2.0, 0.0, 1.0])
+    bounds = np.stack((x - 1.0, x + 1.0), axis=1)
+    display = PredictiveDisplay.from_predictions(x, 2.0 * x, bounds, coverages=[0.8])
+    assert_array_equal(display.line_.get_ydata(), [0.0, 2.0, 4.0])
+    assert_array_equal(display.bounds[:, 0, 0], [-1.0, 0.0, 1.0])
+    draws = FunctionDrawsDisplay.from_predictions(x, np.column_stack((x, -x)))
+    assert_array_equal(draws.lines_[1].get_ydata(), [0.0, -1.0, -2.0])
+    with pytest.raises(ValueError, match="must have shapes"):
+        PredictiveDisplay.from_predictions(x, x, bounds, coverages=[0.8, 0.9])
+    with pytest.raises(ValueError, match="of one output"):
+        FunctionDrawsDisplay.from_predictions(x, np.zeros((3, 2, 4)))
+
+
+def test_coverage_of_intervals():
+    model = MODELS["pls"].fit(X, Y)
+    display = CoverageDisplay.from_estimator(model, X, Y)
+    law = skgpx.predict_dist(model, X)
+    assert_array_equal(display.pit, metrics.pit_values(Y, law))
+    claimed, observed = display.line_.get_data()
+    for level in (0.3, 0.9):
+        inside = metrics.interval_coverage(Y, law.interval(level))
+        assert_allclose(observed[np.argmin(np.abs(claimed - level))], inside)
+    heights = [bar.get_height() for bar in display.bars_]
+    assert_allclose(np.mean(heights), 1.0)
+    alone = CoverageDisplay.from_predictions(display.pit, kind="curve", name="mine")
+    assert alone.bars_ is None
+    assert "mine" in alone.ax_.get_legend().get_texts()[0].get_text()
+    assert CoverageDisplay.from_predictions([0.2, 0.7], kind="pit").line_ is None
+    with pytest.raises(ValueError, match="kind must be one of"):
+        CoverageDisplay.from_predictions([0.5], kind="histogram")
+    with pytest.raises(ValueError, match="lie between 0 and 1"):
+        CoverageDisplay.from_predictions([1.5])
+
+
+def test_spectra():
+    stein = SteinRFFRegressor(
+        RBF(1.0),
+        n_components=2,
+        n_frequencies=6,
+        max_iter=2,
+        optimizer=None,
+        noise_variance=0.04,
+        random_state=0,
+    ).fit(X, Y)
+    display = SpectrumDisplay.from_estimator(stein, feature=1)
+    assert_allclose(display.frequencies, np.abs(stein.frequencies_[..., 1]) / 2 / np.pi)
+    assert_array_equal(display.powers, stein.spectrum_)
+    assert len(display.points_) == 2
+    spectral = SpectralVGPRegressor(noise_variance=0.04, n_basis=9).fit(X[:, :1], Y)
+    order = SpectrumDisplay.from_estimator(make_pipeline(spectral))
+    assert len(order.points_) == 2
+    assert np.sum(np.isfinite(order.frequencies[0])) == 9
+    plain = SpectrumDisplay.from_predictions([1.0, 2.0], [0.5, 0.0], labels=["a"])
+    assert plain.frequencies.shape == (1, 2)
+    with pytest.raises(ValueError, match="same shape"):
+        SpectrumDisplay.from_predictions([1.0], [-1.0])
+    with pytest.raises(ValueError, match="SpectrumDisplay expects"):
+        SpectrumDisplay.from_estimator(MODELS["pls"].fit(X, Y))
+    with pytest.raises(ValueError, match="feature must be from 0 to 1"):
+        SpectrumDisplay.from_estimator(stein, feature=2)
+    trace = TraceDisplay.from_estimator(stein)
+    assert_array_equal(trace.lines_[0].get_ydata(), stein.loss_curve_)
+
+
+def test_traces():
+    counts = rng.poisson(np.exp(1.0 + Y))
+    model = PLSRegressor(likelihood=Poisson(), n_particles=10, **FEW)
+    model = make_pipeline(model).fit(X, counts)
+    display = TraceDisplay.from_estimator(model)
+    assert_array_equal(display.curve, model[-1].energy_curve_)
+    assert_array_equal(display.lines_[1].get_ydata(), np.sort(model[-1].rhat_))
+    stuck = TraceDisplay.from_predictions([1.0, 0.5], [1.1, np.inf], tol=1.2)
+    assert stuck.ax_[1].get_title() == "1 of 2 infinite"
+    assert len(TraceDisplay.from_predictions([1.0, 0.5]).lines_) == 1
+    with pytest.raises(ValueError, match="fitted without"):
+        TraceDisplay.from_estimator(MODELS["pls"].fit(X, Y))
+    with pytest.raises(ValueError, match="must have shapes"):
+        TraceDisplay.from_predictions([])
+
+
+def test_matplotlib_is_loaded_when_something_is_drawn():
+    code = (
+        "import sys, skgpx.inspection as i; assert 'matplotlib' not in sys.modules; "
+        "i.CoverageDisplay.from_predictions([0.5]); assert 'matplotlib' in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", code], check=False)
+    assert run.returncode == 0

@@ -1,0 +1,110 @@
+"""PIT values, coverage, and calibration errors."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, stats
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpx import PLSRegressor, SpectralVGPRegressor, metrics
+from skgpx.likelihoods import Poisson
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-3.0, 3.0, size=(300, 1))
+F = np.sin(X[:, 0])
+FEW = {"kernel": RBF(1.0), "optimizer": None, "n_inducing": 12, "random_state": 0}
+
+
+def test_pit_values_of_a_model_that_is_right_are_uniform():
+    y = F + 0.3 * rng.normal(size=300)
+    law = SpectralVGPRegressor(noise_variance=0.09).fit(X, y).predict_dist(X)
+    again = F + 0.3 * rng.normal(size=300)
+    pit = metrics.pit_values(again, law)
+    assert_array_equal(pit, law.cdf(again))
+    assert stats.kstest(pit, "uniform").pvalue > 0.01
+    assert metrics.calibration_error(pit) < 0.05
+    assert metrics.coverage_error(again, law, coverage=0.8) < 0.1
+    wide = metrics.pit_values(F + 0.1 * rng.normal(size=300), law)
+    assert metrics.calibration_error(wide) > 0.1
+
+
+def test_pit_values_of_counts_are_uniform_too():
+    counts = rng.poisson(np.exp(0.3 * F))
+    model = PLSRegressor(likelihood=Poisson("exp"), n_particles=10, **FEW)
+    law = model.fit(X, counts).predict_dist(X)
+    again = rng.poisson(np.exp(0.3 * F))
+    pit = metrics.pit_values(again, law, random_state=1)
+    assert_array_equal(pit, metrics.pit_values(again, law, random_state=1))
+    assert np.all((pit >= law.cdf(again - 1.0)) & (pit <= law.cdf(again)))
+    assert stats.kstest(pit, "uniform").pvalue > 0.01
+
+
+def test_the_error_is_the_area_between_curve_and_diagonal():
+    pit, weights = rng.random(9), rng.integers(1, 4, size=9)
+
+    def gap(u):
+        return abs(np.average(pit <= u, weights=weights) - u)
+
+    edges = np.concatenate(([0.0], np.sort(pit), [1.0]))
+    parts = pairwise(edges)
+    expected = sum(integrate.quad(gap, a, b, limit=200)[0] for a, b in parts)
+    found = metrics.calibration_error(pit, sample_weight=weights)
+    assert_allclose(found, expected, atol=1e-8)
+    repeated = metrics.calibration_error(np.repeat(pit, weights))
+    assert_allclose(repeated, found, rtol=1e-12)
+    assert metrics.calibration_error([1.0]) == 0.5
+
+
+def test_the_error_of_uniform_values_is_as_documented():
+    errors = [metrics.calibration_error(rng.random(400)) for _ in range(400)]
+    mean, spread = np.mean(errors), np.std(errors) / 20.0
+    assert abs(mean - np.sqrt(2.0 * np.pi) / 8.0 / 20.0) < 4.5 * spread
+
+
+def by_loops(y, confidence, right, n_bins):
+    """The textbook's sum over bins of equal width."""
+    total = 0.0
+    for b in range(n_bins):
+        low, high = b / n_bins, (b + 1) / n_bins
+        inside = (confidence > low) & (confidence <= high)
+        if inside.any():
+            gap = right[inside].mean() - confidence[inside].mean()
+            total += abs(gap) * inside.mean()
+    return total
+
+
+def test_expected_calibration_error_against_its_definition():
+    proba = rng.dirichlet(np.ones(3), size=200)
+    labels = np.array(["a", "b", "c"])
+    y = labels[rng.integers(0, 3, size=200)]
+    right = labels[proba.argmax(axis=1)] == y
+    expected = by_loops(y, proba.max(axis=1), right, 10)
+    found = metrics.expected_calibration_error(y, proba, n_bins=10)
+    assert_allclose(found, expected)
+    two = metrics.expected_calibration_error(y == "a", proba[:, 0], n_bins=7)
+    assert_allclose(two, by_loops(y, proba[:, 0], y == "a", 7))
+    weights = rng.integers(1, 3, size=200)
+    rows = np.repeat(np.arange(200), weights)
+    weighted = metrics.expected_calibration_error(y, proba, sample_weight=weights)
+    repeated = metrics.expected_calibration_error(y[rows], proba[rows])
+    assert_allclose(weighted, repeated)
+    # one bin: the difference of the means
+    one = metrics.expected_calibration_error(y, proba, n_bins=1, strategy="quantile")
+    assert_allclose(one, abs(right.mean() - proba.max(axis=1).mean()))
+
+
+def test_what_is_refused():
+    for wrong in ([-0.1], [1.1], [[0.5]]):
+        with pytest.raises(ValueError, match="lie between 0 and 1"):
+            metrics.calibration_error(wrong)
+    error = metrics.expected_calibration_error
+    with pytest.raises(ValueError, match="pass labels, one for each column"):
+        error([0, 1], [[0.5, 0.2, 0.3], [0.1, 0.2, 0.7]])
+    with pytest.raises(ValueError, match="must have 2 rows"):
+        error([0, 1], [[0.5, 0.5]])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        error([0, 1], [np.nan, 0.5])
+    with pytest.raises(ValueError, match="strategy"):
+        error([0, 1], [0.5, 0.5], strategy="kmeans")

@@ -1,0 +1,208 @@
+"""Scores: against scoringrules, against integrals, and by their own rules."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import integrate
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+import skgpx
+from skgpx import PLSRegressor, metrics
+from skgpx.likelihoods import Poisson, StudentT
+
+rng = np.random.default_rng(0)
+N, T, S = 30, 2, 5
+Y = rng.normal(size=(N, T))
+MEAN, STD = Y + rng.normal(size=(N, T)), rng.uniform(0.2, 2.0, size=(N, T))
+MEANS = Y[..., np.newaxis] + rng.normal(size=(N, T, S))
+STDS = rng.uniform(0.2, 2.0, size=(N, T, S))
+SHARES = rng.dirichlet(np.ones(S), size=(N, T))
+BOUNDS = np.stack((MEAN - STD, MEAN + 1.5 * STD), axis=-1)
+W = rng.integers(0, 3, size=N)
+
+# Every score of arrays with what it is given beside y
+SCORES = {
+    "density": (metrics.gaussian_neg_log_density, (MEAN, STD), {}),
+    "mixture density": (metrics.mixture_neg_log_density, (MEANS, STDS, SHARES), {}),
+    "crps": (metrics.gaussian_crps, (MEAN, STD), {}),
+    "mixture crps": (metrics.mixture_crps, (MEANS, STDS, SHARES), {}),
+    "ensemble": (metrics.ensemble_crps, (MEANS,), {}),
+    "fair": (metrics.ensemble_crps, (MEANS,), {"fair": True}),
+    "interval": (metrics.interval_score, (BOUNDS,), {"coverage": 0.8}),
+    "coverage": (metrics.interval_coverage, (BOUNDS,), {}),
+}
+scores = pytest.mark.parametrize("name", SCORES)
+
+
+def test_the_same_as_scoringrules():
+    other = pytest.importorskip("scoringrules")
+    rows = {
+        "density": other.logs_normal(Y, MEAN, STD),
+        "mixture density": other.logs_mixnorm(Y, MEANS, STDS, SHARES),
+        "crps": other.crps_normal(Y, MEAN, STD),
+        "mixture crps": other.crps_mixnorm(Y, MEANS, STDS, SHARES),
+        "ensemble": other.crps_ensemble(Y, MEANS, estimator="nrg"),
+        "fair": other.crps_ensemble(Y, MEANS, estimator="fair"),
+        "interval": other.interval_score(Y, *np.moveaxis(BOUNDS, -1, 0), 0.2),
+    }
+    for name, expected in rows.items():
+        function, given, options = SCORES[name]
+        found = function(Y, *given, **options, multioutput="raw_values")
+        assert_allclose(found, np.mean(expected, axis=0), rtol=1e-9)
+
+
+@scores
+def test_targets_are_scored_one_by_one(name):
+    function, given, options = SCORES[name]
+    raw = function(Y, *given, **options, multioutput="raw_values")
+    assert raw.shape == (T,)
+    one = [function(Y[:, j], *(a[:, j] for a in given), **options) for j in range(T)]
+    assert all(isinstance(value, float) for value in one)
+    assert_allclose(raw, one, rtol=1e-12)
+    assert_allclose(function(Y, *given, **options), np.mean(one), rtol=1e-12)
+    weighted = function(Y, *given, **options, multioutput=[1.0, 3.0])
+    assert_allclose(weighted, 0.25 * one[0] + 0.75 * one[1], rtol=1e-12)
+    single = function(
+        Y[:, 0], *(a[:, 0] for a in given), **options, multioutput="raw_values"
+    )
+    assert single.shape == (1,)
+
+
+@scores
+def test_weights_are_repetitions(name):
+    function, given, options = SCORES[name]
+    rows = np.repeat(np.arange(N), W)
+    expected = function(Y[rows], *(a[rows] for a in given), **options)
+    found = function(Y, *given, **options, sample_weight=W)
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_widths():
+    assert_allclose(metrics.interval_width(BOUNDS), np.mean(2.5 * STD))
+    one = metrics.interval_width(BOUNDS[:, 0], sample_weight=W)
+    assert_allclose(one, np.average(2.5 * STD[:, 0], weights=W))
+
+
+def test_impossible_targets_of_weight_zero_are_left_out():
+    y = np.array([0.0, 1e200])
+    score = metrics.gaussian_crps(y, [0.0, 0.0], [1.0, 1.0], sample_weight=[1.0, 0.0])
+    assert_allclose(score, 0.2337, atol=1e-4)
+
+
+def test_what_is_refused():
+    gaussian = metrics.gaussian_crps
+    for wrong, said in (
+        ((Y[0, 0], 0.0, 1.0), "y_true must have shape"),
+        ((np.array([np.nan]), [0.0], 1.0), "y_true must be finite"),
+        ((Y, MEAN[:, 0], STD), "mean must have the shape of y_true"),
+        ((Y, MEAN, -STD), "std must be non-negative"),
+        ((Y, MEAN, np.inf), "std must be finite"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            gaussian(*wrong)
+    with pytest.raises(ValueError, match="a point has no density"):
+        metrics.gaussian_neg_log_density(Y, MEAN, 0.0)
+    with pytest.raises(ValueError, match="sample_weight must hold 30 numbers"):
+        gaussian(Y, MEAN, STD, sample_weight=[1.0])
+    with pytest.raises(ValueError, match="sample_weight must hold 30 numbers"):
+        gaussian(Y, MEAN, STD, sample_weight=np.zeros(N))
+    for multioutput in ("mean", [1.0]):
+        with pytest.raises(ValueError, match="multioutput must be"):
+            gaussian(Y, MEAN, STD, multioutput=multioutput)
+    with pytest.raises(ValueError, match="weights must be non-negative and sum to one"):
+        metrics.mixture_crps(Y, MEANS, STDS, 2.0 * SHARES)
+    with pytest.raises(ValueError, match="weights must have shape"):
+        metrics.mixture_crps(Y, MEANS, STDS, SHARES[0])
+    with pytest.raises(ValueError, match="at least two draws"):
+        metrics.ensemble_crps(Y, MEANS[..., :1], fair=True)
+    with pytest.raises(ValueError, match="upper less lower end"):
+        metrics.interval_coverage(Y, BOUNDS[..., ::-1])
+    with pytest.raises(ValueError, match="and 2 on the last axis"):
+        metrics.interval_coverage(Y, MEANS)
+    with pytest.raises(ValueError, match="coverage must lie strictly"):
+        metrics.interval_score(Y, BOUNDS, coverage=1.0)
+    with pytest.raises(ValueError, match="law must be a predictive law"):
+        metrics.crps(Y[:, 0], MEAN)
+
+
+# ---- Scores of laws ------------------------------------------------------------------
+
+X = rng.uniform(-3.0, 3.0, size=(40, 1))
+TARGETS = np.sin(X[:, 0]) + 0.2 * rng.normal(size=40)
+COUNTS = np.round(np.exp(1.0 + TARGETS))
+FEW = {
+    "kernel": RBF(1.0),
+    "optimizer": None,
+    "n_inducing": 10,
+    "n_particles": 40,
+    "random_state": 0,
+}
+EXACT = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.04), optimizer=None)
+MODELS = {
+    "gaussian": (PLSRegressor(**FEW), TARGETS),
+    "exact": (EXACT, TARGETS),
+    "particles": (PLSRegressor(**FEW, method="ou_mala", max_iter=20, tol=9), TARGETS),
+    "student": (PLSRegressor(**FEW, likelihood=StudentT(4.0, 0.2)), TARGETS),
+    "poisson": (PLSRegressor(**FEW, likelihood=Poisson()), COUNTS),
+}
+
+
+@pytest.fixture(scope="module")
+def laws():
+    fitted = {name: model.fit(X, y) for name, (model, y) in MODELS.items()}
+    return {name: skgpx.predict_dist(m, X[:8]) for name, m in fitted.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_score_of_a_law_is_the_integral_of_its_distribution_function(name, laws):
+    law, y = laws[name], MODELS[name][1][:8]
+    if law.discrete:
+        grid = np.arange(0.0, 200.0)
+        below = law.cdf_columns(np.broadcast_to(grid, (8, 200)))
+        expected = np.sum((below - (grid >= y[:, np.newaxis])) ** 2, axis=1)
+    else:
+        away = np.linspace(0.0, 12.0, 1201)
+        left = law.cdf_columns(y[:, np.newaxis] - away)
+        right = law.cdf_columns(y[:, np.newaxis] + away)
+        expected = integrate.simpson(left**2 + (1.0 - right) ** 2, dx=0.01)
+    assert_allclose(law.crps(y), expected, atol=2e-5)
+    assert_allclose(metrics.crps(y, law), law.crps(y).mean())
+    weights = np.arange(8.0)
+    weighted = metrics.crps(y, law, sample_weight=weights)
+    assert_allclose(weighted, np.average(law.crps(y), weights=weights))
+
+
+def test_closed_forms_of_a_normal_law(laws):
+    law, y = laws["gaussian"], TARGETS[:8]
+    normal = law.mean(), law.std()
+    assert_allclose(metrics.crps(y, law), metrics.gaussian_crps(y, *normal))
+    density = metrics.neg_log_predictive_density(y, law)
+    assert_allclose(density, metrics.gaussian_neg_log_density(y, *normal), rtol=1e-7)
+
+
+def test_the_noise_of_each_row_is_in_the_score():
+    variance = rng.uniform(0.01, 0.2, size=40)
+    model = PLSRegressor(**FEW).fit(X, TARGETS, noise_variance=variance)
+    law = model.predict_dist(X, noise_variance=variance)
+    expected = metrics.gaussian_crps(TARGETS, law.mean(), law.std())
+    assert_allclose(metrics.crps(TARGETS, law), expected, rtol=1e-7)
+
+
+class Certain(RegressorMixin, BaseEstimator):
+    """Predicts 1 and 2, without any uncertainty."""
+
+    def fit(self, X, y):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X, return_std=False):
+        return np.array([1.0, 2.0]), np.zeros(2)
+
+
+def test_points_have_no_density():
+    law = skgpx.predict_dist(Certain().fit(X, TARGETS), X[:2])
+    assert_allclose(law.crps([0.0, 2.0]), [1.0, 0.0], atol=1e-12)
+    with pytest.raises(ValueError, match="predicts without uncertainty at 2 rows"):
+        law.log_density([1.0, 2.0])

@@ -1,0 +1,138 @@
+"""Continuous ranked probability scores against their definition."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import integrate, stats
+from scipy.special import ndtr
+
+from skgpx._numerics import crps
+
+YS = np.array([-2.0, 0.3, 0.31, 4.0])
+
+
+def by_definition(y, cdf):
+    """``∫ (F(z) - 1{y <= z})² dz`` of one law."""
+    options = {"limit": 400, "epsabs": 1e-11, "epsrel": 1e-10}
+    left = integrate.quad(lambda z: cdf(z) ** 2, -60.0, y, points=[0.0], **options)[0]
+    right = integrate.quad(lambda z: (1.0 - cdf(z)) ** 2, y, 60.0, **options)[0]
+    return left + right
+
+
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+@pytest.mark.parametrize("std", [0.5, 3.0])
+def test_normal_laws(std):
+    expected = [by_definition(y, stats.norm(0.3, std).cdf) for y in YS]
+    assert_allclose(crps.normal_crps(YS, np.float64(0.3), std), expected, rtol=1e-7)
+
+
+def test_points_score_the_absolute_error():
+    assert_allclose(crps.normal_crps(YS, np.zeros(4), np.zeros(4)), np.abs(YS))
+    three = np.broadcast_to([0.0, 0.3, 1.0], (4, 3))
+    mixture = crps.mixture_crps(YS, three, np.zeros(3), np.full(3, 1.0 / 3.0))
+    assert_allclose(mixture, crps.ensemble_crps(YS, three, False), atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+def test_mixtures():
+    mean, std = np.array([-1.0, 0.2, 2.0]), np.array([0.3, 1.0, 0.1])
+    share = np.array([0.2, 0.5, 0.3])
+
+    def cdf(z):
+        return ndtr((z - mean) / std) @ share
+
+    expected = [by_definition(y, cdf) for y in YS]
+    means = np.broadcast_to(mean, (4, 3))
+    found = crps.mixture_crps(YS, means, std, share)
+    assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_ensembles_against_all_pairs(fair):
+    draws = np.random.default_rng(0).normal(size=(4, 7))
+    pairs = np.abs(draws[:, :, np.newaxis] - draws[:, np.newaxis])
+    apart = pairs.sum(axis=(1, 2)) / (42.0 if fair else 49.0)
+    near = np.abs(draws - YS[:, np.newaxis]).mean(axis=1)
+    assert_allclose(crps.ensemble_crps(YS, draws, fair), near - 0.5 * apart)
+
+
+def test_fair_ensembles_estimate_the_score_of_their_law():
+    rng = np.random.default_rng(0)
+    scores = crps.ensemble_crps(np.full(20000, 0.4), rng.normal(size=(20000, 5)), True)
+    exact = crps.normal_crps(np.array(0.4), np.array(0.0), np.array(1.0))
+    error = scores.std() / np.sqrt(len(scores))
+    assert abs(scores.mean() - exact) < 4.5 * error
+
+
+LAWS = {
+    "normal": (stats.norm(0.3, 0.7), 1e-7),
+    "logistic": (stats.logistic(0.3, 0.7), 1e-6),
+    "student": (stats.t(2.0), 1e-5),
+    "gamma": (stats.gamma(2.0), 1e-4),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_quadrature_of_continuous_laws(name):
+    law, error = LAWS[name]
+    ys = np.array([-8.0, -0.5, 0.3, 1.7, 40.0])
+    quantiles = np.broadcast_to(law.ppf(crps.LEVELS), (5, len(crps.LEVELS)))
+    # E|Y - y| - E|Y - Y'| / 2, the second term as 2 ∫ F (1 - F) / 2
+    low, high = law.ppf((1e-12, 1.0 - 1e-12))
+    edges = np.unique(np.concatenate((law.ppf(np.linspace(0.001, 0.999, 60)), ys)))
+    edges = np.concatenate(([min(low, -8.0)], edges, [max(high, 40.0)]))
+    expected = []
+    for y in ys:
+        parts = pairwise(edges)
+        expected.append(
+            sum(
+                integrate.quad(
+                    lambda z, y=y: (law.cdf(z) - (z >= y)) ** 2, a, b, epsabs=1e-13
+                )[0]
+                for a, b in parts
+                if b > a
+            )
+        )
+    found = crps.continuous_crps(ys, law.cdf, quantiles)
+    assert_allclose(found, expected, atol=error, rtol=error)
+
+
+def test_quadrature_of_narrow_modes_far_apart():
+    mean, std, share = np.array([-5.0, 5.0]), np.array([0.01, 0.01]), np.full(2, 0.5)
+    ys = np.array([-5.0, 0.0, 5.01])
+
+    def cdf(z):
+        return stats.norm.cdf((z[..., np.newaxis] - mean) / std) @ share
+
+    # quantiles of the half that a level falls in
+    q = np.array(crps.LEVELS)
+    inner = stats.norm.ppf(np.clip(np.where(q < 0.5, 2 * q, 2 * q - 1), 1e-6, 0.999999))
+    quantiles = np.where(q < 0.5, -5.0, 5.0) + 0.01 * inner
+    found = crps.continuous_crps(ys, cdf, np.broadcast_to(quantiles, (3, len(q))))
+    exact = crps.mixture_crps(ys, np.broadcast_to(mean, (3, 2)), std, share)
+    assert_allclose(found, exact, rtol=2e-3)
+
+
+@pytest.mark.parametrize("rate", [0.01, 3.0, 90.0])
+def test_counts_against_the_sum(rate):
+    law = stats.poisson(rate)
+    ys = np.array([0.0, 1.0, 4.0, 100.0, 200.0])
+    low, high = law.ppf((1e-9, 1.0 - 1e-9))
+    found = crps.discrete_crps(ys, law.cdf, np.full(5, low), np.full(5, high))
+    k = np.arange(0.0, 400.0)
+    expected = [np.sum((law.cdf(k) - (k >= y)) ** 2) for y in ys]
+    assert_allclose(found, expected, atol=1e-7)
+
+
+# The largest number of integers at which each is visited is 256
+@pytest.mark.parametrize("width", [255, 256, 257, 1000])
+def test_groups_of_counts(width):
+    law = stats.norm(0.5 * width, width / 12.0)
+    low, high = np.zeros(3), np.full(3, float(width))
+    ys = np.round([0.3 * width, 0.9 * width, 5.0 * width])
+    found = crps.discrete_crps(ys, law.cdf, low, high)
+    k = np.arange(0.0, 6.0 * width)
+    expected = [np.sum((law.cdf(k) - (k >= y)) ** 2) for y in ys]
+    assert_allclose(found, expected, rtol=1e-4)
