@@ -1,0 +1,1 @@
+"""Gaussian-process uncertainty around a mean function: Gaussian Wasserstein inference."""
