@@ -98,7 +98,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         Rows of a step.
     max_iter : int or "auto", default="auto"
         Passes over the rows; "auto" is three million over their number, between 100 and
-        2000.
+        4000.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, up to the
         fifth of them. They stop the training and judge variances; 0, or fewer than 20
@@ -149,7 +149,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     See Also
     --------
     PLSRegressor : Sparse Gaussian processes whose mean is that of the process.
-    skgpx.metrics.gaussian_wasserstein_distance : Between two fitted models.
+    skgpx.metrics.process_wasserstein_distance : Distance between two fitted models.
 
     Notes
     -----
@@ -174,7 +174,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3.0, 3.0, size=(150, 1))
     >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(150)
-    >>> model = GWIRegressor(max_iter=300, random_state=0).fit(X, y)
+    >>> model = GWIRegressor(random_state=0).fit(X, y)
     >>> mean, std = model.predict([[1.0], [60.0]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(2.0)) < 0.1), bool(std[0] < 0.2), bool(std[1] > 0.4)
     (True, True, True)
