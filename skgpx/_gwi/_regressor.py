@@ -84,7 +84,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     ridge : float, default=1.0
         Of ``mean="svgp"``: factor of the squared norm of its weights, which the
         distance alone hardly penalises. 1 is the posterior mean of sparse regression.
-    hidden_layer_sizes : array-like of int, default=(10, 10)
+    hidden_layer_sizes : array-like of int or int, default=(10, 10)
         Units of the hidden layers of the networks.
     activation : {"tanh", "relu"}, default="tanh"
     n_restarts : int, default=5
@@ -202,7 +202,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "ridge": [Interval(Real, 0.0, None, closed="neither")],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "activation": [StrOptions({"tanh", "relu"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0.0, None, closed="left")],
