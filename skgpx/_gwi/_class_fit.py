@@ -136,8 +136,8 @@ class ClassProblem:
         search, train, self._select, self._judge = self.rng.spawn(4)
         self.kernel = self._learned_kernel(search)
         self.clock.end_of("search")
-        prior = float(np.average(self.kernel.diag(self.rows.X), weights=self._w))
-        self.likelihood = self.likelihood.centred(prior)
+        self._prepared = self.likelihood
+        self.likelihood = self._centred(1.0)
         self.basis, self.law = self._law_at(self.rows, self._select.spawn(1)[0])
         self._held_out = self._variances_held_out()
         self.clock.end_of("covariance")
@@ -148,6 +148,11 @@ class ClassProblem:
     @property
     def _w(self) -> Array:
         return self.rows.weights
+
+    def _centred(self, variance_factor: float) -> Likelihood:
+        """Likelihood whose prior of variance ``b k`` expects the class frequencies."""
+        prior = np.average(self.kernel.diag(self.rows.X), weights=self._w)
+        return self._prepared.centred(variance_factor * float(prior))
 
     def _learned_kernel(self, rng: np.random.Generator) -> Any:
         """Kernel by Laplace's approximation of the evidence, without a mean."""
@@ -240,7 +245,9 @@ class ClassProblem:
         responses[found.positions] = found.responses
         mixed = None
         if says_probabilities(found.estimator):
-            mixed = best_mixture(responses[seen], self.rows.y[seen], self._w[seen])
+            judges = seen if self.settings.tempering else seen[:0]
+            told = responses[judges], self.rows.y[judges], self._w[judges]
+            mixed = best_mixture(*told)
         c = self.likelihood.n_outputs_
         trusted = np.zeros(len(self.rows.y), bool)
         trusted[seen] = True
@@ -272,7 +279,8 @@ class ClassProblem:
     ) -> ClassFit:
         """The law around scores, tempered."""
         found = self._tempered(mean)._replace(mixed=mixed)
-        base = self.likelihood.base_latent_
+        likelihood = self._centred(found.variance_factor)
+        base = likelihood.base_latent_
         scores = FadingScores(
             mean.function, found.score_factor, base, found.edge, self.basis, self.law
         )
@@ -280,9 +288,7 @@ class ClassProblem:
         scale = np.sqrt(found.variance_factor)
         model = LatentModel(self.basis, self.law, function, scale)
         self.clock.end_of("tempering")
-        return ClassFit(
-            model, self.likelihood, self.kernel, found, classifier, networks
-        )
+        return ClassFit(model, likelihood, self.kernel, found, classifier, networks)
 
     def _tempered(self, mean: FittedMean) -> ClassTemper:
         chosen, variance = self._held_out

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 # What is tried as the share of the even law in probabilities: those that are zero or
 # one would be infinite scores.
-MIXED = 10.0 ** -np.arange(1.0, 9.0)
+MIXED = 10.0 ** -np.arange(8.0, 0.0, -1.0)
 # Least share of the mean that a row at the fading's edge keeps.
 _LEAST_EXPLAINED = 1e-3
 

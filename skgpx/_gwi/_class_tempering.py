@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_softmax
 
 from skgpx._gwi._class_scores import MIXED, fading, latent_scores
 from skgpx._numerics.mixture import LatentMixture, atoms
@@ -17,8 +18,11 @@ Array = NDArray[np.float64]
 # Standard deviation of the logarithms of both factors a priori: rows that do not tell
 # the two apart leave them near one.
 _PRIOR_STD = 2.0
-# Largest factor of either, as a logarithm, and evaluations of the log loss.
-_FARTHEST, _EVALUATIONS = 7.0, 60
+# Largest factor of either, as a logarithm; iterations of the search, and the step of its
+# differences: the rules of probabilities change by some 1e-6 where they are refined.
+_FARTHEST, _MAX_ITER, _STEP = 7.0, 30, 1e-3
+# Logarithms of factors of scores without a law around them.
+_TEMPERATURES = (-3.0, 3.0)
 # Points of the search where probabilities have no fast rule.
 _POINTS = 128
 # Share of the rows held out within which the mean does not fade.
@@ -76,15 +80,21 @@ def edge_of(judges: Judges) -> float:
 
 
 def best_mixture(responses: Array, codes: Array, weights: Array) -> float:
-    """Share of the even law at which probabilities predict rows best."""
-    if not len(codes):
-        return float(MIXED[1])
+    """Share of the even law at which probabilities predict rows best, once tempered.
+
+    The smallest that is tried if there are no rows.
+    """
     own = np.arange(len(codes)), codes.astype(np.intp)
     losses = []
     for mixed in MIXED:
         scores = latent_scores(responses, mixed, responses.shape[1])
-        log_total = np.log(np.exp(scores).sum(axis=1))
-        losses.append(float(weights @ (log_total - scores[own])))
+
+        def loss(u: float, scores: Array = scores) -> float:
+            logs = log_softmax(np.exp(u) * scores, axis=1)[own]
+            return float(0.5 * (u / _PRIOR_STD) ** 2 - weights @ logs)
+
+        found = minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded")
+        losses.append(found.fun)
     return float(MIXED[int(np.argmin(losses))])
 
 
@@ -104,18 +114,12 @@ def temper(judges: Judges, likelihood: Likelihood, edge: float | None) -> ClassT
         logs = log_probabilities(likelihood, judges.codes, mean, b * judges.variance)
         return float(-judges.weights @ logs + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
 
-    start = [[0.0], [-1.4]] if one_factor else [[0.0, 0.0], [-0.7, 0.0], [0.0, -1.4]]
     found = minimize(
         loss,
-        start[0],
-        method="Nelder-Mead",
-        bounds=[(-_FARTHEST, _FARTHEST)] * len(start[0]),
-        options={
-            "initial_simplex": start,
-            "maxfev": _EVALUATIONS,
-            "xatol": 0.02,
-            "fatol": 0.01,
-        },
+        np.zeros(1 if one_factor else 2),
+        method="L-BFGS-B",
+        bounds=[(-_FARTHEST, _FARTHEST)] * (1 if one_factor else 2),
+        options={"maxiter": _MAX_ITER, "eps": _STEP, "ftol": 1e-9},
     )
     return ClassTemper(*_factors(found.x, one_factor), edge)
 

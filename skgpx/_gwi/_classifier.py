@@ -28,6 +28,9 @@ from skgpx._validation import (
 )
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
+# Steps of the training of a network, and the least number of passes.
+_STEPS, _LEAST_EPOCHS = 1000, 20
+
 
 class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     """Gaussian-process uncertainty around the scores of any classifier.
@@ -75,7 +78,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         without a mean, or not at all.
     cv : int, splitter, iterable or None, default=None
         Folds in which a classifier is fitted; None is five, stratified.
-    hidden_layer_sizes : sequence of int, default=(10, 10)
+    hidden_layer_sizes : sequence of int, default=(32,)
         Of each network.
     activation : {"tanh", "relu"}, default="tanh"
     n_restarts : int, default=5
@@ -86,8 +89,8 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         First step of Adam; it falls to zero as a cosine.
     batch_size : int, default=100
     max_iter : int or "auto", default="auto"
-        Largest number of passes over the rows; "auto" is three million rows in all,
-        between 100 and 2000 passes.
+        Largest number of passes over the rows; "auto" is a thousand steps, but at least
+        20 passes.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows as long as there are
         enough.
@@ -208,7 +211,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         inducing: Any = "greedy",
         optimizer: str | None = "evidence",
         cv: Any = None,
-        hidden_layer_sizes: Any = (10, 10),
+        hidden_layer_sizes: Any = (32,),
         activation: str = "tanh",
         n_restarts: int = 5,
         alpha: float = 1e-4,
@@ -301,7 +304,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
             self.classes_,
             self._class_likelihood().prepare(rows.y, rows.weights),
             ClassSettings.of(self),
-            NetworkSettings.of(self),
+            self._network_settings(len(rows.y)),
             generator(self.random_state),
             clock,
             report,
@@ -310,6 +313,13 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         self.stage_seconds_ = clock.seconds
         reporter.finish()
         return self
+
+    def _network_settings(self, n: int) -> NetworkSettings:
+        settings = NetworkSettings.of(self)
+        if self.max_iter != "auto":
+            return settings
+        n_batches = -(-n // self.batch_size)
+        return settings._replace(max_iter=max(_LEAST_EPOCHS, -(-_STEPS // n_batches)))
 
     def _class_likelihood(self) -> Likelihood:
         two = len(self.classes_) == 2
