@@ -138,7 +138,8 @@ class ClassProblem:
         self.clock.end_of("search")
         self._prepared = self.likelihood
         self.likelihood = self._centred(1.0)
-        self.basis, self.law = self._law_at(self.rows, self._select.spawn(1)[0])
+        how = self.settings.covariance
+        self.basis, self.law = self._law_at(self.rows, how)
         self._held_out = self._variances_held_out()
         self.clock.end_of("covariance")
         if isinstance(mean, str):
@@ -168,13 +169,11 @@ class ClassProblem:
             size = max(round(PER_ROOT * np.sqrt(len(self.rows.y))), LEAST_INDUCING)
         return min(int(size), n)
 
-    def _law_at(
-        self, rows: Rows, rng: np.random.Generator
-    ) -> tuple[Nystroem, GaussianWeights]:
+    def _law_at(self, rows: Rows, covariance: str) -> tuple[Nystroem, GaussianWeights]:
         """Basis and law of the weights, the same for all outputs, around zero."""
-        s, m = self.settings, self._n_inducing(len(rows.y))
-        how = rows.X, self.kernel, m, rng, rows.weights
-        basis = Nystroem.from_kernel(self.kernel, select_inducing(s.inducing, *how))
+        s, m, rng = self.settings, self._n_inducing(len(rows.y)), self._select
+        which = rows.X, self.kernel, m, rng.spawn(1)[0], rows.weights
+        basis = Nystroem.from_kernel(self.kernel, select_inducing(s.inducing, *which))
         statistics = row_statistics(basis, rows, s.n_jobs)
         objective = Objective(
             statistics.gram / statistics.weight,
@@ -184,7 +183,7 @@ class ClassProblem:
             None,
             0.0,
         )
-        root = covariance_root(s.covariance, objective, basis, rows, rng)
+        root = covariance_root(covariance, objective, basis, rows, rng.spawn(1)[0])
         zero = np.zeros((basis.n_basis, self.likelihood.n_outputs_))
         return basis, GaussianWeights(zero, root[np.newaxis])
 
@@ -207,10 +206,13 @@ class ClassProblem:
             folds[order] = stratified_folds(self.rows.y[order], _FOLDS)
         else:
             folds[order[:SOME_JUDGE]] = 0
+        # the steps of the estimator do not lead far from where they start
+        how = self.settings.covariance
+        how = "svgp" if how == "empirical" else how
         variance = np.full(n, np.nan)
         for fold in range(folds.max() + 1):
             rest, part = self.rows.take(folds != fold), folds == fold
-            basis, law = self._law_at(rest, self._select.spawn(1)[0])
+            basis, law = self._law_at(rest, how)
             variance[part] = basis.marginals(law)(self.rows.X[part])[1][:, 0, 0]
         judges = np.flatnonzero(folds >= 0)
         return judges, variance[judges]

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 # Standard deviation of the logarithms of both factors a priori: rows that do not tell
 # the two apart leave them near one.
 _PRIOR_STD = 2.0
-# Largest factor of either, as a logarithm; iterations of the search, and the step of its
+# Largest factor of either, as a logarithm; iterations of the search, step of its
 # differences: the rules of probabilities change by some 1e-6 where they are refined.
 _FARTHEST, _MAX_ITER, _STEP = 7.0, 30, 1e-3
 # Logarithms of factors of scores without a law around them.
