@@ -6,6 +6,7 @@ from typing import Any
 from skgpx._compilation import compile_kernels
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
+from skgpx._gwi import GWIRegressor
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._predictive_law import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
@@ -28,6 +29,7 @@ _MODULES = (
 __all__ = [
     "DecoupledSampler",
     "FunctionDraws",
+    "GWIRegressor",
     "PLSClassifier",
     "PLSRegressor",
     "PredictiveDistribution",

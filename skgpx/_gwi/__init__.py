@@ -1,0 +1,5 @@
+"""Gaussian-process uncertainty around a mean: Gaussian Wasserstein inference."""
+
+from skgpx._gwi._regressor import GWIRegressor
+
+__all__ = ["GWIRegressor"]
