@@ -14,7 +14,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, column_or_1d, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -27,6 +27,7 @@ from skgpx._cross_fitting import (
     Training,
     cross_fit,
     fitted_elsewhere,
+    training_rows,
     warn_of_lost_weights,
     weight_keyword,
 )
@@ -39,7 +40,6 @@ from skgpx._tempered_law import NormalMoments, RescaledDistribution
 from skgpx._validation import (
     StrOptions,
     check_is_fitted,
-    check_weights,
     fit_context,
     validate_data,
 )
@@ -194,7 +194,7 @@ class TemperedRegressor(
         UserWarning
             If there are weights, and the estimator cannot take them.
         """
-        rows = self._rows(X, y, sample_weight)
+        rows = training_rows(self, X, y, sample_weight)
         found = self._fitted(rows, groups)
         errors = rows.y[found.positions] - found.responses[:, 0]
         self._temper(errors[found.unseen], found, found.unseen)
@@ -293,23 +293,6 @@ class TemperedRegressor(
         return tags
 
     # ---- From rows to a temper -------------------------------------------------------
-
-    def _rows(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        if y is None:
-            raise ValueError(
-                "TemperedRegressor requires y to be passed, but the target y is None."
-            )
-        table = as_table(X)
-        validate_data(self, X, skip_check_array=True)
-        checked = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        targets = column_or_1d(checked, warn=True)
-        if len(table) != len(targets):
-            raise ValueError(
-                f"X and y must have equally many rows; got {len(table)} and "
-                f"{len(targets)}."
-            )
-        weights = check_weights(sample_weight, targets[:, np.newaxis])
-        return Training(table, targets, weights)
 
     def _fitted(self, rows: Training, groups: Any) -> CrossFit:
         """Moments of each row by an estimator that has not seen it."""

@@ -62,7 +62,14 @@ LAYERS = {
     | {"_base", "_documentation", "_hyperparameters", "_row_statistics"},
     "_gwi": BELOW_SHELL
     | DOOR
-    | {"_base", "_documentation", "_hyperparameters", "_row_statistics"},
+    | {
+        "_base",
+        "_cross_fitting",
+        "_documentation",
+        "_hyperparameters",
+        "_row_statistics",
+        "_table",
+    },
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "calibration": FLOOR
