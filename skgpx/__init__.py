@@ -16,7 +16,15 @@ from skgpx._wrapped import predict_dist
 __version__ = "0.1.0"
 
 # Loaded when they are asked for.
-_MODULES = ("bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson")
+_MODULES = (
+    "bases",
+    "calibration",
+    "callbacks",
+    "kernels",
+    "likelihoods",
+    "simulation",
+    "thompson",
+)
 
 __all__ = [
     "DecoupledSampler",

@@ -10,18 +10,28 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import has_fit_parameter
 
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._parallel import parallel_map
 from skgpx._searches import is_search
-from skgpx._table import row_codes, take_rows
-from skgpx._validation import caller_stacklevel
+from skgpx._table import as_table, row_codes, take_rows
+from skgpx._validation import (
+    caller_stacklevel,
+    check_columns,
+    check_range,
+    check_weights,
+    validate_data,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -31,7 +41,7 @@ N_FOLDS, _SEED = 5, 0
 # What stands for the name of the weights if an estimator is to be fitted without.
 UNWEIGHTED = ""
 # No row of this fold is predicted by an estimator that has not seen it.
-_NONE = -1
+SEEN = -1
 
 
 class CrossFit(NamedTuple):
@@ -48,15 +58,20 @@ class CrossFit(NamedTuple):
     responses : ndarray of shape (r, k)
         At each row, of the estimator that was not fitted to it; where there is none, of
         the one fitted to all.
-    unseen : ndarray of bool of shape (r,)
-        Where there is one.
+    folds : ndarray of int of shape (r,)
+        Number of the fold; -1 where there is no such estimator.
     """
 
     estimator: Any
     positions: Index
     weights: Array
     responses: Array
-    unseen: NDArray[np.bool_]
+    folds: Index
+
+    @property
+    def unseen(self) -> NDArray[np.bool_]:
+        """Rows that an estimator which was not fitted to them speaks about."""
+        return self.folds != SEEN
 
 
 class Training(NamedTuple):
@@ -67,6 +82,7 @@ class Training(NamedTuple):
     X : array-like or data frame of n rows
         As the user gave it: the estimator may take more than numbers.
     y : ndarray of shape (n,)
+        Numbers or labels.
     weights : ndarray of shape (n,)
         Frequency weights, some of which may be zero.
     """
@@ -74,6 +90,66 @@ class Training(NamedTuple):
     X: Any
     y: NDArray[Any]
     weights: Array
+
+
+def training_rows(
+    estimator: Any, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> Training:
+    """Check the arguments of `fit` of an estimator around others.
+
+    Raises
+    ------
+    TypeError
+        For a sparse X.
+    ValueError
+        For a y that is not one finite number a row, or weights that are no weights.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    table = as_table(X)
+    validate_data(estimator, X, skip_check_array=True)
+    check_columns(np.empty((0, 0)), y)
+    checked = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    targets = column_or_1d(checked, warn=True)
+    check_range("y", targets)
+    if len(table) != len(targets):
+        raise ValueError(
+            f"X and y must have equally many rows; got {len(table)} and {len(targets)}."
+        )
+    return Training(table, targets, check_weights(sample_weight, targets[:, None]))
+
+
+def labelled_rows(
+    estimator: Any, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> Training:
+    """The same for labels; rows of weight zero are left out.
+
+    Raises
+    ------
+    TypeError
+        For a sparse X.
+    ValueError
+        For a y that is not one label a row, or weights that are no weights.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    table = as_table(X)
+    validate_data(estimator, X, skip_check_array=True)
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    if len(table) != len(labels):
+        raise ValueError(
+            f"X and y must have equally many rows; got {len(table)} and {len(labels)}."
+        )
+    weights = check_weights(sample_weight, np.empty((len(labels), 1)))
+    kept = np.flatnonzero(weights > 0.0)
+    return Training(take_rows(table, kept), labels[kept], weights[kept])
 
 
 def cross_fit(
@@ -125,14 +201,14 @@ def cross_fit(
     jobs = [(estimator, rows, part, keyword) for part in plan.training_sets]
     *fitted, final = parallel_map(_fitted_clone, jobs, n_jobs)
     asked = [(one, respond, rows, plan, i) for i, one in enumerate(fitted)]
-    asked.append((final, respond, rows, plan, _NONE))
+    asked.append((final, respond, rows, plan, SEEN))
     parts = parallel_map(_responses, asked, n_jobs)
     width = max(part.shape[1] for part in parts)
     responses = np.empty((len(plan.positions), width))
-    for fold, part in zip([*range(len(fitted)), _NONE], parts, strict=True):
+    for fold, part in zip([*range(len(fitted)), SEEN], parts, strict=True):
         if len(part):
             responses[plan.folds == fold] = part
-    return CrossFit(final, plan.positions, plan.weights, responses, plan.folds != _NONE)
+    return CrossFit(final, plan.positions, plan.weights, responses, plan.folds)
 
 
 def fitted_elsewhere(
@@ -142,18 +218,51 @@ def fitted_elsewhere(
 
     It is used as it is, neither cloned nor fitted.
     """
-    positions, weights, _ = _distinct(rows)
+    positions, weights, folds = _shuffled_folds(rows, N_FOLDS)
     responses = respond(estimator, take_rows(rows.X, positions))
-    return CrossFit(
-        estimator, positions, weights, responses, np.ones(len(positions), bool)
-    )
+    return CrossFit(estimator, positions, weights, responses, np.maximum(folds, 0))
+
+
+def left_out(
+    estimator: Any,
+    rows: Training,
+    found: CrossFit,
+    parts: list[NDArray[np.bool_]],
+    respond: Callable[[Any, Any], Array],
+    keyword: str | None,
+    n_jobs: int | None,
+) -> list[Array]:
+    """Responses (p, k) at each part of the rows, of a clone fitted to all others.
+
+    Parameters
+    ----------
+    estimator, rows, respond, keyword, n_jobs
+        As of :func:`cross_fit`.
+    found : CrossFit
+        Its rows.
+    parts : list of ndarray of bool of shape (r,)
+    """
+    jobs = [
+        (estimator, rows, _Part(found.positions[~part], found.weights[~part]), keyword)
+        for part in parts
+    ]
+    fitted = parallel_map(_fitted_clone, jobs, n_jobs)
+    asked = [
+        (one, respond, rows, found.positions[part])
+        for one, part in zip(fitted, parts, strict=True)
+    ]
+    return parallel_map(_responses_at, asked, n_jobs)
 
 
 def weight_keyword(estimator: Any) -> str | None:
     """Under which name `fit` of an estimator takes the weights of rows; None if not.
 
-    Follows pipelines, searches and transformed targets. Without metadata routing.
+    Follows pipelines, searches and transformed targets. With metadata routing the
+    estimator has to request them.
     """
+    if get_config()["enable_metadata_routing"]:
+        wanted = get_routing_for_object(estimator).consumes("fit", {"sample_weight"})
+        return "sample_weight" if wanted else None
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         inner = weight_keyword(last) if hasattr(last, "fit") else None
@@ -199,39 +308,20 @@ class _Plan(NamedTuple):
     training_sets: list[_Part]
 
 
-def _distinct(rows: Training) -> tuple[Index, Array, Array]:
-    """Distinct rows in canonical order, their weights, and the table of all rows."""
-    table = np.column_stack((row_codes(rows.X), rows.y))
-    return *distinct_rows(table, rows.weights), table
+def _distinct(rows: Training) -> tuple[Index, Array]:
+    """Distinct rows in canonical order, and their weights."""
+    return distinct_rows(_table_of(rows), rows.weights)
+
+
+def _table_of(rows: Training) -> Array:
+    """Numbers that are equal where rows and their targets are, (n, d + 1)."""
+    return np.column_stack((row_codes(rows.X), row_codes(rows.y[:, np.newaxis])))
 
 
 def _plan(rows: Training, cv: Any, groups: Any, stratify: bool) -> _Plan:
     if cv is None or isinstance(cv, int | np.integer):
         return _shuffled_plan(rows, N_FOLDS if cv is None else int(cv), stratify)
     return _given_plan(rows, cv, groups)
-
-
-def _shuffled_plan(rows: Training, n_folds: int, stratify: bool) -> _Plan:
-    """Folds of the distinct rows: no matter how often and in which order they occur."""
-    positions, weights, _ = _distinct(rows)
-    n = len(positions)
-    # estimators with folds of their own must not see sorted rows
-    order = np.random.default_rng(_SEED).permutation(n)
-    positions, weights = positions[order], weights[order]
-    folds = np.full(n, _NONE)
-    everything = _Part(positions, weights)
-    parts = []
-    if stratify:
-        folds = stratified_folds(rows.y[positions], n_folds)
-        for fold in range(folds.max() + 1):
-            train = folds != fold
-            parts.append(_Part(positions[train], weights[train]))
-    elif n > 1:
-        splitter = KFold(min(n_folds, n))
-        for fold, (train, test) in enumerate(splitter.split(positions)):
-            folds[test] = fold
-            parts.append(_Part(positions[train], weights[train]))
-    return _Plan(positions, weights, folds, [*parts, everything])
 
 
 def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:
@@ -242,19 +332,44 @@ def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = np.flatnonzero(counts[codes] > 1)
     dealt = several[np.argsort(codes[several], kind="stable")]
-    folds = np.full(len(y), _NONE)
+    folds = np.full(len(y), SEEN)
     folds[dealt] = np.arange(len(dealt)) % n_folds
     return folds
+
+
+def _shuffled_folds(
+    rows: Training, n_folds: int, stratify: bool = False
+) -> tuple[Index, Array, Index]:
+    """Distinct rows in random order, their weights, and the fold of each."""
+    positions, weights = _distinct(rows)
+    n = len(positions)
+    # estimators with folds of their own must not see sorted rows
+    order = np.random.default_rng(_SEED).permutation(n)
+    folds = np.full(n, SEEN)
+    if stratify:
+        folds = stratified_folds(rows.y[positions[order]], n_folds)
+    elif n > 1:
+        for fold, (_, test) in enumerate(KFold(min(n_folds, n)).split(order)):
+            folds[test] = fold
+    return positions[order], weights[order], folds
+
+
+def _shuffled_plan(rows: Training, n_folds: int, stratify: bool) -> _Plan:
+    """Folds of the distinct rows: no matter how often and in which order they occur."""
+    positions, weights, folds = _shuffled_folds(rows, n_folds, stratify)
+    masks = [folds != fold for fold in range(folds.max() + 1)]
+    parts = [_Part(positions[kept], weights[kept]) for kept in masks]
+    return _Plan(positions, weights, folds, [*parts, _Part(positions, weights)])
 
 
 def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
     """Folds of a splitter, which may depend on the order of the rows."""
     n, parts = len(rows.y), []
-    folds = np.full(n, _NONE)
+    folds = np.full(n, SEEN)
     splits = check_cv(cv).split(rows.X, rows.y, groups)
     for fold, (train, test) in enumerate(splits):
         train, test = (np.arange(n)[part] for part in (train, test))
-        if np.any(folds[test] != _NONE) or np.any(np.isin(test, train)):
+        if np.any(folds[test] != SEEN) or np.any(np.isin(test, train)):
             raise ValueError(
                 "Test sets of `cv` must not overlap, nor share rows with their "
                 "training set: a row is predicted once, by an estimator that has not "
@@ -263,7 +378,9 @@ def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
             )
         folds[test] = fold
         parts.append(_merged(rows, train))
-    table = np.column_stack((row_codes(rows.X), rows.y, folds))
+    table = np.column_stack(
+        (row_codes(rows.X), row_codes(rows.y[:, np.newaxis]), folds)
+    )
     positions, weights = distinct_rows(table, rows.weights)
     everything = _merged(rows, np.arange(n))
     return _Plan(positions, weights, folds[positions], [*parts, everything])
@@ -271,7 +388,9 @@ def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
 
 def _merged(rows: Training, chosen: Index) -> _Part:
     """Some of the rows, repetitions merged, in the order of their first occurrence."""
-    table = np.column_stack((row_codes(rows.X), rows.y))[chosen]
+    table = np.column_stack((row_codes(rows.X), row_codes(rows.y[:, np.newaxis])))[
+        chosen
+    ]
     kept, weights = distinct_rows(table, rows.weights[chosen])
     if not len(kept):
         raise ValueError(
@@ -323,6 +442,12 @@ def _responses(
 ) -> Array:
     """What one estimator says of the rows of its fold, (r, k)."""
     chosen = plan.positions[plan.folds == fold]
+    return _responses_at(fitted, respond, rows, chosen)
+
+
+def _responses_at(
+    fitted: Any, respond: Callable[[Any, Any], Array], rows: Training, chosen: Index
+) -> Array:
     if not len(chosen):
         return np.empty((0, 0))
     return respond(fitted, take_rows(rows.X, chosen))

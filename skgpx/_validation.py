@@ -13,7 +13,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
@@ -26,6 +26,7 @@ from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
+    "HasMethods",
     "Hidden",
     "Interval",
     "Rows",

@@ -29,7 +29,15 @@ from skgpx._spectral_vgp import _basis_choice, _series_fit
 from skgpx._validation import check_range, check_rows
 from skgpx.thompson import ThompsonSampler
 
-MODULES = ["bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson"]
+MODULES = [
+    "bases",
+    "calibration",
+    "callbacks",
+    "kernels",
+    "likelihoods",
+    "simulation",
+    "thompson",
+]
 
 
 def public_objects():

@@ -8,18 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
 
 from skgpx._cross_fitting import (
-    CrossFit,
-    Training,
-    cross_fit,
-    fitted_elsewhere,
-    seeded,
     stratified_folds,
-    warn_of_lost_weights,
-    weight_keyword,
 )
+from skgpx._gwi._class_answers import Answers
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassifierMean,
@@ -45,7 +38,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows
-from skgpx.bases import Nystroem, select_inducing
+from skgpx.bases import Nystroem, Warped, select_inducing
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 Array = NDArray[np.float64]
@@ -69,7 +62,6 @@ class ClassSettings(NamedTuple):
     distance_weight: float
     tempering: bool
     fading: bool
-    cv: Any
     n_jobs: int | None
 
     @classmethod
@@ -87,8 +79,8 @@ class ClassFit(NamedTuple):
     likelihood : Likelihood
     kernel : sklearn.gaussian_process.kernels.Kernel
     temper : ClassTemper
-    classifier : estimator or None
-        The mean, fitted to all rows.
+    inducing_points : ndarray of shape (m, d)
+        As the kernel sees them.
     networks : TrainedNetworks or None
     """
 
@@ -96,7 +88,7 @@ class ClassFit(NamedTuple):
     likelihood: Likelihood
     kernel: Any
     temper: ClassTemper
-    classifier: Any
+    inducing_points: Array
     networks: TrainedNetworks | None
 
 
@@ -131,8 +123,8 @@ class ClassProblem:
     report: Callable[[Callable[[], ClassFit]], bool]
     _held_out: tuple[Index, Array] = field(init=False)
 
-    def fit(self, mean: Any) -> ClassFit:
-        """Fit around networks, or around a classifier."""
+    def fit(self, told: Answers | None = None) -> ClassFit:
+        """Fit around what a classifier has told, or around networks."""
         search, train, self._select, self._judge = self.rng.spawn(4)
         self.kernel = self._learned_kernel(search)
         self.clock.end_of("search")
@@ -142,9 +134,9 @@ class ClassProblem:
         self.basis, self.law = self._law_at(self.rows, how)
         self._held_out = self._variances_held_out()
         self.clock.end_of("covariance")
-        if isinstance(mean, str):
+        if told is None:
             return self._around_networks(train)
-        return self._around_classifier(mean, train)
+        return self._around_classifier(told)
 
     @property
     def _w(self) -> Array:
@@ -238,59 +230,44 @@ class ClassProblem:
         self.clock.end_of("mean")
         return self._around(found.mean, None, None, found)
 
-    def _around_classifier(self, mean: Any, rng: np.random.Generator) -> ClassFit:
+    def _around_classifier(self, told: Answers) -> ClassFit:
         """A classifier of scikit-learn, with scores that are out of fold."""
-        respond = ClassResponse(self.classes)
-        found = self._cross_fitted(mean, respond, rng)
-        seen = found.positions[found.unseen]
-        responses = np.empty((len(self.rows.y), len(self.classes)))
-        responses[found.positions] = found.responses
+        found, seen = told.found, told.found.unseen
         mixed = None
         if says_probabilities(found.estimator):
-            judges = seen if self.settings.tempering else seen[:0]
-            told = responses[judges], self.rows.y[judges], self._w[judges]
-            mixed = best_mixture(*told)
+            judges = seen if self.settings.tempering else np.zeros_like(seen)
+            part = self.rows.take(judges)
+            mixed = best_mixture(found.responses[judges], part.y, part.weights)
         c = self.likelihood.n_outputs_
-        trusted = np.zeros(len(self.rows.y), bool)
-        trusted[seen] = True
-        function = ClassifierMean(found.estimator, respond, mixed, c)
-        held = FittedMean(function, latent_scores(responses, mixed, c), trusted)
-        self.clock.end_of("mean")
-        return self._around(held, mixed, found.estimator, None)
-
-    def _cross_fitted(
-        self, mean: Any, respond: ClassResponse, rng: np.random.Generator
-    ) -> CrossFit:
-        labels = self.classes[self.rows.y.astype(np.intp)]
-        training = Training(self.rows.X, labels, self._w)
-        if isinstance(mean, FrozenEstimator):
-            return fitted_elsewhere(mean, training, respond)
-        fresh, keyword = seeded(mean, rng), weight_keyword(mean)
-        warn_of_lost_weights(fresh, self._w, keyword)
-        how = {"cv": self.settings.cv, "n_jobs": self.settings.n_jobs}
-        return cross_fit(
-            fresh, training, respond, keyword=keyword, stratify=True, **how
-        )
+        respond = ClassResponse(self.classes)
+        function = ClassifierMean(found.estimator, told.form, respond, mixed, c)
+        scores = latent_scores(found.responses, mixed, c)
+        held = FittedMean(function, scores, seen)
+        return self._around(held, mixed, told, None)
 
     def _around(
         self,
         mean: FittedMean,
         mixed: float | None,
-        classifier: Any,
+        told: Answers | None,
         networks: TrainedNetworks | None,
     ) -> ClassFit:
         """The law around scores, tempered."""
         found = self._tempered(mean)._replace(mixed=mixed)
         likelihood = self._centred(found.variance_factor)
         base = likelihood.base_latent_
+        seen_as = None if told is None else told.map
         scores = FadingScores(
-            mean.function, found.score_factor, base, found.edge, self.basis, self.law
-        )
+            mean.function, found.score_factor, base,
+            found.edge, self.basis, self.law, seen_as,
+        )  # fmt: skip
         function = Mean(base, np.ones(len(base)), scores)
+        basis = self.basis if seen_as is None else Warped(self.basis, seen_as)
         scale = np.sqrt(found.variance_factor)
-        model = LatentModel(self.basis, self.law, function, scale)
+        model = LatentModel(basis, self.law, function, scale)
         self.clock.end_of("tempering")
-        return ClassFit(model, likelihood, self.kernel, found, classifier, networks)
+        points = self.basis.inducing_points
+        return ClassFit(model, likelihood, self.kernel, found, points, networks)
 
     def _tempered(self, mean: FittedMean) -> ClassTemper:
         chosen, variance = self._held_out

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._draws import InputMap
+from skgpx._gwi._kernel_inputs import TableForm
 from skgpx._numerics.weights import GaussianWeights
 
 Array = NDArray[np.float64]
@@ -120,19 +122,22 @@ class ClassifierMean:
     ----------
     estimator : estimator
         Fitted.
+    form : TableForm
+        What it gets.
     respond : ClassResponse
     mixed : float or None
     n_outputs : int
     """
 
     estimator: Any
+    form: TableForm
     respond: ClassResponse
     mixed: float | None
     n_outputs: int
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, n_outputs) at the rows of X (n, d)."""
-        said = self.respond(self.estimator, X)
+        said = self.respond(self.estimator, self.form.table(X))
         return latent_scores(said, self.mixed, self.n_outputs)
 
 
@@ -155,21 +160,25 @@ class FadingScores:
         ρ₀; None keeps the whole mean everywhere.
     basis : Nystroem
     law : GaussianWeights
+    map : InputMap or None
+        From rows to what the kernel sees; None if it sees them as they are.
     """
 
-    function: Callable[[Array], Any]
+    function: Callable[[NDArray[Any]], Any]
     factor: float
     base: Array
     edge: float | None
     basis: Any
     law: GaussianWeights
+    map: InputMap | None = None
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, c) at the rows of X (n, d)."""
         values = self.factor * np.asarray(self.function(X)) - self.base
         if self.edge is None:
             return values
-        left = share_left(self.basis, self.law, X)
+        seen = X if self.map is None else self.map(X)
+        left = share_left(self.basis, self.law, seen)
         return fading(left, self.edge)[:, np.newaxis] * values
 
 

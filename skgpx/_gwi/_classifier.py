@@ -7,24 +7,32 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._cross_fitting import labelled_rows
+from skgpx._gwi._class_answers import Answers, ask
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
+from skgpx._table import as_table
 from skgpx._validation import (
+    HasMethods,
     Interval,
+    Rows,
     StrOptions,
     canonical_rows,
+    check_is_fitted,
     check_kernel,
     check_likelihood_given,
     check_rows,
     fit_context,
     generator,
+    validate_data,
 )
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
@@ -76,6 +84,10 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     optimizer : {"evidence"} or None, default="evidence"
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
+    kernel_features : transformer or None, default=None
+        Makes the numbers that the kernel sees of rows; a clone of it is fitted. None:
+        the rows as they are, if they are finite numbers, otherwise what the steps of a
+        Pipeline before its classifier make of them. For classifiers only.
     cv : int, splitter, iterable or None, default=None
         Folds in which a classifier is fitted; None is five, stratified.
     hidden_layer_sizes : sequence of int, default=(32,)
@@ -114,13 +126,14 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         `score_factor` and `variance_factor`; `edge`, the share of the prior variance
         beyond which the mean fades; `mixed`, the share of the even law that was mixed
         into the probabilities of the classifier.
-    inducing_points_ : ndarray of shape (M, n_features)
+    inducing_points_ : ndarray of shape (M, q)
+        As the kernel sees them.
     posterior_ : LatentModel
         Mean, basis and law of the weights: what every prediction reads.
     loss_curve_, held_out_curve_ : ndarray
         Of networks: mean loss of each epoch, and of held-out rows after each round.
     n_iter_ : int
-        Of networks: most epochs behind one of them.
+        Of networks: most epochs behind one of them; otherwise 1.
     stage_seconds_ : dict
         Wall time of the stages of the fit.
     n_features_in_ : int
@@ -183,6 +196,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
             callable,
         ],
         "optimizer": [StrOptions({"evidence"}), None],
+        "kernel_features": [HasMethods(["fit", "transform"]), None],
         "cv": ["cv_object"],
         "hidden_layer_sizes": ["array-like"],
         "activation": [StrOptions({"tanh", "relu"})],
@@ -210,6 +224,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
         optimizer: str | None = "evidence",
+        kernel_features: Any = None,
         cv: Any = None,
         hidden_layer_sizes: Any = (32,),
         activation: str = "tanh",
@@ -233,6 +248,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.optimizer = optimizer
+        self.kernel_features = kernel_features
         self.cv = cv
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -255,7 +271,8 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features)
+            Numbers; anything that `mean` takes, if that is a classifier.
         y : array-like of shape (n_samples,)
             Labels of any type, at least two different ones.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -271,7 +288,8 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         ValueError
             For input that is not finite and two-dimensional, for fewer than two
             classes among the rows of positive weight, for a likelihood that is not
-            for classes, or for a mean that is not a classifier with scores.
+            for classes, for a mean that is not a classifier with scores, or if the
+            kernel would see what is no number.
 
         Warns
         -----
@@ -280,39 +298,81 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
             without them.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
-        check_classification_targets(y)
-        check_likelihood_given(self.likelihood)
+        clock, rng = StageClock(), generator(self.random_state)
         _check_mean(self.mean)
-        check_kernel(self.kernel, X)
-        kept = weights > 0.0
-        self.classes_, codes = np.unique(y[kept], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "GWIClassifier needs at least two classes among the rows of positive "
-                f"weight; got one class, {self.classes_.tolist()[0]!r}. Add rows of "
-                "another class."
-            )
-        rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
+        check_likelihood_given(self.likelihood)
+        told = None
+        if isinstance(self.mean, str):
+            rows = self._numeric_rows(X, y, sample_weight)
+        else:
+            told = self._told(X, y, sample_weight, rng)
+            rows = told.rows
+            clock.end_of("mean")
+        check_kernel(self.kernel, rows.X)
 
         def report(fit: Callable[[], ClassFit]) -> bool:
-            return reporter.round(lambda: _attributes(fit()))
+            return reporter.round(lambda: _attributes(fit(), None))
 
-        clock = StageClock()
         problem = ClassProblem(
             rows,
             self.classes_,
             self._class_likelihood().prepare(rows.y, rows.weights),
             ClassSettings.of(self),
             self._network_settings(len(rows.y)),
-            generator(self.random_state),
+            rng,
             clock,
             report,
         )
-        vars(self).update(_attributes(problem.fit(self.mean)))
+        vars(self).update(_attributes(problem.fit(told), told))
         self.stage_seconds_ = clock.seconds
         reporter.finish()
         return self
+
+    def _numeric_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
+        """Rows of numbers, for networks."""
+        X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
+        check_classification_targets(y)
+        kept = weights > 0.0
+        codes = self._encoded(y[kept])
+        return canonical_rows(X[kept], codes, weights[kept])
+
+    def _told(
+        self, X: Any, y: Any, sample_weight: Any, rng: np.random.Generator
+    ) -> Answers:
+        """What a classifier says, which may see more than numbers."""
+        given = labelled_rows(self, X, y, sample_weight)
+        self._encoded(given.y)
+        self._class_likelihood()
+        how = self.kernel_features, self.cv, rng.spawn(1)[0], self.n_jobs
+        return ask(self.mean, given, self.classes_, *how)
+
+    def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Numbers of the classes (n,), whose labels it notes."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "GWIClassifier needs at least two classes among the rows of positive "
+                f"weight; got one class, {self.classes_.tolist()[0]!r}. Add rows of "
+                "another class."
+            )
+        return codes.astype(np.float64)
+
+    def _rows_to_predict(self, X: ArrayLike) -> NDArray[Any]:
+        if isinstance(self.mean, str):
+            return super()._rows_to_predict(X)
+        check_is_fitted(self)
+        table = as_table(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._form.rows(table)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if not isinstance(self.mean, str):
+            inner = get_tags(self.mean).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                able = getattr(inner, name) and self.kernel_features is not None
+                setattr(tags.input_tags, name, able)
+        return tags
 
     def _network_settings(self, n: int) -> NetworkSettings:
         settings = NetworkSettings.of(self)
@@ -350,19 +410,21 @@ def _check_mean(mean: Any) -> None:
     )
 
 
-def _attributes(found: ClassFit) -> dict[str, Any]:
+def _attributes(found: ClassFit, told: Answers | None) -> dict[str, Any]:
     attributes = {
         "posterior_": found.model,
         "likelihood_": found.likelihood,
         "kernel_": found.kernel,
         "temper_": found.temper,
-        "mean_": found.classifier,
-        "inducing_points_": found.model.basis.inducing_points,
+        "mean_": None if told is None else told.found.estimator,
+        "inducing_points_": found.inducing_points,
+        "n_iter_": 1 if found.networks is None else found.networks.n_iter,
     }
+    if told is not None:
+        attributes["_form"] = told.form
     if found.networks is not None:
         attributes |= {
             "loss_curve_": found.networks.loss_curve,
             "held_out_curve_": found.networks.held_out_curve,
-            "n_iter_": found.networks.n_iter,
         }
     return attributes

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._judges import Temper, choose_judges, tempered
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
-from skgpx._gwi._prior import Prior, learn_prior
+from skgpx._gwi._prior import Prior, learn_prior, warn_if_periodic
 from skgpx._gwi._settings import LawSettings, NetworkSettings
 from skgpx._gwi._sparse_mean import sparse_mean
 from skgpx._latent import LatentModel, Mean
@@ -37,8 +38,8 @@ class GWIFit(NamedTuple):
     Attributes
     ----------
     model : LatentModel
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    noise_variance : float
+    prior : Prior
+        Kernel, and the noise variance before it was tempered.
     temper : Temper
     distance : float
         Wasserstein distance of the process from its prior, root mean square over the
@@ -47,11 +48,17 @@ class GWIFit(NamedTuple):
     """
 
     model: LatentModel
-    kernel: Any
-    noise_variance: float
+    prior: Prior
     temper: Temper
     distance: float
     networks: TrainedNetworks | None
+
+    @property
+    def inducing_points(self) -> Array:
+        """Inducing points (m, q), of what the kernel sees."""
+        basis = self.model.basis
+        points: Array = getattr(basis, "basis", basis).inducing_points
+        return points
 
 
 @dataclass
@@ -68,10 +75,6 @@ class GWIProblem:
     networks : NetworkSettings
     rng : numpy.random.Generator
     n_jobs : int or None
-    clock : StageClock
-    report : callable
-        Asked after each round of the training of networks whether to stop, with a
-        function that gives the fit if it ended now.
     """
 
     rows: Rows
@@ -80,49 +83,102 @@ class GWIProblem:
     networks: NetworkSettings
     rng: np.random.Generator
     n_jobs: int | None
-    clock: StageClock
-    report: Callable[[Callable[[], GWIFit]], bool]
 
     def __post_init__(self) -> None:
-        self._level = self.prior_mean(self.rows.X)[:, 0]
+        self.level = self.prior_mean(self.rows.X)[:, 0]
         streams = self.rng.spawn(5)
         self._search, self._train, self._judge, self._select, self._sample = streams
 
-    def fit(self, mean: str) -> GWIFit:
-        """Fit with one of the library's own means."""
-        prior = self.learned_prior(self.rows.y - self._level)
-        self.clock.end_of("search")
+    def fit(
+        self,
+        mean: str,
+        clock: StageClock,
+        report: Callable[[Callable[[], GWIFit]], bool],
+    ) -> GWIFit:
+        """Fit with one of the library's own means.
+
+        Parameters
+        ----------
+        mean : {"net", "svgp"}
+        clock : StageClock
+        report : callable
+            Asked after each round of the training of networks whether to stop, with a
+            function that gives the fit if it ended now.
+        """
+        prior = self.learned_prior(self.rows.y - self.level)
+        clock.end_of("search")
         if mean == "svgp":
-            return self._with_sparse_mean(prior)
-        networks = self._trained(prior)
-        self.clock.end_of("mean")
-        return self.around(networks.mean, prior, networks)
+            found = self.with_sparse_mean(prior)
+        else:
+            warn_if_periodic(prior.kernel)
+            networks = self.trained(prior, report)
+            clock.end_of("mean")
+            found = self.around(networks.mean, prior, networks)
+        clock.end_of("law")
+        return found
 
     def learned_prior(self, targets: Array) -> Prior:
         """Kernel and noise of these targets (n,)."""
-        s = self.settings
+        s, rows = self.settings, self.rows._replace(y=targets)
         how = s.kernel, s.optimizer, s.noise_variance
-        rows = self.rows._replace(y=targets)
-        return learn_prior(rows, *how, self._search.spawn(1)[0], self.n_jobs)
+        return learn_prior(rows, *how, _again(self._search), self.n_jobs)
 
     def around(
         self, mean: FittedMean, prior: Prior, networks: TrainedNetworks | None = None
     ) -> GWIFit:
         """The law around a mean: inducing points, covariance, tempering."""
-        judges = choose_judges(mean.trusted, self.settings, self._judge.spawn(1)[0])
+        judges = self._judges(mean.trusted)
         basis = self.basis(prior, judges)
         statistics = row_statistics(basis, self.rows, self.n_jobs)
         values = np.asarray(mean.function(self.rows.X)).reshape(-1)
-        objective = self.objective(prior, statistics, values)
-        law = GaussianWeights(
-            np.zeros((basis.n_basis, 1)), self._root(objective, basis)[np.newaxis]
-        )
-        self.clock.end_of("covariance")
-        found = self._tempered(mean, basis, law, prior, judges)
+        objective = self.objective_of(prior, statistics, values)
+        law = self.law(objective, basis)
+        left_out = mean.residual_values[:, 0]
+        temper = self._tempered(left_out, basis, law, prior, judges)
         function = Mean(np.zeros(1), np.ones(1), mean.function)
-        model = LatentModel(basis, law, function, np.sqrt(found.factor))
-        distance = _distance(objective, law)
-        return GWIFit(model, prior.kernel, found.noise, found, distance, networks)
+        model = LatentModel(basis, law, function, np.sqrt(temper.factor))
+        return GWIFit(model, prior, temper, distance_of(objective, law), networks)
+
+    def with_sparse_mean(self, prior: Prior) -> GWIFit:
+        """The mean ``m_P + k_Z(x)ᵀa`` in the basis of the covariance."""
+        judges = self._judges(np.ones(len(self.rows.y), bool))
+        basis = self.basis(prior, judges)
+        kappa = self._mean_weight(prior)
+        rows = self.rows._replace(y=self._targets(kappa) - self.level)
+        statistics = row_statistics(basis, rows, self.n_jobs)
+        noise = self.settings.ridge * prior.noise_variance / (1.0 + kappa)
+        found = sparse_mean(basis, rows, statistics, noise)
+        objective = self.objective_of(prior, statistics, self.level + found.values)
+        law = self.law(objective, basis)
+        left_out = self.level + found.left_out
+        temper = self._tempered(left_out, basis, law, prior, judges)
+        root = np.sqrt(temper.factor)
+        scaled = law._replace(mean=found.weights[:, np.newaxis] / root)
+        model = LatentModel(basis, scaled, self.prior_mean, root)
+        return GWIFit(model, prior, temper, distance_of(objective, law), None)
+
+    def trained(
+        self, prior: Prior, report: Callable[[Callable[[], GWIFit]], bool]
+    ) -> TrainedNetworks:
+        """Networks of one output, by the least squares of the objective."""
+        rows = self.rows
+        targets = self._targets(self._mean_weight(prior))
+        loss = SquaredError(targets[:, np.newaxis].copy(), rows.weights)
+
+        def told(trained: Callable[[], TrainedNetworks]) -> bool:
+            def fit() -> GWIFit:
+                now = trained()
+                return self.around(now.mean, prior, now)
+
+            return report(fit)
+
+        how = self.networks, _again(self._train), self.n_jobs, told
+        return train_networks(rows.X, rows.weights, loss, 1, *how)
+
+    # ---- Parts of a law ----------------------------------------------------------
+
+    def _judges(self, trusted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return choose_judges(trusted, self.settings.tempering, _again(self._judge))
 
     def basis(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
         """Basis at inducing points that are none of the judges."""
@@ -130,15 +186,15 @@ class GWIProblem:
         size = s.n_inducing
         if isinstance(size, str):
             size = max(round(PER_ROOT * np.sqrt(len(self.rows.y))), LEAST_INDUCING)
-        size, rng = min(int(size), len(rows.y)), self._select.spawn(1)[0]
-        how = rows.X, prior.kernel, size, rng, rows.weights
+        size = min(int(size), len(rows.y))
+        how = rows.X, prior.kernel, size, _again(self._select), rows.weights
         return Nystroem.from_kernel(prior.kernel, select_inducing(s.inducing, *how))
 
-    def objective(
+    def objective_of(
         self, prior: Prior, statistics: WeightStatistics, values: Array
     ) -> Objective:
         """What the covariance minimises, given the mean at the rows (n,)."""
-        gap = np.average((values - self._level) ** 2, weights=self.rows.weights)
+        gap = np.average((values - self.level) ** 2, weights=self.rows.weights)
         return self._objective(prior, statistics.gram / statistics.weight, float(gap))
 
     def _objective(self, prior: Prior, gram: Array, gap: float) -> Objective:
@@ -147,93 +203,53 @@ class GWIProblem:
         n = float(self.rows.weights.sum())
         return Objective(gram, n, prior.noise_variance, s.distance_weight, batch, gap)
 
-    def targets(self, prior: Prior) -> Array:
+    def _mean_weight(self, prior: Prior) -> float:
+        """Weight κ of ``(m - m_P)²`` beside ``(y - m)²``.
+
+        The objective with the root has it depend on m: that of ``m = y`` is taken.
+        """
+        squares = (self.rows.y - self.level) ** 2
+        gap = float(np.average(squares, weights=self.rows.weights))
+        return self._objective(prior, np.zeros((1, 1)), gap).mean_weight()
+
+    def _targets(self, kappa: float) -> Array:
         """Targets t (n,) of least squares that stand for likelihood and distance.
 
-        ``(y - m)² + κ (m - m_P)² = (1 + κ) (m - t)² + const``, ``t = (y + κ m_P) / (1 +
-        κ)``. The objective with the root has κ depend on m; that of ``m = y`` is taken,
-        and no covariance.
+        ``(y - m)² + κ (m - m_P)² = (1 + κ) (m - t)² + constant``.
         """
-        kappa = self.mean_weight(prior)
-        shrunk: Array = (self.rows.y + kappa * self._level) / (1.0 + kappa)
+        shrunk: Array = (self.rows.y + kappa * self.level) / (1.0 + kappa)
         return shrunk
 
-    def mean_weight(self, prior: Prior) -> float:
-        """κ."""
-        gap = (self.rows.y - self._level) ** 2
-        mean_gap = float(np.average(gap, weights=self.rows.weights))
-        return self._objective(prior, np.zeros((1, 1)), mean_gap).mean_weight()
-
-    def _trained(self, prior: Prior) -> TrainedNetworks:
-        rows = self.rows
-        targets = self.targets(prior)[:, np.newaxis]
-        loss = SquaredError(np.ascontiguousarray(targets), rows.weights)
-
-        def report(trained: Callable[[], TrainedNetworks]) -> bool:
-            def fit() -> GWIFit:
-                now = trained()
-                return self.around(now.mean, prior, now)
-
-            return self.report(fit)
-
-        how = self.networks, self._train, self.n_jobs, report
-        return train_networks(rows.X, rows.weights, loss, 1, *how)
-
-    def _with_sparse_mean(self, prior: Prior) -> GWIFit:
-        """The mean ``m_P + k_Z(x)ᵀa`` in the basis of the covariance."""
-        everywhere = np.ones(len(self.rows.y), bool)
-        judges = choose_judges(everywhere, self.settings, self._judge.spawn(1)[0])
-        basis = self.basis(prior, judges)
-        kappa = self.mean_weight(prior)
-        targets = self.rows._replace(y=self.targets(prior) - self._level)
-        statistics = row_statistics(basis, targets, self.n_jobs)
-        noise = self.settings.ridge * prior.noise_variance / (1.0 + kappa)
-        found = sparse_mean(basis, targets, statistics, noise)
-        self.clock.end_of("mean")
-        objective = self.objective(prior, statistics, self._level + found.values)
-        root = self._root(objective, basis)[np.newaxis]
-        self.clock.end_of("covariance")
-        law = GaussianWeights(np.zeros((basis.n_basis, 1)), root)
-        left = (self._level + found.left_out)[:, np.newaxis]
-        mean = FittedMean(_zero, left, everywhere)
-        temper = self._tempered(mean, basis, law, prior, judges)
-        weights = found.weights[:, np.newaxis] / np.sqrt(temper.factor)
-        model = LatentModel(
-            basis,
-            GaussianWeights(weights, root),
-            self.prior_mean,
-            np.sqrt(temper.factor),
-        )
-        distance = _distance(objective, law)
-        return GWIFit(model, prior.kernel, temper.noise, temper, distance, None)
-
-    def _root(self, objective: Objective, basis: Nystroem) -> Array:
-        s, rng = self.settings, self._sample.spawn(1)[0]
-        return covariance_root(s.covariance, objective, basis, self.rows, rng)
+    def law(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
+        """Law of the weights, with mean zero."""
+        how, rng = self.settings.covariance, _again(self._sample)
+        root = covariance_root(how, objective, basis, self.rows, rng)
+        return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
 
     def _tempered(
         self,
-        mean: FittedMean,
+        left_out: Array,
         basis: Nystroem,
         law: GaussianWeights,
         prior: Prior,
         judges: NDArray[np.bool_],
     ) -> Temper:
+        """Noise and factor by values (n,) of the mean at rows that it did not see."""
         rows = self.rows.take(judges)
         features = basis(rows.X)
         spread = law.latent(features)[1][:, 0, 0]
-        variances = spread + basis.residual_variance(rows.X, features)
-        squares = (rows.y - mean.residual_values[judges, 0]) ** 2
-        how = self.settings.tempering, squares, variances, rows.weights
-        clock = tempered(*how, prior.noise_variance)
-        self.clock.end_of("tempering")
-        return clock
+        r = spread + basis.residual_variance(rows.X, features)
+        squares = (rows.y - left_out[judges]) ** 2
+        how = self.settings.tempering
+        return tempered(how, squares, r, rows.weights, prior.noise_variance)
 
 
-def _zero(X: Array) -> Array:
-    return np.zeros(len(X))
+def _again(rng: np.random.Generator) -> np.random.Generator:
+    """The same stream at every call, as a callback may ask for a fit of any round."""
+    return copy.deepcopy(rng)
 
 
-def _distance(objective: Objective, law: GaussianWeights) -> float:
+def distance_of(objective: Objective, law: GaussianWeights) -> float:
+    """Distance of the process from its prior; see `GWIFit`."""
     squared = projected_bures(objective.gram, law.root[0]).squared
     return float(np.sqrt(objective.means + squared))

@@ -159,27 +159,25 @@ class Problem:
 
     def advance(self, state: Training, last: int) -> None:
         """Train one network until an epoch, and let held-out rows judge."""
-        sizes = np.array(self.network.sizes)
-        n_batches = -(-len(state.rows) // self.settings.batch_size)
+        sizes, k = np.array(self.network.sizes), self.n_batches(state)
         fused = isinstance(self.loss, SquaredError)
-        columns = COLUMNS if fused else -(-len(state.rows) // n_batches)
-        space = (
-            np.empty((int(sizes.sum()), columns)),
-            np.empty((int(sizes.sum()), columns)),
-        )
+        columns = COLUMNS if fused else -(-len(state.rows) // k)
+        space = np.empty((2, int(sizes.sum()), columns))
         epoch = self._squared_epoch if fused else self._epoch
         while state.epoch < last:
             order = state.rows[state.rng.permutation(len(state.rows))]
-            rates = self._rates(state.n_steps, n_batches)
-            state.losses.append(epoch(state, order, sizes, rates, *space))
-            state.n_steps += n_batches
+            state.losses.append(epoch(state, order, sizes, *space))
+            state.n_steps += k
             state.epoch += 1
         state.judged(self._judgement(state), self.settings.early_stopping)
 
-    def _rates(self, done: int, n_batches: int) -> Array:
-        total, rate = self.n_epochs * n_batches, self.settings.learning_rate
-        steps = range(done, done + n_batches)
-        return np.array([cosine_decay(step, total, rate) for step in steps])
+    def n_batches(self, state: Training) -> int:
+        """Steps of an epoch."""
+        return -(-len(state.rows) // self.settings.batch_size)
+
+    def _schedule(self, state: Training) -> tuple[int, float]:
+        """Number of all steps, and the first rate."""
+        return self.n_epochs * self.n_batches(state), self.settings.learning_rate
 
     def _judgement(self, state: Training) -> float | None:
         if not len(state.held_out):
@@ -192,56 +190,38 @@ class Problem:
         return outputs_of(self.network, parameters, self.X[rows])
 
     def _squared_epoch(
-        self,
-        state: Training,
-        order: Index,
-        sizes: Index,
-        rates: Array,
-        signals: Array,
-        errors: Array,
+        self, state: Training, order: Index, sizes: Index, *space: Array
     ) -> float:
-        moments = state.parameters, state.first, state.second, state.n_steps, rates
+        decay, moments = self.settings.alpha, (state.first, state.second)
+        data = self.X, *self.loss, order, self.n_batches(state)
+        steps = state.parameters, *moments, state.n_steps, *self._schedule(state)
         loss: float = squared_error_epoch(
-            self.X,
-            *self.loss,
-            order,
-            len(rates),
-            sizes,
-            self.relu,
-            self.settings.alpha,
-            *moments,
-            signals,
-            errors,
-            state.slopes,
+            *data, sizes, self.relu, decay, *steps, *space, state.slopes
         )
         return loss
 
     def _epoch(
-        self,
-        state: Training,
-        order: Index,
-        sizes: Index,
-        rates: Array,
-        signals: Array,
-        errors: Array,
+        self, state: Training, order: Index, sizes: Index, *space: Array
     ) -> float:
         """The same for any loss, a batch at a time."""
-        n, k, loss = len(order), len(rates), 0.0
-        above = len(signals) - sizes[-1]
-        layers = state.parameters, sizes, self.relu
-        for batch, rate in enumerate(rates):
-            begin, end = batch * n // k, (batch + 1) * n // k
-            width = end - begin
-            gather(self.X, order, begin, end, signals)
+        signals, errors = space
+        n, k, loss = len(order), self.n_batches(state), 0.0
+        above, theta = len(signals) - sizes[-1], state.parameters
+        layers = theta, sizes, self.relu
+        for batch in range(k):
+            rows = order[batch * n // k : (batch + 1) * n // k]
+            width = len(rows)
+            gather(self.X, rows, 0, width, signals)
             forward(*layers, signals, width)
             outputs = np.ascontiguousarray(signals[above:, :width].T)
-            value, slopes = self.loss(outputs, order[begin:end])
+            value, slopes = self.loss(outputs, rows)
             errors[above:, :width] = slopes.T
             state.slopes[:] = 0.0
             backward(*layers, signals, errors, width, state.slopes)
-            add_weight_decay(state.parameters, sizes, self.settings.alpha, state.slopes)
-            moments = state.first, state.second, state.n_steps + batch + 1
-            adam_step(state.parameters, state.slopes, *moments, rate)
+            add_weight_decay(theta, sizes, self.settings.alpha, state.slopes)
+            step = state.n_steps + batch
+            rate = cosine_decay(step, *self._schedule(state))
+            adam_step(theta, state.slopes, state.first, state.second, step + 1, rate)
             loss += value * width
         return loss / n
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from skgpx._hyperparameters import PriorSettings, fit_prior
-from skgpx._validation import Rows
-from skgpx.kernels import default_kernel
+from skgpx._validation import Rows, caller_stacklevel
+from skgpx.kernels import default_kernel, expand
 from skgpx.likelihoods import Gaussian
 
 # Rows that the search looks at, and the least noise variance that it may find: the
@@ -65,3 +67,22 @@ def learn_prior(
         spread = np.average(rows.y**2, weights=rows.weights)
         noise = max(noise, NOISE_FLOOR * float(spread))
     return Prior(found.kernel, noise)
+
+
+def warn_if_periodic(kernel: Any) -> None:
+    """Say so if no term of a kernel decays: the variance then knows a period.
+
+    Far from the data, a whole number of periods away, the variance of the process is
+    that at the data; a mean that has not learned the period is wrong there.
+    """
+    terms = [term.factors for term in expand(kernel) if term.factors]
+    periodic = [all(type(f) is ExpSineSquared for f in factors) for factors in terms]
+    if terms and all(periodic):
+        warnings.warn(
+            f"The kernel {kernel!r} is periodic and the mean is not: far from the data "
+            "the standard deviation is as small as at the data, whatever the mean is. "
+            'Multiply the kernel by an RBF, or take mean="svgp", which has the period '
+            "of the kernel.",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )

@@ -42,8 +42,8 @@ def sparse_mean(
 
     Notes
     -----
-    Without row i the value there is ``y - (y - φᵀw) / (1 - h)``, with the leverage ``h =
-    ω φᵀ (σ² I + Φᵀ diag(ω) Φ)⁻¹ φ``.
+    Without row i the value there is ``y - (y - φᵀw) / (1 - h)``, with the leverage ``h
+    = ω φᵀ (σ² I + Φᵀ diag(ω) Φ)⁻¹ φ``.
     """
     L = precision_root(statistics.gram, noise_variance)
     weights = posterior_mean_from(statistics, noise_variance, L)

@@ -159,7 +159,7 @@ def root_distance(likelihood_weight: float, means: float, trace: float) -> float
         D = 0.5 * (low + high)
         # 1 - 1/c = 2aD / (1 + 2aD)
         share = 2.0 * likelihood_weight * D / (1.0 + 2.0 * likelihood_weight * D)
-        if D**2 > means + trace * share**2:
+        if means + trace * share**2 < D**2:
             high = D
         else:
             low = D
@@ -171,9 +171,9 @@ def sampled_bures(
 ) -> ProjectedBures:
     """Squared distance of ``Φw + g`` from its prior at some rows, a row.
 
-    The estimator of [1]_, equation (62), with its sample X_S as the batch: the product of
-    the two covariances then has the eigenvalues of a symmetric matrix, and the sum of
-    their roots is a nuclear norm.
+    The estimator of [1]_, equation (62), with its sample X_S as the batch: the product
+    of the two covariances then has the eigenvalues of a symmetric matrix, and the sum
+    of their roots is a nuclear norm.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Steps of a small network, compiled: batches in columns, nothing allocated.
 
-Signals are kept by units, (units, rows), so that the loops over the rows of a batch fill
+Signals are kept by units, (units, rows), so that loops over the rows of a batch fill
 vector registers. `Perceptron` has the same formulas in NumPy.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import kernel, reduction
-from skgpx._numerics.adam import adam_step
+from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.elementary import exp
 
 Array = NDArray[np.float64]
@@ -87,6 +87,54 @@ def forward(
 
 
 @reduction
+def _weight_slopes(
+    signals: Array, errors: Array, source: int, target: int, width: int, slopes: Array
+) -> None:
+    """Add products of what enters a layer and the errors that leave it."""
+    m = len(slopes) // (target - source + 1)
+    for i in range(target - source):
+        x = signals[source + i]
+        for j in range(m):
+            error, total = errors[target + j], 0.0
+            for b in range(width):
+                total += x[b] * error[b]
+            slopes[i * m + j] += total
+    for j in range(m):
+        error, total = errors[target + j], 0.0
+        for b in range(width):
+            total += error[b]
+        slopes[(target - source) * m + j] += total
+
+
+@kernel
+def _errors_before(
+    layer: Array,
+    relu: bool,
+    signals: Array,
+    errors: Array,
+    source: int,
+    target: int,
+    width: int,
+) -> None:
+    """Derivatives in the sums that enter the units before a layer."""
+    m = len(layer) // (target - source + 1)
+    for i in range(target - source):
+        out, x = errors[source + i], signals[source + i]
+        for b in range(width):
+            out[b] = 0.0
+        for j in range(m):
+            weight, error = layer[i * m + j], errors[target + j]
+            for b in range(width):
+                out[b] += weight * error[b]
+        if relu:
+            for b in range(width):
+                out[b] = out[b] if x[b] > 0.0 else 0.0
+        else:
+            for b in range(width):
+                out[b] *= 1.0 - x[b] * x[b]
+
+
+@kernel
 def backward(
     parameters: Array,
     sizes: Index,
@@ -112,43 +160,19 @@ def backward(
         target += sizes[layer]
         place += (sizes[layer] + 1) * sizes[layer + 1]
     for layer in range(len(sizes) - 2, -1, -1):
-        n, m = sizes[layer], sizes[layer + 1]
-        source = target - n
-        place -= (n + 1) * m
-        for j in range(m):
-            error, total = errors[target + j], 0.0
-            for b in range(width):
-                total += error[b]
-            slopes[place + n * m + j] += total
-        for i in range(n):
-            x = signals[source + i]
-            for j in range(m):
-                error, total = errors[target + j], 0.0
-                for b in range(width):
-                    total += x[b] * error[b]
-                slopes[place + i * m + j] += total
-        if layer == 0:
-            break
-        for i in range(n):
-            out, x = errors[source + i], signals[source + i]
-            for b in range(width):
-                out[b] = 0.0
-            for j in range(m):
-                weight, error = parameters[place + i * m + j], errors[target + j]
-                for b in range(width):
-                    out[b] += weight * error[b]
-            if relu:
-                for b in range(width):
-                    out[b] = out[b] if x[b] > 0.0 else 0.0
-            else:
-                for b in range(width):
-                    out[b] *= 1.0 - x[b] * x[b]
+        source, last = target - sizes[layer], place
+        place -= (sizes[layer] + 1) * sizes[layer + 1]
+        here = slopes[place:last]
+        _weight_slopes(signals, errors, source, target, width, here)
+        if layer > 0:
+            weights = parameters[place:last]
+            _errors_before(weights, relu, signals, errors, source, target, width)
         target = source
 
 
 @kernel
 def add_weight_decay(parameters: Array, sizes: Index, l2: float, slopes: Array) -> None:
-    """Add the derivatives of ``l2 / 2`` times the sum of squared weights, biases apart."""
+    """Add derivatives of ``l2 / 2`` times the sum of squares of weights, not biases."""
     place = 0
     for layer in range(len(sizes) - 1):
         n, m = sizes[layer], sizes[layer + 1]
@@ -170,8 +194,9 @@ def squared_error_epoch(
     parameters: Array,
     first: Array,
     second: Array,
-    step: int,
-    rates: Array,
+    done: int,
+    n_steps: int,
+    learning_rate: float,
     signals: Array,
     errors: Array,
     slopes: Array,
@@ -193,10 +218,10 @@ def squared_error_epoch(
         As of :func:`add_weight_decay`.
     parameters, first, second : ndarray of shape (n_parameters,)
         Changed; see :func:`skgpx._numerics.adam.adam_step`.
-    step : int
-        Number of steps before these.
-    rates : ndarray of shape (n_batches,)
-        Learning rate of each step.
+    done, n_steps : int
+        Number of steps before these, and of all.
+    learning_rate : float
+        Of the first step; see :func:`skgpx._numerics.adam.cosine_decay`.
     signals, errors : ndarray of shape (units, COLUMNS)
     slopes : ndarray of shape (n_parameters,)
         Space.
@@ -229,7 +254,8 @@ def squared_error_epoch(
         for p in range(len(slopes)):
             slopes[p] /= total
         add_weight_decay(parameters, sizes, l2, slopes)
-        adam_step(parameters, slopes, first, second, step + k + 1, rates[k])
+        rate = cosine_decay(done + k, n_steps, learning_rate)
+        adam_step(parameters, slopes, first, second, done + k + 1, rate)
         loss, mass = loss + here, mass + total
     return loss / mass
 
