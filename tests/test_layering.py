@@ -43,6 +43,9 @@ LAYERS = {
     "_base": BELOW_SHELL
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
+    "_table": {"_validation"},
+    "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
+    "_tempered_law": {"_predictive_law", "_validation"},
     "_hyperparameters": BELOW_SHELL | DOOR,
     # L4: one room an estimator; they seldom import one another
     "_pls": BELOW_SHELL
@@ -61,9 +64,26 @@ LAYERS = {
     | {"_base", "_documentation", "_hyperparameters", "_row_statistics"},
     "_gwi": BELOW_SHELL
     | DOOR
-    | {"_base", "_documentation", "_hyperparameters", "_row_statistics"},
+    | {
+        "_base",
+        "_cross_fitting",
+        "_documentation",
+        "_hyperparameters",
+        "_row_statistics",
+        "_table",
+    },
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
+    "calibration": FLOOR
+    | {
+        "_cross_fitting",
+        "_documentation",
+        "_predictive_law",
+        "_searches",
+        "_table",
+        "_tempered_law",
+        "_validation",
+    },
     "thompson": {"_decoupled", "_draws", "_searches", "_validation"},
     "_wrapped": {"_predictive_law", "_derived_laws", "_searches", "_validation"}
     | {"_decoupled", "_draws"},

@@ -53,6 +53,13 @@ class GWIFit(NamedTuple):
     distance: float
     networks: TrainedNetworks | None
 
+    @property
+    def inducing_points(self) -> Array:
+        """Inducing points (m, q), of what the kernel sees."""
+        basis = self.model.basis
+        points: Array = getattr(basis, "basis", basis).inducing_points
+        return points
+
 
 @dataclass
 class GWIProblem:
@@ -78,7 +85,7 @@ class GWIProblem:
     n_jobs: int | None
 
     def __post_init__(self) -> None:
-        self._level = self.prior_mean(self.rows.X)[:, 0]
+        self.level = self.prior_mean(self.rows.X)[:, 0]
         streams = self.rng.spawn(5)
         self._search, self._train, self._judge, self._select, self._sample = streams
 
@@ -98,7 +105,7 @@ class GWIProblem:
             Asked after each round of the training of networks whether to stop, with a
             function that gives the fit if it ended now.
         """
-        prior = self.learned_prior(self.rows.y - self._level)
+        prior = self.learned_prior(self.rows.y - self.level)
         clock.end_of("search")
         if mean == "svgp":
             found = self.with_sparse_mean(prior)
@@ -121,34 +128,34 @@ class GWIProblem:
     ) -> GWIFit:
         """The law around a mean: inducing points, covariance, tempering."""
         judges = self._judges(mean.trusted)
-        basis = self._basis(prior, judges)
+        basis = self.basis(prior, judges)
         statistics = row_statistics(basis, self.rows, self.n_jobs)
         values = np.asarray(mean.function(self.rows.X)).reshape(-1)
-        objective = self._objective_of(prior, statistics, values)
-        law = self._law(objective, basis)
+        objective = self.objective_of(prior, statistics, values)
+        law = self.law(objective, basis)
         left_out = mean.residual_values[:, 0]
         temper = self._tempered(left_out, basis, law, prior, judges)
         function = Mean(np.zeros(1), np.ones(1), mean.function)
         model = LatentModel(basis, law, function, np.sqrt(temper.factor))
-        return GWIFit(model, prior, temper, _distance(objective, law), networks)
+        return GWIFit(model, prior, temper, distance_of(objective, law), networks)
 
     def with_sparse_mean(self, prior: Prior) -> GWIFit:
         """The mean ``m_P + k_Z(x)ᵀa`` in the basis of the covariance."""
         judges = self._judges(np.ones(len(self.rows.y), bool))
-        basis = self._basis(prior, judges)
+        basis = self.basis(prior, judges)
         kappa = self._mean_weight(prior)
-        rows = self.rows._replace(y=self._targets(kappa) - self._level)
+        rows = self.rows._replace(y=self._targets(kappa) - self.level)
         statistics = row_statistics(basis, rows, self.n_jobs)
         noise = self.settings.ridge * prior.noise_variance / (1.0 + kappa)
         found = sparse_mean(basis, rows, statistics, noise)
-        objective = self._objective_of(prior, statistics, self._level + found.values)
-        law = self._law(objective, basis)
-        left_out = self._level + found.left_out
+        objective = self.objective_of(prior, statistics, self.level + found.values)
+        law = self.law(objective, basis)
+        left_out = self.level + found.left_out
         temper = self._tempered(left_out, basis, law, prior, judges)
         root = np.sqrt(temper.factor)
         scaled = law._replace(mean=found.weights[:, np.newaxis] / root)
         model = LatentModel(basis, scaled, self.prior_mean, root)
-        return GWIFit(model, prior, temper, _distance(objective, law), None)
+        return GWIFit(model, prior, temper, distance_of(objective, law), None)
 
     def trained(
         self, prior: Prior, report: Callable[[Callable[[], GWIFit]], bool]
@@ -173,7 +180,7 @@ class GWIProblem:
     def _judges(self, trusted: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return choose_judges(trusted, self.settings.tempering, _again(self._judge))
 
-    def _basis(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
+    def basis(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
         """Basis at inducing points that are none of the judges."""
         s, rows = self.settings, self.rows.take(~judges)
         size = s.n_inducing
@@ -183,11 +190,11 @@ class GWIProblem:
         how = rows.X, prior.kernel, size, _again(self._select), rows.weights
         return Nystroem.from_kernel(prior.kernel, select_inducing(s.inducing, *how))
 
-    def _objective_of(
+    def objective_of(
         self, prior: Prior, statistics: WeightStatistics, values: Array
     ) -> Objective:
         """What the covariance minimises, given the mean at the rows (n,)."""
-        gap = np.average((values - self._level) ** 2, weights=self.rows.weights)
+        gap = np.average((values - self.level) ** 2, weights=self.rows.weights)
         return self._objective(prior, statistics.gram / statistics.weight, float(gap))
 
     def _objective(self, prior: Prior, gram: Array, gap: float) -> Objective:
@@ -201,7 +208,7 @@ class GWIProblem:
 
         The objective with the root has it depend on m: that of ``m = y`` is taken.
         """
-        squares = (self.rows.y - self._level) ** 2
+        squares = (self.rows.y - self.level) ** 2
         gap = float(np.average(squares, weights=self.rows.weights))
         return self._objective(prior, np.zeros((1, 1)), gap).mean_weight()
 
@@ -210,10 +217,11 @@ class GWIProblem:
 
         ``(y - m)² + κ (m - m_P)² = (1 + κ) (m - t)² + constant``.
         """
-        shrunk: Array = (self.rows.y + kappa * self._level) / (1.0 + kappa)
+        shrunk: Array = (self.rows.y + kappa * self.level) / (1.0 + kappa)
         return shrunk
 
-    def _law(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
+    def law(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
+        """Law of the weights, with mean zero."""
         how, rng = self.settings.covariance, _again(self._sample)
         root = covariance_root(how, objective, basis, self.rows, rng)
         return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
@@ -241,6 +249,7 @@ def _again(rng: np.random.Generator) -> np.random.Generator:
     return copy.deepcopy(rng)
 
 
-def _distance(objective: Objective, law: GaussianWeights) -> float:
+def distance_of(objective: Objective, law: GaussianWeights) -> float:
+    """Distance of the process from its prior; see `GWIFit`."""
     squared = projected_bures(objective.gram, law.root[0]).squared
     return float(np.sqrt(objective.means + squared))

@@ -9,20 +9,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import get_tags
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._cross_fitting import training_rows
+from skgpx._gwi._around import UNSEEN, MeanSettings, ask, fit_around
 from skgpx._gwi._fit import GWIFit, GWIProblem
 from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
 from skgpx._stage_clock import StageClock
+from skgpx._table import as_table
 from skgpx._validation import (
+    HasMethods,
     Interval,
     StrOptions,
     canonical_rows,
+    check_is_fitted,
     check_kernel,
     check_rows,
     fit_context,
     generator,
+    validate_data,
 )
 from skgpx.likelihoods import Gaussian
 
@@ -41,13 +48,17 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
 
     Parameters
     ----------
-    mean : {"net", "svgp"}, default="net"
+    mean : {"net", "svgp"} or regressor, default="net"
         "net" is the average of networks with different starts; "svgp" is a sum of
-        kernel sections at the inducing points, by regularised least squares.
+        kernel sections at the inducing points, by regularised least squares. A
+        regressor of any kind, also a Pipeline or a search, is cloned and fitted to all
+        rows; clones that were fitted to other rows say how large its errors are.
+        ``FrozenEstimator(model)`` is used as it is.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-        Prior covariance with the bounds of its hyperparameters, which are found by the
-        exact evidence of at most 500 rows; a WhiteKernel added to it is the noise. None
-        lets RBF and Matern kernels of order 5/2 and 3/2 compete.
+        Prior covariance of what the kernel sees, see `kernel_features`, with the bounds
+        of its hyperparameters, which are found by the exact evidence of at most 500
+        rows; a WhiteKernel added to it is the noise. None lets RBF and Matern kernels
+        of order 5/2 and 3/2 compete.
     covariance : {"closed_form", "svgp", "bures", "empirical"}, default="closed_form"
         "closed_form" minimises the objective with the distance between the projections
         on the inducing points, by a formula; "bures" does the same by a search, for
@@ -107,14 +118,34 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         Whether a network is left as it was when its held-out rows were predicted best.
     normalize_y : bool, default=True
         Centre and scale y before fitting; the kernel refers to the standardised y.
+    cv : int, splitter, iterable, "unseen" or None, default=None
+        Folds on which a regressor is cross-fitted: a number of them, 5 for None, in
+        random order, all copies of a row in one; or a splitter such as TimeSeriesSplit
+        or GroupKFold. "unseen" says that a FrozenEstimator was not fitted to the rows
+        given to `fit`, which is otherwise doubted with a warning.
+    edges : int, default=3
+        The tenth of the rows at either end of so many principal directions of the
+        inputs is left out in turn, too: two more fits a direction, of 50 or more rows.
+        Their errors say how fast the uncertainty has to grow away from the data. 0, or
+        a splitter, leaves rows out as `cv` says only.
+    kernel_features : transformer or None, default=None
+        What it makes of X is what the kernel sees: scaled columns, encoded categories,
+        imputed values. None is X itself, or, if that has text or missing values and the
+        mean is a Pipeline, what its steps before the last make of it.
+    kernel_from : {"y", "residuals"}, default="y"
+        What the kernel is learned from if the mean is a regressor: "y", so that the
+        process may do what y does wherever the data do not tell; or the errors at rows
+        left out, which are often noise alone.
     n_jobs : int or None, default=None
-        Threads over networks and blocks of rows. The result is the same to the last bit
-        for every value.
+        Threads over networks, folds and blocks of rows. The result is the same to the
+        last bit for every value.
     random_state : int, RandomState or None, default=None
         Seed of networks, of the rows that are held out and of those that search.
 
     Attributes
     ----------
+    mean_ : estimator
+        The regressor, fitted to all rows; only if `mean` is one.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         For the standardised y.
     inducing_points_ : ndarray of shape (m, n_features)
@@ -183,7 +214,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     _documentation_page: ClassVar[str] = "gwi.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "mean": [StrOptions({"net", "svgp"})],
+        "mean": [StrOptions({"net", "svgp"}), HasMethods(["fit", "predict"])],
         "kernel": [Kernel, None],
         "covariance": [StrOptions({"closed_form", "svgp", "bures", "empirical"})],
         "objective": [StrOptions({"paper", "root"})],
@@ -215,6 +246,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
         "early_stopping": ["boolean"],
         "normalize_y": ["boolean"],
+        "cv": ["cv_object", StrOptions({UNSEEN})],
+        "edges": [Interval(Integral, 0, None, closed="left")],
+        "kernel_features": [HasMethods(["fit", "transform"]), None],
+        "kernel_from": [StrOptions({"y", "residuals"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -244,6 +279,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         normalize_y: bool = True,
+        cv: Any = None,
+        edges: int = 3,
+        kernel_features: Any = None,
+        kernel_from: str = "y",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -269,23 +308,36 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.normalize_y = normalize_y
+        self.cv = cv
+        self.edges = edges
+        self.kernel_features = kernel_features
+        self.kernel_from = kernel_from
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Find the prior, train the mean, and fit the law around it.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features)
+            Numbers; anything that `mean` takes, if that is a regressor.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
-            row, zero leaves it out.
+            row, zero leaves it out. A regressor that takes none gets repeated rows, if
+            the weights are whole numbers.
+        groups : array-like of shape (n_samples,), default=None
+            For splitters that use them, such as GroupKFold.
 
         Returns
         -------
@@ -305,6 +357,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             was found.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
+        if not isinstance(self.mean, str):
+            self._fit_around(X, y, sample_weight, groups)
+            reporter.finish()
+            return self
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         check_kernel(self.kernel, X)
         units = Units.of(canonical_rows(X, y, weights), self.normalize_y)
@@ -327,6 +383,49 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         reporter.finish()
         return self
 
+    def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        """Fit around a regressor, which may see more than numbers."""
+        clock, rng = StageClock(), generator(self.random_state)
+        given = training_rows(self, X, y, sample_weight)
+        settings = MeanSettings.of(self)
+        answers = ask(settings, given, groups, rng, self.n_jobs)
+        clock.end_of("mean")
+        check_kernel(self.kernel, answers.rows.X)
+        units = Units.of(answers.rows, self.normalize_y)
+        problem = GWIProblem(
+            units.rows,
+            units.prior_mean(self.prior_mean),
+            LawSettings.of(self, units.scale),
+            NetworkSettings.of(self),
+            rng,
+            self.n_jobs,
+        )
+        how = self.kernel_from, units.shift, units.scale
+        vars(self).update(
+            self._attributes(fit_around(problem, answers, *how), units),
+            mean_=answers.found.estimator,
+            _form=answers.form,
+        )
+        clock.end_of("law")
+        self.stage_seconds_ = clock.seconds
+
+    def _rows_to_predict(self, X: ArrayLike) -> Array:
+        if isinstance(self.mean, str):
+            return super()._rows_to_predict(X)
+        check_is_fitted(self)
+        table = as_table(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._form.rows(table)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if not isinstance(self.mean, str):
+            inner = get_tags(self.mean).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                able = getattr(inner, name) and self.kernel_features is not None
+                setattr(tags.input_tags, name, able)
+        return tags
+
     def _attributes(self, found: GWIFit, units: Units) -> dict[str, Any]:
         """Fitted attributes, in the units of y."""
         noise, factor = found.temper
@@ -337,7 +436,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             "noise_variance_": noise_variance,
             "kernel_": found.prior.kernel,
             "temper_": (noise / found.prior.noise_variance, factor),
-            "inducing_points_": found.model.basis.inducing_points,
+            "inducing_points_": found.inducing_points,
             "wasserstein_distance_": found.distance * units.scale,
             "n_iter_": 1 if networks is None else networks.n_iter,
         }

@@ -18,7 +18,7 @@ from skgpx._validation import (
     check_rows,
     fit_context,
 )
-from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
+from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
 
 class PLSClassifier(LatentClassifier, ProjectedLangevin):
@@ -186,6 +186,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     def _class_likelihood(self) -> Likelihood:
         two = len(self.classes_) == 2
+        if isinstance(self.likelihood, RobustMax):
+            self._check_method(self.likelihood)
         if self.likelihood is None:
             return Bernoulli() if two else Categorical()
         if isinstance(self.likelihood, Categorical) or (
