@@ -52,15 +52,12 @@ left.plot(grid, without.predict(grid), "C1--", label="bare counts")
 left.plot(grid, rate(grid), "k:", label="truth")
 left.set(xlabel="age", ylabel="claims a year", ylim=(0.0, None))
 left.legend(loc="upper center")
-for time, color, hatch in ((10.0, "C0", ""), (3.0, "C2", "///")):
+for time, style in ((10.0, "C0-"), (3.0, "C1--")):
     exposure = np.full(len(grid), time)
     low, high = with_exposure.predict_interval(grid, 0.9, exposure=exposure).T
-    style = {
-        "color": color,
-        "hatch": hatch,
-        "label": f"90 % interval, {time:.0f} years",
-    }
-    right.fill_between(grid[:, 0], low, high, step="mid", alpha=0.35, **style)
-right.set(xlabel="age", ylabel="claims")
+    label = f"90 % interval, {time:.0f} years"
+    right.step(grid, high, style, where="mid", label=label)
+    right.step(grid, low, style, where="mid")
+right.set(xlabel="age", ylabel="claims", ylim=(-0.3, 12.0))
 right.legend()
 plt.show()
