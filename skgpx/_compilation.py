@@ -91,6 +91,7 @@ def _likelihoods() -> None:
         model.log_predictive_density(X, targets)
         model.predict_dist(X).cdf(targets)
     PLSRegressor(likelihood=StudentT(), potential="optimal", **brief).fit(X, y)
+    PLSClassifier(potential="optimal", **brief).fit(X, np.digitize(y, (-0.5, 0.5)))
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)
