@@ -1,9 +1,9 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv.
+# `make demo`, `make test`, `make docs`, `make bench-quick`, `make bench`: each sets up everything it needs in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test
+.PHONY: bench bench-quick demo docs test
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -11,6 +11,27 @@ demo: $(INSTALLED)
 # One BLAS thread a worker: the workers already fill the cores.
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest -n auto
+
+# Pages and gallery, in docs/build/html; a warning is an error. One BLAS thread, as above.
+docs: $(BIN)/documented
+	rm -rf docs/gallery docs/generated
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/build/doctrees docs docs/build/html
+
+$(BIN)/documented: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+# Every table with its peers (hours), or short versions of most (minutes).
+bench: $(BIN)/benchmarked
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run all
+
+bench-quick: $(BIN)/benchmarked
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run quick
+
+$(BIN)/benchmarked: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch $@
 
 # The stamp is older than pyproject.toml whenever a dependency may have changed. Where
 # Python was built without ensurepip, the pip of $(PYTHON) fills the environment.

@@ -7,6 +7,7 @@ from skgpx._compilation import compile_kernels
 from skgpx._cross_validation import cross_val_predict_dist
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
+from skgpx._gwi import GWIClassifier, GWIRegressor
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._predictive_law import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 # Loaded when they are asked for.
 _MODULES = (
     "bases",
+    "calibration",
     "callbacks",
     "inspection",
     "kernels",
@@ -30,6 +32,8 @@ _MODULES = (
 __all__ = [
     "DecoupledSampler",
     "FunctionDraws",
+    "GWIClassifier",
+    "GWIRegressor",
     "PLSClassifier",
     "PLSRegressor",
     "PredictiveDistribution",

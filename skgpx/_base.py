@@ -39,7 +39,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
 
     def _law(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:
         """Predictive law at rows, of which some quantity may be given."""
-        X = check_X(self, X)
+        X = self._rows_to_predict(X)
         known = row_quantity(self.likelihood_, len(X), **given)
         law = PredictiveDistribution(
             self.posterior_,
@@ -50,6 +50,10 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
         )
         self._warn_about(X)
         return law
+
+    def _rows_to_predict(self, X: ArrayLike) -> Array:
+        """Rows (n, d), checked."""
+        return check_X(self, X)
 
     def _warn_about(self, X: Array) -> None:
         """Warn, once for a call, if the model is not made for rows X."""

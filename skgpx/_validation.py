@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
@@ -26,6 +26,7 @@ from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
+    "HasMethods",
     "Hidden",
     "Interval",
     "Rows",
@@ -40,6 +41,7 @@ __all__ = [
     "check_points",
     "check_range",
     "check_rows",
+    "check_weights",
     "copy_to_merge",
     "fit_context",
     "generator",
@@ -126,13 +128,24 @@ def check_rows(
     if numeric:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return X, y, check_weights(sample_weight, X)
+
+
+def check_weights(sample_weight: Any, X: Any) -> Array:
+    """Frequency weights (n,) of the rows of X, ones for None.
+
+    Raises
+    ------
+    ValueError
+        For negative weights, or none that is positive.
+    """
+    weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if np.any(weights < 0.0) or not np.any(weights > 0.0):
         raise ValueError(
             "sample_weight must be non-negative with at least one positive weight; "
             f"got weights between {weights.min():g} and {weights.max():g}."
         )
-    return X, y, weights
+    return weights
 
 
 def _count_rows(estimator: Any, n: int, reset: bool) -> None:

@@ -15,6 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,12 +23,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpx import (
     DecoupledSampler,
+    GWIRegressor,
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
 )
+from skgpx.calibration import TemperedRegressor
 from skgpx.likelihoods import Poisson, StudentT
 
 # Few functions, few chains, and rounds that end at a generous agreement.
@@ -45,6 +48,10 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         SpectralVGPRegressor(basis="empirical", n_basis=10, random_state=0),
         SteinFourierFeatures(n_frequencies=10, n_steps=20, random_state=0),
         SteinRFFRegressor(n_components=2, n_frequencies=10, max_iter=5, random_state=0),
+        GWIRegressor(n_restarts=2, max_iter=200, random_state=0),
+        GWIRegressor("svgp", random_state=0),
+        TemperedRegressor(BayesianRidge()),
+        TemperedRegressor(BayesianRidge(), method="affine"),
     ]
 )
 # in many checks y is independent of X, and the warning is right

@@ -1,5 +1,6 @@
 """What is compiled, when, and what is said about it."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -85,6 +86,7 @@ models = [
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
     skgpx.SteinRFFRegressor(repulsion_kernel="mmd", random_state=0).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
+    skgpx.GWIRegressor(max_iter=2).fit(X, y),
 ]
 for model in models:
     rows = X[:, : model.n_features_in_]
@@ -121,6 +123,9 @@ def test_nothing_is_left_to_compile_after_the_call_that_compiles():
     assert run(COMPLETE) == []
 
 
+PARTS = ("_likelihoods", "_series", "_waves", "_draws", "_features", "_networks")
+
+
 def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
     seeds = []
 
@@ -133,15 +138,42 @@ def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
         "PLSClassifier",
         "SpectralVGPRegressor",
         "SteinRFFRegressor",
+        "GWIRegressor",
     )
     for name in ours:
         monkeypatch.setattr(getattr(_compilation, name), "fit", spy)
     monkeypatch.setattr(_compilation.DecoupledSampler, "fit", spy)
     monkeypatch.setattr(_compilation.SteinFourierFeatures, "fit", spy)
-    for part in ("_likelihoods", "_series", "_waves", "_draws", "_features"):
+    for part in PARTS:
         with pytest.raises(_Fitted):
             getattr(_compilation, part)()
-    assert seeds == [0, 0, 0, 0, 0]
+    assert seeds == [0] * len(PARTS)
+
+
+def compiled_functions():
+    """Names and bodies of the functions that are given to numba."""
+    for path in sorted((ROOT / "skgpx" / "_numerics").glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            names = {ast.unparse(d) for d in getattr(node, "decorator_list", [])}
+            if names & {"kernel", "reduction", "inlined", "Formula"}:
+                yield f"{path.stem}.{node.name}", node
+
+
+def test_no_kernel_assigns_an_array_to_a_slice():
+    # numba compiles the message of its error too, for some seconds: see `elementwise`
+    found = []
+    for name, function in compiled_functions():
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
+                continue
+            tuples = isinstance(node.value, ast.Tuple)
+            values = node.value.elts if tuples else [node.value]
+            for target in node.targets:
+                targets = target.elts if isinstance(target, ast.Tuple) else [target]
+                sliced = any("[:" in t or ":]" in t for t in map(ast.unparse, targets))
+                if sliced and not all(isinstance(v, ast.Constant) for v in values):
+                    found.append(f"{name}: {ast.unparse(node)}")
+    assert not found
 
 
 class _Fitted(Exception):

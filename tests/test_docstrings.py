@@ -31,6 +31,7 @@ from skgpx.thompson import ThompsonSampler
 
 MODULES = [
     "bases",
+    "calibration",
     "callbacks",
     "inspection",
     "kernels",

@@ -1,11 +1,14 @@
 """Links of the HTML representation."""
 
+import importlib
+import re
 from email.message import Message
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+import skgpx
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
 from skgpx._documentation import documentation_url
 
@@ -58,3 +61,25 @@ def test_without_an_address_there_is_no_link(urls, declares):
         html = estimator()._repr_html_()
         assert estimator.__name__ in html
         assert "Documentation for" not in html
+
+
+PUBLIC = ["", "bases", "calibration", "callbacks", "inspection", "kernels"]
+PUBLIC += ["likelihoods", "metrics", "simulation", "thompson"]
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_lists_every_public_name(module):
+    name = f"skgpx.{module}".rstrip(".")
+    listed = set(re.findall(r"^   (\w+)$", (DOCS / "api.md").read_text(), re.M))
+    assert set(importlib.import_module(name).__all__) <= listed
+
+
+def test_the_reference_knows_every_public_module():
+    assert {""} | set(skgpx._MODULES) == set(PUBLIC)
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text()
+    tree = "\n".join(re.findall(r"```{toctree}(.*?)```", index, re.S)).split()
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert pages <= set(tree), pages - set(tree)

@@ -111,7 +111,7 @@ class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimat
         Prior covariance of `estimator_`, white noise included; None if it has none.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also

@@ -4,6 +4,7 @@ from skgpx._draws._conditioning import condition, update_weights
 from skgpx._draws._fourier_features import FourierFeatures
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._linear_features import ones, with_ones
+from skgpx._draws._mapped import InputMap, MappedProcess, MappedTerm
 from skgpx._draws._misfit import Conditioning
 from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
@@ -19,9 +20,12 @@ __all__ = [
     "FiniteProcess",
     "FourierFeatures",
     "FunctionDraws",
+    "InputMap",
     "KernelProcess",
     "KernelSections",
     "LinearTerm",
+    "MappedProcess",
+    "MappedTerm",
     "Optima",
     "Process",
     "RememberedTerm",

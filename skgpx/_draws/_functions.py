@@ -89,6 +89,8 @@ class FunctionDraws:
                 f"{sorted(map(str, widths))}."
             )
         self.n_features = widths.pop() if widths else None
+        # rows that a map makes numbers of travel as objects
+        self.numeric = all(getattr(term, "numeric", True) for term in self.terms)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Values of the functions at the rows of X.
@@ -113,14 +115,17 @@ class FunctionDraws:
         return values[:, 0, :] if self.n_outputs == 1 else values
 
     def _rows(self, X: ArrayLike) -> Array:
-        """Inputs as a finite two-dimensional array of doubles."""
-        X = np.ascontiguousarray(X, dtype=np.float64)
+        """Inputs as a finite two-dimensional array of doubles, or one of objects."""
+        kind = np.float64 if self.numeric else np.object_
+        X = np.ascontiguousarray(X, dtype=kind)
         if X.ndim != 2:
             raise ValueError(
                 f"FunctionDraws expects X of shape (n_samples, n_features); got an "
                 f"array of shape {X.shape}. Reshape with X.reshape(-1, n_features)."
             )
         self.check_width(X.shape[1])
+        if not self.numeric:
+            return X
         if not np.isfinite(X).all():
             raise ValueError("FunctionDraws expects finite X; got NaN or infinity.")
         if np.any(np.abs(X) > LARGEST):

@@ -35,6 +35,11 @@ class SideBySideTerm:
         """Number of input columns."""
         return self.sets[0].n_features
 
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers."""
+        return self.sets[0].numeric
+
     @cached_property
     def _ends(self) -> Index:
         """Number of draws in each set and those before it."""
@@ -136,6 +141,11 @@ class ShuffledTerm:
     def n_features(self) -> int | None:
         """Number of input columns."""
         return self.term.n_features
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers."""
+        return self.term.numeric
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""

@@ -30,7 +30,10 @@ class FeatureMap(Protocol):
 
 
 class Term(Protocol):
-    """One summand of a set of draws."""
+    """One summand of a set of draws.
+
+    A term of rows that are not numbers has the attribute ``numeric = False``.
+    """
 
     @property
     def n_features(self) -> int | None:
@@ -71,6 +74,11 @@ class LinearTerm:
     def n_features(self) -> int | None:
         """Number of input columns, if the features have one."""
         return getattr(self.features, "n_features", None)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers; otherwise the features read objects."""
+        return getattr(self.features, "numeric", True)
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._numerics.central_differences import central_differences
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-# Relative step of central differences, which balances truncation against rounding.
-_STEP = np.finfo(np.float64).eps ** (1.0 / 3.0)
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,6 @@ class Mean:
 
         Gradients are central differences: the function is a black box.
         """
-        chosen, gradients = weights[index], np.empty(X.shape)
-        for j in range(X.shape[1]):
-            step = np.zeros(X.shape)
-            step[:, j] = _STEP * np.maximum(np.abs(X[:, j]), 1.0)
-            rise = np.sum((self(X + step) - self(X - step)) * chosen, axis=1)
-            gradients[:, j] = rise / (2.0 * step[:, j])
+        chosen = weights[index]
+        gradients = np.einsum("pcd,pc->pd", central_differences(self, X), chosen)
         return np.sum(self(X) * chosen, axis=1), gradients

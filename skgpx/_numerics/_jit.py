@@ -104,7 +104,12 @@ event.register("numba:compile", _Announcement())
 # keeps NaN and infinity as they are; the NumPy error model turns x / 0 into
 # infinity instead of an exception, which is what allows loops with divisions to be
 # vectorised.
-_OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+_OPTIONS = {
+    "no_cfunc_wrapper": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract"},
+}
 # ``reassoc`` also allows the terms of a sum to be taken in the order of the lanes of a
 # vector, the same whatever the data.
 _REDUCTION_OPTIONS = {**_OPTIONS, "fastmath": {"contract", "reassoc"}}

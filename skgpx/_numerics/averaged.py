@@ -1,8 +1,9 @@
 """The optimal potential: likelihoods averaged over a residual of any width.
 
 A dozen nodes do for a residual that is not much wider than the likelihood. Beyond that
-a logarithm of a square has a rule whose error does not depend on the ratio; for other
-likelihoods the nodes are doubled until two rules agree.
+a logarithm of a square has a rule whose error does not depend on the ratio, and so have
+classes, see `averaged_softmax`; for other likelihoods of one output the nodes are
+doubled until two rules agree.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._numerics.averaged_softmax import AveragedSoftmax, hazard_table
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.pointwise import (
     AVERAGED_LOG,
+    AVERAGED_SOFTMAX,
+    CATEGORICAL,
     POISSON_SQUARE,
     SQUARE_FLOOR,
     STUDENT_T,
@@ -126,9 +130,14 @@ class AveragedLog(NamedTuple):
 def averaged(target: Target) -> Target:
     """The target with a rule for its residual that suits the ratio of the two widths.
 
-    Targets without a residual, or of several outputs, are returned as they are.
+    Targets without a residual, or of several outputs of a user's likelihood, are
+    returned as they are.
     """
-    if len(target.nodes) == 1 or target.n_outputs > 1 or not np.any(target.std):
+    if len(target.nodes) == 1 or not np.any(target.std):
+        return target
+    if target.code == CATEGORICAL:
+        return _of_classes(target)
+    if target.n_outputs > 1:
         return target
     law = None
     if target.code == STUDENT_T:
@@ -146,6 +155,20 @@ def averaged(target: Target) -> Target:
         y=np.column_stack((target.y, target.std[:, 0])),
         std=np.zeros_like(target.std),
         nodes=np.zeros((1, 1)),
+        node_weights=np.ones(1),
+    )
+
+
+def _of_classes(target: Target) -> Target:
+    """The target of a softmax likelihood with one integral in place of nodes."""
+    law = AveragedSoftmax(target.likelihood)
+    return target._replace(
+        likelihood=law,
+        code=AVERAGED_SOFTMAX,
+        parameters=law.parameters,
+        y=np.column_stack((target.y, hazard_table(target.std[:, 0]))),
+        std=np.zeros_like(target.std),
+        nodes=np.zeros((1, target.n_outputs)),
         node_weights=np.ones(1),
     )
 

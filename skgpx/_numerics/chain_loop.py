@@ -1,6 +1,7 @@
 """The compiled time loop of Langevin dynamics, which ``langevin`` calls.
 
-Loops are written out because array expressions take numba much longer to compile.
+Loops are written out, and arrays are made by `np.empty` only: array expressions and
+other functions take numba much longer to compile.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from skgpx._numerics import pointwise
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.chain_moves import decide, kick, propose, shorten, turn
+from skgpx._numerics.elementwise import add
 
 Array = NDArray[np.float64]
 
@@ -54,9 +56,9 @@ def run_chains(
     total: Array,
     square: Array,
 ) -> None:
-    noise, momentum = np.empty_like(z), np.empty_like(z)
-    new_z, new_energy = np.empty_like(z), np.zeros_like(energy)
-    new_gradient = np.empty_like(z)
+    noise, momentum = np.empty(z.shape), np.empty(z.shape)
+    new_z, new_energy = np.empty(z.shape), np.empty(energy.size)
+    new_gradient = np.empty(z.shape)
     shorten(metropolis, centred, z, gradient)
     for step in range(n_steps):
         angle = propose(
@@ -89,12 +91,6 @@ def _accumulate(z: Array, total: Array, square: Array) -> None:
     for i in range(z.size):
         total[i] += z[i]
         square[i] += z[i] * z[i]
-
-
-@inlined
-def _add(part: Array, total: Array) -> None:
-    for i in range(part.size):
-        total[i] += part[i]
 
 
 @inlined
@@ -131,8 +127,8 @@ def _potential(
     for k in range(groups):
         np.dot(root[k], z[k], w[k * width : (k + 1) * width])
     # groups of outputs -> (m, c s): outputs side by side, chains last
-    flat, pull = np.empty((m, n_outputs * s)), np.zeros((m, n_outputs * s))
-    energy[:] = 0.0
+    flat, pull = np.empty((m, n_outputs * s)), np.empty((m, n_outputs * s))
+    energy[:], pull[:] = 0.0, 0.0
     shift = centre.reshape(-1)
     for i in range(len(w)):
         c, row = i // m, i % m
@@ -186,8 +182,9 @@ def _rows(
     each = len(y) // n
     size = min(n, ROWS)
     f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
-    shifted, total = np.empty_like(f), np.empty_like(f)
-    value, part, ones = np.empty((size, s)), np.empty_like(pull), np.ones(n_outputs)
+    shifted, total = np.empty(f.shape), np.empty(f.shape)
+    value, part, ones = np.empty((size, s)), np.empty(pull.shape), np.empty(n_outputs)
+    ones[:] = 1.0
     for first in range(0, n, ROWS):
         b = min(ROWS, n - first)
         last = first + b
@@ -206,9 +203,9 @@ def _rows(
             mass = temperature * node_weights[q]
             _weigh(weights[first:last], mass, with_value, value, out, energy)
             if q > 0:
-                _add(out.reshape(-1), total.reshape(-1))
+                add(out, total[:b])
         np.dot(phi.T, total[:b], part)
-        _add(part.reshape(-1), pull.reshape(-1))
+        add(part, pull)
 
 
 @inlined

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.elementwise import copy
 
 Array = NDArray[np.float64]
 
@@ -37,9 +38,9 @@ def propose(
             out[i] = x[i] - drift * g[i] + diffusion * xi[i]
         return 0.0
     angle = drift * (0.6 + 0.6 * rng.random())
-    momentum[:] = noise
-    proposal[:] = z
-    new_gradient[:] = gradient
+    copy(noise, momentum)
+    copy(z, proposal)
+    copy(gradient, new_gradient)
     kick(0.5 * angle, proposal, new_gradient, momentum)
     turn(angle, proposal, momentum)
     return angle
@@ -74,7 +75,8 @@ def shorten(metropolis: bool, centred: bool, z: Array, gradient: Array) -> None:
         return
     n_chains = z.shape[2]
     x, g = z.reshape(-1), gradient.reshape(-1)
-    square, kept = np.zeros(n_chains), 1.0 if centred else 0.0
+    square, kept = np.empty(n_chains), 1.0 if centred else 0.0
+    square[:] = 0.0
     for i in range(0, x.size, n_chains):
         for j in range(n_chains):
             square[j] += (g[i + j] - kept * x[i + j]) ** 2
@@ -107,7 +109,8 @@ def decide(
     n_chains = len(energy)
     x, new_x = z.reshape(-1), new_z.reshape(-1)
     g, new_g = gradient.reshape(-1), new_gradient.reshape(-1)
-    log_ratio, moves = np.zeros(n_chains), np.ones(n_chains)
+    log_ratio, moves = np.empty(n_chains), np.empty(n_chains)
+    log_ratio[:], moves[:] = 0.0, 1.0
     if metropolis:
         xi = noise.reshape(-1)
         if n_leaps > 0:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
 from skgpx._numerics._jit import inlined, kernel, reduction
+from skgpx._numerics.elementwise import copy
 
 Array = NDArray[np.float64]
 
@@ -322,7 +323,7 @@ def _profile_and_slope(
     """As `_profile`, and write ``w = -(dk/dr) / r``."""
     if code == RBF:
         _profile(code, parameter, square)
-        slope[:] = square
+        copy(square, slope)
     elif code == MATERN_12:
         # no derivative at the kink at zero: take zero, the mean of its two sides
         for i in range(square.size):
@@ -342,7 +343,7 @@ def _profile_and_slope(
             square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * decay
             slope[i] = (5.0 / 3.0) * (1.0 + t) * decay
     else:
-        slope[:] = square
+        copy(square, slope)
         _profile(code, parameter, square)
         for i in range(square.size):
             slope[i] = square[i] / (1.0 + slope[i] / (2.0 * parameter))

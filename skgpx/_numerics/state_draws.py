@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import kernel
+from skgpx._numerics.elementwise import add, copy
 from skgpx._numerics.matern_states import stationary, transition, triangular_root
 from skgpx._numerics.state_space import congruence, product, transposed_product
 
@@ -31,7 +32,7 @@ def prior_path(gaps: Array, amplitude: float, noise: Array, out: Array) -> None:
             triangular_root(amplitude * Q, L)
         product(A, out[k - 1], moved)
         product(L, noise[k], out[k])
-        out[k] += moved
+        add(moved, out[k])
 
 
 @kernel
@@ -43,12 +44,12 @@ def smoothed_states(
     A, Q, r = np.empty((p, p)), np.empty((p, p)), np.empty((p, q))
     for k in range(n):
         if k + 1 == n:
-            out[k] = mean[k]
+            copy(mean[k], out[k])
             break
         transition(gaps[k + 1], A, Q)
         transposed_product(A, slope[k + 1], r)
         product(covariance[k], r, out[k])
-        out[k] += mean[k]
+        add(mean[k], out[k])
 
 
 @kernel
@@ -82,7 +83,7 @@ def bridges(
     A, Q, L = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
     start, gain, moved = np.empty((p, s)), np.empty((p, p)), np.empty((p, s))
     for i in range(k):
-        start[:] = out[i - 1] if follows[i] else left[i]
+        copy(out[i - 1] if follows[i] else left[i], start)
         if np.isinf(before[i]):
             _backward(after[i], amplitude, right[i], noise[i], out[i])
             continue
@@ -95,10 +96,9 @@ def bridges(
             _tied(after[i], amplitude, Q, gain, A, L)
             # what the right neighbour has beyond its prediction
             product(A, moved, start)
-            start[:] = right[i] - start
-            moved += gain @ start
+            moved += gain @ (right[i] - start)
         product(L, noise[i], out[i])
-        out[i] += moved
+        add(moved, out[i])
 
 
 @kernel
@@ -110,12 +110,14 @@ def _backward(
     A, Q, L = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
     moved = right.copy()
     if p > 1:
-        moved[1] *= -1.0
+        for j in range(moved.shape[1]):
+            moved[1, j] = -moved[1, j]
     transition(u, A, Q)
     triangular_root(amplitude * Q, L)
-    out[:] = A @ moved + L @ noise
+    copy(A @ moved + L @ noise, out)
     if p > 1:
-        out[1] *= -1.0
+        for j in range(out.shape[1]):
+            out[1, j] = -out[1, j]
 
 
 @kernel
@@ -127,7 +129,7 @@ def _tied(
     Writes the gain, A over u, and the root L of the covariance that is left.
     """
     p = len(P)
-    Q, S, work, ahead = np.empty((p, p)), np.empty((p, p)), np.empty((p, p)), P.copy()
+    Q, S, work = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
     transition(u, A, Q)
     Q *= amplitude
     congruence(A, P, work, S)
@@ -137,7 +139,7 @@ def _tied(
         S[i, i] += _ROUNDING * amplitude * start[i, i]
     triangular_root(S, L)
     # P Aᵀ S⁻¹, row by row
-    ahead[:] = P @ np.ascontiguousarray(A.T)
+    ahead = P @ np.ascontiguousarray(A.T)
     for i in range(p):
         _solve(L, ahead[i], gain[i])
     # (I - G A) P (I - G A)ᵀ + G Q Gᵀ is positive whatever the rounding

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import kernel
+from skgpx._numerics.elementwise import copy
 from skgpx._numerics.matern_states import drift, noise_rate, stationary, transition
 
 Array = NDArray[np.float64]
@@ -128,7 +129,8 @@ def adjoint_rows(
         of_noise += _before_value(
             precision[k], covariance[k], innovations[k], inverse[k], r, N, work
         )
-        slope[k], curvature[k] = r, N
+        copy(r, slope[k])
+        copy(N, curvature[k])
         _half_difference(r, N, W)
         if not k:
             break
@@ -292,20 +294,21 @@ def interpolate(
         Written: ``P h`` of the state predicted from the left, and ``h - N P h``. Their
         product is the variance of f.
     """
-    n, p, _ = mean.shape
+    n, p, q = mean.shape
     A, Q, work = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
     P, start, ahead = np.empty((p, p)), amplitude * stationary(p), np.zeros(p)
     for i in range(len(left)):
         k = left[i]
-        P[:] = start
+        copy(start, P)
         value[i] = 0.0
         if k >= 0:
             transition(before[i], A, Q)
             congruence(A, covariance[k], work, P)
             P += amplitude * Q
             for j in range(p):
-                value[i] += A[0, j] * mean[k, j]
-        column[i] = P[0]
+                for c in range(q):
+                    value[i, c] += A[0, j] * mean[k, j, c]
+        copy(P[0], column[i])
         direction[i] = 0.0
         direction[i, 0] = 1.0
         if k + 1 < n:
@@ -313,8 +316,11 @@ def interpolate(
             # r and N of the next knot, seen from here
             ahead = A @ P[0]
             for j in range(p):
-                value[i] += ahead[j] * slope[k + 1, j]
-            direction[i] -= A.T @ (curvature[k + 1] @ ahead)
+                for c in range(q):
+                    value[i, c] += ahead[j] * slope[k + 1, j, c]
+            left_over = A.T @ (curvature[k + 1] @ ahead)
+            for j in range(p):
+                direction[i, j] -= left_over[j]
 
 
 @kernel
@@ -361,8 +367,12 @@ def joint_covariance(
                 _passed(precision[k + 1], covariance[k + 1], moved, M)
                 u = before[i] if k + 1 == last else gaps[k + 2]
             transition(u, A, Q)
-            carried[:, :i] = (A @ M) @ np.ascontiguousarray(carried[:, :i])
-        carried[:, i] = column[i]
+            ahead = (A @ M) @ np.ascontiguousarray(carried[:, :i])
+            for a in range(p):
+                for j in range(i):
+                    carried[a, j] = ahead[a, j]
+        for a in range(p):
+            carried[a, i] = column[i, a]
         for j in range(i + 1):
             total = 0.0
             for a in range(p):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel, reduction
+from skgpx._numerics.elementwise import copy
 
 Array = NDArray[np.float64]
 
@@ -119,9 +120,10 @@ def shifted_cosines(
     R, turns = -(-len(frequencies) // 4) * 4, np.empty((4, _BLOCK))
     # four waves at a time: the last ones may have amplitude zero
     waves, heights, shifts = np.zeros((R, d)), np.zeros(R), np.zeros(R)
-    waves[: len(frequencies)] = frequencies
-    heights[: len(frequencies)] = amplitudes
-    shifts[: len(frequencies)] = phases
+    for q in range(len(frequencies)):
+        heights[q], shifts[q] = amplitudes[q], phases[q]
+        for k in range(d):
+            waves[q, k] = frequencies[q, k]
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
@@ -251,7 +253,7 @@ def cosines_and_sines_at_pairs(
     total, ones = np.empty(_PAIRS), np.ones(R)
     for first in range(0, len(points), _PAIRS):
         size = min(_PAIRS, len(points) - first)
-        block[:size] = points[first : first + size]
+        copy(points[first : first + size], block[:size])
         np.dot(block, frequencies, terms)
         for p in range(size):
             row = weights[index[first + p]]
@@ -319,7 +321,7 @@ def shifted_cosines_at_pairs(
 @inlined
 def _subtract_turns(shift: Array, x: Array, frequencies: Array, out: Array) -> None:
     """``out = shift - ω·x``, four inputs per pass."""
-    out[:] = shift
+    copy(shift, out)
     for q in range(0, len(x), 4):
         w0, w1 = frequencies[q], frequencies[q + 1]
         w2, w3 = frequencies[q + 2], frequencies[q + 3]

@@ -134,6 +134,8 @@ class WaveGradient(NamedTuple):
         w̄.
     covariance : ndarray of shape (m, m)
         S.
+    inputs : ndarray of shape (n, d) or None
+        Derivative in the inputs of the rows, if that was asked for.
     """
 
     value: float
@@ -142,6 +144,7 @@ class WaveGradient(NamedTuple):
     log_noise: float
     mean: Array
     covariance: Array
+    inputs: Array | None = None
 
     def log_length_scales(self, frequencies: Array) -> Array:
         """Derivative in ``log ℓ`` (d,), where ``W = Ω / ℓ`` and Ω stays as it is."""
@@ -181,7 +184,7 @@ def wave_evidence(rows: WaveRows, waves: Waves) -> float:
 
 
 def wave_gradient(
-    rows: WaveRows, waves: Waves, space: Array | None = None
+    rows: WaveRows, waves: Waves, space: Array | None = None, inputs: bool = False
 ) -> WaveGradient:
     """Log evidence and its gradient.
 
@@ -191,6 +194,8 @@ def wave_gradient(
     waves : Waves
     space : ndarray, optional
         Of `Waves.workspace`, which saves the time of new memory.
+    inputs : bool, default=False
+        Whether the derivative in the inputs is wanted, at ``2 n R d`` more.
 
     Notes
     -----
@@ -203,11 +208,13 @@ def wave_gradient(
     root = precision_root(statistics.gram, noise)
     mean = posterior_mean_from(statistics, noise, root)
     S = inverse_from_root(root)
-    by_wave, scatter = np.zeros(waves.frequencies.shape), 0.0
+    by_wave, by_row, scatter = np.zeros(waves.frequencies.shape), [], 0.0
     # the workspace still has the features of a single block
     kept = len(rows.y) <= _BLOCK
     for slopes, misfit, part in _phase_slopes(rows, waves, mean, S, space, kept):
         by_wave += slopes @ part.pulled
+        if inputs:
+            by_row.append(part.weights[:, np.newaxis] * (slopes.T @ waves.frequencies))
         scatter += float(part.weights @ misfit**2)
     # m - tr S is the number of weights that the data determine
     determined = len(mean) - float(np.trace(S))
@@ -218,17 +225,8 @@ def wave_gradient(
         -0.5 * (statistics.weight - determined - scatter / noise),
         mean,
         S,
+        np.concatenate(by_row) if inputs else None,
     )
-
-
-def input_gradient(rows: WaveRows, waves: Waves, gradient: WaveGradient) -> Array:
-    """Derivative of the log evidence in the inputs (n, d); O(n m²)."""
-    law = gradient.mean, gradient.covariance, waves.workspace(len(rows.y))
-    parts = [
-        part.weights[:, np.newaxis] * (slopes.T @ waves.frequencies)
-        for slopes, _, part in _phase_slopes(rows, waves, *law, kept=False)
-    ]
-    return np.concatenate(parts)
 
 
 def _phase_slopes(

@@ -168,6 +168,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     def _check_method(self, likelihood: Likelihood) -> None:
         """Refuse at once a method, or a step, that is not for this likelihood."""
+        if not likelihood.smooth:
+            raise ValueError(
+                f"{type(self).__name__} moves particles along the gradient of the "
+                f"likelihood, which for {likelihood!r} is zero almost everywhere. Use "
+                "Categorical(), or GWIClassifier, which averages it first."
+            )
         method, step = resolved_method(self.method, likelihood), self.step_size
         if method == "ou_mala" and step is not None and step > 1.0:
             raise ValueError(

@@ -18,7 +18,7 @@ from skgpx._validation import (
     check_rows,
     fit_context,
 )
-from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
+from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
 
 class PLSClassifier(LatentClassifier, ProjectedLangevin):
@@ -53,9 +53,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"
         Data term of the target of the chains: the nll at the projected functions, or
-        its expectation over the residual. The latter is approximate for three and more
-        classes: within .01 nats a row up to a residual standard deviation of 0.5, but
-        off by .4 at one of 2 with ten classes.
+        its expectation over the residual, which is optimal in Kullback-Leibler
+        divergence and pays where inducing inputs are few. For three and more classes
+        it is an integral over one variable, to 2e-4 nats a row.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     step_size : float or None, default=None
@@ -105,7 +105,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Evaluations of the gradient by each chain.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also
@@ -186,6 +186,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     def _class_likelihood(self) -> Likelihood:
         two = len(self.classes_) == 2
+        if isinstance(self.likelihood, RobustMax):
+            self._check_method(self.likelihood)
         if self.likelihood is None:
             return Bernoulli() if two else Categorical()
         if isinstance(self.likelihood, Categorical) or (

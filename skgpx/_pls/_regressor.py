@@ -153,7 +153,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Evaluations of the gradient by each chain; 1 for exact draws.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also

@@ -192,7 +192,7 @@ class SpectralVGPRegressor(LatentRegressor):
         :meth:`merge`: "statistics" and "solution", which searches again.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also

@@ -22,6 +22,7 @@ from skgpx._stein._prior import (
 )
 from skgpx._stein._settings import FitSettings
 from skgpx._stein._state import SteinState, sums_of
+from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows, standardisation
 
 Array = NDArray[np.float64]
@@ -83,11 +84,11 @@ def fit_stein(
         Asked after each round of steps whether to stop, with a function that gives
         the state if the fit ended now.
     """
-    split, search, sample, start = rng.spawn(4)
+    split, search, sample, start, network = rng.spawn(5)
     parts = split_rows(rows, settings, split)
     prior = _prior(parts, settings, search)
     clock.end_of("search")
-    learner = _Learner(parts, prior, settings, sample, start, n_jobs)
+    learner = _Learner(parts, prior, settings, (sample, start, network), n_jobs)
     learning = learner.learned(report)
     clock.end_of("frequencies")
     best, temper = learning.best, 1.0
@@ -142,14 +143,18 @@ class _Learner:
         parts: Parts,
         prior: Prior,
         settings: FitSettings,
-        sample: np.random.Generator,
-        start: np.random.Generator,
+        streams: tuple[np.random.Generator, ...],
         n_jobs: int | None,
     ):
+        sample, start, network = streams
         self._parts, self._prior, self._settings = parts, prior, settings
         self._n_jobs = n_jobs
         X, weights = parts.train.X, parts.train.weights
-        self._centre = np.average(X, axis=0, weights=weights)
+        # a network does this itself
+        deep = len(settings.stein.n_hidden) > 0
+        self._centre = np.zeros(X.shape[1])
+        if not deep:
+            self._centre = np.average(X, axis=0, weights=weights)
         n, largest = len(weights), settings.n_learning_rows
         self.all_rows_learn = len(parts.all.y) <= largest
         chosen = np.sort(sample.permutation(n)[:largest])
@@ -160,6 +165,16 @@ class _Learner:
             R = enough_frequencies(prior, self._rows, start)
         M, d = settings.stein.n_components, X.shape[1]
         self._start = starting_waves(prior, M, R, d, start)
+        if deep:
+            self._start = self._start._replace(warp=self._network(network))
+
+    def _network(self, rng: np.random.Generator) -> NetworkWarp:
+        stein, rows = self._settings.stein, self._parts.train
+        hidden = tuple(int(size) for size in stein.n_hidden)
+        unit = self._start.length_scale
+        return NetworkWarp.start(
+            hidden, stein.activation, rows.X, rows.weights, unit, rng
+        )
 
     def _wave_rows(self, rows: Rows) -> WaveRows:
         # waves turn with the origin, and their law does not: phases stay small
@@ -197,8 +212,8 @@ class _Learner:
 
     def temper(self, mixture: WaveMixture) -> float:
         """Factor of the variances that held-out rows choose, given all others."""
-        judge, moments = self._judge, []
-        assert judge is not None
+        assert self._judge is not None
+        judge, moments = self._judge.seen_through(mixture.warp), []
         centred = self._parts.train._replace(X=self._parts.train.X - self._centre)
         sums = sums_of(mixture, centred, self._n_jobs)
         for k, statistics in enumerate(sums):

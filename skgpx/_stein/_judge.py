@@ -10,6 +10,7 @@ from scipy import optimize
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.wave_evidence import Waves
+from skgpx._stein._warp import NetworkWarp
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -48,6 +49,12 @@ class Judge(NamedTuple):
     points: Array
     y: Array
     weights: Array
+
+    def seen_through(self, warp: NetworkWarp | None) -> Judge:
+        """Rows as the waves see them."""
+        if warp is None:
+            return self
+        return self._replace(points=np.ascontiguousarray(warp(self.points.T).T))
 
     def moments(self, waves: Waves, mean: Array, covariance: Array) -> Array:
         """Mean and variance of f under one set of waves, (2, n).

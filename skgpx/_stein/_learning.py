@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.adam import adam_step, cosine_decay
-from skgpx._numerics.pooled_force import bandwidths, component_force, pooled_force
 from skgpx._numerics.wave_evidence import WaveGradient, WaveRows, wave_gradient
 from skgpx._parallel import worker_pool
+from skgpx._stein._descent import Descent, Pullback
 from skgpx._stein._judge import Judge, Verdict
 from skgpx._stein._prior import WaveMixture
-from skgpx._stein._settings import (
-    BETWEEN_COMPONENTS,
-    KERNEL_CODES,
-    SteinSettings,
-)
-from skgpx.kernels import spectral_score
+from skgpx._stein._settings import SteinSettings
 
 Array = NDArray[np.float64]
 
@@ -28,8 +22,6 @@ Array = NDArray[np.float64]
 ROUND = 10
 # Rounds without a better judgement after which learning ends.
 _PATIENCE = 10
-# Cycles of an annealing schedule.
-_CYCLES = 5
 
 
 @dataclass
@@ -39,7 +31,7 @@ class Learning:
     Parameters
     ----------
     mixture : WaveMixture
-        As it is; its frequencies are moved in place.
+        As it is; its frequencies and its network are moved in place.
     best : WaveMixture
         By the judge's density if that chooses, otherwise the last one.
     loss_curve : list of float
@@ -65,8 +57,7 @@ class Learning:
             behind = len(densities) - 1 - int(np.argmax(densities))
             if behind > 0:
                 return behind < _PATIENCE
-        frequencies = self.mixture.frequencies.copy()
-        self.best = self.mixture._replace(frequencies=frequencies)
+        self.best = self.mixture.copied()
         self.n_iter = step
         return True
 
@@ -81,7 +72,7 @@ def learn(
     stop: Callable[[Learning], bool],
     n_steps: int | None = None,
 ) -> Learning:
-    """Move the frequencies of all components by the evidence of the rows.
+    """Move frequencies, and what else is learned, by the evidence of the rows.
 
     Parameters
     ----------
@@ -104,27 +95,25 @@ def learn(
     -----
     A step costs ``3 n m² + m³`` operations a component and ``(M R)² d`` for the force.
     """
-    frequencies = start.frequencies.copy()
-    state = Learning(start._replace(frequencies=frequencies), start)
-    first, second = np.zeros_like(frequencies), np.zeros_like(frequencies)
+    state = Learning(start.copied(), start)
+    descent = Descent(state.mixture, kernel, settings)
     last = settings.max_iter if n_steps is None else n_steps
     choose, total = settings.early_stopping, float(rows.weights.sum())
-    spaces = [state.mixture.waves(0).workspace(len(rows.y)) for _ in frequencies]
+    space = state.mixture.waves(0).workspace
+    spaces = [space(len(rows.y)) for _ in start.frequencies]
     with worker_pool(n_jobs) as each:
         for step in range(last):
-            found = _gradients(rows, state.mixture, spaces, each)
+            found, pullback = _gradients(rows, state.mixture, spaces, each)
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
             if step % ROUND == 0:
                 verdict = _verdict(judge, state.mixture, found)
                 if not state.judged(verdict, step, choose) or (step and stop(state)):
                     return state
-            force = _force(state.mixture, found, kernel, settings, step)
-            rate = cosine_decay(step, settings.max_iter, settings.learning_rate)
-            adam_step(frequencies, -force, first, second, step + 1, rate)
+            state.mixture = descent.moved(state.mixture, found, pullback, step)
         verdict = None
         if judge is not None:
-            found = _gradients(rows, state.mixture, spaces, each)
+            found, _ = _gradients(rows, state.mixture, spaces, each)
             verdict = _verdict(judge, state.mixture, found)
     state.judged(verdict, last, choose)
     return state
@@ -135,9 +124,17 @@ def _gradients(
     mixture: WaveMixture,
     spaces: list[Array],
     each: Callable[..., list[Any]],
-) -> list[WaveGradient]:
-    items = ((rows, mixture.waves(k), space) for k, space in enumerate(spaces))
-    return each(wave_gradient, items)
+) -> tuple[list[WaveGradient], Pullback | None]:
+    """Gradients of the components, and what pulls those in inputs to the network."""
+    seen, pullback = rows, None
+    if mixture.warp is not None:
+        mapped, pullback = mixture.warp.with_parameter_pullback(rows.points.T)
+        seen = WaveRows.of(mapped, rows.y, rows.weights)
+    items = (
+        (seen, mixture.waves(k), space, mixture.warp is not None)
+        for k, space in enumerate(spaces)
+    )
+    return each(wave_gradient, items), pullback
 
 
 def _verdict(
@@ -145,45 +142,9 @@ def _verdict(
 ) -> Verdict | None:
     if judge is None:
         return None
+    judge = judge.seen_through(mixture.warp)
     moments = [
         judge.moments(mixture.waves(k), gradient.mean, gradient.covariance)
         for k, gradient in enumerate(found)
     ]
     return judge.verdict(moments, mixture.noise_variance)
-
-
-def _force(
-    mixture: WaveMixture,
-    found: list[WaveGradient],
-    kernel: Any,
-    settings: SteinSettings,
-    step: int,
-) -> Array:
-    """Direction in which the frequencies move, (M, R, d)."""
-    slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
-    if settings.spectral_prior > 0.0:
-        slopes += settings.spectral_prior * _prior_score(mixture, kernel)
-    if not settings.coupling:
-        return slopes
-    slopes *= annealed(step, settings.max_iter, settings.annealing)
-    omega, repulsion = mixture.frequencies, settings.repulsion
-    squares = bandwidths(omega)
-    if settings.repulsion_kernel == BETWEEN_COMPONENTS:
-        return component_force(omega, slopes, squares, repulsion)
-    code = KERNEL_CODES[settings.repulsion_kernel]
-    return pooled_force(omega, slopes, squares, repulsion, code)
-
-
-def _prior_score(mixture: WaveMixture, kernel: Any) -> Array:
-    """Slope of the log spectral density in Ω, (M, R, d)."""
-    shape, scale = mixture.frequencies.shape, mixture.length_scale
-    omega = (mixture.frequencies / scale).reshape(-1, shape[-1])
-    return spectral_score(kernel, omega).reshape(shape) / scale
-
-
-def annealed(step: int, n_steps: int, power: float | None) -> float:
-    """Factor of the slopes: ``(t mod T/5 / (T/5))^p``; one without a power."""
-    if power is None:
-        return 1.0
-    cycle = n_steps / _CYCLES
-    return float(((step % cycle) / cycle) ** power)

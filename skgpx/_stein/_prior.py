@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skgpx._hyperparameters import PriorSettings, fit_prior
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence
+from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows
 from skgpx.kernels import (
     Monomial,
@@ -53,12 +54,38 @@ class WaveMixture(NamedTuple):
     length_scale : ndarray of shape (d,)
         ℓ, the unit of each input.
     noise_variance : float
+    warp : NetworkWarp or None
+        What inputs go through before.
     """
 
     frequencies: Array
     amplitudes: Array
     length_scale: Array
     noise_variance: float
+    warp: NetworkWarp | None = None
+
+    def copied(self) -> WaveMixture:
+        """Return the same mixture, with frequencies and network of its own."""
+        warp = None if self.warp is None else self.warp.copied()
+        return self._replace(frequencies=self.frequencies.copy(), warp=warp)
+
+    def equals(self, other: WaveMixture) -> bool:
+        """Whether the features of both are the same functions."""
+        own, theirs = (
+            () if mixture.warp is None else mixture.warp.parameters
+            for mixture in (self, other)
+        )
+        pairs = zip((*self[:-1], own), (*other[:-1], theirs), strict=True)
+        return all(np.array_equal(one, two) for one, two in pairs)
+
+    def rescaled(self, logs: Array) -> WaveMixture:
+        """Lengthscales, prior and noise variance times ``exp(logs)`` (d + 2,)."""
+        factors = np.exp(logs)
+        return self._replace(
+            length_scale=self.length_scale * factors[:-2],
+            amplitudes=self.amplitudes * np.sqrt(factors[-2]),
+            noise_variance=self.noise_variance * float(factors[-1]),
+        )
 
     def waves(self, component: int) -> Waves:
         """One set, in radians per unit of the inputs."""

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._stage_clock import StageClock
+from skgpx._stein._exported import LearnedFourierFeatures
 from skgpx._stein._fit import fit_stein
 from skgpx._stein._learning import Learning
 from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, FitSettings
@@ -71,6 +72,20 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
     learning_rate : float, default=0.1
         First step size of Adam, in units of the spread of the frequencies of each
         input; it decays to zero as a cosine.
+    n_hidden : tuple of int, default=()
+        Sizes of the hidden layers of a network g that is learned with the frequencies
+        and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a
+        deep kernel for functions that change faster in some places than in others. It
+        begins at zero. (32, 32, 32) is the network of the paper; () is none.
+    activation : {"tanh", "relu"}, default="tanh"
+        Of hidden layers.
+    network_penalty : float, default=0.3
+        Weight of the log prior of the network beside the log evidence: weights are
+        N(0, 1/inputs of their layer), biases N(0, 1). Keeps the network from inventing
+        structure.
+    learned_scales : {"none", "length_scales", "all"}, default="none"
+        What moves with the frequencies: the lengthscales, which stretch all frequencies
+        of an input alike; or also prior and noise variance, which overfits.
     optimizer : "evidence" or None, default="evidence"
         How hyperparameters are found: by the exact evidence of at most 1500 rows, or
         not at all.
@@ -100,7 +115,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_components, n_frequencies, n_features)
-        In radians per unit of X.
+        In radians per unit of X, with a network of ``x + l g(x)``.
     amplitudes_ : ndarray of shape (n_frequencies,)
         Prior standard deviations of the weights of each wave, in units of y.
     spectrum_ : ndarray of shape (n_components, n_frequencies)
@@ -134,7 +149,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         "statistics" and "solution".
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also
@@ -196,6 +211,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         "annealing": [Interval(Real, 0.0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "n_hidden": [tuple, list],
+        "activation": [StrOptions({"tanh", "relu"})],
+        "network_penalty": [Interval(Real, 0.0, None, closed="left")],
+        "learned_scales": [StrOptions({"none", "length_scales", "all"})],
         "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "held_out": [Interval(Real, 0.0, 1.0, closed="left"), StrOptions({"auto"})],
@@ -220,6 +239,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         annealing: float | None = None,
         max_iter: int = 300,
         learning_rate: float = 0.1,
+        n_hidden: tuple[int, ...] = (),
+        activation: str = "tanh",
+        network_penalty: float = 0.3,
+        learned_scales: str = "none",
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
         held_out: float | str = "auto",
@@ -240,6 +263,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         self.annealing = annealing
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.n_hidden = n_hidden
+        self.activation = activation
+        self.network_penalty = network_penalty
+        self.learned_scales = learned_scales
         self.optimizer = optimizer
         self.noise_variance = noise_variance
         self.held_out = held_out
@@ -357,9 +384,43 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         """``sum(models)`` begins with zero."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    def export_features(self, component: int | None = None) -> LearnedFourierFeatures:
+        """Learned features as a fitted transformer, for linear models and pipelines.
+
+        Parameters
+        ----------
+        component : int or None, default=None
+            Number of a component; None for the features of all.
+
+        Returns
+        -------
+        features : LearnedFourierFeatures
+            Maps X to cosines and sines of the learned waves, (n_rows, 2 M R), or 2 R
+            for one component; rows have norm one. `set_output` and
+            `get_feature_names_out` are those of every transformer; `fit` and clones
+            keep the frequencies.
+
+        Notes
+        -----
+        ``Ridge(noise_variance_ / sum(amplitudes_**2), fit_intercept=False)`` on the
+        features of one component is the mean of that component, for a centred y.
+        """
+        check_is_fitted(self)
+        mixture = self._state.mixture
+        sizes = mixture.amplitudes / np.linalg.norm(mixture.amplitudes)
+        omega = mixture.frequencies / mixture.length_scale
+        chosen = omega if component is None else omega[[component]]
+        warp = None if mixture.warp is None else mixture.warp.input_map()
+        features = LearnedFourierFeatures(chosen, sizes, warp)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(features, name, getattr(self, name))
+        return features
+
     # ---- From parameters to a fit ------------------------------------------------
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
+        _check_sizes(self.n_hidden)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         check_kernel(self.kernel, X)
         return canonical_rows(X, y, weights)
@@ -405,3 +466,13 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
             "log_evidence_": found.log_evidence,
             "spectrum_": found.powers,
         }
+
+
+def _check_sizes(n_hidden: Any) -> None:
+    """Refuse what is not a sequence of positive integers."""
+    if all(isinstance(size, Integral) and size >= 1 for size in n_hidden):
+        return
+    raise ValueError(
+        "n_hidden must hold the sizes of hidden layers, positive integers; got "
+        f"{n_hidden!r}."
+    )

@@ -28,6 +28,10 @@ class SteinSettings(NamedTuple):
     max_iter: int
     learning_rate: float
     early_stopping: bool
+    n_hidden: tuple[int, ...]
+    activation: str
+    network_penalty: float
+    learned_scales: str
 
     @classmethod
     def of(cls, estimator: Any) -> SteinSettings:

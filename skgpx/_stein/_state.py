@@ -14,7 +14,7 @@ from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._row_statistics import row_statistics
 from skgpx._stein._prior import WaveMixture
 from skgpx._validation import Rows
-from skgpx.bases import Fourier
+from skgpx.bases import Fourier, Warped
 
 Array = NDArray[np.float64]
 
@@ -99,13 +99,9 @@ class SteinState:
         return replace(self, statistics=_added(total, self.first, -1.0))
 
     def _began_like(self, other: SteinState) -> bool:
-        same = all(
-            np.array_equal(one, two)
-            for one, two in zip(self.mixture, other.mixture, strict=True)
-        )
         moments = zip(self.first, other.first, strict=False)
         return (
-            same
+            self.mixture.equals(other.mixture)
             and (self.shift, self.scale) == (other.shift, other.scale)
             and all(np.array_equal(one.moment, two.moment) for one, two in moments)
         )
@@ -126,23 +122,28 @@ class SteinState:
             MixtureModel(models, np.zeros(k)).affine(self.shift, self.scale),
             noise * self.scale**2,
             float(logsumexp(evidence) - np.log(k) - weight * np.log(self.scale)),
-            self.scale**2 * np.stack([wave_powers(model) for model in models]),
+            self.scale**2
+            * np.stack([wave_powers(m, self.mixture.amplitudes) for m in models]),
         )
 
 
-def wave_powers(model: LatentModel) -> Array:
+def wave_powers(model: LatentModel, amplitudes: Array) -> Array:
     """Posterior mean of ``a² (w² + w'²) / 2``, the mean square of each wave, (R,)."""
     mean, root = model.law.moments()
     squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
     cosine, sine = np.split(squares, 2)
-    power: Array = 0.5 * model.basis.amplitudes**2 * (cosine + sine)
+    power: Array = 0.5 * amplitudes**2 * (cosine + sine)
     return power
 
 
-def bases(mixture: WaveMixture) -> list[Fourier]:
+def bases(mixture: WaveMixture) -> list[Fourier | Warped]:
     """The basis of each component."""
     rest = mixture.amplitudes, mixture.length_scale
-    return [Fourier(omega, *rest) for omega in mixture.frequencies]
+    waves = [Fourier(omega, *rest) for omega in mixture.frequencies]
+    if mixture.warp is None:
+        return list(waves)
+    seen = mixture.warp.input_map()
+    return [Warped(wave, seen) for wave in waves]
 
 
 def sums_of(

@@ -1,6 +1,6 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
-from skgpx._draws import Conditioning, draw_prior, side_by_side
+from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier_index import Box
 from skgpx.bases._bounded_series import BoundedSeries
 from skgpx.bases._eigenvalues import (
@@ -14,6 +14,7 @@ from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_eigenvalues import KernelEigenvalues, has_spectrum
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._selectors import select_inducing, select_until
+from skgpx.bases._warped import Warped
 from skgpx.kernels import (
     SpectralSample,
     register_spectral_density,
@@ -31,11 +32,13 @@ __all__ = [
     "FourierGradients",
     "FourierSeries",
     "GivenEigenvalues",
+    "InputMap",
     "KernelEigenvalues",
     "Nystroem",
     "PolynomialEigenvalues",
     "SeriesMarginals",
     "SpectralSample",
+    "Warped",
     "draw_prior",
     "has_spectrum",
     "register_spectral_density",

@@ -6,6 +6,7 @@ from skgpx.likelihoods._categorical import Categorical
 from skgpx.likelihoods._check import check_likelihood
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._poisson import Poisson
+from skgpx.likelihoods._robust_max import RobustMax
 from skgpx.likelihoods._shifted_mixture import ShiftedMixture
 from skgpx.likelihoods._student_t import StudentT
 
@@ -15,6 +16,7 @@ __all__ = [
     "Gaussian",
     "Likelihood",
     "Poisson",
+    "RobustMax",
     "ShiftedMixture",
     "StudentT",
     "check_likelihood",

@@ -80,6 +80,9 @@ class Likelihood(ScaleParameters):
         otherwise it has bounds around the spread of `initial_latent`.
     discrete : bool
         Class attribute: y takes integer values.
+    smooth : bool
+        Class attribute: `nll` has a gradient that says where to go. Methods that follow
+        it refuse a likelihood that has none.
     n_outputs : int
         Class attribute: latent outputs per row; see `n_outputs_` after `prepare`.
     kernel_code : int or None
@@ -95,7 +98,7 @@ class Likelihood(ScaleParameters):
         Set by `prepare`: the names in `scale_names` that were None.
     n_outputs_ : int
         Set by `prepare`: number of latent outputs.
-    base_latent_ : ndarray of shape (n_outputs_,)
+    base_latent_ : ndarray of shape (`n_outputs_`,)
         Set by `prepare`: prior mean of the latent function.
 
     Examples
@@ -155,6 +158,7 @@ class Likelihood(ScaleParameters):
     symmetric: bool = False
     log_scale: bool = False
     discrete: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None
     row_quantity: ClassVar[str | None] = None

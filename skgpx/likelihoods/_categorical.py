@@ -12,8 +12,12 @@ from skgpx._numerics import pointwise
 from skgpx._numerics.gumbel_softmax import wide_probabilities
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.softmax import mean_probabilities
-from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._classes import (
+    ClassNumbers,
+    as_arrays,
+    of_observed,
+    one_hot,
+)
 
 Array = NDArray[np.float64]
 
@@ -31,7 +35,7 @@ _WIDE = 0.7
 _TINY = -600.0
 
 
-class Categorical(Likelihood):
+class Categorical(ClassNumbers):
     """K classes, encoded 0, ..., K - 1, with softmax probabilities.
 
     ``P(y = k | f) = exp(f_k) / sum_j exp(f_j)``: one latent output for each class.
@@ -52,46 +56,31 @@ class Categorical(Likelihood):
     array([[1.0986]])
     """
 
-    discrete = True
     log_scale = True
     kernel_code = pointwise.CATEGORICAL
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``log sum_j exp(f_j) - f_y``, shape (n, s)."""
-        y, f = _arrays(y, f)
-        return np.asarray(logsumexp(f, axis=1) - _take(f, y))
+        y, f = as_arrays(y, f)
+        return np.asarray(logsumexp(f, axis=1) - of_observed(f, y))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``p_k - [k = y]``, shape (n, K, s)."""
-        y, f = _arrays(y, f)
-        return probabilities(f) - _one_hot(y, f.shape[1])[:, :, np.newaxis]
+        y, f = as_arrays(y, f)
+        return self.probabilities(f) - one_hot(y, f.shape[1])[:, :, np.newaxis]
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``diag(p) - p p^T``, the second derivative, shape (n, K, K, s)."""
-        _, f = _arrays(y, f)
-        p = probabilities(f)
+        _, f = as_arrays(y, f)
+        p = self.probabilities(f)
         result = -p[:, :, np.newaxis] * p[:, np.newaxis]
         diagonal = np.arange(f.shape[1])
         result[:, diagonal, diagonal] += p
         return result
 
-    def mean(self, f: ArrayLike) -> Array:
-        """Mean of the class number, shape (n, s)."""
-        p = probabilities(np.asarray(f, dtype=np.float64))
-        return np.einsum("nks,k->ns", p, np.arange(float(p.shape[1])))
-
-    def variance(self, f: ArrayLike) -> Array:
-        """Variance of the class number, shape (n, s)."""
-        p = probabilities(np.asarray(f, dtype=np.float64))
-        number = np.arange(float(p.shape[1]))[np.newaxis, :, np.newaxis]
-        mean = np.sum(p * number, axis=1, keepdims=True)
-        return np.sum(p * (number - mean) ** 2, axis=1)
-
-    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Probability of the classes up to y, shape (n, s)."""
-        y, f = _arrays(y, f)
-        counted = np.arange(f.shape[1]) <= y[:, np.newaxis]
-        return np.einsum("nks,nk->ns", probabilities(f), counted.astype(np.float64))
+    def probabilities(self, f: Array) -> Array:
+        """Softmax over the outputs, of the shape of f (n, K, s)."""
+        return np.asarray(softmax(f, axis=1))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
@@ -105,7 +94,7 @@ class Categorical(Likelihood):
         Half a row is added to each class. Softmax probabilities do not depend on what
         is added to all outputs.
         """
-        rows = weights @ _one_hot(y, self._count_outputs(y)) + 0.5
+        rows = weights @ one_hot(y, self._count_outputs(y)) + 0.5
         return np.asarray(np.log(rows) - np.log(rows).mean())
 
     def centred(self, variance: float) -> Self:
@@ -122,7 +111,7 @@ class Categorical(Likelihood):
         standard = LatentMixture(np.zeros(shape), np.full(shape, variance), np.ones(1))
         noise, weights = atoms(standard, _POINTS)
         for _ in range(_FIXED_POINTS):
-            expected = probabilities(base[:, np.newaxis] + noise) @ weights
+            expected = self.probabilities(base[:, np.newaxis] + noise) @ weights
             step = np.log(rates / expected[0])
             base = base + step - step.mean()
             if np.max(np.abs(step)) < 1e-4:
@@ -133,65 +122,19 @@ class Categorical(Likelihood):
         """``base_k + 2 ([k = y] - P(y = k | base))``, shape (n, K)."""
         y = np.asarray(y, dtype=np.float64)
         base = self._base(getattr(self, "n_outputs_", 0) or self._count_outputs(y))
-        return base + 2.0 * (_one_hot(y, len(base)) - softmax(base))
-
-    def check_support(self, y: Array) -> None:
-        """Raise a ValueError unless y holds 0, 1, ..., with at least two classes."""
-        super().check_support(y)
-        bad = y[(y < 0.0) | (y != np.floor(y))]
-        if bad.size:
-            raise ValueError(
-                f"Categorical expects y = 0, 1, ..., K - 1; got {bad.size} negative or"
-                f" fractional values, for example {bad[0]:g}. Encode the classes as"
-                " integers."
-            )
-        if not y.size or np.max(y) < 1.0:
-            raise ValueError(
-                "Categorical expects at least two classes; got one class only."
-            )
-
-    def _count_outputs(self, y: Array) -> int:
-        return int(np.max(y)) + 1
-
-    def row_nll(self, y: Array, f: Array) -> Array:
-        """Call `nll`, which works on rows already."""
-        return self.nll(y, f)
-
-    def row_gradient(self, y: Array, f: Array) -> Array:
-        """Call `gradient`, which works on rows already."""
-        return self.gradient(y, f)
-
-    def row_curvature(self, y: Array, f: Array) -> Array:
-        """Call `curvature`, which works on rows already."""
-        return self.curvature(y, f)
-
-    def row_mean(self, f: Array) -> Array:
-        """Call `mean`, which works on rows already."""
-        return self.mean(f)
-
-    def row_variance(self, f: Array) -> Array:
-        """Call `variance`, which works on rows already."""
-        return self.variance(f)
-
-    def row_cdf(self, y: Array, f: Array) -> Array:
-        """Call `cdf`, which works on rows already."""
-        return self.cdf(y, f)
+        return base + 2.0 * (one_hot(y, len(base)) - softmax(base))
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class."""
         y = np.asarray(y, dtype=np.float64)
         with np.errstate(divide="ignore"):
-            out = np.log(_take(self.predict_proba(mixture), y))
+            out = np.log(of_observed(self.predict_proba(mixture), y))
         # beyond what a probability can hold
         tiny = np.flatnonzero(out < _TINY)
         if len(tiny):
             part = mixture.rows(tiny)
             out[tiny] = super().predictive_log_density(y[tiny], part)
         return out
-
-    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
-        """Smallest class number with ``P(Y <= y) >= p`` for each p (q,), (n, q)."""
-        return _predictive.class_quantile(p, self.predict_proba(mixture))
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes, averaged over the mixture, shape (n, K).
@@ -206,21 +149,3 @@ class Categorical(Likelihood):
             if np.any(some):
                 out[some] = average(mixture.rows(some))
         return out
-
-
-def probabilities(f: Array) -> Array:
-    """Softmax over the axis of the outputs of f (n, K, s)."""
-    return np.asarray(softmax(f, axis=1))
-
-
-def _arrays(y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
-    return np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
-
-
-def _take(f: Array, y: Array) -> Array:
-    """Latent value of the observed class, shape (n, s)."""
-    return f[np.arange(f.shape[0]), y.astype(np.intp)]
-
-
-def _one_hot(y: Array, n_outputs: int) -> Array:
-    return (y[:, np.newaxis] == np.arange(n_outputs)).astype(np.float64)

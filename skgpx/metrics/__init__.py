@@ -1,4 +1,4 @@
-"""Scores of predictive laws: densities, CRPS, intervals, calibration; and scorers.
+"""Scores of predictive laws, scorers, and distances between laws.
 
 What belongs to one target stands on the last axis: with y of shape (n,) or (n, t),
 bounds of intervals have the shape of y and 2, draws and components of mixtures that of
@@ -35,9 +35,15 @@ from skgpx.metrics._scorers import (
     neg_crps_scorer,
     neg_interval_score_scorer,
 )
+from skgpx.metrics._wasserstein import (
+    WassersteinGradient,
+    gaussian_wasserstein_distance,
+    process_wasserstein_distance,
+)
 
 __all__ = [
     "PredictiveScorer",
+    "WassersteinGradient",
     "calibration_error",
     "coverage_error",
     "crps",
@@ -45,6 +51,7 @@ __all__ = [
     "expected_calibration_error",
     "gaussian_crps",
     "gaussian_neg_log_density",
+    "gaussian_wasserstein_distance",
     "interval_coverage",
     "interval_score",
     "interval_width",
@@ -57,4 +64,5 @@ __all__ = [
     "neg_interval_score_scorer",
     "neg_log_predictive_density",
     "pit_values",
+    "process_wasserstein_distance",
 ]

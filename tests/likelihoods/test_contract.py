@@ -13,6 +13,7 @@ from skgpx.likelihoods import (
     Gaussian,
     Likelihood,
     Poisson,
+    RobustMax,
     ShiftedMixture,
     StudentT,
     check_likelihood,
@@ -28,7 +29,9 @@ BINARY = [Bernoulli(link="logit"), Bernoulli(link="probit")]
 SCALAR = CONTINUOUS + COUNTS + BINARY
 UNSET = [Gaussian(), StudentT(), ShiftedMixture(shift=2.0)]
 CATEGORICAL = Categorical().prepare([0.0, 1.0, 2.0])
-ALL = [*SCALAR, CATEGORICAL]
+ROBUST_MAX = RobustMax(epsilon=0.05).prepare([0.0, 1.0, 2.0])
+CLASSES = [CATEGORICAL, ROBUST_MAX]
+ALL = [*SCALAR, *CLASSES]
 F = np.linspace(-3.0, 3.0, 7)
 
 
@@ -37,13 +40,13 @@ def targets(likelihood, n=12):
         return np.arange(n) % 2.0
     if isinstance(likelihood, Poisson):
         return np.arange(n) % 5.0
-    if isinstance(likelihood, Categorical):
+    if type(likelihood) in (Categorical, RobustMax):
         return np.arange(n) % 3.0
     return np.linspace(-2.0, 3.0, n)
 
 
 def latent_mixture(likelihood, rng, n=4, s=6):
-    c = 3 if isinstance(likelihood, Categorical) else 1
+    c = 3 if likelihood in CLASSES else 1
     weights = rng.random(s) + 0.1
     mean = rng.standard_normal((n, c, s))
     variance = 0.1 + 0.3 * rng.random((n, c, s))
@@ -75,7 +78,9 @@ def test_every_public_class_is_tested():
     assert public - tested == {Likelihood, check_likelihood}
 
 
-@pytest.mark.parametrize("likelihood", [*ALL, *UNSET, Categorical()], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood", [*ALL, *UNSET, Categorical(), RobustMax()], ids=repr
+)
 def test_public_check_passes(likelihood):
     check_likelihood(likelihood)
 
@@ -198,7 +203,7 @@ def test_targets_must_be_finite(likelihood, bad):
         likelihood.prepare(y)
 
 
-@pytest.mark.parametrize("likelihood", [*COUNTS, *BINARY, CATEGORICAL], ids=repr)
+@pytest.mark.parametrize("likelihood", [*COUNTS, *BINARY, *CLASSES], ids=repr)
 @pytest.mark.parametrize("bad", [-1.0, 0.5])
 def test_discrete_support(likelihood, bad):
     y = targets(likelihood)
@@ -207,9 +212,10 @@ def test_discrete_support(likelihood, bad):
         likelihood.prepare(y)
 
 
-def test_categorical_needs_two_classes():
-    with pytest.raises(ValueError, match="one class only"):
-        Categorical().prepare(np.zeros(3))
+@pytest.mark.parametrize("likelihood", [Categorical(), RobustMax()], ids=repr)
+def test_two_classes_are_needed(likelihood):
+    with pytest.raises(ValueError, match="expects at least two classes; got one class"):
+        likelihood.prepare(np.zeros(3))
 
 
 @pytest.mark.parametrize(
@@ -223,6 +229,9 @@ def test_categorical_needs_two_classes():
         (Poisson(link="identity"), "expects link in"),
         (ShiftedMixture(shift=1.0, probability=1.0), "strictly between 0 and 1"),
         (ShiftedMixture(shift=np.inf), "finite shift"),
+        (RobustMax(epsilon=0.0), "strictly between 0 and 0.5"),
+        (RobustMax(epsilon=0.5), "strictly between 0 and 0.5"),
+        (RobustMax(epsilon=True), "strictly between 0 and 0.5"),
     ],
     ids=repr,
 )
@@ -310,7 +319,7 @@ def test_scaled_moves_the_bounds_along():
 @pytest.mark.parametrize("likelihood", ALL, ids=repr)
 def test_symmetry_is_declared(likelihood, rng):
     y = targets(likelihood, 5)
-    c = 3 if likelihood is CATEGORICAL else 1
+    c = 3 if likelihood in CLASSES else 1
     f = rng.standard_normal((5, c, 2))
     same = np.allclose(likelihood.row_nll(y, f), likelihood.row_nll(y, -f))
     assert same == likelihood.symmetric
@@ -366,7 +375,7 @@ def test_quantile_inverts_the_cdf(likelihood, rng):
         )
 
 
-@pytest.mark.parametrize("likelihood", [*COUNTS, *BINARY, CATEGORICAL], ids=repr)
+@pytest.mark.parametrize("likelihood", [*COUNTS, *BINARY, *CLASSES], ids=repr)
 def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     for level, y in zip(

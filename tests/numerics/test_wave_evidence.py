@@ -10,7 +10,6 @@ from skgpx._numerics.regression import log_evidence_gradient
 from skgpx._numerics.wave_evidence import (
     WaveRows,
     Waves,
-    input_gradient,
     wave_evidence,
     wave_gradient,
 )
@@ -97,7 +96,7 @@ def test_inputs(rng, n, monkeypatch):
         return wave_evidence(WaveRows.of(X, y, weights), waves)
 
     rows = WaveRows.of(X, y, weights)
-    got = input_gradient(rows, waves, wave_gradient(rows, waves))
+    got = wave_gradient(rows, waves, inputs=True).inputs
     expected = slope(value, X)
     assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
 
@@ -122,11 +121,11 @@ def test_agrees_with_the_gradient_in_any_basis(rng):
 def test_blocks_of_rows_change_nothing(rng, n, monkeypatch):
     X, y, waves = problem(rng, n)
     rows = WaveRows.of(X, y, rng.uniform(0.5, 2.0, n))
-    whole = wave_gradient(rows, waves)
+    whole = wave_gradient(rows, waves, inputs=True)
     monkeypatch.setattr(module, "_BLOCK", 40)
     monkeypatch.setattr(module, "_SLAB", 13)
     assert len(list(rows.blocks())) == -(-n // 40)
-    parts = wave_gradient(rows, waves)
+    parts = wave_gradient(rows, waves, inputs=True)
     for one, other in zip(whole, parts, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-10)
 
@@ -162,11 +161,13 @@ def test_a_weight_is_as_many_rows(rng):
     times = rng.integers(1, 4, 10)
     repeated = ones(np.repeat(X, times, axis=0), np.repeat(y, times))
     weighted = WaveRows.of(X, y, times.astype(float))
-    pairs = zip(
-        wave_gradient(repeated, waves), wave_gradient(weighted, waves), strict=True
-    )
-    for one, other in pairs:
+    found = wave_gradient(repeated, waves, inputs=True)
+    expected = wave_gradient(weighted, waves, inputs=True)
+    for one, other in zip(found[:-1], expected[:-1], strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+    # a row of weight k moves k repetitions
+    each = times[:, np.newaxis] * found.inputs[np.cumsum(times) - 1]
+    assert_allclose(each, expected.inputs, rtol=1e-9, atol=1e-10)
 
 
 def test_the_origin_does_not_matter(rng):

@@ -22,8 +22,8 @@ from sklearn.utils.fixes import parse_version
 
 from skgpx import SteinRFFRegressor
 from skgpx._stein import _fit, _learning
+from skgpx._stein._descent import annealed
 from skgpx._stein._fit import held_out_rows
-from skgpx._stein._learning import annealed
 
 # Nothing is searched: the kernel as it is, all rows learn.
 FIXED = {

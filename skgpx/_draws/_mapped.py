@@ -1,0 +1,198 @@
+"""Draws of functions of mapped inputs, ``f(h(x))``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._draws._processes import Process
+from skgpx._draws._terms import Term
+from skgpx._numerics.central_differences import central_differences
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+# Maps derivatives in the mapped rows (n, q) to those in the rows (n, d).
+Pullback = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class InputMap:
+    """A map h of rows: a network, or the transformer of a user.
+
+    Parameters
+    ----------
+    function : callable
+        Maps rows (n, d) to (n, q), row by row; picklable. With the method
+        ``with_pullback(X)``, which returns the mapped rows and a function from
+        derivatives in these (n, q) to derivatives in the rows (n, d), gradients follow
+        by the chain rule, otherwise by central differences.
+    n_features : int, default=None
+        Number d of columns; None for any.
+    numeric : bool, default=True
+        False for rows of objects (strings, dates, missing values): they reach
+        `function` as an object array (n, d), of which it makes what it needs, for
+        example the DataFrame that a transformer was fitted on. There are then no
+        gradients in the inputs.
+    floats_per_row : int, default=0
+        Numbers in memory while one row is mapped.
+    """
+
+    function: Callable[[Any], Any]
+    n_features: int | None = None
+    numeric: bool = True
+    floats_per_row: int = 0
+
+    def __call__(self, X: Any) -> Array:
+        """Mapped rows (n, q).
+
+        Raises
+        ------
+        ValueError
+            If the function does not give a finite matrix with a row for each.
+        """
+        return self._checked(self.function(X), len(X))
+
+    def _checked(self, mapped: Any, n: int) -> Array:
+        found = np.ascontiguousarray(mapped, dtype=np.float64)
+        if found.ndim != 2 or len(found) != n:
+            raise ValueError(
+                f"A map of inputs must give an array of shape ({n}, n_outputs) for "
+                f"{n} rows; got shape {found.shape}."
+            )
+        if not np.isfinite(found).all():
+            raise ValueError(
+                "A map of inputs must give finite numbers; got NaN or infinity. Impute "
+                "missing values in it."
+            )
+        return found
+
+    def with_pullback(self, X: Any) -> tuple[Array, Pullback]:
+        """Mapped rows (n, q), and the function that pulls derivatives back.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not numbers.
+        """
+        if not self.numeric:
+            raise ValueError(
+                "The gradient of functions of rows that are not numbers is not known: "
+                "they can be evaluated, but not differentiated."
+            )
+        given = getattr(self.function, "with_pullback", None)
+        if given is not None:
+            mapped, pullback = given(X)
+            return self._checked(mapped, len(X)), pullback
+        # draws ask for each row as often as there are draws
+        new = np.ones(len(X), bool)
+        new[1:] = np.any(X[1:] != X[:-1], axis=1)
+        rows, place = X[new], np.cumsum(new) - 1
+        slopes = central_differences(self, rows)
+
+        def differences(G: Array) -> Array:
+            pulled: Array = np.einsum("nq,nqd->nd", G, slopes[place])
+            return pulled
+
+        return self(rows)[place], differences
+
+
+@dataclass(frozen=True)
+class MappedTerm:
+    """Sum of terms at mapped inputs.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+        Of the functions of ``h(x)``.
+    map : InputMap
+        h.
+    """
+
+    terms: tuple[Term, ...]
+    map: InputMap
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return self.map.n_features
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers."""
+        return self.map.numeric
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        mapped = self.map(X)
+        for term in self.terms:
+            term.add_to(out, mapped)
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        if not gradient:
+            mapped = self.map(X)
+            parts = [term.pairs(mapped, draws, False)[0] for term in self.terms]
+            return np.sum(parts, axis=0), None
+        mapped, pullback = self.map.with_pullback(X)
+        both = [term.pairs(mapped, draws, True) for term in self.terms]
+        values = np.sum([value for value, _ in both], axis=0)
+        slopes = np.sum([slope for _, slope in both], axis=0)
+        # dh/dx' of the slope of each output in h
+        pulled = [pullback(slopes[:, o]) for o in range(slopes.shape[1])]
+        return values, np.stack(pulled, axis=1)
+
+    def scaled(self, factor: Array | float) -> MappedTerm:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        return replace(self, terms=tuple(term.scaled(factor) for term in self.terms))
+
+    def select(self, draws: Index) -> MappedTerm:
+        """Keep the draws at these positions."""
+        return replace(self, terms=tuple(term.select(draws) for term in self.terms))
+
+
+class MappedProcess(NamedTuple):
+    """A process at mapped inputs.
+
+    Attributes
+    ----------
+    inner : Process
+        Of the functions of ``h(x)``.
+    map : InputMap
+        h.
+    """
+
+    inner: Any
+    map: InputMap
+
+    @property
+    def spread(self) -> Array:
+        """Root of the covariance of the whitened variables, (g, q, r)."""
+        root: Array = self.inner.spread
+        return root
+
+    def scaled(self, factor: Array) -> MappedProcess:
+        """Process of the functions times a factor for each output."""
+        return self._replace(inner=self.inner.scaled(factor))
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output between the rows of X, (n, n)."""
+        covariance: Array = self.inner.covariance(self.map(X), output)
+        return covariance
+
+    def learn(
+        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
+    ) -> tuple[Array, MappedProcess]:
+        """What observing values at X adds to whitened variables, and what it leaves."""
+        moved, after = self.inner.learn(self.map(X), discrepancy, noise_variance, white)
+        return moved, self._replace(inner=after)
+
+    def update(
+        self, X: Array, discrepancy: Array, noise_variance: Array
+    ) -> tuple[tuple[Term, ...], Process]:
+        """What observing values at X adds to draws, and the process it leaves."""
+        terms, after = self.inner.update(self.map(X), discrepancy, noise_variance)
+        return (MappedTerm(terms, self.map),), self._replace(inner=after)

@@ -1,0 +1,254 @@
+"""A law around a regressor of someone else's: cross-fitted, and judged at the edges."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+
+from skgpx._cross_fitting import (
+    CrossFit,
+    Training,
+    cross_fit,
+    fitted_elsewhere,
+    left_out,
+    seeded,
+    warn_of_lost_weights,
+    weight_keyword,
+)
+from skgpx._draws import InputMap
+from skgpx._gwi._edges import edges
+from skgpx._gwi._fit import GWIFit, GWIProblem, distance_of
+from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
+from skgpx._gwi._kernel_inputs import EstimatorMean, TableForm, input_map
+from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
+from skgpx._latent import LatentModel, Mean
+from skgpx._numerics.weights import GaussianWeights
+from skgpx._row_statistics import row_statistics
+from skgpx._table import take_rows
+from skgpx._validation import Rows, caller_stacklevel, check_is_fitted
+from skgpx.bases import Warped
+
+Array = NDArray[np.float64]
+
+# Says that rows were not among those that a FrozenEstimator was fitted to.
+UNSEEN = "unseen"
+# Weight of a row at an edge beside one left out at random.
+EDGE_WEIGHT = 0.5
+
+
+class MeanSettings(NamedTuple):
+    """Parameters of means that are regressors; see `GWIRegressor`."""
+
+    mean: Any
+    cv: Any
+    edges: int
+    kernel_features: Any
+    kernel_from: str
+
+    @classmethod
+    def of(cls, estimator: Any) -> MeanSettings:
+        """Those of an estimator."""
+        return cls(*(getattr(estimator, name) for name in cls._fields))
+
+
+class Answers(NamedTuple):
+    """What regressors say of rows that they have not seen, in the units of y.
+
+    Attributes
+    ----------
+    found : CrossFit
+        Of folds, and the regressor that was fitted to all rows.
+    rows : Rows
+        What the kernel sees, y, and weights: the rows of `found`.
+    edges : list of ndarray of bool of shape (r,)
+        Rows at edges,
+    at_edges : list of ndarray of shape (p,)
+        and what regressors fitted to all other rows say there.
+    form : TableForm
+    map : InputMap or None
+        From rows to what the kernel sees.
+    """
+
+    found: CrossFit
+    rows: Rows
+    edges: list[NDArray[np.bool_]]
+    at_edges: list[Array]
+    form: TableForm
+    map: InputMap | None
+
+
+def ask(
+    settings: MeanSettings,
+    given: Training,
+    groups: Any,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Answers:
+    """Fit clones of the mean on folds, at edges and to all rows.
+
+    Raises
+    ------
+    ValueError
+        If the kernel would see what is no number.
+
+    Warns
+    -----
+    UserWarning
+        If the mean is frozen and nothing is said of the rows that it was fitted to.
+    """
+    frozen = isinstance(settings.mean, FrozenEstimator)
+    keyword = None
+    if frozen:
+        check_is_fitted(settings.mean)
+        _warn_of_frozen(settings.cv)
+        mean, found = settings.mean, fitted_elsewhere(settings.mean, given, predicted)
+    else:
+        mean, keyword = seeded(settings.mean, rng), weight_keyword(settings.mean)
+        warn_of_lost_weights(settings.mean, given.weights, keyword)
+        cv = None if isinstance(settings.cv, str) else settings.cv
+        how = {"cv": cv, "groups": groups, "keyword": keyword, "n_jobs": n_jobs}
+        found = cross_fit(mean, given, predicted, **how)
+    form, chosen = TableForm.of(given.X), take_rows(given.X, found.positions)
+    y, features = given.y[found.positions], settings.kernel_features
+    to_kernel = input_map(features, found.estimator, chosen, y, form)
+    X = form.rows(chosen)
+    rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
+    parts: list[NDArray[np.bool_]] = []
+    # a splitter knows which rows may be left out together
+    if not frozen and (settings.cv is None or isinstance(settings.cv, int)):
+        parts = edges(rows.X, rows.weights, settings.edges)
+    answers = left_out(mean, given, found, parts, predicted, keyword, n_jobs)
+    at_edges = [values[:, 0] for values in answers]
+    return Answers(found, rows, parts, at_edges, form, to_kernel)
+
+
+def predicted(estimator: Any, X: Any) -> Array:
+    """Predictions as a column (n, 1)."""
+    values = np.asarray(estimator.predict(X), dtype=np.float64)
+    if values.shape not in ((len(X),), (len(X), 1)):
+        raise ValueError(
+            f"The mean must predict one number for each row; {estimator!r} gives an "
+            f"array of shape {values.shape} for {len(X)} rows."
+        )
+    return values.reshape(-1, 1)
+
+
+def _warn_of_frozen(cv: Any) -> None:
+    if cv == UNSEEN:
+        return
+    warnings.warn(
+        "The mean is a FrozenEstimator: its errors at the rows given to fit choose "
+        "noise and tempering. At rows that it was fitted to they are too small, and so "
+        "will be the standard deviations. Pass rows that it has not seen, and say so "
+        'with cv="unseen"; or pass the regressor without FrozenEstimator, to be '
+        "cross-fitted.",
+        UserWarning,
+        stacklevel=caller_stacklevel(),
+    )
+
+
+def fit_around(
+    problem: GWIProblem, answers: Answers, kernel_from: str, shift: float, scale: float
+) -> GWIFit:
+    """Kernel, noise, tempering and the law around the mean.
+
+    Parameters
+    ----------
+    problem : GWIProblem
+        Of the rows of the answers.
+    answers : Answers
+    kernel_from : {"y", "residuals"}
+    shift, scale : float
+        Of the standardised y.
+    """
+    rows, unseen = problem.rows, answers.found.unseen
+    values = (answers.found.responses[:, 0] - shift) / scale
+    targets = values if kernel_from == "residuals" else problem.level
+    prior = problem.learned_prior(rows.y - targets)
+    warn_if_periodic(prior.kernel)
+    prior = _with_noise_of(prior, problem, values, unseen)
+    basis = problem.basis(prior, np.zeros(len(rows.y), bool))
+    statistics = row_statistics(basis, rows, problem.n_jobs)
+    objective = problem.objective_of(prior, statistics, values)
+    law = problem.law(objective, basis)
+    judged = _Judges(problem, prior, law)
+    temper = judged.verdict(answers, values, shift, scale)
+    mean = EstimatorMean(answers.found.estimator, answers.form, shift, scale)
+    function = Mean(np.zeros(1), np.ones(1), mean)
+    whole = basis if answers.map is None else Warped(basis, answers.map)
+    model = LatentModel(whole, law, function, np.sqrt(temper.factor))
+    return GWIFit(model, prior, temper, distance_of(objective, law), None)
+
+
+def _with_noise_of(
+    prior: Prior, problem: GWIProblem, values: Array, unseen: NDArray[np.bool_]
+) -> Prior:
+    """Noise variance: the mean squared error at rows left out, unless it is given."""
+    if problem.settings.noise_variance is not None or not np.any(unseen):
+        return prior
+    rows = problem.rows.take(unseen)
+    noise = float(np.average((rows.y - values[unseen]) ** 2, weights=rows.weights))
+    size = float(np.average(problem.rows.y**2, weights=problem.rows.weights))
+    if noise <= 0.0:
+        return prior
+    return prior._replace(noise_variance=max(noise, NOISE_FLOOR * size))
+
+
+class _Judges:
+    """Variance of the process at rows left out, as if they were new."""
+
+    def __init__(self, problem: GWIProblem, prior: Prior, law: GaussianWeights):
+        self._problem, self._prior, self._law = problem, prior, law
+
+    def verdict(
+        self, answers: Answers, values: Array, shift: float, scale: float
+    ) -> Temper:
+        """Noise and factor by rows left out at random and at edges."""
+        how, noise = self._problem.settings.tempering, self._prior.noise_variance
+        folds = answers.found.folds
+        if how is None or np.sum(folds >= 0) < FEWEST:
+            return Temper(noise, 1.0)
+        y, parts, n_judges = self._problem.rows.y, [], 0
+        for fold in range(folds.max() + 1):
+            part = folds == fold
+            parts.append(self._judged(part, (y - values)[part], 1.0, MOST))
+            n_judges += int(np.sum(part))
+            if n_judges >= MOST:
+                break
+        most = MOST // max(1, len(answers.edges))
+        for part, predicted_there in zip(answers.edges, answers.at_edges, strict=True):
+            errors = y[part] - (predicted_there - shift) / scale
+            parts.append(self._judged(part, errors, EDGE_WEIGHT, most))
+        squares, r, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
+        # what all folds would weigh
+        return tempered(how, squares, r, weights, noise)
+
+    def _judged(
+        self, part: NDArray[np.bool_], errors: Array, weight: float, most: int
+    ) -> tuple[Array, Array, Array]:
+        """Squared errors, variance of the process, and weights, at some of the rows."""
+        rows, step = self._problem.rows.take(part), -(-len(errors) // most)
+        # rows of a fold are in random order, those of an edge as much so
+        some = slice(None, None, step)
+        basis = self._problem.basis(self._prior, part)
+        features = basis(rows.X[some])
+        spread = self._law_of(basis, part).latent(features)[1][:, 0, 0]
+        r = spread + basis.residual_variance(rows.X[some], features)
+        return errors[some] ** 2, r, step * weight * rows.weights[some]
+
+    def _law_of(self, basis: Any, part: NDArray[np.bool_]) -> GaussianWeights:
+        """Law of the weights of a basis, given the rows outside of the part."""
+        m, problem = basis.n_basis, self._problem
+        if problem.settings.covariance == "closed_form":
+            # a multiple of the prior's, the same for every basis
+            root = np.eye(m) * self._law.root[0, 0, 0]
+            return GaussianWeights(np.zeros((m, 1)), root[np.newaxis])
+        others = replace(problem, rows=problem.rows.take(~part))
+        statistics = row_statistics(basis, others.rows, problem.n_jobs)
+        objective = others.objective_of(self._prior, statistics, others.level)
+        return others.law(objective, basis)

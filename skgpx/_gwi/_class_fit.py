@@ -1,0 +1,287 @@
+"""A fit of classes, from rows to a latent model, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._cross_fitting import (
+    stratified_folds,
+)
+from skgpx._gwi._class_answers import Answers
+from skgpx._gwi._class_loss import ClassLoss
+from skgpx._gwi._class_scores import (
+    ClassifierMean,
+    ClassResponse,
+    FadingScores,
+    latent_scores,
+    says_probabilities,
+)
+from skgpx._gwi._class_tempering import (
+    ClassTemper,
+    Judges,
+    best_mixture,
+    edge_of,
+    temper,
+)
+from skgpx._gwi._covariance import Objective, covariance_root
+from skgpx._gwi._mean import FittedMean
+from skgpx._gwi._network import TrainedNetworks, train_networks
+from skgpx._gwi._settings import NetworkSettings
+from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._latent import LatentModel, Mean
+from skgpx._numerics.weights import GaussianWeights
+from skgpx._row_statistics import row_statistics
+from skgpx._stage_clock import StageClock
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem, Warped, select_inducing
+from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Inducing points in units of the root of the number of rows, and the least of them.
+PER_ROOT, LEAST_INDUCING = 3.0, 50
+# Folds of the rows that judge variances; rows up to which all of them judge, otherwise
+# so many do; rows from which on they are believed.
+_FOLDS, ALL_JUDGE, SOME_JUDGE, FEWEST_JUDGES = 5, 1000, 1000, 10
+
+
+class ClassSettings(NamedTuple):
+    """Parameters of the law around the scores; see `GWIClassifier`."""
+
+    kernel: Any
+    optimizer: str | None
+    n_inducing: int | str
+    inducing: Any
+    covariance: str
+    distance_weight: float
+    tempering: bool
+    fading: bool
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, estimator: Any) -> ClassSettings:
+        """Those of an estimator."""
+        return cls(*(getattr(estimator, name) for name in cls._fields))
+
+
+class ClassFit(NamedTuple):
+    """A finished fit.
+
+    Attributes
+    ----------
+    model : LatentModel
+    likelihood : Likelihood
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    temper : ClassTemper
+    inducing_points : ndarray of shape (m, d)
+        As the kernel sees them.
+    networks : TrainedNetworks or None
+    """
+
+    model: LatentModel
+    likelihood: Likelihood
+    kernel: Any
+    temper: ClassTemper
+    inducing_points: Array
+    networks: TrainedNetworks | None
+
+
+@dataclass
+class ClassProblem:
+    """Rows and settings of a fit, and the order of its stages.
+
+    Parameters
+    ----------
+    rows : Rows
+        y holds the numbers of the classes.
+    classes : ndarray of shape (K,)
+        Their labels.
+    likelihood : Likelihood
+        Prepared.
+    settings : ClassSettings
+    networks : NetworkSettings
+    rng : numpy.random.Generator
+    clock : StageClock
+    report : callable
+        Asked after each round of the training of networks whether to stop, with a
+        function that gives the fit if it ended now.
+    """
+
+    rows: Rows
+    classes: NDArray[Any]
+    likelihood: Likelihood
+    settings: ClassSettings
+    networks: NetworkSettings
+    rng: np.random.Generator
+    clock: StageClock
+    report: Callable[[Callable[[], ClassFit]], bool]
+    _held_out: tuple[Index, Array] = field(init=False)
+
+    def fit(self, told: Answers | None = None) -> ClassFit:
+        """Fit around what a classifier has told, or around networks."""
+        search, train, self._select, self._judge = self.rng.spawn(4)
+        self.kernel = self._learned_kernel(search)
+        self.clock.end_of("search")
+        self._prepared = self.likelihood
+        self.likelihood = self._centred(1.0)
+        how = self.settings.covariance
+        self.basis, self.law = self._law_at(self.rows, how)
+        self._held_out = self._variances_held_out()
+        self.clock.end_of("covariance")
+        if told is None:
+            return self._around_networks(train)
+        return self._around_classifier(told)
+
+    @property
+    def _w(self) -> Array:
+        return self.rows.weights
+
+    def _centred(self, variance_factor: float) -> Likelihood:
+        """Likelihood whose prior of variance ``b k`` expects the class frequencies."""
+        prior = np.average(self.kernel.diag(self.rows.X), weights=self._w)
+        return self._prepared.centred(variance_factor * float(prior))
+
+    def _learned_kernel(self, rng: np.random.Generator) -> Any:
+        """Kernel by Laplace's approximation of the evidence, without a mean."""
+        s, two = self.settings, len(self.classes) == 2
+        smooth = (Bernoulli() if two else Categorical()).prepare(self.rows.y, self._w)
+        m = self._n_inducing(len(self.rows.y))
+        how = PriorSettings(s.kernel, "gp", s.optimizer, 1, s.inducing, m, s.n_jobs)
+        return fit_prior(self.rows, smooth, how, rng).kernel
+
+    def _n_inducing(self, n: int) -> int:
+        size = self.settings.n_inducing
+        if isinstance(size, str):
+            size = max(round(PER_ROOT * np.sqrt(len(self.rows.y))), LEAST_INDUCING)
+        return min(int(size), n)
+
+    def _law_at(self, rows: Rows, covariance: str) -> tuple[Nystroem, GaussianWeights]:
+        """Basis and law of the weights, the same for all outputs, around zero."""
+        s, m, rng = self.settings, self._n_inducing(len(rows.y)), self._select
+        which = rows.X, self.kernel, m, rng.spawn(1)[0], rows.weights
+        basis = Nystroem.from_kernel(self.kernel, select_inducing(s.inducing, *which))
+        statistics = row_statistics(basis, rows, s.n_jobs)
+        objective = Objective(
+            statistics.gram / statistics.weight,
+            float(rows.weights.sum()),
+            1.0 / self._curvature(),
+            s.distance_weight,
+            None,
+            0.0,
+        )
+        root = covariance_root(covariance, objective, basis, rows, rng.spawn(1)[0])
+        zero = np.zeros((basis.n_basis, self.likelihood.n_outputs_))
+        return basis, GaussianWeights(zero, root[np.newaxis])
+
+    def _curvature(self) -> float:
+        """Mean ``p (1 - p)`` of the classes at their frequencies.
+
+        The second derivative of the nll of a softmax, which stands for one over the
+        noise variance of regression.
+        """
+        counts = np.bincount(self.rows.y.astype(np.intp), weights=self._w) + 0.5
+        share = counts / counts.sum()
+        return float(np.mean(share * (1.0 - share)))
+
+    def _variances_held_out(self) -> tuple[Index, Array]:
+        """Rows that judge, and r at them under laws of the other rows."""
+        n = len(self.rows.y)
+        order = self._judge.spawn(1)[0].permutation(n)
+        folds = np.full(n, -1)
+        if n <= ALL_JUDGE:
+            folds[order] = stratified_folds(self.rows.y[order], _FOLDS)
+        else:
+            folds[order[:SOME_JUDGE]] = 0
+        # the steps of the estimator do not lead far from where they start
+        how = self.settings.covariance
+        how = "svgp" if how == "empirical" else how
+        variance = np.full(n, np.nan)
+        for fold in range(folds.max() + 1):
+            rest, part = self.rows.take(folds != fold), folds == fold
+            basis, law = self._law_at(rest, how)
+            variance[part] = basis.marginals(law)(self.rows.X[part])[1][:, 0, 0]
+        judges = np.flatnonzero(folds >= 0)
+        return judges, variance[judges]
+
+    # ---- Means -----------------------------------------------------------------------
+
+    def _around_networks(self, rng: np.random.Generator) -> ClassFit:
+        """Networks trained by expected log likelihood and distance."""
+        rows, law = self.rows, self.likelihood
+        r = self.basis.marginals(self.law)(rows.X)[1][:, 0, 0]
+        kappa = self.settings.distance_weight / float(self._w.sum())
+        loss = ClassLoss(law, rows.y, self._w, r, kappa)
+
+        def report(trained: Callable[[], TrainedNetworks]) -> bool:
+            def fit() -> ClassFit:
+                now = trained()
+                return self._around(now.mean, None, None, now)
+
+            return self.report(fit)
+
+        how = self.networks, rng, self.settings.n_jobs, report
+        found = train_networks(rows.X, self._w, loss, law.n_outputs_, *how)
+        self.clock.end_of("mean")
+        return self._around(found.mean, None, None, found)
+
+    def _around_classifier(self, told: Answers) -> ClassFit:
+        """A classifier of scikit-learn, with scores that are out of fold."""
+        found, seen = told.found, told.found.unseen
+        mixed = None
+        if says_probabilities(found.estimator):
+            judges = seen if self.settings.tempering else np.zeros_like(seen)
+            part = self.rows.take(judges)
+            mixed = best_mixture(found.responses[judges], part.y, part.weights)
+        c = self.likelihood.n_outputs_
+        respond = ClassResponse(self.classes)
+        function = ClassifierMean(found.estimator, told.form, respond, mixed, c)
+        scores = latent_scores(found.responses, mixed, c)
+        held = FittedMean(function, scores, seen)
+        return self._around(held, mixed, told, None)
+
+    def _around(
+        self,
+        mean: FittedMean,
+        mixed: float | None,
+        told: Answers | None,
+        networks: TrainedNetworks | None,
+    ) -> ClassFit:
+        """The law around scores, tempered."""
+        found = self._tempered(mean)._replace(mixed=mixed)
+        likelihood = self._centred(found.variance_factor)
+        base = likelihood.base_latent_
+        seen_as = None if told is None else told.map
+        scores = FadingScores(
+            mean.function, found.score_factor, base,
+            found.edge, self.basis, self.law, seen_as,
+        )  # fmt: skip
+        function = Mean(base, np.ones(len(base)), scores)
+        basis = self.basis if seen_as is None else Warped(self.basis, seen_as)
+        scale = np.sqrt(found.variance_factor)
+        model = LatentModel(basis, self.law, function, scale)
+        self.clock.end_of("tempering")
+        points = self.basis.inducing_points
+        return ClassFit(model, likelihood, self.kernel, found, points, networks)
+
+    def _tempered(self, mean: FittedMean) -> ClassTemper:
+        chosen, variance = self._held_out
+        trusted = mean.trusted[chosen]
+        chosen, variance = chosen[trusted], variance[trusted]
+        prior = self.kernel.diag(self.rows.X[chosen])
+        judges = Judges(
+            self.rows.y[chosen],
+            self._w[chosen],
+            mean.residual_values[chosen],
+            variance,
+            np.minimum(variance / prior, 1.0),
+        )
+        edge = edge_of(judges) if self.settings.fading else None
+        if not self.settings.tempering or len(chosen) < FEWEST_JUDGES:
+            return ClassTemper(edge=edge)
+        return temper(judges, self.likelihood, edge)

@@ -1,0 +1,204 @@
+"""What the kernel sees of the rows, where the mean sees more than numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from skgpx._draws import InputMap
+from skgpx._numerics.spread import LARGEST
+from skgpx._table import is_numeric
+from skgpx._validation import check_range
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_ADVICE = (
+    "Pass kernel_features, a transformer to finite numbers, for example "
+    "make_column_transformer((OneHotEncoder(), categories), remainder="
+    "make_pipeline(SimpleImputer(), StandardScaler())); or a mean that is a Pipeline "
+    "whose steps before the last give such numbers."
+)
+
+
+class TableForm(NamedTuple):
+    """How the rows were given to `fit`, and how a mean gets them again.
+
+    Attributes
+    ----------
+    empty : data frame or None
+        The first no rows of a data frame; None for arrays.
+    numeric : bool
+        Whether all entries were finite numbers. Rows are then arrays of doubles,
+        otherwise of objects.
+    """
+
+    empty: Any
+    numeric: bool
+
+    @classmethod
+    def of(cls, table: Any) -> TableForm:
+        """Form of a table, as :func:`skgpx._table.as_table` gives it."""
+        empty = table[:0] if hasattr(table, "columns") else None
+        return cls(empty, is_numeric(table))
+
+    def rows(self, table: Any) -> NDArray[Any]:
+        """Rows as the latent model has them, (n, d).
+
+        Raises
+        ------
+        ValueError
+            If rows that should be numbers are not.
+        """
+        if not self.numeric:
+            return np.asarray(table, dtype=np.object_)
+        if not is_numeric(table):
+            raise ValueError(
+                "X must be finite numbers, as it was when the model was fitted; got "
+                "text, NaN or infinity."
+            )
+        rows = np.ascontiguousarray(table, dtype=np.float64)
+        if np.any(np.abs(rows) > LARGEST):
+            raise ValueError(
+                f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(rows)):g}."
+            )
+        return rows
+
+    def table(self, rows: NDArray[Any]) -> Any:
+        """Table of the kind that `fit` was given, from rows (n, d)."""
+        if self.empty is None:
+            return rows if self.numeric else _plain(rows)
+        frame = type(self.empty)(rows, columns=list(self.empty.columns))
+        if self.numeric:
+            return frame
+        # columns of objects get the types that they had; integers may be missing now
+        kinds = zip(frame.columns, self.empty.dtypes, strict=True)
+        number = np.dtype(np.float64)
+        return frame.astype(
+            {
+                name: number if getattr(kind, "kind", "O") in "iu" else kind
+                for name, kind in kinds
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """Maps rows to what a fitted transformer makes of them.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Fitted.
+    form : TableForm
+    """
+
+    transformer: Any
+    form: TableForm
+
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        """Numbers (n, q) that the kernel sees."""
+        return as_numbers(self.transformer.transform(self.form.table(rows)))
+
+
+@dataclass(frozen=True)
+class EstimatorMean:
+    """Maps rows to what a fitted regressor says of them, standardised.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+    form : TableForm
+    shift, scale : float
+        Of the standardised y.
+    """
+
+    estimator: Any
+    form: TableForm
+    shift: float
+    scale: float
+
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        """Values (n,)."""
+        predicted = self.estimator.predict(self.form.table(rows))
+        values: Array = (np.asarray(predicted, np.float64) - self.shift) / self.scale
+        return values
+
+
+def input_map(
+    kernel_features: Any, mean: Any, table: Any, y: Array, form: TableForm
+) -> InputMap | None:
+    """Map from rows to what the kernel sees; None if it sees them as they are.
+
+    Parameters
+    ----------
+    kernel_features : transformer or None
+        A clone of it is fitted to the rows. None: the rows, if they are finite numbers,
+        otherwise what the steps of `mean` before the last make of them.
+    mean : estimator
+        Fitted to all rows.
+    table : array or data frame of shape (n, d)
+    y : ndarray of shape (n,)
+    form : TableForm
+
+    Raises
+    ------
+    ValueError
+        If there is no such transformer, or it does not give finite numbers.
+    """
+    if kernel_features is None and form.numeric:
+        return None
+    if kernel_features is not None:
+        fitted = clone(kernel_features).fit(table, y)
+    elif isinstance(mean, Pipeline) and len(mean) > 1:
+        fitted = mean[:-1]
+    else:
+        raise ValueError(
+            "The kernel needs finite numbers; got X with text, NaN or inf, and a mean "
+            f"that does not show what it makes of them. {_ADVICE}"
+        )
+    found = InputMap(Transformed(fitted, form), _width(table), form.numeric)
+    rows = form.rows(table)
+    check_range("What kernel_features makes of X", found(rows))
+    return found
+
+
+def as_numbers(features: Any) -> Array:
+    """Output of a transformer as an array (n, q) of finite doubles.
+
+    Raises
+    ------
+    ValueError
+        If it is not that.
+    """
+    dense = features.toarray() if hasattr(features, "toarray") else features
+    try:
+        numbers = np.asarray(dense, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The features of the kernel must be numbers; got {error}. {_ADVICE}"
+        ) from error
+    if numbers.ndim != 2 or not np.all(np.isfinite(numbers)):
+        raise ValueError(
+            "The features of the kernel must be a two-dimensional array of finite "
+            f"numbers; got shape {numbers.shape}, or NaN or inf in it. {_ADVICE}"
+        )
+    return np.ascontiguousarray(numbers)
+
+
+def _width(table: Any) -> int:
+    return int(table.shape[1])
+
+
+def _plain(rows: NDArray[Any]) -> NDArray[Any]:
+    """Numbers, if the objects are numbers (some of which may be missing)."""
+    try:
+        return rows.astype(np.float64)
+    except (TypeError, ValueError):
+        return rows

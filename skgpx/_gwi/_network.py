@@ -1,0 +1,370 @@
+"""Means that are networks: trained side by side, and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._gwi._mean import FittedMean
+from skgpx._gwi._settings import NetworkSettings
+from skgpx._numerics.adam import adam_step, cosine_decay
+from skgpx._numerics.perceptron import Perceptron
+from skgpx._numerics.perceptron_steps import (
+    COLUMNS,
+    add_weight_decay,
+    average_outputs,
+    backward,
+    forward,
+    gather,
+    squared_error_epoch,
+)
+from skgpx._numerics.spread import mean_and_spread
+from skgpx._parallel import worker_pool
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Loss = Callable[[Array, Index], tuple[float, Array]]
+
+# Rounds of a training, after each of which held-out rows judge and callbacks are asked.
+ROUNDS = 50
+# Rounds without a better judgement after which a network is left alone.
+_PATIENCE = 20
+# max_iter="auto": passes over n rows, ROW_STEPS / n of them within these limits.
+ROW_STEPS, LEAST, MOST = 3_000_000, 100, 4000
+# Fewest distinct rows of which any are held out.
+FEWEST = 20
+
+
+class SquaredError(NamedTuple):
+    """``Σ w |f - t|² / (2 Σ w)`` over the rows of a batch.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n, c)
+    weights : ndarray of shape (n,)
+    """
+
+    targets: Array
+    weights: Array
+
+    def __call__(self, outputs: Array, rows: Index) -> tuple[float, Array]:
+        """Value, and its derivative in the outputs (len(rows), c) of these rows."""
+        gap, weights = outputs - self.targets[rows], self.weights[rows, np.newaxis]
+        total = float(weights.sum())
+        return float(np.sum(weights * gap**2)) / (2.0 * total), weights * gap / total
+
+
+@dataclass(frozen=True)
+class NetworkMean:
+    """Average of networks, as a function of inputs in their own units.
+
+    Parameters
+    ----------
+    centre, scale : ndarray of shape (d,)
+        What the columns are standardised by.
+    network : Perceptron
+    parameters : ndarray of shape (n_networks, n_parameters)
+    """
+
+    centre: Array
+    scale: Array
+    network: Perceptron
+    parameters: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n, c) at the rows of X (n, d)."""
+        return outputs_of(self.network, self.parameters, (X - self.centre) / self.scale)
+
+
+def outputs_of(network: Perceptron, parameters: Array, X: Array) -> Array:
+    """Mean outputs (n, c) of several networks at standardised rows."""
+    outputs = np.zeros((len(X), network.sizes[-1]))
+    relu = network.activation == "relu"
+    average_outputs(X, parameters, np.array(network.sizes), relu, outputs)
+    return outputs
+
+
+@dataclass
+class Training:
+    """One network, where its training is, and the best of it so far.
+
+    Parameters
+    ----------
+    parameters : ndarray of shape (n_parameters,)
+        Moved in place.
+    rng : numpy.random.Generator
+        Of the order of the rows.
+    rows : ndarray of int
+        That train.
+    held_out : ndarray of int
+        That judge; may be empty.
+    """
+
+    parameters: Array
+    rng: np.random.Generator
+    rows: Index
+    held_out: Index
+    epoch: int = 0
+    n_steps: int = 0
+    behind: int = 0
+    best: Array = field(init=False)
+    best_epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+    judgements: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.first = np.zeros_like(self.parameters)
+        self.second = np.zeros_like(self.parameters)
+        self.slopes = np.zeros_like(self.parameters)
+        self.best = self.parameters.copy()
+
+    def judged(self, judgement: float | None, choose: bool) -> None:
+        """Note what held-out rows say, and keep the parameters if they are better."""
+        if judgement is not None:
+            better = not self.judgements or judgement < min(self.judgements)
+            self.judgements.append(judgement)
+            self.behind = 0 if better or not choose else self.behind + 1
+        if self.behind == 0:
+            self.best, self.best_epoch = self.parameters.copy(), self.epoch
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What every network of a fit is trained on.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Standardised.
+    loss : callable
+    network : Perceptron
+    settings : NetworkSettings
+    n_epochs : int
+    """
+
+    X: Array
+    loss: Loss
+    network: Perceptron
+    settings: NetworkSettings
+    n_epochs: int
+
+    @property
+    def relu(self) -> bool:
+        """Whether hidden units are rectified."""
+        return self.network.activation == "relu"
+
+    def advance(self, state: Training, last: int) -> None:
+        """Train one network until an epoch, and let held-out rows judge."""
+        sizes, k = np.array(self.network.sizes), self.n_batches(state)
+        fused = isinstance(self.loss, SquaredError)
+        columns = COLUMNS if fused else -(-len(state.rows) // k)
+        space = np.empty((2, int(sizes.sum()), columns))
+        epoch = self._squared_epoch if fused else self._epoch
+        while state.epoch < last:
+            order = state.rows[state.rng.permutation(len(state.rows))]
+            state.losses.append(epoch(state, order, sizes, *space))
+            state.n_steps += k
+            state.epoch += 1
+        state.judged(self._judgement(state), self.settings.early_stopping)
+
+    def n_batches(self, state: Training) -> int:
+        """Steps of an epoch."""
+        return -(-len(state.rows) // self.settings.batch_size)
+
+    def _schedule(self, state: Training) -> tuple[int, float]:
+        """Number of all steps, and the first rate."""
+        return self.n_epochs * self.n_batches(state), self.settings.learning_rate
+
+    def _judgement(self, state: Training) -> float | None:
+        if not len(state.held_out):
+            return None
+        outputs = self.outputs(state.parameters[np.newaxis], state.held_out)
+        return self.loss(outputs, state.held_out)[0]
+
+    def outputs(self, parameters: Array, rows: Index) -> Array:
+        """Mean outputs of networks at some of the rows."""
+        return outputs_of(self.network, parameters, self.X[rows])
+
+    def _squared_epoch(
+        self, state: Training, order: Index, sizes: Index, *space: Array
+    ) -> float:
+        decay, moments = self.settings.alpha, (state.first, state.second)
+        data = self.X, *self.loss, order, self.n_batches(state)
+        steps = state.parameters, *moments, state.n_steps, *self._schedule(state)
+        loss: float = squared_error_epoch(
+            *data, sizes, self.relu, decay, *steps, *space, state.slopes
+        )
+        return loss
+
+    def _epoch(
+        self, state: Training, order: Index, sizes: Index, *space: Array
+    ) -> float:
+        """The same for any loss, a batch at a time."""
+        signals, errors = space
+        n, k, loss = len(order), self.n_batches(state), 0.0
+        above, theta = len(signals) - sizes[-1], state.parameters
+        layers = theta, sizes, self.relu
+        for batch in range(k):
+            rows = order[batch * n // k : (batch + 1) * n // k]
+            width = len(rows)
+            gather(self.X, rows, 0, width, signals)
+            forward(*layers, signals, width)
+            outputs = np.ascontiguousarray(signals[above:, :width].T)
+            value, slopes = self.loss(outputs, rows)
+            errors[above:, :width] = slopes.T
+            state.slopes[:] = 0.0
+            backward(*layers, signals, errors, width, state.slopes)
+            add_weight_decay(theta, sizes, self.settings.alpha, state.slopes)
+            step = state.n_steps + batch
+            rate = cosine_decay(step, *self._schedule(state))
+            adam_step(theta, state.slopes, state.first, state.second, step + 1, rate)
+            loss += value * width
+        return loss / n
+
+
+class TrainedNetworks(NamedTuple):
+    """Networks after training.
+
+    Attributes
+    ----------
+    mean : FittedMean
+    loss_curve : ndarray of shape (n_epochs,)
+        Mean over the networks of the loss of each epoch.
+    held_out_curve : ndarray of shape (n_rounds,)
+        Mean over the networks of the loss of the rows they did not see.
+    n_iter : int
+        Largest number of epochs behind the networks.
+    """
+
+    mean: FittedMean
+    loss_curve: Array
+    held_out_curve: Array
+    n_iter: int
+
+
+def train_networks(
+    X: Array,
+    weights: Array,
+    loss: Loss,
+    n_outputs: int,
+    settings: NetworkSettings,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    report: Callable[[Callable[[], TrainedNetworks]], bool],
+) -> TrainedNetworks:
+    """Train networks from several starts, and average them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    weights : ndarray of shape (n,)
+        For the standardisation of X.
+    loss : callable
+        Maps outputs (b, c) and the numbers (b,) of their rows to the loss of this batch
+        and its derivatives in the outputs. A `SquaredError` is trained by compiled
+        epochs.
+    n_outputs : int
+    settings : NetworkSettings
+    rng : numpy.random.Generator
+    n_jobs : int or None
+        Threads over networks; the same bits for every number.
+    report : callable
+        Asked after each round whether to stop, with a function that gives the networks
+        as they are.
+
+    Notes
+    -----
+    Each network holds out a share of the rows, which choose where its training stops.
+    The parts of different networks are disjoint as long as there are enough rows, so
+    that each gives values that were not trained on.
+    """
+    centre, scale = mean_and_spread(X, weights, 1e-14)
+    sizes = (X.shape[1], *settings.hidden_layer_sizes, n_outputs)
+    network = Perceptron(sizes, settings.activation)
+    problem = Problem(
+        np.ascontiguousarray((X - centre) / scale),
+        loss,
+        network,
+        settings,
+        number_of_epochs(settings.max_iter, len(X)),
+    )
+    split, *streams = rng.spawn(1 + settings.n_restarts)
+    parts = held_out_parts(len(X), settings, split)
+    states = [_started(problem, parts, r, stream) for r, stream in enumerate(streams)]
+
+    def trained() -> TrainedNetworks:
+        return _result(problem, states, centre, scale)
+
+    with worker_pool(n_jobs) as each:
+        for last in _rounds(problem.n_epochs):
+            active = [s for s in states if s.behind <= _PATIENCE]
+            each(problem.advance, [(state, last) for state in active])
+            if not active or report(trained):
+                break
+    return trained()
+
+
+def number_of_epochs(max_iter: int | str, n: int) -> int:
+    """Passes over n rows: as given, or three million rows in all."""
+    if isinstance(max_iter, str):
+        return int(np.clip(ROW_STEPS // n, LEAST, MOST))
+    return max_iter
+
+
+def held_out_parts(
+    n: int, settings: NetworkSettings, rng: np.random.Generator
+) -> list[Index]:
+    """Disjoint sets of rows, each held out by every so many-th network."""
+    size = round(settings.validation_fraction * n) if n >= FEWEST else 0
+    if size == 0:
+        return [np.empty(0, np.intp)]
+    order = rng.permutation(n)
+    count = min(settings.n_restarts, n // size)
+    return [np.sort(order[k * size : (k + 1) * size]) for k in range(count)]
+
+
+def _started(
+    problem: Problem, parts: list[Index], r: int, rng: np.random.Generator
+) -> Training:
+    held_out = parts[r % len(parts)]
+    rows = np.setdiff1d(np.arange(len(problem.X)), held_out)
+    return Training(problem.network.start(rng), rng, rows, held_out)
+
+
+def _rounds(n_epochs: int) -> Any:
+    """Last epoch of each round."""
+    return np.unique(np.linspace(0, n_epochs, ROUNDS + 1).astype(int))[1:]
+
+
+def _result(
+    problem: Problem, states: list[Training], centre: Array, scale: Array
+) -> TrainedNetworks:
+    """What networks say as they are, out of their own rows where there are others."""
+    n = len(problem.X)
+    parameters = np.stack([state.best for state in states])
+    values = problem.outputs(parameters, np.arange(n))
+    trusted = np.zeros(n, bool)
+    for part in {tuple(state.held_out): state.held_out for state in states}.values():
+        without = [s.best for s in states if np.array_equal(s.held_out, part)]
+        values[part] = problem.outputs(np.stack(without), part)
+        trusted[part] = True
+    function = NetworkMean(centre, scale, problem.network, parameters)
+    return TrainedNetworks(
+        FittedMean(function, values, trusted),
+        _mean_curve([state.losses for state in states]),
+        _mean_curve([state.judgements for state in states]),
+        max(state.best_epoch for state in states),
+    )
+
+
+def _mean_curve(curves: list[list[float]]) -> Array:
+    """Mean over curves, of those that are as long."""
+    longest = max(len(curve) for curve in curves)
+    table = np.full((len(curves), longest), np.nan)
+    for row, curve in zip(table, curves, strict=True):
+        row[: len(curve)] = curve
+    return np.nanmean(table, axis=0) if longest else np.empty(0)

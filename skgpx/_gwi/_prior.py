@@ -1,0 +1,88 @@
+"""Kernel and noise of the prior process, before the mean is known."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ExpSineSquared
+
+from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._validation import Rows, caller_stacklevel
+from skgpx.kernels import default_kernel, expand
+from skgpx.likelihoods import Gaussian
+
+# Rows that the search looks at, and the least noise variance that it may find: the
+# noise of a few rows of many columns is often not identified, and vanishes.
+SEARCH_ROWS, NOISE_FLOOR = 500, 1e-3
+
+
+class Prior(NamedTuple):
+    """Gaussian-process prior of the standardised y, and the noise.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    noise_variance : float
+    """
+
+    kernel: Any
+    noise_variance: float
+
+
+def learn_prior(
+    rows: Rows,
+    kernel: Any,
+    optimizer: str | None,
+    noise_variance: float | None,
+    rng: np.random.Generator,
+    n_jobs: int | None = None,
+) -> Prior:
+    """Kernel and noise by the exact evidence of at most 500 rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        With a standardised y less the prior mean.
+    kernel : sklearn.gaussian_process.kernels.Kernel or None
+        None lets RBF and Matern kernels compete.
+    optimizer : "evidence" or None
+    noise_variance : float or None
+        Of the standardised y; None learns it, and takes no less than a thousandth of
+        the variance of y.
+    rng : numpy.random.Generator
+    n_jobs : int or None
+    """
+    draw, search = rng.spawn(2)
+    if len(rows.y) > SEARCH_ROWS:
+        rows = rows.take(np.sort(draw.permutation(len(rows.y))[:SEARCH_ROWS]))
+    likelihood = Gaussian(noise_variance).prepare(rows.y, rows.weights)
+    if kernel is None and optimizer is None:
+        kernel = default_kernel(rows.X, rows.weights)
+    settings = PriorSettings(kernel, "gp", optimizer, 1, "greedy", None, n_jobs)
+    found = fit_prior(rows, likelihood, settings, search)
+    noise = float(found.likelihood.variance(0.0))
+    if noise_variance is None:
+        spread = np.average(rows.y**2, weights=rows.weights)
+        noise = max(noise, NOISE_FLOOR * float(spread))
+    return Prior(found.kernel, noise)
+
+
+def warn_if_periodic(kernel: Any) -> None:
+    """Say so if no term of a kernel decays: the variance then knows a period.
+
+    Far from the data, a whole number of periods away, the variance of the process is
+    that at the data; a mean that has not learned the period is wrong there.
+    """
+    terms = [term.factors for term in expand(kernel) if term.factors]
+    periodic = [all(type(f) is ExpSineSquared for f in factors) for factors in terms]
+    if terms and all(periodic):
+        warnings.warn(
+            f"The kernel {kernel!r} is periodic and the mean is not: far from the data "
+            "the standard deviation is as small as at the data, whatever the mean is. "
+            'Multiply the kernel by an RBF, or take mean="svgp", which has the period '
+            "of the kernel.",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )

@@ -1,0 +1,448 @@
+"""Regression by Gaussian Wasserstein inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import get_tags
+
+from skgpx._base import LatentRegressor
+from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._cross_fitting import training_rows
+from skgpx._gwi._around import UNSEEN, MeanSettings, ask, fit_around
+from skgpx._gwi._fit import GWIFit, GWIProblem
+from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
+from skgpx._stage_clock import StageClock
+from skgpx._table import as_table
+from skgpx._validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    canonical_rows,
+    check_is_fitted,
+    check_kernel,
+    check_rows,
+    fit_context,
+    generator,
+    validate_data,
+)
+from skgpx.likelihoods import Gaussian
+
+Array = NDArray[np.float64]
+
+
+class GWIRegressor(CallbackSupportMixin, LatentRegressor):
+    """Gaussian-process uncertainty around a mean function.
+
+    The law of the function is a Gaussian process with a mean of any kind, a network by
+    default, and a covariance that vanishes neither between the data nor away from them:
+    small near inducing points, that of the prior far from them. Gaussian Wasserstein
+    inference trains it by the expected log likelihood and the Wasserstein distance from
+    the prior process; rows that the mean has not seen then judge the size of its
+    variances.
+
+    Parameters
+    ----------
+    mean : {"net", "svgp"} or regressor, default="net"
+        "net" is the average of networks with different starts; "svgp" is a sum of
+        kernel sections at the inducing points, by regularised least squares. A
+        regressor of any kind, also a Pipeline or a search, is cloned and fitted to all
+        rows; clones that were fitted to other rows say how large its errors are.
+        ``FrozenEstimator(model)`` is used as it is.
+    kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
+        Prior covariance of what the kernel sees, see `kernel_features`, with the bounds
+        of its hyperparameters, which are found by the exact evidence of at most 500
+        rows; a WhiteKernel added to it is the noise. None lets RBF and Matern kernels
+        of order 5/2 and 3/2 compete.
+    covariance : {"closed_form", "svgp", "bures", "empirical"}, default="closed_form"
+        "closed_form" minimises the objective with the distance between the projections
+        on the inducing points, by a formula; "bures" does the same by a search, for
+        comparison; "svgp" is the covariance of sparse regression; "empirical" is what a
+        thousand steps of Adam on the estimator of the paper make of that.
+    objective : {"paper", "root"}, default="paper"
+        The squared distance, equation (61) of [1]_, or, "root", the objective of the
+        authors' code: the distance itself, and a likelihood divided by `batch_size`.
+    distance_weight : float, default=1.0
+        Weight of the distance beside the expected log likelihood. With 0, ``mean=
+        "svgp"`` and ``covariance="svgp"`` the model is that of sparse Gaussian
+        regression.
+    prior_mean : float, callable or None, default=None
+        Mean of the prior process, in units of y: a number, or a function that maps (n,
+        d) to (n,). None is the mean of y (zero without `normalize_y`).
+    tempering : {"auto", "affine", "factor"} or None, default="auto"
+        How the rows that the mean has not seen change the variance ``r(x) + s``, of the
+        process and the noise: "factor" multiplies both by one number, "affine" each by
+        one of its own, in either case the most probable; "auto" is "affine" with a
+        prior law of the two factors, log-normal around one with a standard deviation of
+        1.5, so that the process is not given up where the data do not speak of it.
+    n_inducing : int or "auto", default="auto"
+        Number of inducing points; "auto" is three times the root of the number of
+        distinct rows, and at least 50.
+    inducing : {"greedy", "k-means++", "random"}, array-like or callable, \
+            default="greedy"
+        See :func:`skgpx.bases.select_inducing`. Rows that judge variances are never
+        inducing points, unless they are given.
+    optimizer : "evidence" or None, default="evidence"
+        None keeps the parameters of the kernel.
+    noise_variance : float or None, default=None
+        Of the prior, in squared units of y. None finds it together with the kernel, no
+        less than a thousandth of the variance of y. It is tempered, too.
+    ridge : float, default=1.0
+        Of ``mean="svgp"``: factor of the squared norm of its weights, which the
+        distance alone hardly penalises. 1 is the posterior mean of sparse regression.
+    hidden_layer_sizes : array-like of int or int, default=(10, 10)
+        Units of the hidden layers of the networks.
+    activation : {"tanh", "relu"}, default="tanh"
+    n_restarts : int, default=5
+        Number of networks, whose average is the mean.
+    alpha : float, default=1e-4
+        Weight of half the sum of squared weights of a network beside its mean squared
+        error, for standardised columns and y.
+    learning_rate : float, default=0.01
+        First step size of Adam; it decays to zero as a cosine.
+    batch_size : int, default=100
+        Rows of a step.
+    max_iter : int or "auto", default="auto"
+        Passes over the rows; "auto" is three million over their number, between 100 and
+        4000.
+    validation_fraction : float, default=0.1
+        Share of the rows that each network holds out, other rows for each, up to the
+        fifth of them. They stop the training and judge variances; 0, or fewer than 20
+        rows, leaves no rows for that.
+    early_stopping : bool, default=True
+        Whether a network is left as it was when its held-out rows were predicted best.
+    normalize_y : bool, default=True
+        Centre and scale y before fitting; the kernel refers to the standardised y.
+    cv : int, splitter, iterable, "unseen" or None, default=None
+        Folds on which a regressor is cross-fitted: a number of them, 5 for None, in
+        random order, all copies of a row in one; or a splitter such as TimeSeriesSplit
+        or GroupKFold. "unseen" says that a FrozenEstimator was not fitted to the rows
+        given to `fit`, which is otherwise doubted with a warning.
+    edges : int, default=3
+        The tenth of the rows at either end of so many principal directions of the
+        inputs is left out in turn, too: two more fits a direction, of 50 or more rows.
+        Their errors say how fast the uncertainty has to grow away from the data. 0, or
+        a splitter, leaves rows out as `cv` says only.
+    kernel_features : transformer or None, default=None
+        What it makes of X is what the kernel sees: scaled columns, encoded categories,
+        imputed values. None is X itself, or, if that has text or missing values and the
+        mean is a Pipeline, what its steps before the last make of it.
+    kernel_from : {"y", "residuals"}, default="y"
+        What the kernel is learned from if the mean is a regressor: "y", so that the
+        process may do what y does wherever the data do not tell; or the errors at rows
+        left out, which are often noise alone.
+    n_jobs : int or None, default=None
+        Threads over networks, folds and blocks of rows. The result is the same to the
+        last bit for every value.
+    random_state : int, RandomState or None, default=None
+        Seed of networks, of the rows that are held out and of those that search.
+
+    Attributes
+    ----------
+    mean_ : estimator
+        The regressor, fitted to all rows; only if `mean` is one.
+    kernel_ : sklearn.gaussian_process.kernels.Kernel
+        For the standardised y.
+    inducing_points_ : ndarray of shape (m, n_features)
+    noise_variance_ : float
+        In squared units of y, as tempered.
+    temper_ : tuple of two floats
+        Factors of the noise variance and of the variance of the process that held-out
+        rows chose; otherwise ones.
+    wasserstein_distance_ : float
+        Distance of the process from its prior, before it was tempered: the root of a
+        mean square over the rows, in units of y. An upper bound within a few per cent.
+    loss_curve_ : ndarray of shape (n_epochs,)
+        Half the mean squared error of each epoch, of the standardised y and averaged
+        over networks; only for networks.
+    held_out_curve_ : ndarray of shape (n_rounds,)
+        The same of held-out rows, at the end of each of up to 50 rounds; empty without
+        them.
+    n_iter_ : int
+        Largest number of epochs behind the networks; 1 for ``mean="svgp"``.
+    posterior_ : LatentModel
+        Mean, basis and law of the weights: what every prediction reads.
+    likelihood_ : Likelihood
+        Normal noise.
+    stage_seconds_ : dict
+        Wall time of the stages of :meth:`fit`: "search" (kernel and noise), "mean"
+        (networks) and "law" (inducing points, covariance, tempering).
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if they are all strings.
+
+    See Also
+    --------
+    PLSRegressor : Sparse Gaussian processes whose mean is that of the process.
+    skgpx.metrics.process_wasserstein_distance : Distance between two fitted models.
+
+    Notes
+    -----
+    The law is ``f = m(x) + φ(x)ᵀw + g(x)``, with the features ``φ(x) = L⁻¹ k(Z, x)`` of
+    inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g of the prior. A
+    priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ the objective is
+    smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever the data: the
+    distance does not shape the uncertainty, which comes from g, and from tempering.
+
+    A pass over the rows costs ``n p`` for networks of p parameters, the law ``n m²``
+    and a prediction ``m²`` a row.
+
+    References
+    ----------
+    .. [1] Wild, Hu and Sejdinovic, "Generalized variational inference in function
+       spaces: Gaussian measures meet Bayesian deep learning", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import GWIRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3.0, 3.0, size=(150, 1))
+    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(150)
+    >>> model = GWIRegressor(random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[1.0], [60.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(2.0)) < 0.1), bool(std[0] < 0.2), bool(std[1] > 0.4)
+    (True, True, True)
+    """
+
+    _documentation_page: ClassVar[str] = "gwi.md"
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "mean": [StrOptions({"net", "svgp"}), HasMethods(["fit", "predict"])],
+        "kernel": [Kernel, None],
+        "covariance": [StrOptions({"closed_form", "svgp", "bures", "empirical"})],
+        "objective": [StrOptions({"paper", "root"})],
+        "distance_weight": [Interval(Real, 0.0, None, closed="left")],
+        "prior_mean": [Real, callable, None],
+        "tempering": [StrOptions({"auto", "factor", "affine"}), None],
+        "n_inducing": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "inducing": [
+            StrOptions({"greedy", "k-means++", "random"}),
+            "array-like",
+            callable,
+        ],
+        "optimizer": [StrOptions({"evidence"}), None],
+        "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
+        "ridge": [Interval(Real, 0.0, None, closed="neither")],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "activation": [StrOptions({"tanh", "relu"})],
+        "n_restarts": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0.0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
+        "early_stopping": ["boolean"],
+        "normalize_y": ["boolean"],
+        "cv": ["cv_object", StrOptions({UNSEEN})],
+        "edges": [Interval(Integral, 0, None, closed="left")],
+        "kernel_features": [HasMethods(["fit", "transform"]), None],
+        "kernel_from": [StrOptions({"y", "residuals"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        mean: Any = "net",
+        kernel: Any = None,
+        *,
+        covariance: str = "closed_form",
+        objective: str = "paper",
+        distance_weight: float = 1.0,
+        prior_mean: Any = None,
+        tempering: str | None = "auto",
+        n_inducing: int | str = "auto",
+        inducing: Any = "greedy",
+        optimizer: str | None = "evidence",
+        noise_variance: float | None = None,
+        ridge: float = 1.0,
+        hidden_layer_sizes: Any = (10, 10),
+        activation: str = "tanh",
+        n_restarts: int = 5,
+        alpha: float = 1e-4,
+        learning_rate: float = 0.01,
+        batch_size: int = 100,
+        max_iter: int | str = "auto",
+        validation_fraction: float = 0.1,
+        early_stopping: bool = True,
+        normalize_y: bool = True,
+        cv: Any = None,
+        edges: int = 3,
+        kernel_features: Any = None,
+        kernel_from: str = "y",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.mean = mean
+        self.kernel = kernel
+        self.covariance = covariance
+        self.objective = objective
+        self.distance_weight = distance_weight
+        self.prior_mean = prior_mean
+        self.tempering = tempering
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.optimizer = optimizer
+        self.noise_variance = noise_variance
+        self.ridge = ridge
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.n_restarts = n_restarts
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.normalize_y = normalize_y
+        self.cv = cv
+        self.edges = edges
+        self.kernel_features = kernel_features
+        self.kernel_from = kernel_from
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Find the prior, train the mean, and fit the law around it.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Numbers; anything that `mean` takes, if that is a regressor.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights: an integer weight equals that many repetitions of the
+            row, zero leaves it out. A regressor that takes none gets repeated rows, if
+            the weights are whole numbers.
+        groups : array-like of shape (n_samples,), default=None
+            For splitters that use them, such as GroupKFold.
+
+        Returns
+        -------
+        self : GWIRegressor
+
+        Raises
+        ------
+        ValueError
+            For input that is not finite and two-dimensional, layers without units, a
+            kernel that does not fit the columns of X, or a prior mean that is not a
+            finite number for each row.
+
+        Warns
+        -----
+        UserWarning
+            If the kernel is periodic and the mean is not, or no dependence of y on X
+            was found.
+        """
+        reporter = RoundReporter(self, X, y, sample_weight)
+        if not isinstance(self.mean, str):
+            self._fit_around(X, y, sample_weight, groups)
+            reporter.finish()
+            return self
+        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
+        check_kernel(self.kernel, X)
+        units = Units.of(canonical_rows(X, y, weights), self.normalize_y)
+
+        def report(fit: Callable[[], GWIFit]) -> bool:
+            return reporter.round(lambda: self._attributes(fit(), units))
+
+        clock = StageClock()
+        problem = GWIProblem(
+            units.rows,
+            units.prior_mean(self.prior_mean),
+            LawSettings.of(self, units.scale),
+            NetworkSettings.of(self),
+            generator(self.random_state),
+            self.n_jobs,
+        )
+        found = problem.fit(self.mean, clock, report)
+        vars(self).update(self._attributes(found, units))
+        self.stage_seconds_ = clock.seconds
+        reporter.finish()
+        return self
+
+    def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        """Fit around a regressor, which may see more than numbers."""
+        clock, rng = StageClock(), generator(self.random_state)
+        given = training_rows(self, X, y, sample_weight)
+        settings = MeanSettings.of(self)
+        answers = ask(settings, given, groups, rng, self.n_jobs)
+        clock.end_of("mean")
+        check_kernel(self.kernel, answers.rows.X)
+        units = Units.of(answers.rows, self.normalize_y)
+        problem = GWIProblem(
+            units.rows,
+            units.prior_mean(self.prior_mean),
+            LawSettings.of(self, units.scale),
+            NetworkSettings.of(self),
+            rng,
+            self.n_jobs,
+        )
+        how = self.kernel_from, units.shift, units.scale
+        vars(self).update(
+            self._attributes(fit_around(problem, answers, *how), units),
+            mean_=answers.found.estimator,
+            _form=answers.form,
+        )
+        clock.end_of("law")
+        self.stage_seconds_ = clock.seconds
+
+    def _rows_to_predict(self, X: ArrayLike) -> Array:
+        if isinstance(self.mean, str):
+            return super()._rows_to_predict(X)
+        check_is_fitted(self)
+        table = as_table(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._form.rows(table)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if not isinstance(self.mean, str):
+            inner = get_tags(self.mean).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                able = getattr(inner, name) and self.kernel_features is not None
+                setattr(tags.input_tags, name, able)
+        return tags
+
+    def _attributes(self, found: GWIFit, units: Units) -> dict[str, Any]:
+        """Fitted attributes, in the units of y."""
+        noise, factor = found.temper
+        noise_variance, networks = noise * units.scale**2, found.networks
+        attributes = {
+            "posterior_": found.model.affine(units.shift, units.scale),
+            "likelihood_": Gaussian(noise_variance).prepare([0.0]),
+            "noise_variance_": noise_variance,
+            "kernel_": found.prior.kernel,
+            "temper_": (noise / found.prior.noise_variance, factor),
+            "inducing_points_": found.inducing_points,
+            "wasserstein_distance_": found.distance * units.scale,
+            "n_iter_": 1 if networks is None else networks.n_iter,
+        }
+        if networks is None:
+            return attributes
+        return attributes | {
+            "loss_curve_": networks.loss_curve,
+            "held_out_curve_": networks.held_out_curve,
+        }

@@ -1,0 +1,125 @@
+"""A basis on mapped inputs, ``Φ(h(x))``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._draws import FunctionDraws, InputMap, MappedProcess, MappedTerm
+from skgpx._numerics.weights import GaussianWeights, WeightLaw
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Warped:
+    """Another basis, and its residual, at mapped inputs: ``φ(h(x))ᵀw + g(h(x))``.
+
+    For a kernel k of the basis the process has the kernel ``k(h(x), h(y))``: a deep
+    kernel if h is a network, a kernel on rows of any kind if h is a transformer that
+    makes numbers of them.
+
+    Parameters
+    ----------
+    basis : object
+        Any basis of this library, of the mapped inputs.
+    map : InputMap
+        h, a fixed map of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import InputMap, Nystroem, Warped
+    >>> inner = Nystroem.from_kernel(RBF(0.5), np.linspace(0.0, 2.0, 5)[:, None])
+    >>> basis = Warped(inner, InputMap(np.log1p, n_features=1))
+    >>> X = np.array([[0.3], [1.7]])
+    >>> bool(np.all(basis(X) == inner(np.log1p(X))))
+    True
+    """
+
+    basis: Any
+    map: InputMap
+
+    @property
+    def n_basis(self) -> int:
+        """Number of basis functions."""
+        m: int = self.basis.n_basis
+        return m
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers in memory for the features of one row."""
+        floats: int = self.basis.floats_per_row + self.map.floats_per_row
+        return floats
+
+    @property
+    def white_variance(self) -> float:
+        """Part of the residual that is independent between all rows."""
+        variance: float = self.basis.white_variance
+        return variance
+
+    def __call__(self, X: Array) -> Array:
+        """Features (n, m); their prior weights are N(0, I)."""
+        features: Array = self.basis(self.map(X))
+        return features
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance of the residual, shape (n,), given ``self(X)``."""
+        variance: Array = self.basis.residual_variance(self.map(X), features)
+        return variance
+
+    def residual_covariance(self, X: Array, features: Array) -> Array:
+        """Joint prior covariance of the residual at the rows of X, (n, n)."""
+        covariance: Array = self.basis.residual_covariance(self.map(X), features)
+        return covariance
+
+    def marginals(self, law: WeightLaw) -> WarpedMarginals:
+        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        return WarpedMarginals(self.basis.marginals(law), self.map)
+
+    def draw(
+        self, weights: Array, rng: np.random.Generator, **prior: Any
+    ) -> FunctionDraws:
+        """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
+
+        Their gradients follow by the chain rule, see :class:`InputMap`.
+        """
+        draws = self.basis.draw(weights, rng, **prior)
+        term = MappedTerm(draws.terms, self.map)
+        return FunctionDraws((term,), draws.n_outputs, draws.n_draws)
+
+    def process(self, law: GaussianWeights) -> MappedProcess:
+        """Law of ``φᵀw + g`` as a process that can be conditioned."""
+        return MappedProcess(self.basis.process(law), self.map)
+
+    def process_at(self, law: GaussianWeights, X: Array) -> MappedProcess:
+        """Process in which rows X (p, d) are observed."""
+        return MappedProcess(self.basis.process_at(law, self.map(X)), self.map)
+
+    def grown(self, process: MappedProcess) -> Warped:
+        """Return the basis of a process after conditioning."""
+        return replace(self, basis=self.basis.grown(process.inner))
+
+
+@dataclass(frozen=True)
+class WarpedMarginals:
+    """Moments of f at mapped rows.
+
+    Parameters
+    ----------
+    inner : callable
+        Maps mapped rows (n, q) to mean (n, c, s) and variance.
+    map : InputMap
+    """
+
+    inner: Callable[[Array], tuple[Array, Array]]
+    map: InputMap
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Mean (n, c, s), and variance, which broadcasts to it."""
+        return self.inner(self.map(X))

@@ -1,0 +1,403 @@
+"""Standard deviations that are right on average: tempered by errors of unseen rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+
+from skgpx._cross_fitting import (
+    UNWEIGHTED,
+    CrossFit,
+    Training,
+    cross_fit,
+    fitted_elsewhere,
+    training_rows,
+    warn_of_lost_weights,
+    weight_keyword,
+)
+from skgpx._documentation import DocumentationLink
+from skgpx._numerics.tempering import temper_affine, temper_factor
+from skgpx._predictive_law import Predictive, PredictiveDistribution
+from skgpx._searches import best_of, is_search
+from skgpx._table import as_table
+from skgpx._tempered_law import NormalMoments, RescaledDistribution
+from skgpx._validation import (
+    StrOptions,
+    check_is_fitted,
+    fit_context,
+    validate_data,
+)
+
+__all__ = ["TemperedRegressor"]
+
+Array = NDArray[np.float64]
+
+# Smallest standard deviation: rounding of the largest target.
+_ROUNDING = float(np.finfo(np.float64).eps)
+
+
+class TemperedRegressor(
+    MetaEstimatorMixin, RegressorMixin, DocumentationLink, BaseEstimator
+):
+    """Any regressor with standard deviations, corrected by its errors on unseen rows.
+
+    Clones of the regressor are fitted on folds; what they say of the rows left out
+    chooses a factor of the variance, or two numbers a and b in ``a + b r``, under
+    which the errors there are most probable. The mean is left as it is.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Regressor whose `predict` takes `return_std`: of this library, a
+        GaussianProcessRegressor, BayesianRidge, a Pipeline that ends in one, a search
+        over one. It is cloned. ``FrozenEstimator(model)`` is used as it is.
+    method : {"factor", "affine"}, default="factor"
+        "factor" multiplies the variance v by T, in closed form the mean of
+        ``error^2 / v``. "affine" is ``a + b r`` with a, b >= 0, by maximum likelihood;
+        r is the variance of the noise-free function where `predict` of the regressor
+        takes `include_noise`, as all of this library do, and v otherwise.
+    cv : int, splitter, iterable, "prefit" or None, default=None
+        Folds. A number, 5 for None, stands for so many folds of the distinct rows in
+        random order (always the same); splitters, such as TimeSeriesSplit and
+        GroupKFold, must have no row in two test sets. "prefit", or a FrozenEstimator,
+        says that the estimator is fitted: the rows given to :meth:`fit` then only
+        choose the temper, and should be rows that it has not seen.
+    n_jobs : int or None, default=None
+        Folds side by side, in threads unless joblib is configured otherwise. The
+        result is the same for every value.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Fitted to all rows; the estimator itself if it was fitted before.
+    constant_ : float
+        a, in squared units of y; zero for "factor".
+    slope_ : float
+        b, or the factor T.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if they are all strings.
+
+    See Also
+    --------
+    skgpx.predict_dist : Predictive laws of whatever regressor.
+
+    Notes
+    -----
+    Standard deviations become right on average over rows like those of `fit`. One
+    factor cannot say where they are too small and where too large: a and b can, if r
+    tells. Both are the optimum of the normal likelihood [1]_; nothing is assumed of
+    the shape of the predictive law, which is stretched about its mean.
+
+    Costs as many fits as there are folds, and one more.
+
+    References
+    ----------
+    .. [1] Wild, Hu and Sejdinovic, "Generalized variational inference in function
+       spaces: Gaussian measures meet Bayesian deep learning", NeurIPS 2022, A.7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.calibration import TemperedRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0.0, 6.0, size=(200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(200)
+    >>> timid = GaussianProcessRegressor(RBF(1.0), alpha=4.0, optimizer=None)
+    >>> model = TemperedRegressor(timid, method="affine").fit(X, y)
+    >>> model.predict([[3.0]], return_std=True)[1].round(1)
+    array([0.3])
+    >>> model.predict_interval([[3.0]], 0.95).shape
+    (1, 2)
+    """
+
+    _documentation_page: ClassVar[str] = "calibration.md"
+
+    # Pipeline.predict(X, return_std=True) also works with metadata routing on
+    __metadata_request__predict: ClassVar = {"return_std": True}
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimator": "no_validation",
+        "method": [StrOptions({"factor", "affine"})],
+        "cv": ["cv_object", StrOptions({"prefit"})],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        method: str = "factor",
+        cv: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit clones on folds, choose the temper, and fit to all rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Whatever the estimator takes, sparse matrices excepted.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights: an integer weight equals that many repetitions of the
+            row, zero leaves it out. An estimator that takes none gets repeated rows,
+            if the weights are whole numbers. With metadata routing it gets them if it
+            requests them.
+        groups : array-like of shape (n_samples,), default=None
+            For splitters that use them, such as GroupKFold.
+
+        Returns
+        -------
+        self : TemperedRegressor
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no standard deviations, y is not finite, or no row is
+            left out of a fit.
+
+        Warns
+        -----
+        UserWarning
+            If there are weights, and the estimator cannot take them.
+        """
+        rows = training_rows(self, X, y, sample_weight)
+        found = self._fitted(rows, groups)
+        errors = rows.y[found.positions] - found.responses[:, 0]
+        self._temper(errors[found.unseen], found, found.unseen)
+        self.estimator_ = found.estimator
+        self._least = (_ROUNDING * np.max(np.abs(rows.y))) ** 2
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predictive mean, and on request the tempered standard deviation.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of y.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+            That of `estimator_`.
+        std : ndarray of shape (n_rows,)
+            Only if `return_std`; in the units of y.
+        """
+        X = self._check(X)
+        if not return_std:
+            mean: Array = best_of(self.estimator_).predict(X)
+            return mean
+        mean, variance, _ = self._moments(X)
+        return mean, np.sqrt(variance)
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """Predictive law of y, an object that is asked for what is needed.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        law : Predictive
+            That of `estimator_`, stretched about its mean, if the estimator has a
+            method `predict_dist`; otherwise normal, and independent between rows.
+
+        Raises
+        ------
+        ValueError
+            For laws of counts, which cannot be stretched.
+        """
+        X = self._check(X)
+        mean, variance, before = self._moments(X)
+        inner = _law_of(self.estimator_, X)
+        if inner is None:
+            return NormalMoments(mean, variance)
+        if isinstance(inner, PredictiveDistribution) and not (
+            inner.likelihood.location_scale
+        ):
+            raise ValueError(
+                "A tempered law is the law of y stretched about its mean, which is no "
+                f"law of counts; got {inner.likelihood!r}. predict(X, return_std=True) "
+                "gives tempered standard deviations."
+            )
+        return RescaledDistribution(inner, mean, np.sqrt(variance / before))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Central predictive interval of y.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            Probability of the interval, in (0, 1).
+
+        Returns
+        -------
+        bounds : ndarray of shape (n_rows, 2)
+            Lower and upper end, in the units of y.
+        """
+        return self.predict_dist(X).interval(coverage)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where `sample_weight` and `groups` go with metadata routing enabled.
+
+        Returns
+        -------
+        routing : sklearn.utils.metadata_routing.MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).input_tags
+        for name in ("allow_nan", "categorical", "string"):
+            setattr(tags.input_tags, name, getattr(inner, name))
+        tags.target_tags.multi_output = False
+        return tags
+
+    # ---- From rows to a temper -------------------------------------------------------
+
+    def _fitted(self, rows: Training, groups: Any) -> CrossFit:
+        """Moments of each row by an estimator that has not seen it."""
+        estimator = self.estimator
+        if not _takes(estimator, "return_std"):
+            raise ValueError(_refusal(estimator))
+        affine = self.method == "affine"
+        self._parts_noise = affine and _takes(estimator, "include_noise")
+        respond = partial(moments_of, parts_noise=self._parts_noise)
+        if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
+            check_is_fitted(estimator)
+            return fitted_elsewhere(estimator, rows, respond)
+        keyword = self._weight_keyword(rows.weights)
+        found = cross_fit(
+            estimator, rows, respond,
+            cv=self.cv, groups=groups, keyword=keyword, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        if not np.any(found.unseen):
+            raise ValueError(
+                "TemperedRegressor needs a row that is left out of a fit: at least two "
+                f"distinct rows; got n_samples={len(found.positions)}."
+            )
+        return found
+
+    def _weight_keyword(self, weights: Array) -> str | None:
+        if not get_config()["enable_metadata_routing"]:
+            keyword = weight_keyword(self.estimator)
+            warn_of_lost_weights(self.estimator, weights, keyword)
+            return keyword
+        routed = process_routing(self, "fit", sample_weight=weights)
+        wanted = "sample_weight" in routed.estimator.fit
+        return "sample_weight" if wanted else UNWEIGHTED
+
+    def _temper(self, errors: Array, found: CrossFit, used: NDArray[np.bool_]) -> None:
+        r, weights = found.responses[used, -1], found.weights[used]
+        if self.method == "factor":
+            self.constant_ = 0.0
+            self.slope_ = temper_factor(errors**2, r, weights)
+        else:
+            self.constant_, self.slope_ = temper_affine(errors**2, r, weights)
+
+    def _check(self, X: Any) -> Any:
+        check_is_fitted(self, "slope_")
+        table = as_table(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return table
+
+    def _moments(self, X: Any) -> tuple[Array, Array, Array]:
+        """Mean, and variance after and before tempering, (n,) each."""
+        found = moments_of(self.estimator_, X, parts_noise=self._parts_noise)
+        tempered = self.constant_ + self.slope_ * found[:, -1]
+        return found[:, 0], np.maximum(tempered, self._least), found[:, 1]
+
+
+def moments_of(estimator: Any, X: Any, parts_noise: bool) -> Array:
+    """Mean, variance and, on request, variance without noise: (n, 2) or (n, 3).
+
+    Raises
+    ------
+    ValueError
+        If the estimator has no standard deviations.
+    """
+    estimator = best_of(estimator)
+    mean, std = estimator.predict(X, return_std=True)
+    if np.ndim(std) != 1:
+        raise ValueError(_refusal(estimator))
+    columns = [mean, np.square(std)]
+    if parts_noise:
+        latent = estimator.predict(X, return_std=True, include_noise=False)[1]
+        columns.append(np.square(latent))
+    return np.column_stack(columns).astype(np.float64)
+
+
+def _refusal(estimator: Any) -> str:
+    return (
+        "TemperedRegressor expects a regressor of one target whose predict takes "
+        f"return_std; got {estimator!r}. GWIRegressor puts standard deviations around "
+        "any regressor."
+    )
+
+
+def _innermost(estimator: Any) -> Any:
+    """The regressor inside pipelines, searches and FrozenEstimator."""
+    if isinstance(estimator, Pipeline):
+        return _innermost(estimator.steps[-1][1])
+    if isinstance(estimator, FrozenEstimator) or is_search(estimator):
+        return _innermost(estimator.estimator)
+    return estimator
+
+
+def _takes(estimator: Any, keyword: str) -> bool:
+    """Whether `predict` takes a keyword."""
+    predict: Callable[..., Any] | None
+    predict = getattr(_innermost(estimator), "predict", None)
+    return predict is not None and keyword in inspect.signature(predict).parameters
+
+
+def _law_of(estimator: Any, X: Any) -> Predictive | None:
+    """Predictive law of a regressor that has one, through pipelines and searches."""
+    if isinstance(estimator, Pipeline):
+        inner = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        return _law_of(estimator[-1], inner)
+    if isinstance(estimator, FrozenEstimator):
+        return _law_of(estimator.estimator, X)
+    if is_search(estimator):
+        return _law_of(best_of(estimator), X)
+    law = getattr(estimator, "predict_dist", None)
+    return None if law is None else law(X)

@@ -1,0 +1,233 @@
+"""A basis on mapped inputs: the inner basis at mapped rows, in everything."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from skgpx._latent import LatentModel, MixtureModel
+from skgpx._numerics.perceptron import Perceptron
+from skgpx._numerics.weights import GaussianWeights, WeightParticles
+from skgpx._predictive_law import PredictiveDistribution
+from skgpx.bases import EmpiricalSpectral, Fourier, InputMap, Nystroem, Warped
+from skgpx.likelihoods import Gaussian
+
+NETWORK = Perceptron((3, 5, 2))
+THETA = NETWORK.start(np.random.default_rng(5))
+
+
+class Network:
+    """A map that knows its derivatives."""
+
+    def __call__(self, X):
+        return NETWORK(THETA, X)
+
+    def with_pullback(self, X):
+        mapped, pullback = NETWORK.with_pullback(THETA, X)
+        return mapped, lambda G: pullback(G).inputs
+
+
+def black_box(X):
+    return NETWORK(THETA, X)
+
+
+MAPS = {
+    "network": InputMap(Network(), 3, floats_per_row=10),
+    "black box": InputMap(black_box),
+}
+Z = np.random.default_rng(1).normal(size=(7, 2))
+FREQUENCIES = np.random.default_rng(2).normal(size=(4, 2))
+INNER = {
+    "nystroem": Nystroem.from_kernel(2.0 * RBF([0.8, 1.1]), Z),
+    "empirical": EmpiricalSpectral.from_rows(Matern(1.2, nu=2.5), Z, 4),
+    "fourier": Fourier(FREQUENCIES, np.full(4, 0.6), tail_variance=0.2),
+    "warped": Warped(
+        Fourier(FREQUENCIES, np.full(4, 0.6)), InputMap(lambda X: np.tanh(X), 2)
+    ),
+}
+maps = pytest.mark.parametrize("name", MAPS)
+inner = pytest.mark.parametrize("kind", INNER)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(3).normal(size=(12, 3))
+
+
+def law_of(basis, outputs=1):
+    rng = np.random.default_rng(4)
+    m = basis.n_basis
+    root = np.tril(rng.normal(size=(1, m, m))) / m
+    return GaussianWeights(rng.normal(size=(m, outputs)), root)
+
+
+@maps
+@inner
+def test_it_is_the_inner_basis_at_mapped_rows(kind, name, X):
+    basis, one = Warped(INNER[kind], MAPS[name]), INNER[kind]
+    H = black_box(X)
+    features = basis(X)
+    assert_array_equal(features, one(H))
+    assert basis.n_basis == one.n_basis
+    assert basis.white_variance == one.white_variance
+    assert basis.floats_per_row == one.floats_per_row + MAPS[name].floats_per_row
+    for method in ("residual_variance", "residual_covariance"):
+        found = getattr(basis, method)(X, features)
+        assert_array_equal(found, getattr(one, method)(H, features))
+    for law in (law_of(one), WeightParticles(np.ones((one.n_basis, 2, 3)))):
+        for found, expected in zip(
+            basis.marginals(law)(X), one.marginals(law)(H), strict=True
+        ):
+            assert_array_equal(found, expected)
+
+
+@maps
+@inner
+def test_draws_are_inner_draws_at_mapped_rows(kind, name, X):
+    basis, one = Warped(INNER[kind], MAPS[name]), INNER[kind]
+    weights = np.random.default_rng(0).normal(size=(one.n_basis, 2, 3))
+    found = basis.draw(weights, np.random.default_rng(6))
+    expected = one.draw(weights, np.random.default_rng(6))
+    H = black_box(X)
+    assert_array_equal(found(X), expected(H))
+    assert_allclose(found.at(X[:3]), expected.at(H[:3]), rtol=1e-12)
+    chosen = (2.0 * found)[[2, 0, 2]] - 1.0 * found[[1, 0, 0]]
+    reference = (2.0 * expected)[[2, 0, 2]] - 1.0 * expected[[1, 0, 0]]
+    assert_allclose(chosen(X), reference(H), atol=1e-12)
+    again = pickle.loads(pickle.dumps(basis.map)) if name != "network" else basis.map
+    assert_array_equal(again(X), H)
+
+
+@maps
+@inner
+def test_gradients_agree_with_finite_differences(kind, name, X):
+    basis = Warped(INNER[kind], MAPS[name])
+    weights = np.random.default_rng(0).normal(size=(basis.n_basis, 2, 3))
+    draws = basis.draw(weights, np.random.default_rng(6))
+    values, gradients = draws.value_and_grad(X)
+    assert_allclose(values, draws(X), rtol=1e-10, atol=1e-12)
+    assert gradients.shape == (12, 2, 3, 3)
+    for k, unit in enumerate(np.eye(3)):
+        rise = draws(X + 1e-5 * unit) - draws(X - 1e-5 * unit)
+        assert_allclose(gradients[..., k], rise / 2e-5, rtol=1e-6, atol=1e-7)
+
+
+@maps
+@inner
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_conditioning_is_that_of_the_inner_model(kind, name, outputs, X):
+    one = INNER[kind]
+    law, rng = law_of(one, outputs), np.random.default_rng(8)
+    model = LatentModel(Warped(one, MAPS[name]), law, scale=1.5).affine(0.3, 2.0)
+    plain = LatentModel(one, law, scale=1.5).affine(0.3, 2.0)
+    at, y, noise = rng.normal(size=(5, 3)), rng.normal(size=(5, outputs)), np.ones(5)
+    given, expected = (
+        m.condition(rows, y, 0.1 * noise)
+        for m, rows in ((model, at), (plain, black_box(at)))
+    )
+    H = black_box(X)
+    for found, reference in zip(
+        given.marginals(X).moments(), expected.marginals(H).moments(), strict=True
+    ):
+        assert_allclose(found, reference, atol=1e-12)
+    assert_allclose(given.covariance(X), expected.covariance(H), atol=1e-12)
+    # once more, and draws that are conditioned agree with the model that is
+    twice = given.condition(X[:2], y[:2], 0.1 * noise[:2])
+    again = expected.condition(H[:2], y[:2], 0.1 * noise[:2])
+    assert_allclose(
+        twice.marginals(X).moments()[1], again.marginals(H).moments()[1], atol=1e-12
+    )
+    assert model.log_density(at, y, noise) == pytest.approx(
+        plain.log_density(black_box(at), y, noise)
+    )
+
+
+@inner
+def test_draws_can_be_conditioned(kind, X):
+    model = LatentModel(Warped(INNER[kind], MAPS["network"]), law_of(INNER[kind]))
+    draws = model.draw(4, np.random.default_rng(0))
+    given = draws.condition(X[:2], [0.5, -0.5], 1e-10, random_state=1)
+    again = given.condition(X[:2], [0.5, -0.5], 1e-10, random_state=1)
+    assert_allclose(again(X[:2]).T, np.tile([0.5, -0.5], (4, 1)), atol=1e-3)
+    fallen = given.process.covariance(X[2:]) - draws.process.covariance(X[2:])
+    assert np.linalg.eigvalsh(fallen)[-1] < 1e-9
+    values, gradients = given.value_and_grad(X)
+    rise = given(X + 1e-5 * np.eye(3)[0]) - given(X - 1e-5 * np.eye(3)[0])
+    assert_allclose(gradients[..., 0], rise / 2e-5, rtol=1e-5, atol=1e-6)
+    assert_allclose(values, given(X), rtol=1e-9, atol=1e-9)
+
+
+def test_mixtures_of_warped_models(X):
+    laws = [law_of(INNER["fourier"])] * 2
+    models = tuple(
+        LatentModel(Warped(INNER["fourier"], MAPS["network"]), law) for law in laws
+    )
+    mixture = MixtureModel(models, np.zeros(2))
+    draws = mixture.draw(5, np.random.default_rng(0))
+    assert draws.n_features == 3
+    _, gradients = draws.value_and_grad(X)
+    rise = draws(X + 1e-5 * np.eye(3)[1]) - draws(X - 1e-5 * np.eye(3)[1])
+    assert_allclose(gradients[..., 1], rise / 2e-5, rtol=1e-6, atol=1e-7)
+    with pytest.raises(ValueError, match="take 3 input columns"):
+        draws(X[:, :2])
+
+
+def encode(rows):
+    """What a user's transformer might do with a colour and a number."""
+    red = (rows[:, 0] == "red").astype(float)
+    return np.column_stack((red, rows[:, 1].astype(float)))
+
+
+def test_rows_need_not_be_numbers():
+    rows = np.array([["red", 0.5], ["blue", -1.0], ["red", 2.0]], dtype=object)
+    words = InputMap(encode, 2, numeric=False)
+    one = INNER["nystroem"]
+    model = LatentModel(Warped(one, words), law_of(one)).affine(1.0, 2.0)
+    plain = LatentModel(one, law_of(one)).affine(1.0, 2.0)
+    likelihood = Gaussian(0.1).prepare([0.0])
+    found = PredictiveDistribution(model, likelihood, rows)
+    expected = PredictiveDistribution(plain, likelihood, encode(rows))
+    assert_array_equal(found.mean(), expected.mean())
+    assert_array_equal(found.quantile([0.1, 0.9]), expected.quantile([0.1, 0.9]))
+    assert_array_equal(found.covariance(), expected.covariance())
+    mixture = MixtureModel((model, model), np.zeros(2))
+    for law in (model, mixture):
+        draws = law.draw(3, np.random.default_rng(0))
+        assert draws(rows).shape == (3, 3)
+        assert_array_equal(draws(rows.tolist())[:1], draws(rows[:1]))
+        assert_allclose(draws.at(rows), np.diag(draws(rows)), rtol=1e-12)
+        with pytest.raises(ValueError, match="not numbers is not known"):
+            draws.value_and_grad(rows)
+    given = model.draw(3, np.random.default_rng(0)).condition(rows, [1.0, 2.0, 3.0])
+    assert_allclose(given(rows), np.tile([[1.0], [2.0], [3.0]], 3), atol=1e-3)
+    assert model.condition(rows, np.ones((3, 1)), np.ones(3)).n_basis == 10
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda X: X[:, 0], "shape"),
+        (lambda X: X[1:], "for 4 rows; got shape"),
+        (lambda X: X + np.nan, "finite"),
+    ],
+)
+def test_what_a_map_gives_is_checked(function, message):
+    basis = Warped(INNER["fourier"], InputMap(function))
+    with pytest.raises(ValueError, match=message):
+        basis(np.zeros((4, 2)))
+
+
+def test_a_black_box_is_called_once_for_each_row(X):
+    sizes = []
+
+    def counted(X):
+        sizes.append(len(X))
+        return black_box(X)
+
+    draws = Warped(INNER["fourier"], InputMap(counted)).draw(
+        np.ones((8, 1, 50)), np.random.default_rng(0)
+    )
+    draws.value_and_grad(X)
+    assert sizes == [12] * 7  # the rows, and two steps of each of three inputs

@@ -1,0 +1,171 @@
+"""Losses, scores, folds and factors of classes."""
+
+import numpy as np
+import pytest
+from scipy import special
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, LinearSVC
+
+from skgpx._cross_fitting import Training, cross_fit, stratified_folds
+from skgpx._gwi._class_loss import ClassLoss
+from skgpx._gwi._class_scores import (
+    ClassResponse,
+    FadingScores,
+    fading,
+    latent_scores,
+    share_left,
+)
+from skgpx._gwi._class_tempering import Judges, best_mixture, edge_of, temper
+from skgpx._numerics.weights import GaussianWeights
+from skgpx.bases import Nystroem
+from skgpx.kernels import default_kernel
+from skgpx.likelihoods import Bernoulli, Categorical, RobustMax
+
+LAWS = [Bernoulli(), Categorical(), RobustMax(), RobustMax(0.2)]
+
+
+def loss_of(law, rng, n=9, variance=None):
+    codes = np.arange(n) % (2.0 if isinstance(law, Bernoulli) else 3.0)
+    r = 0.1 + rng.random(n) if variance is None else np.full(n, variance)
+    return ClassLoss(law.prepare(codes), codes, 0.5 + rng.random(n), r, 0.3)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_gradient_of_the_loss_is_that_of_differences(rng, law):
+    loss, rows, h = loss_of(law, rng), np.array([7, 0, 3, 4]), 1e-5
+    outputs = rng.standard_normal((4, loss.likelihood.n_outputs_))
+    _, slopes = loss(outputs, rows)
+    for place in np.ndindex(outputs.shape):
+        step = np.zeros_like(outputs)
+        step[place] = h
+        rise = loss(outputs + step, rows)[0] - loss(outputs - step, rows)[0]
+        assert slopes[place] == pytest.approx(rise / (2.0 * h), abs=1e-7)
+
+
+def test_expected_log_likelihood_is_that_of_draws(rng):
+    """Eqs. (66) to (70): the average of a step."""
+    loss = loss_of(RobustMax(), rng)._replace(distance_weight=0.0)
+    m = rng.standard_normal((9, 3))
+    found = loss(m, np.arange(9))[0]
+    noise = rng.standard_normal((9, 3, 50_000))
+    f = m[:, :, None] + np.sqrt(loss.variance)[:, None, None] * noise
+    draws = loss.likelihood.row_nll(loss.codes, f)
+    share = loss.weights / loss.weights.sum()
+    error = np.sqrt(share**2 @ draws.var(axis=1) / draws.shape[1])
+    assert abs(share @ draws.mean(axis=1) - found) < 4.5 * error
+
+
+def test_without_variance_the_loss_is_the_log_loss(rng):
+    loss = loss_of(Categorical(), rng, variance=0.0)._replace(distance_weight=0.0)
+    m = rng.standard_normal((9, 3))
+    own = special.log_softmax(m, axis=1)[np.arange(9), loss.codes.astype(int)]
+    expected = -np.average(own, weights=loss.weights)
+    assert loss(m, np.arange(9))[0] == pytest.approx(expected)
+
+
+def test_responses_stand_in_the_columns_of_their_classes(rng):
+    X = rng.standard_normal((30, 2))
+    y = np.array(["a", "b", "c"])[np.arange(30) % 3]
+    fitted = DummyClassifier(strategy="prior").fit(X[y != "b"], y[y != "b"])
+    said = ClassResponse(np.array(["a", "b", "c"]))(fitted, X[:2])
+    np.testing.assert_allclose(said, [[0.5, 0.0, 0.5]] * 2)
+    with pytest.raises(ValueError, match=r"none of which is in y, which has \[0, 1\]"):
+        ClassResponse(np.array([0, 1]))(fitted, X)
+
+
+def test_decision_functions_of_two_and_more_classes(rng):
+    X = rng.standard_normal((60, 2))
+    two = LinearSVC().fit(X, X[:, 0] > 0)
+    said = ClassResponse(np.array([False, True]))(two, X)
+    np.testing.assert_allclose(said[:, 1] - said[:, 0], two.decision_function(X))
+    y = np.digitize(X[:, 0], [-0.6, 0.0, 0.6])
+    pairs = SVC(decision_function_shape="ovo").fit(X, y)
+    with pytest.raises(ValueError, match="decision_function_shape='ovr'"):
+        ClassResponse(np.arange(4))(pairs, X)
+
+
+def test_scores_of_probabilities_are_log_odds():
+    p = np.array([[0.25, 0.75], [0.0, 1.0]])
+    np.testing.assert_allclose(latent_scores(p[:1], 0.0, 1), np.log(3.0))
+    assert latent_scores(p, 0.1, 1)[1, 0] == pytest.approx(np.log(0.95 / 0.05))
+    three = latent_scores(np.array([[1.0, 2.0, 6.0]]), None, 3)
+    np.testing.assert_allclose(three, [[-2.0, -1.0, 3.0]])
+
+
+def test_mixture_allows_for_as_many_mistakes_as_there_are():
+    codes, weights = (np.arange(1000) % 100 == 0).astype(float), np.ones(1000)
+    said = np.where(np.arange(1000)[:, np.newaxis] < 500, [1.0, 0.0], [0.7, 0.3])
+    codes[500:] = np.arange(500) % 10 < 3
+    assert best_mixture(said, codes, weights) in (1e-2, 1e-1)
+    sure = said[:500], np.zeros(500), weights[:500]
+    assert best_mixture(*sure) == 1e-8
+    assert best_mixture(said[:0], codes[:0], weights[:0]) == 1e-8
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5])
+def test_every_training_set_has_every_class(rng, n_folds):
+    y = rng.permutation(np.repeat([0, 1, 2, 3, 4], [1, 2, 3, 7, 20]))
+    folds = stratified_folds(y, n_folds)
+    assert folds[y == 0] == -1
+    for fold in range(n_folds):
+        assert set(y[folds != fold]) == set(range(5))
+    sizes = np.bincount(folds[folds >= 0], minlength=n_folds)
+    assert np.ptp(sizes) <= 1
+
+
+def test_rows_are_predicted_by_those_that_have_not_seen_them(rng):
+    X, y = rng.standard_normal((40, 2)), np.arange(40) % 4 // 3
+    rows = Training(X, y, np.ones(40))
+    respond = ClassResponse(np.array([0, 1]))
+    found = cross_fit(LogisticRegression(), rows, respond, stratify=True)
+    assert np.all(found.unseen)
+    whole = respond(found.estimator, X[found.positions])
+    assert np.all(np.any(np.abs(whole - found.responses) > 1e-6, axis=1))
+
+
+def judges_of(rng, law, a, b, n=1500):
+    """Rows whose classes are drawn from scores and variances with known factors."""
+    c = 1 if isinstance(law, Bernoulli) else 3
+    law = law.prepare(np.arange(float(max(c, 2)))).with_base(0.0)
+    scores, r = 2.0 * rng.standard_normal((n, c)), 0.1 + 3.0 * rng.random(n)
+    f = a * scores + np.sqrt(b * r)[:, None] * rng.standard_normal((n, c))
+    y = law.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
+    return law, Judges(y, np.ones(n), scores, r, np.zeros(n))
+
+
+@pytest.mark.parametrize("law", LAWS[:3], ids=repr)
+def test_factors_are_found_again(rng, law):
+    a = 1.0 if isinstance(law, RobustMax) else 2.5
+    law, judges = judges_of(rng, law, a, 4.0)
+    found = temper(judges, law, None)
+    assert found.score_factor == pytest.approx(a, rel=0.25)
+    assert found.variance_factor == pytest.approx(4.0, rel=0.5)
+
+
+@pytest.mark.parametrize("law", LAWS[:3], ids=repr)
+def test_weights_of_judges_are_repetitions(rng, law):
+    law, judges = judges_of(rng, law, 1.0, 1.0, n=60)
+    times = rng.integers(1, 4, 60)
+    weighted = judges._replace(weights=times.astype(float))
+    repeated = Judges(*(np.repeat(part, times, axis=0) for part in judges))
+    one, two = temper(weighted, law, 0.1), temper(repeated, law, 0.1)
+    np.testing.assert_allclose(one[:3], two[:3], rtol=1e-3)
+    assert edge_of(weighted) == edge_of(repeated)
+
+
+def test_fading():
+    left = np.array([0.0, 0.2, 0.6, 1.0])
+    np.testing.assert_allclose(fading(left, 0.2), [1.0, 1.0, 0.5, 0.0])
+    np.testing.assert_allclose(fading(left, 1.0), [1.0, 1.0, 1.0, 0.0])
+
+
+def test_scores_fade_into_the_base(rng):
+    X = rng.standard_normal((20, 2))
+    basis = Nystroem.from_kernel(default_kernel(X, np.ones(20)), X)
+    law = GaussianWeights(np.zeros((20, 1)), 0.01 * np.eye(20)[np.newaxis])
+    base = np.array([0.4])
+    scores = FadingScores(lambda X: X[:, :1], 2.0, base, 0.1, basis, law)
+    np.testing.assert_allclose(scores(X) + base, 2.0 * X[:, :1], atol=1e-12)
+    np.testing.assert_allclose(scores(100.0 + X), 0.0, atol=1e-12)
+    assert np.all(share_left(basis, law, 100.0 + X) == 1.0)

@@ -1,0 +1,315 @@
+"""Classification around networks and classifiers of scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import KFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
+from skgpx.likelihoods import Bernoulli, Categorical, RobustMax, StudentT
+
+KERNEL = 9.0 * RBF(1.0)
+BRIEF = {
+    "kernel": KERNEL,
+    "optimizer": None,
+    "n_inducing": 20,
+    "n_restarts": 2,
+    "max_iter": 30,
+    "random_state": 0,
+}
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 2))
+F = 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1]
+TWO = np.where(F + rng.logistic(size=120) > 0.5, "yes", "no")
+THREE = np.digitize(F + 0.5 * rng.normal(size=120), [-1.0, 1.0])
+FAR = np.array([[200.0, 0.0], [0.0, -300.0]])
+
+MEANS = {
+    "net": "net",
+    "logistic": LogisticRegression(),
+    "forest": RandomForestClassifier(10, random_state=0),
+    "boosting": HistGradientBoostingClassifier(max_iter=10),
+    "svc": SVC(),
+    "ridge": RidgeClassifier(),
+    "neighbours": KNeighborsClassifier(3),
+    "pipeline": make_pipeline(StandardScaler(), GaussianNB()),
+}
+means = pytest.mark.parametrize("mean", MEANS.values(), ids=MEANS)
+LIKELIHOODS = [None, RobustMax()]
+likelihoods = pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+
+
+def entropy(p):
+    return -np.sum(p * np.log(np.maximum(p, 1e-300)), axis=1)
+
+
+@means
+@likelihoods
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+def test_probabilities_far_away_are_the_frequencies(mean, likelihood, y):
+    model = GWIClassifier(mean, likelihood=likelihood, **BRIEF).fit(X, y)
+    p = model.predict_proba(np.vstack([X, FAR]))
+    assert p.shape == (122, len(np.unique(y)))
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert np.all(p > 0.0)
+    assert model.score(X, y) > 0.5
+    frequencies = np.unique(y, return_counts=True)[1] / len(y)
+    # and epsilon of RobustMax
+    assert_allclose(p[-2:], np.tile(frequencies, (2, 1)), atol=0.03)
+    assert entropy(p)[:-2].mean() < entropy(p)[-2:].min()
+
+
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+def test_without_variance_it_is_the_classifier(y):
+    """No law and no factors: the classifier's own probabilities."""
+    model = GWIClassifier(
+        LogisticRegression(), tempering=False, fading=False, **BRIEF
+    ).set_params(kernel=1e-12 * RBF(1.0))
+    model.fit(X, y)
+    plain = LogisticRegression().fit(X, y)
+    assert model.temper_ == (1.0, 1.0, None, 1e-8)
+    # the solver stops elsewhere for rows in another order
+    assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-4)
+
+
+def test_a_decision_function_is_the_mean():
+    ridge = RidgeClassifier()
+    model = GWIClassifier(ridge, tempering=False, fading=False, **BRIEF).fit(X, TWO)
+    mean, variance = model.latent_mean_and_variance(X)
+    assert_allclose(mean, ridge.fit(X, TWO).decision_function(X), atol=1e-9)
+    assert np.all(variance >= 0.0)
+
+
+def test_variance_grows_to_that_of_the_prior():
+    model = GWIClassifier(**BRIEF).fit(X, THREE)
+    _, near = model.latent_mean_and_variance(X)
+    mean, far = model.latent_mean_and_variance(FAR)
+    factor = model.temper_.variance_factor
+    assert_allclose(far, 9.0 * factor)
+    assert np.all(near < 0.9 * 9.0 * factor)
+    assert_allclose(mean, [model.likelihood_.base_latent_] * 2, atol=1e-9)
+
+
+def test_the_classifier_is_cloned():
+    given = LogisticRegression()
+    model = GWIClassifier(given, **BRIEF).fit(X, TWO)
+    assert not hasattr(given, "coef_")
+    assert model.mean is given
+    assert_allclose(model.mean_.coef_, LogisticRegression().fit(X, TWO).coef_)
+
+
+class Tripwire(ClassifierMixin, BaseEstimator):
+    """Says the same as before, and must not be fitted again."""
+
+    def fit(self, X, y):
+        raise AssertionError("fitted")
+
+    def predict_proba(self, X):
+        return self.fitted.predict_proba(X)
+
+
+def test_a_frozen_classifier_is_never_fitted():
+    before = Tripwire()
+    before.fitted = LogisticRegression().fit(X[:40], TWO[:40])
+    before.classes_ = before.fitted.classes_
+    frozen = FrozenEstimator(before)
+    model = GWIClassifier(frozen, **BRIEF).fit(X[40:], TWO[40:])
+    assert model.mean_ is frozen
+    assert model.score(X[40:], TWO[40:]) > 0.6
+
+
+def test_a_frozen_classifier_of_other_labels_is_refused():
+    frozen = FrozenEstimator(LogisticRegression().fit(X, np.where(TWO == "no", 0, 1)))
+    with pytest.raises(ValueError, match="none of which is in y, which has"):
+        GWIClassifier(frozen, **BRIEF).fit(X, TWO)
+
+
+def test_splits_may_be_given():
+    cv = KFold(3, shuffle=True, random_state=1)
+    one = GWIClassifier(LogisticRegression(), cv=cv, **BRIEF).fit(X, TWO)
+    two = GWIClassifier(LogisticRegression(), cv=4, **BRIEF).fit(X, TWO)
+    assert one.temper_ != two.temper_
+
+
+@pytest.mark.parametrize("mean", ["net", LogisticRegression(), KNeighborsClassifier(3)])
+@likelihoods
+def test_weights_are_repetitions(mean, likelihood):
+    times = np.random.default_rng(1).integers(0, 4, len(X))
+    model = GWIClassifier(mean, likelihood=likelihood, **BRIEF).set_params(max_iter=5)
+    weighted = clone(model).fit(X, THREE, sample_weight=times)
+    order = np.random.default_rng(2).permutation(int(times.sum()))
+    rows, labels = np.repeat(X, times, axis=0), np.repeat(THREE, times)
+    repeated = clone(model).fit(rows[order], labels[order])
+    assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+
+
+@pytest.mark.parametrize("mean", ["net", RandomForestClassifier(5)], ids=["net", "rf"])
+def test_same_bits_for_every_number_of_workers(mean):
+    model = GWIClassifier(mean, **BRIEF).set_params(optimizer="evidence")
+    one, two = (clone(model).set_params(n_jobs=k).fit(X, THREE) for k in (1, 2))
+    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert one.temper_ == two.temper_
+
+
+def test_pickle_draws_and_single_rows():
+    model = GWIClassifier(LogisticRegression(), **BRIEF).fit(X, THREE)
+    copied = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copied.predict_proba(X), model.predict_proba(X))
+    alone = np.vstack([model.predict_proba(X[i : i + 1]) for i in range(9)])
+    assert_allclose(alone, model.predict_proba(X[:9]), rtol=1e-9)
+    draws = model.sample_functions(400, random_state=0)(X[:5])
+    mean, variance = model.latent_mean_and_variance(X[:5])
+    z = (draws.mean(axis=2) - mean) / np.sqrt(variance / 400)
+    assert np.max(np.abs(z)) < 4.5
+    assert set(model.sample_y(X, 3, random_state=0).ravel()) <= {0, 1, 2}
+    expected = np.log(model.predict_proba(X)[np.arange(120), THREE])
+    assert_allclose(model.log_predictive_density(X, THREE), expected, atol=1e-9)
+    assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("mean", ["net", LogisticRegression(), GaussianNB()], ids=repr)
+@likelihoods
+def test_separable_classes(mean, likelihood):
+    y = X[:, 0] > 0.0
+    apart = X + 3.0 * np.where(y, 1.0, -1.0)[:, np.newaxis]
+    model = GWIClassifier(mean, likelihood=likelihood, **BRIEF).fit(apart, y)
+    assert model.score(apart, y) == 1.0
+    assert -model.log_predictive_density(apart, y).mean() < 0.1
+    assert np.all(np.isfinite(model.predict_log_proba(np.vstack([apart, FAR]))))
+
+
+@pytest.mark.parametrize("mean", ["net", LogisticRegression(), GaussianNB()], ids=repr)
+def test_classes_with_one_row(mean):
+    y = THREE.copy()
+    y[:2] = 7, 8
+    model = GWIClassifier(mean, **BRIEF).fit(X, y)
+    p = model.predict_proba(X)
+    assert p.shape == (120, 5)
+    assert np.all(p > 0.0)
+
+
+@pytest.mark.parametrize("mean", ["net", LogisticRegression()], ids=repr)
+@pytest.mark.parametrize("n", [2, 3, 9, 10, 11, 19, 20, 21])
+def test_few_rows(mean, n):
+    """Around the sizes from which rows judge and are held out."""
+    y = np.arange(n) % 2
+    model = GWIClassifier(mean, **BRIEF).set_params(max_iter=3).fit(X[:n], y)
+    assert np.all(np.isfinite(model.predict_log_proba(X)))
+
+
+@pytest.mark.parametrize("n", [999, 1000, 1001])
+def test_around_the_number_of_rows_of_which_some_judge(n):
+    r = np.random.default_rng(3)
+    many = r.normal(size=(n, 2))
+    y = many[:, 0] + 0.5 * r.normal(size=n) > 0.0
+    model = GWIClassifier(LogisticRegression(), **BRIEF).fit(many, y)
+    plain = LogisticRegression().fit(many, y)
+    fresh = r.normal(size=(2000, 2))
+    gap = model.predict_proba(fresh) - plain.predict_proba(fresh)
+    assert np.sqrt(np.mean(gap**2)) < 0.05
+
+
+def test_ten_classes_of_digits():
+    digits, y = load_digits(return_X_y=True)
+    digits, train = digits / 16.0, np.arange(len(y)) < 600
+    known = train & (y < 8)
+    model = GWIClassifier(
+        LogisticRegression(max_iter=300),
+        kernel=25.0 * RBF(2.0),
+        optimizer=None,
+        random_state=0,
+    )
+    model.fit(digits[known], y[known])
+    H = entropy(model.predict_proba(digits[~train][:400]))
+    out = y[~train][:400] > 7
+    assert model.score(digits[~train & (y < 8)], y[~train & (y < 8)]) > 0.93
+    assert np.mean(H[out][:, np.newaxis] > H[~out]) > 0.9
+    ten = (
+        GWIClassifier("net", **BRIEF).set_params(max_iter=10).fit(digits[:200], y[:200])
+    )
+    assert ten.predict_proba(digits[:3]).shape == (3, 10)
+
+
+@pytest.mark.parametrize("covariance", ["closed_form", "svgp", "bures", "empirical"])
+def test_covariances(covariance):
+    model = GWIClassifier(LogisticRegression(), covariance=covariance, **BRIEF)
+    model.set_params(n_inducing=5, inducing=X[:5]).fit(X[:40], TWO[:40])
+    mean, variance = model.latent_mean_and_variance(np.vstack([X[:40], FAR]))
+    assert np.all(variance > 0.0)
+    assert np.all(np.isfinite(mean))
+    assert variance[:-2].mean() < 0.6 * variance[-1]
+
+
+@pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli("probit")], ids=repr)
+def test_other_likelihoods_of_two_classes(likelihood):
+    model = GWIClassifier(LogisticRegression(), likelihood=likelihood, **BRIEF)
+    default = clone(model).set_params(likelihood=None).fit(X, TWO)
+    found = model.fit(X, TWO).predict_proba(X)
+    assert np.sqrt(np.mean((found - default.predict_proba(X)) ** 2)) < 0.03
+
+
+def test_training_stops_for_a_callback_and_leaves_its_curves():
+    model = GWIClassifier(**BRIEF).fit(X, TWO)
+    assert model.mean_ is None
+    assert len(model.loss_curve_) <= 30
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert 0 < model.n_iter_ <= 30
+
+
+def refused(match, y=TWO, **parameters):
+    with pytest.raises(ValueError, match=match):
+        GWIClassifier(**{**BRIEF, **parameters}).fit(X, y)
+
+
+def test_hostile_parameters_are_refused():
+    refused("at least two classes among the rows", y=np.zeros(120))
+    refused("Unknown label type", y=X[:, 0])
+    refused('mean must be "net" or an instance of a classifier', mean="svgp")
+    refused("got <class .*LogisticRegression", mean=LogisticRegression)
+    refused("mean must be", mean=np.sin)
+    refused(r"\(Categorical, RobustMax, Bernoulli\)", likelihood=StudentT())
+    refused(r"\(Categorical, RobustMax\)", y=THREE, likelihood=Bernoulli())
+    refused("epsilon strictly between", likelihood=RobustMax(2.0))
+    refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_units_do_not_matter(scale):
+    def fitted(factor):
+        model = GWIClassifier(LogisticRegression(), **BRIEF)
+        model.set_params(mean=make_pipeline(StandardScaler(), LogisticRegression()))
+        model.set_params(kernel=9.0 * RBF(factor, (1e-300, 1e300)))
+        return model.fit(factor * X, TWO).predict_proba(factor * X)
+
+    # the order of the rows, and with it the folds, depends on their units
+    assert np.sqrt(np.mean((fitted(scale) - fitted(1.0)) ** 2)) < 0.03
+
+
+def test_constant_columns_repeated_rows_and_outliers():
+    hostile = np.column_stack([X, np.full(120, 3.0), X[:, 0]])
+    hostile = np.vstack([hostile, hostile[:30], [[1e6, -1e6, 3.0, 0.0]]])
+    y = np.concatenate([TWO, TWO[:30][::-1], ["yes"]])
+    for mean in ("net", LogisticRegression()):
+        model = GWIClassifier(mean, **BRIEF).set_params(max_iter=5).fit(hostile, y)
+        assert np.all(np.isfinite(model.predict_log_proba(hostile)))
+
+
+def test_samplers_refuse_a_likelihood_without_gradient():
+    message = "gradient of the likelihood, which for RobustMax.* Use Categorical"
+    with pytest.raises(ValueError, match=message):
+        PLSClassifier(likelihood=RobustMax()).fit(X, THREE)
+    with pytest.raises(ValueError, match=message):
+        PLSRegressor(likelihood=RobustMax()).fit(X, THREE)

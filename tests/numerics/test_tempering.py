@@ -1,0 +1,125 @@
+"""Tempering against the optimum of the likelihood, found by other means."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from skgpx._numerics.tempering import temper_affine, temper_factor
+
+
+def deviance(variances, squares, weights):
+    """Twice the negative log likelihood, up to a constant."""
+    return weights @ (np.log(variances) + squares / variances)
+
+
+def problem(seed, n=300, a=0.5, b=2.0):
+    rng = np.random.default_rng(seed)
+    r = rng.gamma(0.5, size=n)
+    squares = (a + b * r) * rng.chisquare(1, size=n)
+    return squares, r, rng.integers(0, 4, size=n).astype(float)
+
+
+def test_the_factor_is_the_optimum_of_the_likelihood():
+    squares, r, weights = problem(0)
+    variances = 0.1 + r
+    factor = temper_factor(squares, variances, weights)
+    at = deviance(factor * variances, squares, weights)
+    for other in (0.99, 1.01):
+        assert deviance(other * factor * variances, squares, weights) > at
+    # the slope in log T is zero
+    assert_allclose(weights @ (1.0 - squares / (factor * variances)), 0.0, atol=1e-9)
+
+
+def generic(squares, r, weights):
+    """Least deviance of many local searches in log a and log b."""
+    size = np.average(r, weights=weights)
+
+    def function(u):
+        return deviance(np.exp(u[0]) + np.exp(u[1]) * r, squares, weights)
+
+    starts = [(x, y - np.log(size)) for x in (-6, -2, 1) for y in (-6, -2, 1)]
+    bounds = [(-30.0, 10.0), (-30.0, 10.0)]
+    runs = [minimize(function, s, bounds=bounds, method="L-BFGS-B") for s in starts]
+    return min(run.fun for run in runs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("a", "b"), [(0.5, 2.0), (1.0, 0.0), (0.0, 3.0), (1e-6, 1.0), (1.0, 1e-3)]
+)
+def test_affine_is_the_optimum_of_the_likelihood(seed, a, b):
+    squares, r, weights = problem(seed, a=a, b=b)
+    found = temper_affine(squares, r, weights)
+    assert found.constant >= 0.0
+    assert found.slope >= 0.0
+    used = weights > 0
+    at = deviance(found(r)[used], squares[used], weights[used])
+    assert at <= generic(squares, r, weights) + 1e-6
+
+
+def test_affine_recovers_what_made_the_errors():
+    squares, r, _ = problem(0, n=40_000, a=0.5, b=2.0)
+    found = temper_affine(squares, r, np.ones(len(r)))
+    # Fisher information of (a, b): ½ Σ [1, r][1, r]ᵀ / v²
+    columns = np.column_stack((np.ones(len(r)), r)) / (0.5 + 2.0 * r)[:, np.newaxis]
+    error = np.sqrt(np.diag(np.linalg.inv(0.5 * columns.T @ columns)))
+    assert abs(found.constant - 0.5) < 4.0 * error[0]
+    assert abs(found.slope - 2.0) < 4.0 * error[1]
+
+
+def test_weights_are_repetitions():
+    squares, r, weights = problem(3)
+    repeated = np.repeat(np.arange(len(r)), weights.astype(int))
+    ones = np.ones(len(repeated))
+    one = temper_affine(squares, r, weights)
+    other = temper_affine(squares[repeated], r[repeated], ones)
+    assert_allclose(one, other, rtol=1e-6)
+    assert_allclose(
+        temper_factor(squares, r, weights),
+        temper_factor(squares[repeated], r[repeated], ones),
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e100])
+def test_units_do_not_matter(scale):
+    squares, r, weights = problem(1)
+    plain = temper_affine(squares, r, weights)
+    other = temper_affine(squares * scale, r * scale, weights)
+    assert_allclose(other.constant, plain.constant * scale, rtol=1e-6)
+    assert_allclose(other.slope, plain.slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("r", [np.zeros(5), np.ones(5), np.full(5, 1e-300)])
+def test_a_variance_that_does_not_vary_is_constant(r):
+    squares = np.arange(5.0)
+    assert temper_affine(squares, r, np.ones(5)) == (2.0, 0.0)
+
+
+def test_no_errors_no_variance():
+    r, ones = np.arange(5.0), np.ones(5)
+    assert temper_affine(np.zeros(5), r, ones) == (0.0, 0.0)
+    assert temper_factor(np.zeros(5), r, ones) == 0.0
+    assert temper_factor(np.zeros(5), np.zeros(5), ones) == 0.0
+
+
+def test_one_row():
+    one = np.ones(1)
+    assert temper_affine(4.0 * one, one, one) == (4.0, 0.0)
+    assert temper_factor(4.0 * one, 2.0 * one, one) == 2.0
+
+
+def test_zeros_among_the_variances_stay_finite():
+    squares, r = np.array([1.0, 1.0, 4.0]), np.array([0.0, 1.0, 4.0])
+    found = temper_affine(squares, r, np.ones(3))
+    assert np.all(np.isfinite(found))
+    assert np.all(found(r) > 0.0)
+    assert np.isfinite(temper_factor(squares, r, np.ones(3)))
+
+
+def test_no_error_where_nothing_is_left_over():
+    # r = 0 exactly where the error is zero: a = 0 would be infinitely probable
+    squares, r = np.array([0.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.0, 1.0, 2.0])
+    found = temper_affine(squares, r, np.ones(4))
+    assert np.all(np.isfinite(found))
+    assert np.all(found(r) >= 0.0)

@@ -1,0 +1,313 @@
+"""Waves behind a learned network, scales that are learned, exported features."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from skgpx import SteinRFFRegressor
+from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence, wave_gradient
+from skgpx._stein._warp import NetworkWarp
+
+SMALL = {"n_components": 2, "n_frequencies": 10, "max_iter": 25, "random_state": 0}
+DEEP = SMALL | {"n_hidden": (8, 6), "learning_rate": 0.3}
+FIXED = {
+    "kernel": 1.5 * RBF([0.7, 1.2]),
+    "optimizer": None,
+    "noise_variance": 0.04,
+    "held_out": 0.0,
+}
+
+
+def data(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, 2)) + 3.0
+    y = np.sin(4.0 * X[:, 0] ** 2) + X[:, 1] + 0.2 * rng.normal(size=n)
+    return X, y
+
+
+X, Y = data()
+NEW = data(20, seed=1)[0]
+activations = pytest.mark.parametrize("activation", ["tanh", "relu"])
+
+
+@pytest.fixture(scope="module", params=["tanh", "relu"])
+def fitted(request):
+    return SteinRFFRegressor(**DEEP, activation=request.param).fit(X, Y)
+
+
+def warp_of(activation):
+    rng = np.random.default_rng(3)
+    unit = np.array([0.7, 1.2])
+    warp = NetworkWarp.start((8, 6), activation, X, np.ones(len(X)), unit, rng)
+    # away from zero, so that no derivative vanishes
+    warp.parameters[:] += 0.3 * rng.standard_normal(len(warp.parameters))
+    return warp
+
+
+def slope(function, at):
+    out = np.empty_like(at)
+    for i in range(len(at)):
+        step = np.zeros_like(at)
+        step[i] = 1e-5
+        out[i] = (function(at + step) - function(at - step)) / 2e-5
+    return out
+
+
+# ---- The map -----------------------------------------------------------------------
+
+
+@activations
+def test_evidence_in_the_parameters_of_the_network(activation):
+    warp, rng = warp_of(activation), np.random.default_rng(4)
+    waves = Waves(rng.normal(size=(7, 2)), rng.uniform(0.2, 0.6, 7), 0.1)
+    weights = rng.integers(1, 4, len(Y)).astype(float)
+
+    def value(parameters):
+        mapped = warp._replace(parameters=parameters)(X)
+        return wave_evidence(WaveRows.of(mapped, Y, weights), waves)
+
+    mapped, pullback = warp.with_parameter_pullback(X)
+    assert_array_equal(mapped, warp(X))
+    found = wave_gradient(WaveRows.of(mapped, Y, weights), waves, inputs=True)
+    expected = slope(value, warp.parameters)
+    got = pullback(found.inputs)
+    assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
+
+
+@activations
+def test_derivatives_in_the_rows(activation):
+    warp = warp_of(activation)
+    G = np.random.default_rng(5).normal(size=X.shape)
+    mapped, pullback = warp.with_pullback(X)
+    assert_array_equal(mapped, warp(X))
+    for k, unit in enumerate(np.eye(2)):
+        rise = (warp(X + 1e-6 * unit) - warp(X - 1e-6 * unit)) / 2e-6
+        assert_allclose(pullback(G)[:, k], np.sum(G * rise, axis=1), atol=1e-8)
+
+
+def test_slope_of_the_prior_of_the_network():
+    warp = warp_of("tanh")
+
+    def log_prior(parameters):
+        total = 0.0
+        for weights, biases in warp.network.layers(parameters):
+            total -= 0.5 * len(weights) * np.sum(weights**2) + 0.5 * np.sum(biases**2)
+        return total
+
+    expected = slope(log_prior, warp.parameters)
+    assert_allclose(warp.prior_slope(), expected, rtol=1e-7, atol=1e-8)
+
+
+def test_a_map_of_constant_columns_is_finite():
+    flat = np.column_stack((np.ones(5), np.arange(5.0)))
+    rng = np.random.default_rng(0)
+    warp = NetworkWarp.start((4,), "tanh", flat, np.ones(5), np.ones(2), rng)
+    assert np.isfinite(warp(flat + 1.0)).all()
+
+
+# ---- Fits --------------------------------------------------------------------------
+
+
+def test_learning_begins_at_the_stationary_model():
+    deep = SteinRFFRegressor(**DEEP | {"max_iter": 0}).fit(X, Y)
+    plain = SteinRFFRegressor(**SMALL | {"max_iter": 0}).fit(X, Y)
+    for one, other in zip(
+        deep.predict(NEW, return_std=True),
+        plain.predict(NEW, return_std=True),
+        strict=True,
+    ):
+        assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+    assert_array_equal(deep.frequencies_, plain.frequencies_)
+
+
+def test_the_network_raises_the_evidence():
+    plain = SteinRFFRegressor(**FIXED, **SMALL).fit(X, Y)
+    deep = SteinRFFRegressor(**FIXED, **DEEP | {"learning_rate": 0.1}).fit(X, Y)
+    assert deep.log_evidence_ > plain.log_evidence_ + 1.0
+    stiff = SteinRFFRegressor(**FIXED, **DEEP, network_penalty=1e6).fit(X, Y)
+    moved = np.abs(stiff._state.mixture.warp(NEW) - (NEW - X.mean(axis=0)))
+    assert moved.max() < 0.5
+
+
+def front(n, seed):
+    """Smooth on both sides of a curve, along which it jumps."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, (n, 2))
+    beyond = rows[:, 1] > 0.3 * np.sin(3.0 * rows[:, 0])
+    y = np.sin(2.0 * rows[:, 0]) + 2.0 * beyond + 0.1 * rng.standard_normal(n)
+    return rows, y
+
+
+def test_a_front_is_better_behind_a_network():
+    X, y = front(300, 1)
+    settings = {"n_components": 2, "n_frequencies": 40, "max_iter": 150}
+    models = [
+        SteinRFFRegressor(**settings, n_hidden=hidden, random_state=0).fit(X, y)
+        for hidden in ((), (16, 16))
+    ]
+    plain, deep = (model.log_predictive_density(*front(1000, 2)) for model in models)
+    gain = deep - plain
+    assert gain.mean() / (gain.std() / np.sqrt(len(gain))) > 4.5
+    assert gain.mean() > 0.1
+
+
+def test_draws_have_gradients_and_can_be_conditioned(fitted):
+    draws = fitted.sample_functions(3, random_state=0)
+    assert draws.n_features == 2
+    values, gradients = draws.value_and_grad(NEW)
+    assert_allclose(values, draws(NEW), rtol=1e-9, atol=1e-9)
+    for k, unit in enumerate(np.eye(2)):
+        rise = (draws(NEW + 1e-6 * unit) - draws(NEW - 1e-6 * unit)) / 2e-6
+        assert_allclose(gradients[..., k], rise, rtol=1e-4, atol=1e-5)
+    model = fitted.posterior_.condition(NEW[:3], np.zeros((3, 1)), np.full(3, 1e-9))
+    mean, variance = model.marginals(NEW[:3]).moments()
+    assert np.abs(mean).max() < 1e-2
+    assert variance.max() < 1e-2
+
+
+def test_predictions_are_those_of_one_row_at_a_time(fitted):
+    mean, std = fitted.predict(NEW, return_std=True)
+    each = [fitted.predict(x[np.newaxis], return_std=True) for x in NEW]
+    assert_allclose(np.ravel([m for m, _ in each]), mean, rtol=1e-12)
+    assert_allclose(np.ravel([s for _, s in each]), std, rtol=1e-12)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.predict(NEW), mean)
+    _, covariance = fitted.predict(NEW, return_cov=True)
+    assert_allclose(np.diagonal(covariance), std**2, rtol=1e-9)
+
+
+def test_order_of_rows_and_threads_change_no_bit(fitted):
+    order = np.random.default_rng(0).permutation(len(Y))
+    again = clone(fitted).set_params(n_jobs=2).fit(X[order], Y[order])
+    assert_array_equal(again.predict(NEW), fitted.predict(NEW))
+    doubled = clone(fitted).set_params(held_out=0.0)
+    repeated = clone(doubled).fit(np.vstack((X, X)), np.tile(Y, 2))
+    weighted = doubled.fit(X, Y, sample_weight=np.full(len(Y), 2.0))
+    assert_array_equal(repeated.predict(NEW), weighted.predict(NEW))
+
+
+def test_chunks_add_up(fitted):
+    more_X, more_y = data(40, seed=2)
+    whole = copy.deepcopy(fitted).partial_fit(more_X, more_y)
+    one = copy.deepcopy(fitted).partial_fit(more_X[:15], more_y[:15])
+    other = copy.deepcopy(fitted).partial_fit(more_X[15:], more_y[15:])
+    assert_allclose((one + other).predict(NEW), whole.predict(NEW), rtol=1e-8)
+    stranger = clone(fitted).set_params(random_state=5).fit(X, Y)
+    twin = copy.deepcopy(fitted)
+    twin._state.mixture.warp.parameters[0] += 1e-3
+    for unlike in (stranger, twin):
+        with pytest.raises(ValueError, match="same frequencies"):
+            fitted.merge(unlike)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (4, -1), (2.5,), ("a",)])
+def test_sizes_of_layers_are_checked(sizes):
+    with pytest.raises(ValueError, match="n_hidden must hold"):
+        SteinRFFRegressor(n_hidden=sizes).fit(X, Y)
+
+
+@pytest.mark.parametrize("n", [1, 2, 49, 50, 51])
+def test_few_rows(n):
+    model = SteinRFFRegressor(**DEEP | {"max_iter": 3}).fit(X[:n], Y[:n])
+    assert np.isfinite(model.predict(NEW, return_std=True)).all()
+
+
+# ---- Scales ------------------------------------------------------------------------
+
+
+def test_lengthscales_learn_with_the_frequencies():
+    settings = FIXED | SMALL | {"coupling": False, "normalize_y": False}
+    wide = {"kernel": 1.5 * RBF([3.0, 1.2])}
+    fixed = SteinRFFRegressor(**settings | wide).fit(X, Y)
+    learned = SteinRFFRegressor(**settings | wide, learned_scales="length_scales").fit(
+        X, Y
+    )
+    everything = SteinRFFRegressor(**settings | wide, learned_scales="all").fit(X, Y)
+    assert fixed.log_evidence_ < learned.log_evidence_ < everything.log_evidence_
+    assert learned.noise_variance_ == fixed.noise_variance_
+    assert_array_equal(learned.amplitudes_, fixed.amplitudes_)
+    assert everything.noise_variance_ != fixed.noise_variance_
+    before, after = (model._state.mixture.length_scale for model in (fixed, learned))
+    assert after[0] < before[0]
+
+
+def test_scales_move_up_the_evidence():
+    settings = FIXED | SMALL | {"coupling": False, "normalize_y": False}
+    start, step = (
+        SteinRFFRegressor(**settings | {"max_iter": T}, learned_scales="all").fit(X, Y)
+        for T in (0, 1)
+    )
+    logs = np.log(
+        [
+            *(step._state.mixture.length_scale / start._state.mixture.length_scale),
+            (step.amplitudes_ / start.amplitudes_)[0] ** 2,
+            step.noise_variance_ / start.noise_variance_,
+        ]
+    )
+    # Adam's first step has the length of its rate: 0.2 * 0.1
+    assert_allclose(np.abs(logs), 0.02, rtol=1e-5)
+
+    def value(logs):
+        mixture = start._state.mixture.rescaled(logs)
+        each = [
+            wave_evidence(WaveRows.of(X, Y, np.ones(len(Y))), mixture.waves(k))
+            for k in range(2)
+        ]
+        return np.mean(each)
+
+    assert_array_equal(np.sign(logs), np.sign(slope(value, np.zeros(4))))
+
+
+# ---- Exported features -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hidden", [(), (8, 6)])
+def test_ridge_on_the_features_of_a_component_is_its_mean(hidden):
+    settings = DEEP | {"n_hidden": hidden, "normalize_y": False}
+    model = SteinRFFRegressor(**settings).fit(X, Y)
+    alpha = model.noise_variance_ / np.sum(model.amplitudes_**2)
+    for k, part in enumerate(model.posterior_.models):
+        features = model.export_features(k)
+        ridge = Ridge(alpha, fit_intercept=False).fit(features.transform(X), Y)
+        expected = part.marginals(NEW).moments()[0][:, 0]
+        assert_allclose(ridge.predict(features.transform(NEW)), expected, atol=1e-7)
+    Z = model.export_features().transform(NEW)
+    assert Z.shape == (20, 40)
+    assert_allclose(np.sum(Z**2, axis=1), 1.0, rtol=1e-12)
+    parts = [model.export_features(k).transform(NEW) for k in range(2)]
+    assert_allclose(Z, np.hstack(parts) / np.sqrt(2.0), rtol=1e-12)
+
+
+def test_features_are_an_ordinary_transformer(fitted):
+    features = fitted.export_features()
+    Z = features.transform(NEW)
+    names = features.get_feature_names_out()
+    assert names[0] == "learnedfourierfeatures0"
+    assert len(names) == Z.shape[1]
+    assert_array_equal(clone(features).fit(X).transform(NEW), Z)
+    assert_array_equal(pickle.loads(pickle.dumps(features)).transform(NEW), Z)
+    pipeline = make_pipeline(features, LogisticRegression(C=100.0))
+    labels = np.median(Y) < Y
+    assert cross_val_score(pipeline, X, labels).mean() > 0.75
+    with pytest.raises(ValueError, match="learned from 2 columns"):
+        features.fit(X[:, :1])
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        fitted.export_features().transform(X[:, :1])
+
+
+def test_names_of_columns_and_data_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    features = SteinRFFRegressor(**SMALL).fit(frame, Y).export_features()
+    assert list(features.feature_names_in_) == ["a", "b"]
+    found = features.set_output(transform="pandas").transform(frame)
+    assert list(found.columns) == list(features.get_feature_names_out())
+    assert_array_equal(found.index, frame.index)
