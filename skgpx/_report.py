@@ -131,8 +131,12 @@ def _prior(model: Any) -> dict[str, Any]:
 def _inference(model: Any) -> dict[str, Any]:
     rhat = getattr(model, "rhat_", None)
     if rhat is None:
-        steps = getattr(model, "n_iter_", None)
-        return {} if steps is None else {"steps": steps}
+        names = {"n_iter_": "steps", "wasserstein_distance_": "wasserstein_distance"}
+        return {
+            name: getattr(model, attribute)
+            for attribute, name in names.items()
+            if hasattr(model, attribute)
+        }
     if not len(model.energy_curve_):
         return {"law": "closed form", "draws": model.particles_.shape[2]}
     return {

@@ -34,6 +34,7 @@ from skgpx._cross_fitting import (
 from skgpx._documentation import DocumentationLink
 from skgpx._numerics.tempering import temper_affine, temper_factor
 from skgpx._predictive_law import Predictive, PredictiveDistribution
+from skgpx._report import Reporting
 from skgpx._searches import best_of, is_search
 from skgpx._table import as_table
 from skgpx._tempered_law import NormalMoments, RescaledDistribution
@@ -53,7 +54,7 @@ _ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class TemperedRegressor(
-    MetaEstimatorMixin, RegressorMixin, DocumentationLink, BaseEstimator
+    MetaEstimatorMixin, RegressorMixin, Reporting, DocumentationLink, BaseEstimator
 ):
     """Any regressor with standard deviations, corrected by its errors on unseen rows.
 

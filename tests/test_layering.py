@@ -83,6 +83,7 @@ LAYERS = {
         "_cross_fitting",
         "_documentation",
         "_predictive_law",
+        "_report",
         "_searches",
         "_table",
         "_tempered_law",

@@ -22,6 +22,7 @@ from skgpx import (
 )
 from skgpx._left_out import _ROWS, _forecast_points, _some
 from skgpx.bases import Nystroem
+from skgpx.calibration import TemperedRegressor
 from skgpx.likelihoods import Poisson
 
 rng = np.random.default_rng(0)
@@ -53,6 +54,7 @@ MODELS = {
     "markov": (SpectralVGPRegressor(basis="markov", noise_variance=0.04), Y),
     "stein": (STEIN, Y),
     "decoupled": (DecoupledSampler(EXACT), Y),
+    "tempered": (TemperedRegressor(EXACT), Y),
     "features": (SteinFourierFeatures(RBF(0.4), random_state=0), Y),
 }
 

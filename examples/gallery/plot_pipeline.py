@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import skgpx
 from skgpx import PLSRegressor
 from skgpx.likelihoods import Gaussian, StudentT
+from skgpx.metrics import log_predictive_density_scorer
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 100.0, (240, 2))
@@ -31,15 +32,11 @@ y = np.exp(log_y)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 
-def log_density(model, X, y):
-    return skgpx.predict_dist(model, X).log_density(y).mean()
-
-
 regressor = make_pipeline(StandardScaler(), PLSRegressor(random_state=0))
 search = GridSearchCV(
     TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp),
     {"regressor__plsregressor__likelihood": [Gaussian(), StudentT(df=4.0)]},
-    scoring=log_density,
+    scoring=log_predictive_density_scorer,
     cv=3,
 )
 search.fit(X_train, y_train)
