@@ -15,7 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skgpx._derived_laws import NormalDistribution
 from skgpx._predictive_law import Predictive
-from skgpx._wrapped import predict_dist
+from skgpx._wrapped import innermost, predict_dist
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
 from skgpx.metrics._densities import neg_log_predictive_density
 from skgpx.metrics._intervals import interval_score
@@ -102,11 +102,17 @@ class PredictiveScorer:
         Returns
         -------
         score : float
+
+        Warns
+        -----
+        UserWarning
+            If the regressor was fitted with exposures, and this is given none.
         """
         if is_classifier(estimator):
             value = self._of_classes(estimator, X, y, sample_weight)
         else:
             law = predict_dist(estimator, X, **_told(given))
+            _warn_of_missing(estimator, given)
             pairs = _target_by_target(law, np.asarray(y))
             weights = {"sample_weight": sample_weight}
             scores = [
@@ -173,6 +179,13 @@ class PredictiveScorer:
         return float(
             self.class_metric(y, proba, labels=labels, sample_weight=sample_weight)
         )
+
+
+def _warn_of_missing(estimator: Any, given: dict[str, Any]) -> None:
+    """Say so if counts over known exposures are scored as if over one."""
+    inner = innermost(estimator)
+    if hasattr(inner, "_warn_of_missing"):
+        inner._warn_of_missing(given.get("exposure"))
 
 
 def _told(given: dict[str, Any]) -> dict[str, Any]:

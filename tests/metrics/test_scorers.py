@@ -163,6 +163,17 @@ def test_exposures_are_routed_and_scorers_that_do_not_ask_are_told_so():
         plain.set_score_request(groups=True)
 
 
+def test_counts_over_exposures_are_not_scored_as_if_over_one():
+    exposure = rng.uniform(0.5, 4.0, size=45)
+    counts = rng.poisson(exposure * np.exp(Y)).astype(float)
+    model = PLSRegressor(likelihood=Poisson(), n_particles=10, **FEW)
+    pipeline = make_pipeline(StandardScaler(), model)
+    pipeline.fit(X, counts, plsregressor__exposure=exposure)
+    with pytest.warns(UserWarning, match="fitted with exposures"):
+        metrics.neg_crps_scorer(pipeline, X, counts)
+    metrics.neg_crps_scorer(pipeline, X, counts, exposure=exposure)
+
+
 def test_requests_need_routing():
     with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
         metrics.neg_crps_scorer.set_score_request(sample_weight=True)
