@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._cross_fitting import (
@@ -65,7 +65,7 @@ class Answers(NamedTuple):
 def labelled_rows(
     estimator: Any, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> Training:
-    """Check the arguments of `fit`; rows of weight zero are left out.
+    """Check the arguments of `fit` of a classifier around others.
 
     Raises
     ------
@@ -81,15 +81,15 @@ def labelled_rows(
         )
     table = as_table(X)
     validate_data(estimator, X, skip_check_array=True)
-    labels = column_or_1d(y, warn=True)
+    checked = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    labels = column_or_1d(checked, warn=True)
     check_classification_targets(labels)
     if len(table) != len(labels):
         raise ValueError(
             f"X and y must have equally many rows; got {len(table)} and {len(labels)}."
         )
     weights = check_weights(sample_weight, np.empty((len(labels), 1)))
-    kept = np.flatnonzero(weights > 0.0)
-    return Training(take_rows(table, kept), labels[kept], weights[kept])
+    return Training(table, labels, weights)
 
 
 def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:

@@ -342,7 +342,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     ) -> Answers:
         """What a classifier says, which may see more than numbers."""
         given = labelled_rows(self, X, y, sample_weight)
-        self._encoded(given.y)
+        self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, rng.spawn(1)[0], self.n_jobs
         return ask(self.mean, given, self.classes_, *how)
