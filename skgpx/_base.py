@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
+from skgpx._arviz import ArvizExport
 from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._predictive_law import PredictiveDistribution, checked_levels
+from skgpx._report import Reporting
 from skgpx._row_quantities import relative, row_quantity
 from skgpx._validation import (
     caller_stacklevel,
@@ -26,7 +28,7 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 
 
-class LatentEstimator(DocumentationLink, BaseEstimator):
+class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
     """Prediction from `posterior_` and `likelihood_`, which fitting sets.
 
     Both are in the units of y.

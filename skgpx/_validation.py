@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -41,6 +42,7 @@ __all__ = [
     "check_range",
     "check_rows",
     "check_weights",
+    "copy_to_merge",
     "fit_context",
     "generator",
     "row_blocks",
@@ -121,6 +123,7 @@ def check_rows(
     X, y = validate_data(
         estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric, reset=reset
     )
+    _count_rows(estimator, len(X), reset)
     check_range("X", X)
     if numeric:
         y = np.asarray(y, dtype=np.float64)
@@ -143,6 +146,19 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
             f"got weights between {weights.min():g} and {weights.max():g}."
         )
     return weights
+
+
+def _count_rows(estimator: Any, n: int, reset: bool) -> None:
+    """Remember the number of rows seen, for reports."""
+    seen = 0 if reset else getattr(estimator, "_n_rows", 0)
+    estimator._n_rows = seen + n
+
+
+def copy_to_merge(estimator: Any) -> Any:
+    """Shallow copy of a model that will be of other rows too, some perhaps the same."""
+    merged = copy.copy(estimator)
+    vars(merged).pop("_n_rows", None)
+    return merged
 
 
 def check_columns(X: Any, y: Any = None) -> None:

@@ -40,7 +40,11 @@ LAYERS = {
     "_row_quantities": BELOW_SHELL,
     "_predictive_law": BELOW_SHELL | {"_validation"},
     "_derived_laws": FLOOR | {"_predictive_law", "_validation"},
+    "_left_out": BELOW_SHELL | {"_validation"},
+    "_report": {"_left_out", "_validation"},
+    "_arviz": {"_validation"},
     "_base": BELOW_SHELL
+    | {"_arviz", "_report"}
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
     "_table": {"_validation"},
@@ -55,7 +59,7 @@ LAYERS = {
     "_decoupled": BELOW_SHELL
     | DOOR
     | {"_documentation", "_hyperparameters", "_pls", "_predictive_law", "_searches"}
-    | {"_derived_laws"},
+    | {"_derived_laws", "_report"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
     | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
@@ -72,6 +76,7 @@ LAYERS = {
         "_row_statistics",
         "_table",
     },
+    | {"_base", "_documentation", "_hyperparameters", "_report", "_row_statistics"},
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "calibration": FLOOR
@@ -265,8 +270,9 @@ def test_no_generator_is_kept(path):
 
 
 # Loading sklearn.cluster would cost every user a seventh of the import time, and
-# matplotlib is optional; the front modules are loaded when they are named.
-LOADS_LATER = {"__init__.py", "bases/_selectors.py", "inspection/_axes.py"}
+# matplotlib and ArviZ are optional; the front modules are loaded when they are named.
+LOADS_LATER = {"__init__.py", "bases/_selectors.py"}
+LOADS_LATER |= {"_arviz.py", "inspection/_axes.py"}
 
 
 @files

@@ -34,6 +34,7 @@ from skgpx._latent import LatentModel
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_map
 from skgpx._predictive_law import Predictive
+from skgpx._report import Reporting
 from skgpx._searches import best_of
 from skgpx._validation import (
     Interval,
@@ -53,7 +54,7 @@ Array = NDArray[np.float64]
 _ROWS = 1024
 
 
-class DecoupledSampler(RegressorMixin, DocumentationLink, BaseEstimator):
+class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimator):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
     Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -46,6 +45,7 @@ from skgpx._validation import (
     canonical_rows,
     check_is_fitted,
     check_X,
+    copy_to_merge,
     fit_context,
     generator,
 )
@@ -465,7 +465,7 @@ class SpectralVGPRegressor(LatentRegressor):
                 "merged: their sums are in units of different noises. Fit all rows "
                 "together."
             )
-        clock, merged = StageClock(), copy.copy(self)
+        clock, merged = StageClock(), copy_to_merge(self)
         state = self._state.merged(other._state)
         clock.end_of("statistics")
         return merged._keep(state, state.solve(), clock)

@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from skgpx._documentation import DocumentationLink
 from skgpx._draws import FourierFeatures
+from skgpx._report import Reporting
 from skgpx._stein._feature_spectrum import kernel_waves
 from skgpx._validation import (
     Interval,
@@ -37,7 +38,11 @@ _DTYPES = (np.float64, np.float32)
 
 
 class SteinFourierFeatures(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DocumentationLink, BaseEstimator
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    Reporting,
+    DocumentationLink,
+    BaseEstimator,
 ):
     """Map inputs to cosines and sines whose inner products approximate a kernel.
 

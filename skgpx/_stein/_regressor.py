@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -27,6 +26,7 @@ from skgpx._validation import (
     check_is_fitted,
     check_kernel,
     check_rows,
+    copy_to_merge,
     fit_context,
     generator,
 )
@@ -370,7 +370,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         """
         check_is_fitted(self)
         check_is_fitted(other)
-        clock, merged = StageClock(), copy.copy(self)
+        clock, merged = StageClock(), copy_to_merge(self)
         state = self._state.merged(other._state)
         clock.end_of("statistics")
         return merged._keep(state, clock)

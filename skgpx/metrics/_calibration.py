@@ -190,7 +190,8 @@ def expected_calibration_error(
     Notes
     -----
     Depends on the bins, and is larger than zero for perfect probabilities: by about
-    ``sqrt(n_bins / n_rows) / 2``. Compare models on the same rows with the same bins.
+    ``sqrt(n_bins / n_rows) / 3`` where these are spread evenly.
+    Compare models on the same rows with the same bins.
 
     Examples
     --------

@@ -67,10 +67,10 @@ def test_fair_ensembles_estimate_the_score_of_their_law():
 
 
 LAWS = {
-    "normal": (stats.norm(0.3, 0.7), 1e-7),
-    "logistic": (stats.logistic(0.3, 0.7), 1e-6),
-    "student": (stats.t(2.0), 1e-5),
-    "gamma": (stats.gamma(2.0), 1e-4),
+    "normal": (stats.norm(0.3, 0.7), 1e-8),
+    "logistic": (stats.logistic(0.3, 0.7), 1e-8),
+    "student": (stats.t(2.0), 1e-6),
+    "gamma": (stats.gamma(2.0), 1e-7),
 }
 
 

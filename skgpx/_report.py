@@ -1,0 +1,266 @@
+"""Reports: what a fit has learned, from the attributes that it left behind."""
+
+from __future__ import annotations
+
+import pickle
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+
+from skgpx._left_out import left_out
+from skgpx._validation import check_is_fitted
+
+Array = NDArray[np.float64]
+
+
+class Report(dict[str, Any]):
+    """A dictionary of sections that prints as text, and in a notebook as a table.
+
+    Each section is a dictionary, or for "advice" a list of sentences. Keys say units.
+
+    Examples
+    --------
+    >>> from skgpx._report import Report
+    >>> Report(noise={"std": 0.25})
+    noise
+      std  0.25
+    """
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            line for title, body in self.items() for line in _text(title, body)
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for title, body in self.items():
+            heading = escape(_words(title))
+            rows.append(f'<tr><th colspan="2" align="left">{heading}</th></tr>')
+            for name, value in _entries(body):
+                cells = f"<td>{escape(name)}</td><td>{escape(value)}</td>"
+                rows.append(f"<tr>{cells}</tr>")
+        return f"<table>{''.join(rows)}</table>"
+
+
+class Reporting:
+    """Gives an estimator its `report`."""
+
+    def report(self, X: Any = None, y: ArrayLike | None = None) -> Report:
+        """What the fit has learned, how sure that is, and what it cost.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), default=None
+            Rows at which the part of the prior is measured that the basis leaves out,
+            and what more inducing points would leave; at most 2000 of them are looked
+            at.
+        y : array-like of shape (n_rows,), default=None
+            Their targets, which the model should not have seen: coverage and densities
+            are reported as well.
+
+        Returns
+        -------
+        report : Report
+            A dictionary of sections, which prints as text and in a notebook as a table:
+            "model", "prior", "basis", "inference", "seconds", "memory", "held_out" and
+            "advice", as far as they apply.
+
+        Notes
+        -----
+        Without X it reads attributes only. The size of the model is that of its pickle.
+        """
+        check_is_fitted(self)
+        sections: dict[str, Any] = {
+            "model": _model(self),
+            "prior": _prior(self),
+            "basis": left_out(self, X),
+            "inference": _inference(self),
+            "seconds": _seconds(self),
+            "memory": _memory(self),
+        }
+        if X is not None and y is not None:
+            sections["held_out"] = _held_out(self, X, y)
+        sections["advice"] = _advice(sections)
+        return Report({title: body for title, body in sections.items() if body})
+
+
+# ---- Sections ------------------------------------------------------------------------
+
+
+def _model(model: Any) -> dict[str, Any]:
+    found = {"estimator": type(model).__name__}
+    inner = getattr(model, "estimator_", None)
+    if inner is not None:
+        found["around"] = type(inner).__name__
+    rows = getattr(model, "_n_rows", None)
+    trained = getattr(inner, "X_train_", None)
+    rows = len(trained) if rows is None and trained is not None else rows
+    if rows is not None:
+        found["rows"] = rows
+    found["columns"] = model.n_features_in_
+    if hasattr(model, "classes_"):
+        found["classes"] = len(model.classes_)
+    if hasattr(model, "likelihood_"):
+        found["likelihood"] = repr(model.likelihood_)
+    return found
+
+
+def _prior(model: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    kernel = getattr(model, "kernel_", None)
+    if kernel is not None:
+        found["kernel"] = repr(kernel)
+    elif hasattr(model, "prior_"):
+        found["prior"] = repr(model.prior_)
+    noise = getattr(model, "noise_variance_", None)
+    if noise is not None and np.ndim(noise) == 0:
+        found["noise_std"] = float(np.sqrt(noise))
+    evidence = getattr(model, "log_evidence_", np.nan)
+    if np.isfinite(evidence):
+        found["log_evidence_nats"] = float(evidence)
+    if np.ndim(getattr(model, "temper_", 1.0)) == 0 and hasattr(model, "temper_"):
+        found["temper"] = float(model.temper_)
+    if len(getattr(model, "cycles_", ())):
+        found["cycles_per_unit"] = np.round(model.cycles_[:5], 6).tolist()
+    return found
+
+
+def _inference(model: Any) -> dict[str, Any]:
+    rhat = getattr(model, "rhat_", None)
+    if rhat is None:
+        steps = getattr(model, "n_iter_", None)
+        return {} if steps is None else {"steps": steps}
+    if not len(model.energy_curve_):
+        return {"law": "closed form", "draws": model.particles_.shape[2]}
+    return {
+        "law": "particles",
+        "particles": model.particles_.shape[2],
+        "steps": model.n_iter_,
+        "acceptance": float(model.acceptance_),
+        "largest_rhat": float(np.max(rhat)),
+        "coordinates_above_1.1": int(np.sum(~(np.asarray(rhat) <= 1.1))),
+        "smallest_ess": float(np.min(model.ess_)),
+    }
+
+
+def _seconds(model: Any) -> dict[str, Any]:
+    stages = dict(getattr(model, "stage_seconds_", {}))
+    return {**stages, "total": sum(stages.values())} if stages else {}
+
+
+def _memory(model: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    try:
+        found["model_megabytes"] = len(pickle.dumps(model)) / 2**20
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # a function of the user's that cannot be pickled
+        found["model_megabytes"] = float("nan")
+    floats = getattr(getattr(model, "posterior_", None), "floats_per_row", 0)
+    if floats:
+        found["kilobytes_per_predicted_row"] = 8.0 * floats / 2**10
+    return found
+
+
+def _held_out(model: Any, X: Any, y: ArrayLike) -> dict[str, Any]:
+    """Scores of rows that the model did not see."""
+    targets = np.asarray(y)
+    found = {"rows": len(targets)}
+    if is_classifier(model):
+        found["accuracy"] = float(np.mean(model.predict(X) == targets))
+        density = model.log_predictive_density(X, targets)
+        return {**found, "mean_log_probability": float(np.mean(density))}
+    if not hasattr(model, "predict_dist"):
+        return {}
+    law = model.predict_dist(X)
+    found["r2"] = float(model.score(X, targets))
+    found["mean_log_density_nats"] = float(np.mean(law.log_density(targets)))
+    found["mean_crps"] = float(np.mean(law.crps(targets)))
+    for coverage in (0.5, 0.9):
+        low, high = law.interval(coverage).T
+        inside = (low <= targets) & (targets <= high)
+        found[f"inside_{100 * coverage:g}_%_intervals"] = float(np.mean(inside))
+    found["standard_error_of_the_last"] = float(np.sqrt(0.09 / len(targets)))
+    return found
+
+
+def _advice(sections: dict[str, Any]) -> list[str]:
+    """Sentences about what may be wrong, and what to change."""
+    said = []
+    basis, chains = sections["basis"], sections["inference"]
+    unexplained = basis.get("unexplained_share")
+    if unexplained is not None and unexplained > 0.005:
+        more = [
+            f"{size} would leave {_percent(share)}"
+            for size, share in basis.get("more_would_leave", {}).items()
+        ]
+        sentence = (
+            f"{_percent(unexplained)} of the prior variance is unexplained by "
+            f"{basis['functions']} {basis['kind']}"
+        )
+        said.append("; ".join([sentence, *more]) + ".")
+    worst = chains.get("largest_rhat", 1.0)
+    if not worst <= 1.1:
+        said.append(
+            f"Chains have not met: R-hat is {worst:.3g} in the worst coordinate. "
+            "Raise max_iter, or see whether the posterior has several modes "
+            '(method="smc").'
+        )
+    if chains.get("smallest_ess", np.inf) < 20.0:
+        said.append(
+            "Few independent particles: means are off by about std / "
+            f"{np.sqrt(chains['smallest_ess']):.2g}. Raise n_particles."
+        )
+    return said + _doubts_of_coverage(sections.get("held_out", {}))
+
+
+def _doubts_of_coverage(held_out: dict[str, Any]) -> list[str]:
+    inside = held_out.get("inside_90_%_intervals")
+    if inside is None:
+        return []
+    error = held_out["standard_error_of_the_last"]
+    if abs(inside - 0.9) <= 3.0 * error:
+        return []
+    kind = "too narrow" if inside < 0.9 else "too wide"
+    return [
+        f"Intervals are {kind}: those of 90 % hold {_percent(inside)} of the held-out "
+        "rows. Another kernel or likelihood may fit better; conformal prediction "
+        "repairs the coverage."
+    ]
+
+
+# ---- From values to text -------------------------------------------------------------
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %" if share < 0.995 else "100 %"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{_words(str(k))}: {_value(v)}" for k, v in value.items())
+    return str(value)
+
+
+def _entries(body: Any) -> list[tuple[str, str]]:
+    """Names and values of a section, as text."""
+    if isinstance(body, dict):
+        return [(_words(str(name)), _value(value)) for name, value in body.items()]
+    return [("", str(sentence)) for sentence in body]
+
+
+def _text(title: str, body: Any) -> list[str]:
+    entries = _entries(body)
+    width = max((len(name) for name, _ in entries), default=0)
+    lines = [f"  {name:{width}}  {value}".rstrip() for name, value in entries]
+    if not width:
+        lines = [f"  {value}" for _, value in entries]
+    return [_words(title), *lines]
