@@ -63,7 +63,7 @@ def test_without_an_address_there_is_no_link(urls, declares):
         assert "Documentation for" not in html
 
 
-PUBLIC = ["", "bases", "callbacks", "kernels", "likelihoods", "simulation", "thompson"]
+PUBLIC = ["", *sorted(skgpx._MODULES)]
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -71,10 +71,6 @@ def test_the_reference_lists_every_public_name(module):
     name = f"skgpx.{module}".rstrip(".")
     listed = set(re.findall(r"^   (\w+)$", (DOCS / "api.md").read_text(), re.M))
     assert set(importlib.import_module(name).__all__) <= listed
-
-
-def test_the_reference_knows_every_public_module():
-    assert {""} | set(skgpx._MODULES) == set(PUBLIC)
 
 
 def test_every_page_is_in_the_table_of_contents():
