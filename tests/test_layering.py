@@ -65,7 +65,7 @@ LAYERS = {
     | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
     "_stein": BELOW_SHELL
     | DOOR
-    | {"_base", "_documentation", "_hyperparameters", "_row_statistics"},
+    | {"_base", "_documentation", "_hyperparameters", "_report", "_row_statistics"},
     "_gwi": BELOW_SHELL
     | DOOR
     | {
@@ -76,7 +76,6 @@ LAYERS = {
         "_row_statistics",
         "_table",
     },
-    | {"_base", "_documentation", "_hyperparameters", "_report", "_row_statistics"},
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
     "calibration": FLOOR
