@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 import skgpx
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
 from skgpx._documentation import documentation_url
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -18,6 +24,7 @@ PAGES = {
     PLSClassifier: "pls.md",
     SpectralVGPRegressor: "spectral_vgp.md",
     DecoupledSampler: "decoupled.md",
+    GWIRegressor: "gwi.md",
 }
 
 
