@@ -1,9 +1,9 @@
-# `make demo`, `make test`, `make docs`: each sets up everything it needs in .venv.
+# `make demo`, `make test`, `make docs`, `make bench-quick`, `make bench`: each sets up everything it needs in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo docs test
+.PHONY: bench bench-quick demo docs test
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,17 @@ docs: $(BIN)/documented
 
 $(BIN)/documented: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+# Every table with its peers (hours), or short versions of most (minutes).
+bench: $(BIN)/benchmarked
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run all
+
+bench-quick: $(BIN)/benchmarked
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run quick
+
+$(BIN)/benchmarked: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch $@
 
 # The stamp is older than pyproject.toml whenever a dependency may have changed. Where

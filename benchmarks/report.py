@@ -11,6 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "gpytorch", "botorch")
 
@@ -80,5 +85,14 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "processors": os.cpu_count(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "peak_gib": peak_gib(),
         "versions": versions,
     }
+
+
+def peak_gib() -> float | None:
+    """Largest memory of this process so far; None where the system does not say."""
+    if resource is None:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)

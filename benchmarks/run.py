@@ -1,11 +1,24 @@
-"""Run one benchmark, or all: ``python -m benchmarks.run NAME [options]``."""
+"""Run one benchmark, all, or a short version of most.
+
+    python -m benchmarks.run NAME [options]
+    python -m benchmarks.run all
+    python -m benchmarks.run quick
+
+``all`` and ``quick`` give each benchmark a process of its own, go on where one fails,
+and write `benchmarks/results/index.md` with every table.
+"""
 
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
+import time
+
+from benchmarks.page import write_page
 
 NAMES = (
+    "kernels",
     "step",
     "accuracy",
     "quality",
@@ -25,16 +38,48 @@ NAMES = (
     "stein",
     "stein_quality",
 )
+# Options that leave some seconds of each; together a few minutes.
+QUICK = {
+    "kernels": ("--check",),
+    "step": ("--quick", "--rounds", "3"),
+    "scale": ("--rows", "1000", "3000", "--inducing", "100"),
+    "latency": ("--rounds", "1"),
+    "draws": ("--quick", "--rounds", "2"),
+    "draws_accuracy": ("--trials", "1", "--dimensions", "2"),
+    "series": ("--quick", "--rounds", "2", "--rows", "1000000"),
+    "series_elbow": ("--quick",),
+    "series_cycles": ("--quick",),
+    "stein_kernel": ("--quick",),
+}
+
+
+def run_each(options: dict[str, tuple[str, ...]]) -> list[str]:
+    """Names of the benchmarks that failed, each run in a process of its own."""
+    failed = []
+    for name, given in options.items():
+        start = time.perf_counter()
+        command = [sys.executable, "-m", f"benchmarks.bench_{name}", *given]
+        if subprocess.run(command, check=False).returncode:
+            failed.append(name)
+        sys.stderr.write(f"{name}: {time.perf_counter() - start:.0f} s\n")
+    return failed
 
 
 def main() -> None:
-    """Hand the options to the module of the benchmark."""
+    """Hand the options to the module of the benchmark, or run many."""
     names = sys.argv[1:2]
-    if not names or names[0] not in (*NAMES, "all"):
-        sys.exit(f"usage: python -m benchmarks.run {{{','.join(NAMES)},all}} [options]")
-    for name in NAMES if names[0] == "all" else names:
-        sys.argv = [f"bench_{name}", *sys.argv[2:]]
-        runpy.run_module(f"benchmarks.bench_{name}", run_name="__main__")
+    if not names or names[0] not in (*NAMES, "all", "quick"):
+        choices = ",".join((*NAMES, "all", "quick"))
+        sys.exit(f"usage: python -m benchmarks.run {{{choices}}} [options]")
+    if names[0] in NAMES:
+        sys.argv = [f"bench_{names[0]}", *sys.argv[2:]]
+        runpy.run_module(f"benchmarks.bench_{names[0]}", run_name="__main__")
+        return
+    given = tuple(sys.argv[2:])
+    failed = run_each(QUICK if names[0] == "quick" else dict.fromkeys(NAMES, given))
+    sys.stderr.write(f"{write_page()}\n")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
