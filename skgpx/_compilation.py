@@ -14,13 +14,20 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
-from skgpx._gwi import GWIRegressor
+from skgpx._gwi import GWIClassifier, GWIRegressor
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
-from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
+from skgpx.likelihoods import (
+    Bernoulli,
+    Gaussian,
+    Poisson,
+    RobustMax,
+    ShiftedMixture,
+    StudentT,
+)
 
 Array = NDArray[np.float64]
 _LOGGER = logging.getLogger("skgpx")
@@ -144,11 +151,13 @@ def _features() -> None:
 
 
 def _networks() -> None:
-    """Training of networks by squared errors, and their values."""
+    """Training of networks by squared errors and for classes, and their values."""
     X, y = _rows(2)
-    GWIRegressor(
-        kernel=RBF(0.3), optimizer=None, max_iter=1, n_restarts=1, random_state=0
-    ).fit(X, y).predict(X)
+    brief: dict[str, Any] = {"kernel": RBF(0.3), "optimizer": None, "random_state": 0}
+    brief |= {"max_iter": 1, "n_restarts": 1}
+    GWIRegressor(**brief).fit(X, y).predict(X)
+    classes = GWIClassifier(likelihood=RobustMax(), **brief).fit(X, y > 0.0)
+    classes.predict_proba(X)
 
 
 def _evaluate(draws: FunctionDraws, X: Array) -> None:

@@ -18,7 +18,6 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import has_fit_parameter
 
 from skgpx._numerics.distinct_rows import distinct_rows
@@ -122,36 +121,6 @@ def training_rows(
     return Training(table, targets, check_weights(sample_weight, targets[:, None]))
 
 
-def labelled_rows(
-    estimator: Any, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
-) -> Training:
-    """The same for labels; rows of weight zero are left out.
-
-    Raises
-    ------
-    TypeError
-        For a sparse X.
-    ValueError
-        For a y that is not one label a row, or weights that are no weights.
-    """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
-    table = as_table(X)
-    validate_data(estimator, X, skip_check_array=True)
-    labels = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
-    if len(table) != len(labels):
-        raise ValueError(
-            f"X and y must have equally many rows; got {len(table)} and {len(labels)}."
-        )
-    weights = check_weights(sample_weight, np.empty((len(labels), 1)))
-    kept = np.flatnonzero(weights > 0.0)
-    return Training(take_rows(table, kept), labels[kept], weights[kept])
-
-
 def cross_fit(
     estimator: Any,
     rows: Training,
@@ -161,7 +130,6 @@ def cross_fit(
     groups: Any = None,
     keyword: str | None = None,
     n_jobs: int | None = None,
-    stratify: bool = False,
 ) -> CrossFit:
     """Fit clones of an estimator to the rows outside each fold, and one to all.
 
@@ -184,9 +152,6 @@ def cross_fit(
         each row as often as it occurs; :data:`UNWEIGHTED`: distinct rows, once.
     n_jobs : int or None
         Folds side by side.
-    stratify : bool, default=False
-        Deal the rows of each class to a number of folds in turn, so that every training
-        set has all classes; the only row of a class is in all of them.
 
     Returns
     -------
@@ -197,7 +162,7 @@ def cross_fit(
     ValueError
         If test sets overlap, or a training set has no row of positive weight.
     """
-    plan = _plan(rows, cv, groups, stratify)
+    plan = _plan(rows, cv, groups)
     jobs = [(estimator, rows, part, keyword) for part in plan.training_sets]
     *fitted, final = parallel_map(_fitted_clone, jobs, n_jobs)
     asked = [(one, respond, rows, plan, i) for i, one in enumerate(fitted)]
@@ -318,45 +283,28 @@ def _table_of(rows: Training) -> Array:
     return np.column_stack((row_codes(rows.X), row_codes(rows.y[:, np.newaxis])))
 
 
-def _plan(rows: Training, cv: Any, groups: Any, stratify: bool) -> _Plan:
+def _plan(rows: Training, cv: Any, groups: Any) -> _Plan:
     if cv is None or isinstance(cv, int | np.integer):
-        return _shuffled_plan(rows, N_FOLDS if cv is None else int(cv), stratify)
+        return _shuffled_plan(rows, N_FOLDS if cv is None else int(cv))
     return _given_plan(rows, cv, groups)
 
 
-def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:
-    """Fold of each row (n,): those of a class in turn, as even as can be.
-
-    The only row of a class has none, -1.
-    """
-    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    several = np.flatnonzero(counts[codes] > 1)
-    dealt = several[np.argsort(codes[several], kind="stable")]
-    folds = np.full(len(y), SEEN)
-    folds[dealt] = np.arange(len(dealt)) % n_folds
-    return folds
-
-
-def _shuffled_folds(
-    rows: Training, n_folds: int, stratify: bool = False
-) -> tuple[Index, Array, Index]:
+def _shuffled_folds(rows: Training, n_folds: int) -> tuple[Index, Array, Index]:
     """Distinct rows in random order, their weights, and the fold of each."""
     positions, weights = _distinct(rows)
     n = len(positions)
     # estimators with folds of their own must not see sorted rows
     order = np.random.default_rng(_SEED).permutation(n)
     folds = np.full(n, SEEN)
-    if stratify:
-        folds = stratified_folds(rows.y[positions[order]], n_folds)
-    elif n > 1:
+    if n > 1:
         for fold, (_, test) in enumerate(KFold(min(n_folds, n)).split(order)):
             folds[test] = fold
     return positions[order], weights[order], folds
 
 
-def _shuffled_plan(rows: Training, n_folds: int, stratify: bool) -> _Plan:
+def _shuffled_plan(rows: Training, n_folds: int) -> _Plan:
     """Folds of the distinct rows: no matter how often and in which order they occur."""
-    positions, weights, folds = _shuffled_folds(rows, n_folds, stratify)
+    positions, weights, folds = _shuffled_folds(rows, n_folds)
     masks = [folds != fold for fold in range(folds.max() + 1)]
     parts = [_Part(positions[kept], weights[kept]) for kept in masks]
     return _Plan(positions, weights, folds, [*parts, _Part(positions, weights)])

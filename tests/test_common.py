@@ -15,7 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import BayesianRidge
+from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpx import (
     DecoupledSampler,
+    GWIClassifier,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
@@ -43,6 +44,10 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         PLSClassifier(**FAST),
         DecoupledSampler(n_basis=64, random_state=0),
         DecoupledSampler(PLSRegressor(**FAST)),
+        GWIClassifier(
+            n_inducing=10, max_iter=20, n_restarts=2, optimizer=None, random_state=0
+        ),
+        GWIClassifier(LogisticRegression(), n_inducing=10, random_state=0),
         SpectralVGPRegressor(),
         SpectralVGPRegressor(basis="inducing", n_basis=10, random_state=0),
         SpectralVGPRegressor(basis="empirical", n_basis=10, random_state=0),

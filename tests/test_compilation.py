@@ -34,7 +34,7 @@ from numba.core.dispatcher import Dispatcher
 import skgpx
 import skgpx._numerics as floor
 from skgpx._numerics._jit import Formula
-from skgpx.likelihoods import Poisson, StudentT
+from skgpx.likelihoods import Poisson, RobustMax, StudentT
 
 warnings.simplefilter("ignore")
 names = [module.name for module in pkgutil.iter_modules(floor.__path__)]
@@ -87,6 +87,8 @@ models = [
     skgpx.SteinRFFRegressor(repulsion_kernel="mmd", random_state=0).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
     skgpx.GWIRegressor(max_iter=2).fit(X, y),
+    skgpx.GWIClassifier(max_iter=2, likelihood=RobustMax()).fit(X, y > 1.0),
+    skgpx.GWIClassifier(max_iter=2).fit(X, np.digitize(y, (0.8, 1.2))),
 ]
 for model in models:
     rows = X[:, : model.n_features_in_]
@@ -139,6 +141,7 @@ def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
         "SpectralVGPRegressor",
         "SteinRFFRegressor",
         "GWIRegressor",
+        "GWIClassifier",
     )
     for name in ours:
         monkeypatch.setattr(getattr(_compilation, name), "fit", spy)

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 import skgpx
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
 from skgpx._documentation import documentation_url
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -18,6 +24,7 @@ PAGES = {
     PLSClassifier: "pls.md",
     SpectralVGPRegressor: "spectral_vgp.md",
     DecoupledSampler: "decoupled.md",
+    GWIRegressor: "gwi.md",
 }
 
 
@@ -63,8 +70,7 @@ def test_without_an_address_there_is_no_link(urls, declares):
         assert "Documentation for" not in html
 
 
-PUBLIC = ["", "bases", "calibration", "callbacks", "inspection", "kernels"]
-PUBLIC += ["likelihoods", "metrics", "simulation", "thompson"]
+PUBLIC = ["", *sorted(skgpx._MODULES)]
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -72,10 +78,6 @@ def test_the_reference_lists_every_public_name(module):
     name = f"skgpx.{module}".rstrip(".")
     listed = set(re.findall(r"^   (\w+)$", (DOCS / "api.md").read_text(), re.M))
     assert set(importlib.import_module(name).__all__) <= listed
-
-
-def test_the_reference_knows_every_public_module():
-    assert {""} | set(skgpx._MODULES) == set(PUBLIC)
 
 
 def test_every_page_is_in_the_table_of_contents():

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpx import SteinRFFRegressor
 
 rng = np.random.default_rng(0)
-n = 900
+n = 800
 log_frequency = rng.uniform(np.log(200.0), np.log(20000.0), n)
 angle = rng.choice([0.0, 2.0, 4.0, 7.0, 11.0, 15.0], n)
 log_chord = np.log(rng.choice([0.025, 0.05, 0.1, 0.15, 0.23, 0.3], n))
@@ -42,7 +42,7 @@ X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 # %%
 # Frequencies as they start, and learned
 # --------------------------------------
-settings = {"n_frequencies": 40, "n_components": 4, "random_state": 0}
+settings = {"n_frequencies": 40, "n_components": 3, "random_state": 0}
 models = {
     "of the kernel": SteinRFFRegressor(max_iter=0, **settings).fit(X_train, y_train),
     "learned": SteinRFFRegressor(**settings).fit(X_train, y_train),

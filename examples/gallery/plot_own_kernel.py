@@ -63,7 +63,8 @@ def density(kernel, omega):
     """``S(ω)``, and its derivatives in ``kernel.theta``, here log ℓ."""
     t = 0.5 * np.pi * kernel.length_scale * omega
     S = np.pi * kernel.length_scale / np.cosh(np.minimum(np.abs(t[:, 0]), 700.0))
-    return S, S[:, np.newaxis] * (1.0 - t * np.tanh(t)) * bool(len(kernel.theta))
+    slopes = S[:, np.newaxis] * (1.0 - t * np.tanh(t))
+    return S, slopes[:, : len(kernel.theta)]  # none if the lengthscale is fixed
 
 
 def score(kernel, omega):
@@ -82,7 +83,8 @@ register_kernel(
 omega = sampler(Sech(0.5), 1000, 1, np.random.default_rng(0))
 check_spectral_score(Sech(0.5), omega)
 t = np.linspace(-60.0, 60.0, 2001)[:, np.newaxis]
-print(f"{np.trapezoid(density(Sech(0.5), t)[0], t[:, 0]) / (2.0 * np.pi):.6f}")
+integral = np.sum(density(Sech(0.5), t)[0]) * (t[1, 0] - t[0, 0])
+print(f"integral of the density: {integral / (2.0 * np.pi):.6f} · 2π")
 
 # %%
 # What it is good for

@@ -54,7 +54,7 @@ def mean_errors(kernel, X, make):
 
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharey=True, layout="constrained")
 for axis, d in zip(axes, (2, 8), strict=True):
-    X, kernel = rng.normal(size=(1000, d)), RBF(np.sqrt(d))
+    X, kernel = rng.normal(size=(600, d)), RBF(np.sqrt(d))
     for (method, name), marker in zip(names.items(), "os^", strict=True):
 
         def features(size, seed, kernel=kernel, method=method):

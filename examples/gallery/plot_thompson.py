@@ -2,9 +2,9 @@
 Thompson sampling without a mesh
 ================================
 
-Minimise an expensive function of six inputs, four evaluations at a time. Each
-of the four proposals of a round is the minimum of its own draw from the posterior. The
-draws are functions with gradients, so their minima are found by descent.
+Minimise an expensive function of six inputs, four evaluations at a time. Each of the
+four proposals of a round is the minimum of its own draw from the posterior. The draws
+are functions with gradients, so their minima are found by descent.
 """
 
 # %%

@@ -36,16 +36,16 @@ for name, estimator in (("GaussianProcessRegressor", exact), ("PLSRegressor", mo
 # The same predictions
 # --------------------
 grid = np.linspace(-1.0, 11.0, 300)[:, np.newaxis]
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
-left.plot(X, y, ".", color="0.75", ms=3.0)
+figure, axis = plt.subplots(figsize=(7.0, 3.8), layout="constrained")
+axis.plot(X, y, ".", color="0.75", ms=3.0)
 styles = {"GaussianProcessRegressor": (exact, "k-"), "PLSRegressor": (model, "C1--")}
-left.set(xlabel="x", ylabel="y", title="mean and 95 % interval")
 for name, (estimator, style) in styles.items():
     mean, std = estimator.predict(grid, return_std=True)
-    left.plot(grid, mean, style, lw=1.5, label=name)
+    axis.plot(grid, mean, style, lw=1.5, label=name)
     for sign in (-1.96, 1.96):
-        left.plot(grid, mean + sign * std, style, lw=0.8)
-left.legend(loc="upper left")
+        axis.plot(grid, mean + sign * std, style, lw=0.8)
+axis.set(xlabel="x", ylabel="y", title="mean and 95 % interval")
+axis.legend(loc="upper left")
 
 # %%
 # Draws
@@ -65,18 +65,16 @@ for size in sizes:
     functions = sampler.sample_functions(20, random_state=0)
     functions(rows)
     seconds["functions"].append(time.perf_counter() - start)
-right.loglog(
-    sizes, seconds["sample_y"], "ks-", label="GaussianProcessRegressor.sample_y"
-)
-right.loglog(
-    sizes, seconds["functions"], "C0o--", label="drawing and calling functions"
-)
-right.set(xlabel="rows", ylabel="seconds for twenty draws", xticks=sizes)
-right.set_xticklabels(sizes)
-right.minorticks_off()
-right.legend(loc="upper left", fontsize=8)
+
+figure, axis = plt.subplots(figsize=(7.0, 3.8), layout="constrained")
+axis.loglog(sizes, seconds["sample_y"], "ks-", label="sample_y of scikit-learn")
+axis.loglog(sizes, seconds["functions"], "C0o--", label="drawing, calling functions")
+axis.set(xlabel="rows", ylabel="seconds for twenty draws", xticks=sizes)
+axis.set_xticklabels(sizes)
+axis.minorticks_off()
+axis.legend(loc="upper left")
 
 # %%
 # The same function answers at any row, as often as it is asked:
-print(np.array_equal(functions(rows)[7], functions(rows[[7]])[0]))
+print(np.allclose(functions(rows)[7], functions(rows[[7]])[0]))
 plt.show()

@@ -12,9 +12,9 @@ tempered particles find it out.
 # %%
 # The paper's data
 # ----------------
-# ``f(x) = 2 sin(1.5 π x)``, shift 20, noise variance 1; no reading is shifted. Given
-# that all readings are shifted, or that none is, the model is Gaussian, so the weights
-# of both explanations are exact evidences.
+# ``f(x) = 2 sin(1.5 π x)``, shift 20, noise variance 1; as in the published code, no
+# reading is shifted. Given that all readings are shifted, or that none is, the model is
+# Gaussian, so the odds of the two explanations are a ratio of exact evidences.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit

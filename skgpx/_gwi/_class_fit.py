@@ -9,10 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._cross_fitting import (
-    stratified_folds,
-)
-from skgpx._gwi._class_answers import Answers
+from skgpx._gwi._class_answers import Answers, stratified_folds
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassifierMean,

@@ -14,8 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._cross_fitting import labelled_rows
-from skgpx._gwi._class_answers import Answers, ask
+from skgpx._gwi._around import UNSEEN
+from skgpx._gwi._class_answers import Answers, ask, labelled_rows
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
@@ -88,8 +88,9 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         Makes the numbers that the kernel sees of rows; a clone of it is fitted. None:
         the rows as they are, if they are finite numbers, otherwise what the steps of a
         Pipeline before its classifier make of them. For classifiers only.
-    cv : int, splitter, iterable or None, default=None
-        Folds in which a classifier is fitted; None is five, stratified.
+    cv : int, splitter, iterable, "unseen" or None, default=None
+        Folds in which a classifier is fitted; None is five, stratified. "unseen" says
+        that a FrozenEstimator was not fitted to any of the rows.
     hidden_layer_sizes : sequence of int, default=(32,)
         Of each network.
     activation : {"tanh", "relu"}, default="tanh"
@@ -197,7 +198,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         ],
         "optimizer": [StrOptions({"evidence"}), None],
         "kernel_features": [HasMethods(["fit", "transform"]), None],
-        "cv": ["cv_object"],
+        "cv": ["cv_object", StrOptions({UNSEEN})],
         "hidden_layer_sizes": ["array-like"],
         "activation": [StrOptions({"tanh", "relu"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
@@ -295,7 +296,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         -----
         UserWarning
             If weights are no whole numbers and the classifier takes none: it is fitted
-            without them.
+            without them; or if it is frozen, and `cv` is not "unseen".
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         clock, rng = StageClock(), generator(self.random_state)
@@ -341,7 +342,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     ) -> Answers:
         """What a classifier says, which may see more than numbers."""
         given = labelled_rows(self, X, y, sample_weight)
-        self._encoded(given.y)
+        self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, rng.spawn(1)[0], self.n_jobs
         return ask(self.mean, given, self.classes_, *how)

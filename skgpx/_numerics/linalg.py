@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import lapack
+from skgpx._numerics import lapack, triangles
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Cholesky(NamedTuple):
     jitter: float
 
 
-def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
+def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cholesky:
     """Jittered Cholesky factor of a symmetric positive semi-definite matrix.
 
     Parameters
@@ -43,6 +43,9 @@ def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
     jitter : float, default=1e-10
         First amount added to the diagonal, relative to its mean; multiplied by ten
         until the factorisation succeeds, up to 1e-4.
+    space : ndarray of shape (m, m), optional
+        Memory for the factor, if K is C-contiguous: new memory costs as much as the
+        factorisation of a matrix of order 200.
 
     Returns
     -------
@@ -61,17 +64,26 @@ def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
     scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
     relative = jitter
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
-        A = np.array(K, dtype=np.float64, order="C")
+        A = _lower_copied(K, space)
         A[np.diag_indices_from(A)] += relative * scale
         if lapack.factorise(A) and np.isfinite(A[-1, -1] if len(K) else 1.0):
-            for i in range(len(A)):
-                A[i, i + 1 :] = 0.0
             return Cholesky(A, relative * scale)
         relative = max(relative * 10, 1e-12)
     raise np.linalg.LinAlgError(
         f"A matrix of order {len(K)} is not positive definite after adding "
         f"{_LARGEST_JITTER:g} of its mean diagonal ({scale:g})."
     )
+
+
+def _lower_copied(K: Array, space: Array | None) -> Array:
+    """Lower triangle of K with zeros above, in the memory given or in new memory."""
+    if space is not None:
+        triangles.lower_copied(K, space)
+        return space
+    A = np.array(K, dtype=np.float64, order="C")
+    for i in range(len(A)):
+        A[i, i + 1 :] = 0.0
+    return A
 
 
 def solve_lower(L: Array, B: Array) -> Array:
@@ -97,13 +109,12 @@ def invert_lower(L: Array) -> Array:
     return inverse
 
 
-def inverse_from_root(L: Array) -> Array:
-    """``(L Lᵀ)⁻¹`` from the lower root, symmetric and of its own memory."""
-    half = np.array(L, order="C")
-    _check_regular(lapack.invert_factorised(half), L)
-    # above the diagonal of a root are zeros
-    inverse: Array = half + half.T
-    inverse[np.diag_indices_from(inverse)] *= 0.5
+def inverse_from_root(L: Array, space: Array | None = None) -> Array:
+    """``(L Lᵀ)⁻¹`` from the lower root, symmetric; in `space`, if that is given."""
+    inverse = np.empty(L.shape) if space is None else space
+    inverse[:] = L
+    _check_regular(lapack.invert_factorised(inverse), L)
+    triangles.mirror(inverse)
     return inverse
 
 

@@ -56,7 +56,11 @@ class WeightStatistics(NamedTuple):
 
 
 def weight_statistics(
-    features: Array, y: Array, weights: Array, residual: Array
+    features: Array,
+    y: Array,
+    weights: Array,
+    residual: Array,
+    space: Array | None = None,
 ) -> WeightStatistics:
     """Statistics of one block of rows.
 
@@ -65,6 +69,8 @@ def weight_statistics(
     features : ndarray of shape (n, m)
     y, weights, residual : ndarray of shape (n,)
         Targets, frequency weights, and the prior variance outside the basis.
+    space : ndarray of shape (m, m), optional
+        Memory for the gram matrix.
 
     Notes
     -----
@@ -74,7 +80,7 @@ def weight_statistics(
     # a matrix times its own transpose is half the work of any other product
     half = features if np.all(root == 1.0) else features * root[:, np.newaxis]
     return WeightStatistics(
-        half.T @ half,
+        np.matmul(half.T, half, out=space),
         half.T @ (root * y),
         float(weights @ y**2),
         float(weights @ residual),
@@ -185,8 +191,13 @@ def log_evidence_gradient(
     )
 
 
-def precision_root(gram: Array, noise_variance: float) -> Array:
-    """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one."""
-    B = gram / noise_variance
+def precision_root(
+    gram: Array, noise_variance: float, space: Array | None = None
+) -> Array:
+    """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one.
+
+    With `space` (m, m), memory for the root, the gram matrix is overwritten by B.
+    """
+    B = np.divide(gram, noise_variance, out=None if space is None else gram)
     B[np.diag_indices_from(B)] += 1.0
-    return cholesky(B, jitter=0.0).L
+    return cholesky(B, jitter=0.0, space=space).L

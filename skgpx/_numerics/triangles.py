@@ -31,6 +31,25 @@ def subtract_from_square(A: Array, a: Array) -> None:
             row[j] = half * a[j] - 0.5 * row[j]
 
 
+@kernel
+def mirror(A: Array) -> None:
+    """Copy the lower triangle of A to the upper one, in blocks for the cache."""
+    n, size = len(A), 32
+    for first in range(0, n, size):
+        for start in range(0, first + size, size):
+            for i in range(first, min(first + size, n)):
+                for j in range(start, min(start + size, i)):
+                    A[j, i] = A[i, j]
+
+
+@kernel
+def lower_copied(A: Array, out: Array) -> None:
+    """Write the lower triangle of A, and zeros above it."""
+    for i in range(len(A)):
+        out[i, : i + 1] = A[i, : i + 1]
+        out[i, i + 1 :] = 0.0
+
+
 def mirrored(A: Array) -> Array:
     """Both triangles."""
     below: Array = np.tril(A, -1)

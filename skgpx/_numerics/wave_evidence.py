@@ -110,12 +110,34 @@ class Waves(NamedTuple):
         trigonometry.cosines_and_sines(points, turns, self.amplitudes, out)
         return out
 
-    def workspace(self, n_rows: int) -> Array:
-        """Memory for the features of a block of so many rows, to be used again.
+    def workspace(self, n_rows: int) -> WaveSpace:
+        """Memory for a gradient with so many rows, to be used again.
 
         New memory of this size costs as much as filling it.
         """
-        return np.empty(2 * len(self.frequencies) * min(n_rows, _BLOCK))
+        m, rows = 2 * len(self.frequencies), min(n_rows, _BLOCK)
+        flat = np.empty(m * rows), np.empty(m * min(rows, _SLAB))
+        square = (np.empty((m, m)) for _ in range(3))
+        return WaveSpace(*flat, np.empty(flat[1].size // 2), *square)
+
+
+class WaveSpace(NamedTuple):
+    """Memory of :func:`wave_gradient`.
+
+    Attributes
+    ----------
+    features, products, slopes : ndarray
+        Flat: Φᵀ of a block, S Φᵀ of a slab and slopes in the phases there.
+    gram, root, inverse : ndarray of shape (m, m)
+        ΦᵀΦ, then B; its root; S.
+    """
+
+    features: Array
+    products: Array
+    slopes: Array
+    gram: Array
+    root: Array
+    inverse: Array
 
 
 class WaveGradient(NamedTuple):
@@ -152,18 +174,23 @@ class WaveGradient(NamedTuple):
 
 
 def wave_statistics(
-    rows: WaveRows, waves: Waves, space: Array | None = None
+    rows: WaveRows, waves: Waves, space: WaveSpace | None = None
 ) -> WeightStatistics:
-    """Sums over the rows; O(n m²)."""
+    """Sums over the rows; O(n m²). With `space`, a single block's are in there."""
+    flat, gram = (None, None) if space is None else (space.features, space.gram)
+    single = len(rows.y) <= _BLOCK
     parts = (
-        _block_statistics(b, waves.features(b.points, space)) for b in rows.blocks()
+        _block_statistics(b, waves.features(b.points, flat), gram if single else None)
+        for b in rows.blocks()
     )
     return reduce(WeightStatistics.add, parts)
 
 
-def _block_statistics(rows: WaveRows, features: Array) -> WeightStatistics:
+def _block_statistics(
+    rows: WaveRows, features: Array, gram: Array | None
+) -> WeightStatistics:
     nothing = np.zeros(len(rows.y))
-    return weight_statistics(features.T, rows.y, rows.weights, nothing)
+    return weight_statistics(features.T, rows.y, rows.weights, nothing, gram)
 
 
 def wave_evidence(rows: WaveRows, waves: Waves) -> float:
@@ -184,7 +211,10 @@ def wave_evidence(rows: WaveRows, waves: Waves) -> float:
 
 
 def wave_gradient(
-    rows: WaveRows, waves: Waves, space: Array | None = None, inputs: bool = False
+    rows: WaveRows,
+    waves: Waves,
+    space: WaveSpace | None = None,
+    inputs: bool = False,
 ) -> WaveGradient:
     """Log evidence and its gradient.
 
@@ -192,8 +222,9 @@ def wave_gradient(
     ----------
     rows : WaveRows
     waves : Waves
-    space : ndarray, optional
-        Of `Waves.workspace`, which saves the time of new memory.
+    space : WaveSpace, optional
+        Of `Waves.workspace`, which saves the time of new memory; the covariance of the
+        result lies in there.
     inputs : bool, default=False
         Whether the derivative in the inputs is wanted, at ``2 n R d`` more.
 
@@ -205,9 +236,9 @@ def wave_gradient(
     space = waves.workspace(len(rows.y)) if space is None else space
     statistics = wave_statistics(rows, waves, space)
     noise = waves.noise_variance
-    root = precision_root(statistics.gram, noise)
+    root = precision_root(statistics.gram, noise, space.root)
     mean = posterior_mean_from(statistics, noise, root)
-    S = inverse_from_root(root)
+    S = inverse_from_root(root, space.inverse)
     by_wave, by_row, scatter = np.zeros(waves.frequencies.shape), [], 0.0
     # the workspace still has the features of a single block
     kept = len(rows.y) <= _BLOCK
@@ -230,35 +261,42 @@ def wave_gradient(
 
 
 def _phase_slopes(
-    rows: WaveRows, waves: Waves, mean: Array, S: Array, space: Array, kept: bool
+    rows: WaveRows, waves: Waves, mean: Array, S: Array, space: WaveSpace, kept: bool
 ) -> Iterator[tuple[Array, Array, WaveRows]]:
     """Derivatives in the phases (R, s), for weights of one, misfits (s,), and rows.
 
     In slabs of s rows; `kept` if the features of all rows are in the workspace.
     """
-    spread = np.empty((len(mean), min(len(rows.y), _SLAB)))
+    m = len(mean)
     for block in rows.blocks():
         if kept:
-            features = space[: len(mean) * len(block.y)].reshape(len(mean), -1)
+            features = space.features[: m * len(block.y)].reshape(m, -1)
         else:
-            features = waves.features(block.points, space)
+            features = waves.features(block.points, space.features)
         misfit = block.y - mean @ features
         for first in range(0, len(misfit), _SLAB):
             slab = slice(first, first + _SLAB)
             part = block.part(slab)
-            product = spread[:, : len(part.y)]
+            n = len(part.y)
+            product = space.products[: m * n].reshape(m, n)
             np.matmul(S, features[:, slab], out=product)
-            slopes = np.empty((len(mean) // 2, len(part.y)))
-            _to_phase_slopes(features, first, mean, misfit, product, slopes)
-            slopes /= waves.noise_variance
+            slopes = space.slopes[: m // 2 * n].reshape(m // 2, n)
+            scaled = mean, misfit, product, waves.noise_variance
+            _to_phase_slopes(features, first, *scaled, slopes)
             yield slopes, misfit[slab], part
 
 
 @kernel
 def _to_phase_slopes(
-    features: Array, first: int, mean: Array, misfit: Array, spread: Array, out: Array
+    features: Array,
+    first: int,
+    mean: Array,
+    misfit: Array,
+    spread: Array,
+    noise_variance: float,
+    out: Array,
 ) -> None:
-    """Slopes in the phases of some rows, times σ², from ``S Φᵀ`` (m, s) of these.
+    """Slopes in the phases of some rows, from ``S Φᵀ`` (m, s) of these.
 
     ``∂/∂Φᵀ = (w̄ eᵀ - S Φᵀ) / σ²`` with the misfit e; in the phases it is the slope
     in the sine times the cosine, less the slope in the cosine times the sine.
@@ -266,8 +304,9 @@ def _to_phase_slopes(
     R, n = out.shape
     for r in range(R):
         a, b = mean[r], mean[R + r]
+        precision = 1.0 / noise_variance
         for i in range(n):
             e = misfit[first + i]
             along_sine = (b * e - spread[R + r, i]) * features[r, first + i]
             along_cosine = (a * e - spread[r, i]) * features[R + r, first + i]
-            out[r, i] = along_sine - along_cosine
+            out[r, i] = precision * (along_sine - along_cosine)

@@ -30,7 +30,8 @@ Array = NDArray[np.float64]
 # Share of the rows that "auto" holds out, the largest number of these, and the fewest
 # rows of which it holds any out.
 HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
-
+# Smallest noise variance of the standardised y with which frequencies learn.
+LEAST_NOISE = 1e-3
 
 Report = Callable[[Callable[[], SteinState], Learning], bool]
 
@@ -91,13 +92,13 @@ def fit_stein(
     learner = _Learner(parts, prior, settings, (sample, start, network), n_jobs)
     learning = learner.learned(report)
     clock.end_of("frequencies")
-    best, temper = learning.best, 1.0
+    best, noise, temper = learning.best, *learner.unjudged(learning.best)
     if parts.held_out is not None:
-        temper = learner.temper(best)
+        noise, temper = learner.noise_and_temper(best)
         if settings.refit and learner.all_rows_learn:
             best = learner.again(learning.n_iter)
         clock.end_of("temper")
-    mixture = best.tempered(temper)
+    mixture = best._replace(noise_variance=noise).tempered(temper)
     units = parts.shift, parts.scale
     state = SteinState.of(mixture, prior.kernel, parts.all, *units, n_jobs)
     return SteinFit(state, learning, temper)
@@ -162,9 +163,9 @@ class _Learner:
         self._judge = self._judge_of(parts.held_out)
         R = settings.n_frequencies
         if R == "auto":
-            R = enough_frequencies(prior, self._rows, start)
+            R = enough_frequencies(self._learning_prior(), self._rows, start)
         M, d = settings.stein.n_components, X.shape[1]
-        self._start = starting_waves(prior, M, R, d, start)
+        self._start = starting_waves(self._learning_prior(), M, R, d, start)
         if deep:
             self._start = self._start._replace(warp=self._network(network))
 
@@ -210,14 +211,42 @@ class _Learner:
         how = kernel, stein, judge, self._n_jobs
         return learn(rows, self._start, *how, *rest)
 
-    def temper(self, mixture: WaveMixture) -> float:
-        """Factor of the variances that held-out rows choose, given all others."""
+    def _learning_prior(self) -> Prior:
+        """Prior with the noise that frequencies learn with.
+
+        Next to no noise is more than a few waves can do: their evidence is then that of
+        the rows they miss most, and the steepest of functions.
+        """
+        if self._settings.noise_variance is not None:
+            return self._prior
+        noise = max(self._prior.noise_variance, LEAST_NOISE)
+        return self._prior._replace(noise_variance=noise)
+
+    def _noises(self, mixture: WaveMixture) -> list[float]:
+        """Noise variances to choose from: that of the prior, and that of learning."""
+        if self._settings.stein.learned_scales == "all":
+            return [mixture.noise_variance]
+        return sorted({self._prior.noise_variance, mixture.noise_variance})
+
+    def unjudged(self, mixture: WaveMixture) -> tuple[float, float]:
+        """Noise variance, and factor of the variances, where no rows were held out."""
+        return self._noises(mixture)[0], 1.0
+
+    def noise_and_temper(self, mixture: WaveMixture) -> tuple[float, float]:
+        """Noise variance, and factor of the variances, that held-out rows choose."""
         assert self._judge is not None
-        judge, moments = self._judge.seen_through(mixture.warp), []
+        judge = self._judge.seen_through(mixture.warp)
         centred = self._parts.train._replace(X=self._parts.train.X - self._centre)
         sums = sums_of(mixture, centred, self._n_jobs)
-        for k, statistics in enumerate(sums):
-            law = posterior(statistics, mixture.noise_variance)
-            covariance = law.root[0] @ law.root[0].T
-            moments.append(judge.moments(mixture.waves(k), law.mean[:, 0], covariance))
-        return judge.verdict(moments, mixture.noise_variance).temper
+        verdicts = []
+        for noise in self._noises(mixture):
+            laws = [posterior(statistics, noise) for statistics in sums]
+            moments = [
+                judge.moments(
+                    mixture.waves(k), law.mean[:, 0], law.root[0] @ law.root[0].T
+                )
+                for k, law in enumerate(laws)
+            ]
+            verdicts.append((judge.verdict(moments, noise), noise))
+        verdict, noise = max(verdicts, key=lambda pair: pair[0].density)
+        return noise, verdict.temper

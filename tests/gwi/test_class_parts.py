@@ -7,7 +7,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
-from skgpx._cross_fitting import Training, cross_fit, stratified_folds
+from skgpx._cross_fitting import Training
+from skgpx._gwi._class_answers import ask, stratified_folds
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassResponse,
@@ -115,13 +116,16 @@ def test_every_training_set_has_every_class(rng, n_folds):
 
 
 def test_rows_are_predicted_by_those_that_have_not_seen_them(rng):
-    X, y = rng.standard_normal((40, 2)), np.arange(40) % 4 // 3
-    rows = Training(X, y, np.ones(40))
-    respond = ClassResponse(np.array([0, 1]))
-    found = cross_fit(LogisticRegression(), rows, respond, stratify=True)
+    X, y = rng.standard_normal((40, 2)), np.array(["a", "b"])[np.arange(40) % 4 // 3]
+    given = Training(X, y, np.ones(40))
+    told = ask(LogisticRegression(), given, np.array(["a", "b"]), None, None, rng, 1)
+    found = told.found
     assert np.all(found.unseen)
-    whole = respond(found.estimator, X[found.positions])
+    assert len(np.unique(found.folds)) == 5
+    whole = found.estimator.predict_proba(told.rows.X)
     assert np.all(np.any(np.abs(whole - found.responses) > 1e-6, axis=1))
+    place = [np.flatnonzero(np.all(row == X, axis=1))[0] for row in told.rows.X]
+    np.testing.assert_array_equal(told.rows.y, y[place] == "b")
 
 
 def judges_of(rng, law, a, b, n=1500):

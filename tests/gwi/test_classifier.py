@@ -3,19 +3,22 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
@@ -126,7 +129,7 @@ def test_a_frozen_classifier_is_never_fitted():
     before.fitted = LogisticRegression().fit(X[:40], TWO[:40])
     before.classes_ = before.fitted.classes_
     frozen = FrozenEstimator(before)
-    model = GWIClassifier(frozen, **BRIEF).fit(X[40:], TWO[40:])
+    model = GWIClassifier(frozen, cv="unseen", **BRIEF).fit(X[40:], TWO[40:])
     assert model.mean_ is frozen
     assert model.score(X[40:], TWO[40:]) > 0.6
 
@@ -134,7 +137,52 @@ def test_a_frozen_classifier_is_never_fitted():
 def test_a_frozen_classifier_of_other_labels_is_refused():
     frozen = FrozenEstimator(LogisticRegression().fit(X, np.where(TWO == "no", 0, 1)))
     with pytest.raises(ValueError, match="none of which is in y, which has"):
+        GWIClassifier(frozen, cv="unseen", **BRIEF).fit(X, TWO)
+
+
+def test_a_frozen_classifier_may_know_the_rows():
+    frozen = FrozenEstimator(LogisticRegression().fit(X, TWO))
+    with pytest.warns(UserWarning, match='say so with cv="unseen"'):
         GWIClassifier(frozen, **BRIEF).fit(X, TWO)
+
+
+def table():
+    """Numbers, some missing, and text."""
+    colour = np.array(["red", "green", "blue"])[np.arange(120) % 3]
+    holes = np.where(np.arange(120) % 11 == 0, np.nan, X[:, 0])
+    return pd.DataFrame({"a": holes, "b": X[:, 1], "colour": colour})
+
+
+def encoder():
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    return make_column_transformer((OneHotEncoder(), ["colour"]), remainder=numbers)
+
+
+def test_columns_that_the_pipeline_encodes_reach_the_kernel():
+    frame = table()
+    pipeline = make_pipeline(encoder(), LogisticRegression())
+    model = GWIClassifier(pipeline, **BRIEF).fit(frame, THREE)
+    assert model.inducing_points_.shape == (20, 5)
+    p = model.predict_proba(frame)
+    far = frame.assign(b=1e4)
+    assert entropy(p).mean() < entropy(model.predict_proba(far)).min()
+    # the same features, given to the kernel by name
+    explicit = clone(model).set_params(kernel_features=encoder()).fit(frame, THREE)
+    assert_allclose(explicit.predict_proba(frame), p, atol=1e-10)
+    copied = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copied.predict_proba(frame), p)
+
+
+def test_columns_that_only_the_classifier_understands():
+    frame = table().assign(colour=pd.Categorical(table()["colour"]))
+    forest = HistGradientBoostingClassifier(
+        max_iter=10, categorical_features="from_dtype"
+    )
+    with pytest.raises(ValueError, match="Pass kernel_features, a transformer"):
+        GWIClassifier(forest, **BRIEF).fit(frame, TWO)
+    model = GWIClassifier(forest, kernel_features=encoder(), **BRIEF).fit(frame, TWO)
+    assert model.score(frame, TWO) > 0.6
+    assert_allclose(model.predict_proba(frame).sum(axis=1), 1.0)
 
 
 def test_splits_may_be_given():

@@ -87,6 +87,21 @@ def test_inverse_from_a_root(rng):
     np.testing.assert_array_equal(inverse, inverse.T)
 
 
+@pytest.mark.parametrize("m", [1, 31, 32, 33, 64, 65, 100])
+def test_given_memory_changes_nothing(rng, m):
+    K = positive_definite(rng, m)
+    one, other = np.full((m, m), np.nan), np.full((m, m), np.nan)
+    factor = cholesky(K, space=one)
+    assert factor.L is one
+    np.testing.assert_allclose(one, cholesky(K).L, rtol=1e-12, atol=1e-13)
+    inverse = inverse_from_root(one, other)
+    assert inverse is other
+    expected = inverse_from_root(one)
+    np.testing.assert_allclose(other, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(other, other.T)
+    np.testing.assert_allclose(K @ other, np.eye(m), atol=1e-9)
+
+
 def test_log_determinant(rng):
     K = positive_definite(rng, 7)
     expected = np.linalg.slogdet(K)[1]
