@@ -22,6 +22,7 @@ _MODULES = (
     "callbacks",
     "kernels",
     "likelihoods",
+    "metrics",
     "simulation",
     "thompson",
 )

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
+from skgpx._gwi import GWIRegressor
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
@@ -67,6 +68,7 @@ def _compile() -> None:
         _waves()
         _draws()
         _features()
+        _networks()
     _LOGGER.info("compile_kernels took %.1f s.", time.perf_counter() - start)
 
 
@@ -138,6 +140,14 @@ def _draws() -> None:
 def _features() -> None:
     """Frequencies that are moved."""
     SteinFourierFeatures(n_frequencies=4, n_steps=2, random_state=0).fit(_rows(2)[0])
+
+
+def _networks() -> None:
+    """Training of networks by squared errors, and their values."""
+    X, y = _rows(2)
+    GWIRegressor(
+        kernel=RBF(0.3), optimizer=None, max_iter=1, n_restarts=1, random_state=0
+    ).fit(X, y).predict(X)
 
 
 def _evaluate(draws: FunctionDraws, X: Array) -> None:

@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpx import (
     DecoupledSampler,
+    GWIRegressor,
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
@@ -49,6 +50,8 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         SteinRFFRegressor(n_components=2, n_frequencies=10, max_iter=5, random_state=0),
         TemperedRegressor(BayesianRidge()),
         TemperedRegressor(BayesianRidge(), method="affine"),
+        GWIRegressor(n_restarts=2, max_iter=200, random_state=0),
+        GWIRegressor("svgp", random_state=0),
     ]
 )
 # in many checks y is independent of X, and the warning is right

@@ -85,6 +85,7 @@ models = [
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
     skgpx.SteinRFFRegressor(repulsion_kernel="mmd", random_state=0).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
+    skgpx.GWIRegressor(max_iter=2).fit(X, y),
 ]
 for model in models:
     rows = X[:, : model.n_features_in_]
@@ -121,6 +122,9 @@ def test_nothing_is_left_to_compile_after_the_call_that_compiles():
     assert run(COMPLETE) == []
 
 
+PARTS = ("_likelihoods", "_series", "_waves", "_draws", "_features", "_networks")
+
+
 def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
     seeds = []
 
@@ -133,15 +137,16 @@ def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
         "PLSClassifier",
         "SpectralVGPRegressor",
         "SteinRFFRegressor",
+        "GWIRegressor",
     )
     for name in ours:
         monkeypatch.setattr(getattr(_compilation, name), "fit", spy)
     monkeypatch.setattr(_compilation.DecoupledSampler, "fit", spy)
     monkeypatch.setattr(_compilation.SteinFourierFeatures, "fit", spy)
-    for part in ("_likelihoods", "_series", "_waves", "_draws", "_features"):
+    for part in PARTS:
         with pytest.raises(_Fitted):
             getattr(_compilation, part)()
-    assert seeds == [0, 0, 0, 0, 0]
+    assert seeds == [0] * len(PARTS)
 
 
 class _Fitted(Exception):

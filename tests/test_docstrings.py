@@ -35,6 +35,7 @@ MODULES = [
     "callbacks",
     "kernels",
     "likelihoods",
+    "metrics",
     "simulation",
     "thompson",
 ]

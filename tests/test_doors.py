@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skgpx import (
     DecoupledSampler,
+    GWIRegressor,
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
@@ -40,6 +41,7 @@ REGRESSORS = {
     "stein": SteinRFFRegressor(
         n_components=2, n_frequencies=6, max_iter=5, random_state=0
     ),
+    "gwi": GWIRegressor(n_restarts=2, max_iter=20, random_state=0),
     "decoupled": DecoupledSampler(REGRESSOR, random_state=0),
 }
 regressors = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
@@ -77,6 +79,8 @@ DOORS = {
     "chunk": SpectralVGPRegressor(random_state=0).partial_fit,
     "later chunk": SpectralVGPRegressor(domain=[[-1.0, 1.0]] * 2).fit(X / 4, Y),
     "stein": REGRESSORS["stein"].fit,
+    "gwi": REGRESSORS["gwi"].fit,
+    "gwi-svgp": GWIRegressor("svgp", random_state=0).fit,
     "default": DecoupledSampler(random_state=0).fit,
     "exact": DecoupledSampler(REGRESSOR, random_state=0).fit,
     "wrapped": DecoupledSampler(PLSRegressor(**BRIEF), random_state=0).fit,

@@ -95,7 +95,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     ridge : float, default=1.0
         Of ``mean="svgp"``: factor of the squared norm of its weights, which the
         distance alone hardly penalises. 1 is the posterior mean of sparse regression.
-    hidden_layer_sizes : array-like of int, default=(10, 10)
+    hidden_layer_sizes : array-like of int or int, default=(10, 10)
         Units of the hidden layers of the networks.
     activation : {"tanh", "relu"}, default="tanh"
     n_restarts : int, default=5
@@ -109,7 +109,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         Rows of a step.
     max_iter : int or "auto", default="auto"
         Passes over the rows; "auto" is three million over their number, between 100 and
-        2000.
+        4000.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, up to the
         fifth of them. They stop the training and judge variances; 0, or fewer than 20
@@ -180,7 +180,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     See Also
     --------
     PLSRegressor : Sparse Gaussian processes whose mean is that of the process.
-    skgpx.metrics.gaussian_wasserstein_distance : Between two fitted models.
+    skgpx.metrics.process_wasserstein_distance : Distance between two fitted models.
 
     Notes
     -----
@@ -205,7 +205,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3.0, 3.0, size=(150, 1))
     >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(150)
-    >>> model = GWIRegressor(max_iter=300, random_state=0).fit(X, y)
+    >>> model = GWIRegressor(random_state=0).fit(X, y)
     >>> mean, std = model.predict([[1.0], [60.0]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(2.0)) < 0.1), bool(std[0] < 0.2), bool(std[1] > 0.4)
     (True, True, True)
@@ -233,7 +233,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "ridge": [Interval(Real, 0.0, None, closed="neither")],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "activation": [StrOptions({"tanh", "relu"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0.0, None, closed="left")],

@@ -1,0 +1,86 @@
+"""Rows that judge, and the variances that they choose."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import check_grad
+
+from skgpx._gwi import _judges
+from skgpx._gwi._judges import FEWEST, MOST, SHARE, choose_judges, tempered
+
+RNG = np.random.default_rng(0)
+R = RNG.uniform(0.1, 2.0, 4000)
+WEIGHTS = RNG.integers(1, 4, 4000).astype(float)
+
+
+def errors(noise, factor, n=4000):
+    return (noise + factor * R[:n]) * RNG.standard_normal(n) ** 2
+
+
+@pytest.mark.parametrize("n_trusted", [FEWEST - 1, FEWEST, FEWEST + 1, 900])
+def test_how_many_judge(n_trusted):
+    trusted = np.zeros(1000, bool)
+    trusted[RNG.permutation(1000)[:n_trusted]] = True
+    judges = choose_judges(trusted, "auto", np.random.default_rng(0))
+    expected = 0 if n_trusted < FEWEST else min(n_trusted, int(SHARE * 1000))
+    assert judges.sum() == expected
+    assert not np.any(judges & ~trusted)
+    assert not np.any(choose_judges(trusted, None, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("n", [6666, 6667, 20_000])
+def test_most_judges(n):
+    judges = choose_judges(np.ones(n, bool), "auto", np.random.default_rng(0))
+    assert judges.sum() == min(MOST, int(SHARE * n))
+
+
+def test_nothing_changes_without_judges_or_errors():
+    none = np.empty(0)
+    for how in ("auto", "factor", "affine", None):
+        assert tempered(how, none, none, none, 0.3) == (0.3, 1.0)
+        assert tempered(how, np.zeros(5), R[:5], np.ones(5), 0.3) == (0.3, 1.0)
+    assert tempered(None, errors(1.0, 1.0, 5), R[:5], np.ones(5), 0.3) == (0.3, 1.0)
+
+
+def test_one_factor_keeps_the_ratio():
+    squares = errors(0.4, 2.0)
+    noise, factor = tempered("factor", squares, R, WEIGHTS, 0.2)
+    assert_allclose(noise, 0.2 * factor)
+    assert_allclose(np.average(squares / (factor * R + noise), weights=WEIGHTS), 1.0)
+
+
+@pytest.mark.parametrize("how", ["affine", "auto"])
+def test_two_numbers_are_found(how):
+    # standard errors of both are below .1 for 4000 rows
+    noise, factor = tempered(how, errors(0.4, 2.0), R, WEIGHTS, 0.2)
+    assert abs(noise - 0.4) < 0.3
+    assert abs(factor - 2.0) < 0.4
+
+
+def test_the_prior_keeps_a_part_of_the_process():
+    """Errors that do not depend on r leave nothing of it, or what costs little."""
+    squares = errors(0.4, 0.0, 100)
+    how = squares, R[:100], np.ones(100), 0.2
+    kept = tempered("auto", *how)
+    assert kept.factor > 1e-3
+    assert_allclose(kept.noise + kept.factor * R[:100].mean(), 0.4, rtol=0.5)
+    alone = tempered("affine", *how)
+    assert alone.factor >= 1e-6
+
+
+def test_the_most_probable_numbers(monkeypatch):
+    """The gradient of what is minimised, at the minimum and elsewhere."""
+    seen = []
+
+    def spy(function, start, **options):
+        found = minimise(function, start, **options)
+        seen.append((function, found.x))
+        return found
+
+    minimise = _judges.minimize
+    monkeypatch.setattr(_judges, "minimize", spy)
+    tempered("auto", errors(0.4, 2.0), R, WEIGHTS, 0.2)
+    function, best = seen[0]
+    value, slope = (lambda u: function(u)[0]), (lambda u: function(u)[1])
+    assert np.max(np.abs(slope(best))) < 1e-2 * WEIGHTS.sum() ** 0.5
+    assert check_grad(value, slope, np.array([0.3, -0.7])) < 1e-2

@@ -1,0 +1,92 @@
+"""The distance between fitted models, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skgpx
+from skgpx import PLSRegressor
+from skgpx.metrics import gaussian_wasserstein_distance, process_wasserstein_distance
+
+X = np.linspace(0.0, 4.0, 30)[:, np.newaxis]
+Y = np.sin(2.0 * X[:, 0])
+PLS = PLSRegressor(RBF(0.5), optimizer=None, normalize_y=False, random_state=0)
+
+
+def test_it_is_loaded_when_it_is_named():
+    distance = skgpx.metrics.gaussian_wasserstein_distance
+    assert distance is gaussian_wasserstein_distance
+
+
+def test_the_triangle_inequality_and_symmetry():
+    rng = np.random.default_rng(0)
+    laws = []
+    for _ in range(3):
+        half = rng.normal(size=(4, 6))
+        laws.append((rng.normal(size=4), half @ half.T))
+    one, two, three = laws
+    direct = gaussian_wasserstein_distance(*one, *three)
+    around = gaussian_wasserstein_distance(*one, *two)
+    around += gaussian_wasserstein_distance(*two, *three)
+    assert direct <= around
+    assert_allclose(direct, gaussian_wasserstein_distance(*three, *one), rtol=1e-9)
+
+
+def test_gradients_by_name():
+    rng = np.random.default_rng(1)
+    half = rng.normal(size=(3, 5))
+    given = np.ones(3), half @ half.T, np.zeros(3), np.eye(3)
+    distance, slopes = gaussian_wasserstein_distance(*given, return_gradient=True)
+    assert_allclose(slopes.first_mean, 2.0)
+    assert_allclose(slopes.second_mean, -2.0)
+    # W² is homogeneous: of degree one in the covariances together
+    homogeneous = np.sum(slopes.first_covariance * given[1])
+    homogeneous += np.sum(slopes.second_covariance * given[3])
+    assert_allclose(distance**2, 3.0 + homogeneous, rtol=1e-6)
+
+
+def test_models_that_agree_are_near():
+    noise = 1e-3
+    model = PLS.set_params(likelihood=skgpx.likelihoods.Gaussian(noise)).fit(X, Y)
+    exact = GaussianProcessRegressor(RBF(0.5), alpha=noise, optimizer=None).fit(X, Y)
+    assert process_wasserstein_distance(model, exact, X) < 1e-3
+    assert process_wasserstein_distance(model, model, X) == 0.0
+    noisy = process_wasserstein_distance(model, exact, X, include_noise=True)
+    assert 0.5 * np.sqrt(noise) < noisy < 1.5 * np.sqrt(noise)
+
+
+def test_through_pipelines_searches_and_frozen_estimators():
+    gp = GaussianProcessRegressor(RBF(0.5), alpha=0.1, optimizer=None)
+    scaled = make_pipeline(StandardScaler(), gp).fit(X, Y)
+    frozen = FrozenEstimator(scaled)
+    grid = {"gaussianprocessregressor__alpha": [0.1]}
+    search = GridSearchCV(scaled, grid, cv=2).fit(X, Y)
+    assert process_wasserstein_distance(scaled, frozen, X) == 0.0
+    assert process_wasserstein_distance(search, frozen, X) < 1e-12
+
+
+def test_what_is_refused():
+    forest = RandomForestRegressor(n_estimators=2).fit(X, Y)
+    gp = GaussianProcessRegressor(optimizer=None).fit(X, Y)
+    several = GaussianProcessRegressor(optimizer=None)
+    several.fit(X, np.column_stack([Y, Y]))
+    with pytest.raises(ValueError, match="return_cov"):
+        process_wasserstein_distance(forest, gp, X)
+    with pytest.raises(ValueError, match="one target"):
+        process_wasserstein_distance(gp, several, X)
+    zero, one = np.zeros(2), np.eye(2)
+    with pytest.raises(ValueError, match="of one length"):
+        gaussian_wasserstein_distance(zero, one, np.zeros(3), np.eye(3))
+    with pytest.raises(ValueError, match="symmetric"):
+        gaussian_wasserstein_distance(zero, [[1.0, 0.5], [0.0, 1.0]], zero, one)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        gaussian_wasserstein_distance(zero, [[1.0, 2.0], [2.0, 1.0]], zero, one)
+    with pytest.raises(ValueError, match="finite"):
+        gaussian_wasserstein_distance([np.nan, 0.0], one, zero, one)
