@@ -113,21 +113,25 @@ def test_draws_are_functions_around_the_mean():
     assert_allclose(value, values[:4, :2])
 
 
-def test_intervals_cover_at_random_and_outside():
-    """Coverage of 95 % intervals of boosting, in the data and beyond its edge."""
+def test_intervals_cover_inside_and_better_than_a_constant_outside():
     fresh = np.random.default_rng(3)
-    x = fresh.uniform(-3.0, 3.0, size=(600, 2))
-    y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.2 * fresh.standard_normal(600)
+    x = fresh.uniform(-3.0, 3.0, size=(1500, 2))
+    y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.2 * fresh.standard_normal(1500)
     mean = HistGradientBoostingRegressor(max_iter=40, random_state=0)
-    outer = x[:, 1] > 2.4
-    inner = ~outer & (np.arange(600) % 5 > 0)
+    outer = x[:, 1] > 1.8
+    inner = ~outer & (np.arange(1500) % 3 == 0)
     model = GWIRegressor(mean, random_state=0).fit(x[inner], y[inner])
-    inside = ~outer & ~inner
-    for rows, least in ((inside, 0.88), (outer, 0.85)):
-        low, high = model.predict_interval(x[rows], 0.95).T
-        assert np.mean((low < y[rows]) & (y[rows] < high)) >= least
-    std = [model.predict(x[rows], True)[1].mean() for rows in (inside, outer)]
-    assert std[1] > std[0]
+    constant = np.sqrt(model.noise_variance_ / model.temper_[0])
+    covered = []
+    for rows in (~outer & ~inner, outer):
+        middle, std = model.predict(x[rows], return_std=True)
+        z = np.abs(y[rows] - middle)[:, None] / np.column_stack(
+            (std, np.full(len(std), constant))
+        )
+        covered.append(np.mean(z < 1.96, axis=0))
+    (inside, _), (law, flat) = covered
+    assert abs(inside - 0.95) < 0.04
+    assert law > flat + 0.05
 
 
 # ---- Who is fitted -------------------------------------------------------------------
@@ -156,7 +160,7 @@ def test_rows_that_a_frozen_mean_may_have_seen_are_doubted():
     "mean",
     [
         RandomForestRegressor(5),
-        MLPRegressor((5,), max_iter=20),
+        MLPRegressor(hidden_layer_sizes=(5,), max_iter=20),
         GridSearchCV(RandomForestRegressor(3), {"max_depth": [1, 3]}, cv=2),
     ],
 )
@@ -170,7 +174,8 @@ def test_one_seed_for_everything(mean):
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_same_bits_for_every_number_of_workers(backend):
-    mean = RandomForestRegressor(5, random_state=0)
+    # a forest adds up its trees in the order in which threads finish
+    mean = DecisionTreeRegressor(max_features=1, random_state=0)
     one = around(mean, edges=1, n_jobs=1).fit(X, Y)
     with joblib.parallel_config(backend=backend, n_jobs=2):
         assert_same(one, around(mean, edges=1).fit(X, Y))
@@ -335,8 +340,9 @@ def test_features_of_numbers_keep_gradients():
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 11])
 @pytest.mark.parametrize("optimizer", [None, "evidence"])
 def test_few_rows(n, optimizer):
-    mean = DummyRegressor()
-    model = around(mean, optimizer=optimizer, edges=3).fit(X[:n], Y[:n])
+    kernel = KERNEL if optimizer is None else None
+    model = around(DummyRegressor(), kernel=kernel, optimizer=optimizer, edges=3)
+    model.fit(X[:n], Y[:n])
     assert np.all(np.isfinite(model.predict(NEW, return_std=True)))
 
 
@@ -363,7 +369,8 @@ def test_edges_are_outer_tenths():
 
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_constant_y(value):
-    model = around(TREE, optimizer="evidence", edges=3).fit(X, np.full(N, value))
+    model = around(TREE, kernel=None, optimizer="evidence", edges=3)
+    model.fit(X, np.full(N, value))
     mean, std = model.predict(NEW, return_std=True)
     assert_allclose(mean, value)
     assert np.all(np.isfinite(std))
