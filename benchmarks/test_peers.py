@@ -13,6 +13,7 @@ from benchmarks.problems import (
     STUDENT_T,
     make_problem,
 )
+from skgpx._numerics.gaussian_wasserstein import wasserstein
 
 langevin = pytest.importorskip("benchmarks.peers.langevin")
 svgp = pytest.importorskip("benchmarks.peers.svgp")
@@ -189,3 +190,20 @@ def test_jax_moves_frequencies_as_we_do():
         ours.step()
         peer.step()
     np.testing.assert_allclose(ours.frequencies, peer.frequencies, rtol=1e-7, atol=1e-9)
+
+
+def test_the_torch_distance_is_that_of_the_processes():
+    """Where the sample is the batch its eigenvalues are those of the dense formula."""
+    peer = pytest.importorskip("benchmarks.peers.gwi_torch")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    model = peer.TorchGWI(X, np.sin(X[:, 0]), X[:6], np.ones(2), 0.1)
+    rows = model.X
+    with peer.torch.no_grad():
+        m, r = model.mean(rows)[:, 0], model.variance(rows)
+        squared = float(model.squared_distance(rows, m, r, rows))
+        law = m.numpy(), model.r(rows, rows).numpy()
+        prior = np.zeros(40), model.k(rows, rows).numpy()
+    exact = wasserstein(*law, *prior).squared / 40
+    # roots of eigenvalues, the smallest of which are cut off
+    assert abs(squared - exact) < 1e-3 * exact

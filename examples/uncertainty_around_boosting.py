@@ -4,8 +4,9 @@
 
 Left, one input with a gap: boosting says nothing of its error there, or beyond the
 data; the law around it widens, and its draws are functions. Right, five inputs, of
-which one goes beyond what was seen: errors grow with the distance, the standard
-deviation with them, and a constant one, right inside, is not.
+which one goes beyond what was seen: errors grow with the distance, and the standard
+deviation with them, though too slowly: y is smooth, which the kernel learns, and
+boosting is not. A constant one, right inside, covers less.
 """
 
 import sys
@@ -91,7 +92,9 @@ def draw(one, many, path):
     axis.plot(*binned(position, std), color=BLUE, lw=2, label="standard deviation")
     axis.axhline(constant, color=GREY, ls="--", lw=1.0, label="constant")
     axis.text(EDGE + 0.01, 0.15, "not seen", color=ORANGE)
-    axis.set(title="Errors grow, and the law knows", xlabel="fourth input")
+    axis.set(
+        title="Errors grow, and so does doubt: too slowly here", xlabel="fourth input"
+    )
     axis.set(ylim=(0.0, None), xlim=(0.0, 1.0))
     axis.legend(loc="upper left", frameon=False)
     plt.savefig(path, dpi=120)
