@@ -84,6 +84,7 @@ LAYERS = {
     },
     "thompson": {"_decoupled", "_draws", "_searches", "_validation"},
     "_wrapped": {"_predictive_law", "_searches", "_validation"},
+    "metrics": {"_numerics", "_searches", "_validation"},
     "_compilation": BELOW_SHELL
     | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi"},
     # callbacks know the estimators by what they say only

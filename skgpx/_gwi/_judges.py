@@ -90,8 +90,9 @@ def _near_prior(
 ) -> Temper:
     """Most probable noise and factor, a priori log-normal around those of the prior.
 
-    The likelihood alone often takes a constant variance, where rows far from the data
-    are none of the judges: the prior keeps a part of the process.
+    The likelihood alone often takes a constant variance, and sometimes a factor of
+    thousands of an r that is tiny at the judges: none of them is far from the data,
+    where r is the variance of the prior. So the factor is at most one.
     """
 
     def deviance(u: Array) -> tuple[float, Array]:
@@ -110,7 +111,7 @@ def _near_prior(
             deviance,
             np.log(np.maximum((a / noise, b), _LEAST)),
             jac=True,
-            bounds=[(low, None)] * 2,
+            bounds=[(low, None), (low, 0.0)],
         )
         for a, b in starts
     ]

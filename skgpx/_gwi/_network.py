@@ -34,7 +34,7 @@ ROUNDS = 50
 # Rounds without a better judgement after which a network is left alone.
 _PATIENCE = 20
 # max_iter="auto": passes over n rows, ROW_STEPS / n of them within these limits.
-ROW_STEPS, LEAST, MOST = 3_000_000, 100, 4000
+ROW_STEPS, LEAST, MOST = 3_000_000, 30, 4000
 # Fewest distinct rows of which any are held out.
 FEWEST = 20
 

@@ -79,7 +79,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         process and the noise: "factor" multiplies both by one number, "affine" each by
         one of its own, in either case the most probable; "auto" is "affine" with a
         prior law of the two factors, log-normal around one with a standard deviation of
-        1.5, so that the process is not given up where the data do not speak of it.
+        1.5, and no factor of the process above one: it is neither given up nor blown up
+        where the data do not speak of it.
     n_inducing : int or "auto", default="auto"
         Number of inducing points; "auto" is three times the root of the number of
         distinct rows, and at least 50.
@@ -108,7 +109,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     batch_size : int, default=100
         Rows of a step.
     max_iter : int or "auto", default="auto"
-        Passes over the rows; "auto" is three million over their number, between 100 and
+        Passes over the rows; "auto" is three million over their number, between 30 and
         4000.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, up to the
