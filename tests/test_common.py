@@ -19,6 +19,7 @@ from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpx import (
@@ -53,10 +54,14 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         SpectralVGPRegressor(basis="empirical", n_basis=10, random_state=0),
         SteinFourierFeatures(n_frequencies=10, n_steps=20, random_state=0),
         SteinRFFRegressor(n_components=2, n_frequencies=10, max_iter=5, random_state=0),
-        GWIRegressor(n_restarts=2, max_iter=200, random_state=0),
-        GWIRegressor("svgp", random_state=0),
         TemperedRegressor(BayesianRidge()),
         TemperedRegressor(BayesianRidge(), method="affine"),
+        GWIRegressor(n_restarts=2, max_iter=200, random_state=0),
+        GWIRegressor("svgp", random_state=0),
+        GWIRegressor(BayesianRidge(), n_inducing=10, cv=2, edges=1, random_state=0),
+        GWIRegressor(
+            DecisionTreeRegressor(max_depth=3), n_inducing=10, cv=2, random_state=0
+        ),
     ]
 )
 # in many checks y is independent of X, and the warning is right

@@ -386,6 +386,11 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
 
     def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         """Fit around a regressor, which may see more than numbers."""
+        if isinstance(self.mean, type):
+            raise ValueError(
+                f"mean must be an estimator; got the class {self.mean.__name__}. Call "
+                f"it: {self.mean.__name__}()."
+            )
         clock, rng = StageClock(), generator(self.random_state)
         given = training_rows(self, X, y, sample_weight)
         settings = MeanSettings.of(self)
@@ -420,7 +425,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if not isinstance(self.mean, str):
+        if not isinstance(self.mean, str | type):
             inner = get_tags(self.mean).input_tags
             for name in ("allow_nan", "categorical", "string"):
                 able = getattr(inner, name) and self.kernel_features is not None

@@ -1,0 +1,396 @@
+"""GWIRegressor around regressors of others."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+import skgpx
+from skgpx import GWIRegressor
+from skgpx._gwi._edges import FEWEST, edges
+
+rng = np.random.default_rng(0)
+N, NOISE = 120, 0.2
+X = rng.uniform(-2.0, 2.0, size=(N, 2))
+Y = 10.0 + 3.0 * (np.sin(2.0 * X[:, 0]) + NOISE * rng.standard_normal(N))
+NEW = rng.uniform(-2.0, 2.0, size=(30, 2))
+FAR = 50.0 * NEW
+KERNEL = ConstantKernel(1.0) * RBF(0.7)
+TREE = DecisionTreeRegressor(max_depth=4, random_state=0)
+# neither search nor edges: what most tests do not look at
+FAST = {"kernel": KERNEL, "optimizer": None, "edges": 0, "random_state": 0}
+
+
+def around(mean, **options):
+    return GWIRegressor(mean, **FAST | options)
+
+
+def outputs(model, rows=NEW):
+    law = model.predict_dist(rows)
+    return [
+        *model.predict(rows, return_std=True),
+        model.predict_interval(rows, 0.95),
+        model.sample_y(rows, 2, random_state=0),
+        model.sample_functions(2, random_state=0)(rows),
+        law.log_density(law.mean()),
+    ]
+
+
+def assert_same(one, other, rows=NEW, **tolerance):
+    for a, b in zip(outputs(one, rows), outputs(other, rows), strict=True):
+        if tolerance:
+            assert_allclose(a, b, **tolerance)
+        else:
+            assert_array_equal(a, b)
+
+
+def test_the_mean_is_that_of_a_clone_fitted_to_all_rows():
+    model = around(TREE).fit(X, Y)
+    assert_allclose(model.predict(NEW), clone(TREE).fit(X, Y).predict(NEW), rtol=1e-12)
+    assert model.mean_ is not TREE
+    assert not hasattr(TREE, "tree_")
+
+
+def test_the_noise_is_that_of_rows_left_out():
+    # a tree to the last leaf has no error on rows that it has seen
+    model = around(DecisionTreeRegressor(random_state=0), tempering=None).fit(X, Y)
+    assert np.allclose(model.predict(X), Y)
+    assert model.noise_variance_ > (3.0 * NOISE) ** 2
+
+
+def test_far_away_the_standard_deviation_is_the_prior_s():
+    model = around(TREE, tempering=None).fit(X, Y)
+    std = model.predict(FAR, return_std=True, include_noise=False)[1]
+    assert_allclose(std, np.std(Y), rtol=1e-6)
+    near = model.predict(NEW, return_std=True, include_noise=False)[1]
+    assert np.max(near) < 0.5 * np.std(Y)
+
+
+def test_edges_tell_how_far_the_mean_may_be_off():
+    x = np.linspace(-1.0, 1.0, 300)[:, np.newaxis]
+    y = 3.0 * x[:, 0] + 0.05 * np.random.default_rng(0).standard_normal(300)
+    # a prior that is too wide
+    options = {"kernel": ConstantKernel(9.0) * Matern(0.3, nu=0.5), "optimizer": None}
+    std = []
+    for n in (3, 0):
+        model = GWIRegressor(KNeighborsRegressor(5), edges=n, random_state=0, **options)
+        std.append(model.fit(x, y).predict([[1.2], [0.0]], return_std=True)[1])
+    # wrong by 0.6 at 1.2, of which rows among others know nothing
+    assert 0.2 < std[0][0] < 1.2
+    assert std[0][0] > 1.3 * std[1][0]
+    assert std[0][1] < 0.15
+
+
+def test_draws_are_functions_around_the_mean():
+    model = around(make_pipeline(StandardScaler(), BayesianRidge())).fit(X, Y)
+    draws = model.sample_functions(400, random_state=0)
+    values = draws(NEW)
+    mean, std = model.predict(NEW, return_std=True, include_noise=False)
+    assert np.all(np.abs(values.mean(axis=1) - mean) < 4.5 * std / np.sqrt(400) + 1e-9)
+    assert_array_equal(draws(NEW[3:5]), values[3:5])
+    value, gradient = draws[:2].value_and_grad(NEW[:4])
+    step = 1e-5 * np.array([1.0, 0.0])
+    slope = (draws[:2](NEW[:4] + step) - draws[:2](NEW[:4] - step)) / 2e-5
+    assert_allclose(gradient[:, :, 0], slope, rtol=1e-4, atol=1e-4)
+    assert_allclose(value, values[:4, :2])
+
+
+def test_intervals_cover_inside_and_better_than_a_constant_outside():
+    fresh = np.random.default_rng(3)
+    x = fresh.uniform(-3.0, 3.0, size=(1500, 2))
+    y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.2 * fresh.standard_normal(1500)
+    mean = HistGradientBoostingRegressor(max_iter=40, random_state=0)
+    outer = x[:, 1] > 1.8
+    inner = ~outer & (np.arange(1500) % 3 == 0)
+    model = GWIRegressor(mean, random_state=0).fit(x[inner], y[inner])
+    constant = np.sqrt(model.noise_variance_ / model.temper_[0])
+    covered = []
+    for rows in (~outer & ~inner, outer):
+        middle, std = model.predict(x[rows], return_std=True)
+        z = np.abs(y[rows] - middle)[:, None] / np.column_stack(
+            (std, np.full(len(std), constant))
+        )
+        covered.append(np.mean(z < 1.96, axis=0))
+    (inside, _), (law, flat) = covered
+    assert abs(inside - 0.95) < 0.04
+    assert law > flat + 0.05
+
+
+# ---- Who is fitted -------------------------------------------------------------------
+
+
+def test_a_frozen_mean_is_never_fitted():
+    fitted = clone(TREE).fit(X[:60], Y[:60])
+    tree = fitted.tree_
+    model = around(FrozenEstimator(fitted), cv="unseen").fit(X[60:], Y[60:])
+    assert fitted.tree_ is tree
+    assert_allclose(model.predict(NEW), fitted.predict(NEW))
+    error = np.mean((Y[60:] - fitted.predict(X[60:])) ** 2)
+    noise = around(FrozenEstimator(fitted), cv="unseen", tempering=None)
+    assert_allclose(noise.fit(X[60:], Y[60:]).noise_variance_, error)
+    with pytest.raises(NotFittedError):
+        around(FrozenEstimator(clone(TREE)), cv="unseen").fit(X, Y)
+
+
+def test_rows_that_a_frozen_mean_may_have_seen_are_doubted():
+    fitted = clone(TREE).fit(X, Y)
+    with pytest.warns(UserWarning, match="has not seen"):
+        around(FrozenEstimator(fitted)).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        RandomForestRegressor(5),
+        MLPRegressor(hidden_layer_sizes=(5,), max_iter=20),
+        GridSearchCV(RandomForestRegressor(3), {"max_depth": [1, 3]}, cv=2),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_seed_for_everything(mean):
+    one, other = (around(mean).fit(X, Y) for _ in range(2))
+    assert_same(one, other)
+    another = around(mean, random_state=1).fit(X, Y)
+    assert not np.array_equal(one.predict(NEW), another.predict(NEW))
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_same_bits_for_every_number_of_workers(backend):
+    # a forest adds up its trees in the order in which threads finish
+    mean = DecisionTreeRegressor(max_features=1, random_state=0)
+    one = around(mean, edges=1, n_jobs=1).fit(X, Y)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert_same(one, around(mean, edges=1).fit(X, Y))
+
+
+@pytest.mark.parametrize("mean", [BayesianRidge(), TREE, KNeighborsRegressor(3)])
+def test_weights_are_repetitions_in_any_order(mean):
+    draw = np.random.default_rng(1)
+    weights = draw.integers(0, 4, size=N)
+    repeated = draw.permutation(np.repeat(np.arange(N), weights))
+    one = around(mean, edges=2).fit(X, Y, sample_weight=weights)
+    assert_same(one, around(mean, edges=2).fit(X[repeated], Y[repeated]))
+
+
+def test_weights_that_cannot_be_used_are_told():
+    with pytest.warns(UserWarning, match="takes no sample_weight"):
+        around(KNeighborsRegressor()).fit(X, Y, sample_weight=0.5 + X[:, 0] ** 2)
+
+
+@pytest.mark.parametrize("cv", [3, KFold(4), TimeSeriesSplit(4)])
+def test_splitters(cv):
+    model = around(TREE, cv=cv).fit(X, Y)
+    assert model.noise_variance_ > 0.0
+
+
+def test_groups_make_errors_honest():
+    groups = np.repeat(np.arange(12), 10)
+    level = np.random.default_rng(2).standard_normal(12)[groups]
+    x = np.column_stack((level, X[:, 0]))
+    y = np.random.default_rng(3).standard_normal(12)[groups] + 0.1 * Y
+    blind = around(TREE, tempering=None).fit(x, y)
+    honest = around(TREE, tempering=None, cv=GroupKFold(4)).fit(x, y, groups=groups)
+    assert honest.noise_variance_ > 2.0 * blind.noise_variance_
+
+
+def test_search_over_parameters_of_the_mean():
+    grid = {"mean__max_depth": [1, 4], "covariance": ["closed_form", "svgp"]}
+    search = GridSearchCV(around(TREE), grid, cv=2).fit(X, Y)
+    assert search.best_params_["mean__max_depth"] == 4
+    assert skgpx.predict_dist(search, NEW).interval(0.9).shape == (30, 2)
+
+
+@pytest.mark.parametrize("covariance", ["closed_form", "svgp", "bures", "empirical"])
+def test_covariances(covariance):
+    model = around(TREE, covariance=covariance, n_inducing=10).fit(X, Y)
+    assert np.all(model.predict(NEW, True)[1] > 0.0)
+
+
+def test_the_kernel_of_residuals_is_one_word_away():
+    options = {"optimizer": "evidence", "kernel": KERNEL}
+    of_y = around(BayesianRidge(), **options).fit(X, Y)
+    of_errors = around(BayesianRidge(), kernel_from="residuals", **options).fit(X, Y)
+    assert of_y.kernel_ != of_errors.kernel_
+
+
+# ---- Tables --------------------------------------------------------------------------
+
+
+def table(seed, n=120):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(draw.choice(["a", "b", "c"], n)),
+            "x": draw.uniform(-2.0, 2.0, n),
+            "flag": draw.random(n) < 0.5,
+            "count": draw.integers(0, 5, n),
+        }
+    )
+    frame.loc[draw.random(n) < 0.1, "x"] = np.nan
+    y = frame["kind"].cat.codes + np.sin(frame["x"].fillna(0.0)) + frame["flag"]
+    return frame, y.to_numpy(dtype=float) + 0.1 * draw.standard_normal(n)
+
+
+ENCODE = make_column_transformer(
+    (OneHotEncoder(), ["kind"]),
+    remainder=make_pipeline(SimpleImputer(), StandardScaler()),
+)
+BOOSTING = HistGradientBoostingRegressor(
+    max_iter=20, min_samples_leaf=5, categorical_features="from_dtype", random_state=0
+)
+
+
+@pytest.mark.parametrize(
+    ("mean", "options"),
+    [
+        (BOOSTING, {"kernel_features": ENCODE}),
+        (make_pipeline(ENCODE, TREE), {}),
+        (make_pipeline(ENCODE, StandardScaler(), BayesianRidge()), {}),
+    ],
+)
+def test_tables_with_categories_and_missing_values(mean, options):
+    frame, y = table(0)
+    new, _ = table(1, 30)
+    model = around(mean, **options).fit(frame, y)
+    assert_allclose(model.predict(new), clone(mean).fit(frame, y).predict(new))
+    for values in outputs(model, new):
+        assert np.all(np.isfinite(values))
+    draws = model.sample_functions(3, random_state=0)
+    assert_array_equal(draws(new)[4:6], draws(new[4:6]))
+    assert model.inducing_points_.shape[1] == 6
+    assert model.score(frame, y) > 0.8
+    assert_same(model, pickle.loads(pickle.dumps(model)), new)
+    with pytest.raises(ValueError, match="not differentiated"):
+        draws.value_and_grad(new)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(new[["x", "kind", "flag", "count"]])
+
+
+def test_missing_numbers_of_an_array():
+    holes = X.copy()
+    holes[::7, 1] = np.nan
+    features = make_pipeline(SimpleImputer(), StandardScaler())
+    model = around(HistGradientBoostingRegressor(max_iter=10), kernel_features=features)
+    for values in outputs(model.fit(holes, Y), holes):
+        assert np.all(np.isfinite(values))
+
+
+@pytest.mark.parametrize("mean", [BOOSTING, make_pipeline(BOOSTING)])
+def test_without_numbers_for_the_kernel_it_is_refused(mean):
+    frame, y = table(0)
+    with pytest.raises(ValueError, match="kernel_features"):
+        around(mean).fit(frame, y)
+
+
+def test_features_that_are_no_numbers_are_refused():
+    frame, y = table(0)
+    with pytest.raises(ValueError, match="finite numbers"):
+        around(BOOSTING, kernel_features=make_pipeline("passthrough")).fit(
+            frame[["x"]], y
+        )
+
+
+def test_frames_of_numbers_keep_gradients():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    mean = make_pipeline(make_column_transformer((StandardScaler(), ["a"])), TREE)
+    model = around(mean).fit(frame, Y)
+    draws = model.sample_functions(2, random_state=0)
+    assert draws.value_and_grad(NEW)[1].shape == (30, 2, 2)
+    assert_array_equal(model.predict(frame), mean.fit(frame, Y).predict(frame))
+
+
+def test_features_of_numbers_keep_gradients():
+    features = make_pipeline(StandardScaler())
+    model = around(BayesianRidge(), kernel_features=features).fit(X, Y)
+    draws = model.sample_functions(2, random_state=0)
+    value, gradient = draws.value_and_grad(NEW)
+    step = 1e-5 * np.array([0.0, 1.0])
+    slope = (draws(NEW + step) - draws(NEW - step)) / 2e-5
+    assert_allclose(gradient[:, :, 1], slope, rtol=1e-4, atol=1e-4)
+    # the same as a kernel of scaled columns
+    spread = X.std(axis=0)
+    plain = around(BayesianRidge(), kernel=ConstantKernel(1.0) * RBF(0.7 * spread))
+    assert_allclose(
+        model.predict(NEW, True)[1], plain.fit(X, Y).predict(NEW, True)[1], rtol=1e-6
+    )
+    del value
+
+
+# ---- Hostile inputs ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 11])
+@pytest.mark.parametrize("optimizer", [None, "evidence"])
+def test_few_rows(n, optimizer):
+    kernel = KERNEL if optimizer is None else None
+    model = around(DummyRegressor(), kernel=kernel, optimizer=optimizer, edges=3)
+    model.fit(X[:n], Y[:n])
+    assert np.all(np.isfinite(model.predict(NEW, return_std=True)))
+
+
+@pytest.mark.parametrize("n", [FEWEST - 1, FEWEST, FEWEST + 1])
+def test_rows_around_the_number_that_has_edges(n):
+    found = edges(X[:n], np.ones(n), 3)
+    assert len(found) == (4 if n >= FEWEST else 0)
+    model = around(TREE, edges=3).fit(X[:n], Y[:n])
+    assert np.all(np.isfinite(model.predict(NEW, return_std=True)))
+
+
+def test_edges_are_outer_tenths():
+    x = np.random.default_rng(0).standard_normal((500, 1)) @ [[3.0, 0.1, 0.0]]
+    x += 1e-3 * np.random.default_rng(1).standard_normal((500, 3))
+    found = edges(x, np.ones(500), 1)
+    assert [int(part.sum()) for part in found] == [50, 50]
+    ranks = np.argsort(np.argsort(x[:, 0] / x[:, 0].std() + x[:, 1] / x[:, 1].std()))
+    inside = np.concatenate([ranks[part] for part in found])
+    assert np.all((inside < 60) | (inside >= 440))
+    assert edges(np.ones((100, 2)), np.ones(100), 3) == []
+    # two values only: no tenth without a half
+    assert edges(np.repeat([[0.0], [1.0]], 50, axis=0), np.ones(100), 3) == []
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0])
+def test_constant_y(value):
+    model = around(TREE, kernel=None, optimizer="evidence", edges=3)
+    model.fit(X, np.full(N, value))
+    mean, std = model.predict(NEW, return_std=True)
+    assert_allclose(mean, value)
+    assert np.all(np.isfinite(std))
+
+
+@pytest.mark.parametrize(
+    ("mean", "message"),
+    [(StandardScaler(), "mean"), ("boosting", "mean"), (DummyRegressor, "mean")],
+)
+def test_what_is_no_regressor_is_refused(mean, message):
+    with pytest.raises(ValueError, match=message):
+        around(mean).fit(X, Y)
+
+
+def test_rows_that_are_no_numbers_are_refused_after_a_fit():
+    model = around(TREE).fit(X, Y)
+    for bad in (np.nan, np.inf, 1e200):
+        with pytest.raises(ValueError, match=r"finite|at most"):
+            model.predict([[0.0, bad]])
+    with pytest.raises(ValueError, match="2 features"):
+        model.predict(np.ones((3, 3)))
+    with pytest.raises(NotFittedError):
+        around(LinearRegression()).predict(X)
