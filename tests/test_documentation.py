@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
 from skgpx._documentation import documentation_url
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -15,6 +21,7 @@ PAGES = {
     PLSClassifier: "pls.md",
     SpectralVGPRegressor: "spectral_vgp.md",
     DecoupledSampler: "decoupled.md",
+    GWIRegressor: "gwi.md",
 }
 
 

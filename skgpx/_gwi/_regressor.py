@@ -156,7 +156,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         rows chose; otherwise ones.
     wasserstein_distance_ : float
         Distance of the process from its prior, before it was tempered: the root of a
-        mean square over the rows, in units of y. An upper bound within a few per cent.
+        mean square over the rows, in units of y. An upper bound, within a tenth.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only for networks.

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -11,6 +12,7 @@ from sklearn.gaussian_process.kernels import (
     ExpSineSquared,
     WhiteKernel,
 )
+from sklearn.utils.fixes import parse_version
 
 from skgpx import GWIRegressor, PLSRegressor
 from skgpx._gwi._fit import LEAST_INDUCING, PER_ROOT
@@ -326,3 +328,41 @@ def test_a_periodic_kernel_around_a_network_is_told(kernel):
         warnings.simplefilter("error")
         for one, mean in quiet:
             fit(rows, kernel=one, mean=mean, max_iter=3)
+
+
+class StopAfter:
+    """Stop after some rounds."""
+
+    def __init__(self, rounds):
+        self.rounds, self.seen = rounds, []
+
+    def setup(self, estimator, context):
+        self.seen = []
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if context.max_subtasks != 0:
+            return False
+        self.seen.append(fitted_estimator.n_iter_)
+        assert np.all(np.isfinite(fitted_estimator.predict(NEW)))
+        return len(self.seen) == self.rounds
+
+
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9"),
+    reason="scikit-learn has callbacks since 1.9",
+)
+def test_a_callback_stops_the_training(rows):
+    stop, settings = StopAfter(3), BRIEF | {"max_iter": 100, "early_stopping": False}
+    model = GWIRegressor(**settings).set_callbacks(stop).fit(*rows)
+    assert stop.seen == [2, 4, 6]
+    assert model.n_iter_ == len(model.loss_curve_) == 6
+    # what a callback looks at does not change what comes after it
+    watched = GWIRegressor(**settings).set_callbacks(StopAfter(1000)).fit(*rows)
+    plain = GWIRegressor(**settings).fit(*rows)
+    assert_array_equal(watched.predict(NEW), plain.predict(NEW))
