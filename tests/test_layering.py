@@ -77,6 +77,7 @@ LAYERS = {
         "_table",
     },
     # the front: loops around draws
+    "metrics": {"_numerics", "_searches", "_validation"},
     "simulation": {"_draws", "_validation"},
     "calibration": FLOOR
     | {

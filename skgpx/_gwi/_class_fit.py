@@ -43,9 +43,9 @@ Index = NDArray[np.intp]
 
 # Inducing points in units of the root of the number of rows, and the least of them.
 PER_ROOT, LEAST_INDUCING = 3.0, 50
-# Folds of the rows that judge variances; rows up to which all of them judge, otherwise
-# so many do; rows from which on they are believed.
-_FOLDS, ALL_JUDGE, SOME_JUDGE, FEWEST_JUDGES = 5, 1000, 1000, 10
+# Folds of the rows that judge variances, most of these rows, and fewest that are
+# believed.
+_FOLDS, MOST_JUDGES, FEWEST_JUDGES = 5, 1000, 10
 
 
 class ClassSettings(NamedTuple):
@@ -191,19 +191,19 @@ class ClassProblem:
         n = len(self.rows.y)
         order = self._judge.spawn(1)[0].permutation(n)
         folds = np.full(n, -1)
-        if n <= ALL_JUDGE:
-            folds[order] = stratified_folds(self.rows.y[order], _FOLDS)
-        else:
-            folds[order[:SOME_JUDGE]] = 0
+        folds[order] = stratified_folds(self.rows.y[order], _FOLDS)
         # the steps of the estimator do not lead far from where they start
         how = self.settings.covariance
         how = "svgp" if how == "empirical" else how
         variance = np.full(n, np.nan)
         for fold in range(folds.max() + 1):
-            rest, part = self.rows.take(folds != fold), folds == fold
-            basis, law = self._law_at(rest, how)
+            room = MOST_JUDGES - int(np.sum(~np.isnan(variance)))
+            if room <= 0:
+                break
+            part = order[folds[order] == fold][:room]
+            basis, law = self._law_at(self.rows.take(folds != fold), how)
             variance[part] = basis.marginals(law)(self.rows.X[part])[1][:, 0, 0]
-        judges = np.flatnonzero(folds >= 0)
+        judges = np.flatnonzero(~np.isnan(variance))
         return judges, variance[judges]
 
     # ---- Means -----------------------------------------------------------------------
