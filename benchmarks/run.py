@@ -24,6 +24,7 @@ NAMES = (
     "stein_kernel",
     "stein",
     "stein_quality",
+    "stein_deep",
 )
 
 
