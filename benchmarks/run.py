@@ -37,6 +37,7 @@ NAMES = (
     "stein_kernel",
     "stein",
     "stein_quality",
+    "stein_deep",
 )
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {

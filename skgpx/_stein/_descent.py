@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 
 # Rates of the network and of scales, in those of the frequencies.
-_NETWORK_RATE, _SCALE_RATE = 0.1, 0.2
+_NETWORK_RATE, _SCALE_RATE = 0.05, 0.1
 # Cycles of an annealing schedule.
 _CYCLES = 5
 

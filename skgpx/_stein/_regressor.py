@@ -69,7 +69,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         the gradients but not the repulsion.
     max_iter : int, default=300
         Number T of steps. 0 leaves the frequencies as they start.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.2
         First step size of Adam, in units of the spread of the frequencies of each
         input; it decays to zero as a cosine.
     n_hidden : tuple of int, default=()
@@ -238,7 +238,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         spectral_prior: float = 0.0,
         annealing: float | None = None,
         max_iter: int = 300,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.2,
         n_hidden: tuple[int, ...] = (),
         activation: str = "tanh",
         network_penalty: float = 0.3,

@@ -91,9 +91,9 @@ def test_inverse_from_a_root(rng):
 def test_given_memory_changes_nothing(rng, m):
     K = positive_definite(rng, m)
     one, other = np.full((m, m), np.nan), np.full((m, m), np.nan)
-    factor = cholesky(K, space=one)
+    factor = cholesky(K, 0.0, one)
     assert factor.L is one
-    np.testing.assert_allclose(one, cholesky(K).L, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(one, cholesky(K, 0.0).L, rtol=1e-12, atol=1e-13)
     inverse = inverse_from_root(one, other)
     assert inverse is other
     expected = inverse_from_root(one)

@@ -186,7 +186,33 @@ def test_uncoupled_components_do_not_know_each_other():
     ).fit(X, Y)
     unit = step._state.mixture.length_scale
     moved = (step.frequencies_ - start.frequencies_) * unit
-    assert_allclose(np.abs(moved), 0.1, rtol=1e-5)
+    assert_allclose(np.abs(moved), 0.2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.5, 0.999, 1.0, 1.001, 2.0])
+def test_frequencies_learn_with_a_least_noise(noise):
+    least = _fit.LEAST_NOISE
+    settings = SMALL | {"optimizer": None, "max_iter": 3, "normalize_y": False}
+    kernel = 1.5 * RBF([0.7, 1.2])
+
+    def fitted(variance, **more):
+        noisy = kernel + WhiteKernel(variance)
+        return SteinRFFRegressor(noisy, **settings | more).fit(X, Y)
+
+    model, bare = fitted(noise * least), fitted(noise * least, held_out=0.0)
+    learned = fitted(max(noise, 1.0) * least)
+    assert_array_equal(model.loss_curve_, learned.loss_curve_)
+    assert_array_equal(model.frequencies_, learned.frequencies_)
+    chosen = model.noise_variance_ / model.temper_
+    assert np.isclose(chosen, [noise * least, max(noise, 1.0) * least]).any()
+    # without rows that judge, the noise is that of the prior
+    assert_allclose(bare.noise_variance_, noise * least, rtol=1e-12)
+    # and one that is given is taken as it is
+    given = SteinRFFRegressor(kernel, **settings, noise_variance=noise * least).fit(
+        X, Y
+    )
+    assert_allclose(given.noise_variance_ / given.temper_, noise * least)
+    assert (given.loss_curve_[0] == learned.loss_curve_[0]) == (noise >= 1.0)
 
 
 def test_repulsion_spreads_the_frequencies():
