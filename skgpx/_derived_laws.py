@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 _KEPT = np.abs(_NODES) < 8.0
 _NODES, _NODE_WEIGHTS = _NODES[_KEPT], _NODE_WEIGHTS[_KEPT] / _NODE_WEIGHTS[_KEPT].sum()
+# Places at which a transformation is tried for being monotone.
+_GRID = 201
 
 
 class NormalDistribution(Predictive):
@@ -126,7 +128,9 @@ class TransformedDistribution(Predictive):
 
     Quantiles, distribution function and samples are transformed; the moments are
     averages over quantiles of z (Gauss-Hermite: exact to many digits where both are
-    smooth), the density has a difference quotient of `forward`.
+    smooth), the density has a difference quotient of `forward`. Quantiles, distribution
+    function and density raise a ValueError where `inverse` turns within four standard
+    deviations of the laws of z.
 
     Parameters
     ----------
@@ -178,6 +182,7 @@ class TransformedDistribution(Predictive):
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
+        _ = self._rises
         targets = self.targets(y)
         step = 1e-6 * np.maximum(np.abs(targets), 1e-6)
         rise = self.forward(targets + step) - self.forward(targets - step)
@@ -195,8 +200,23 @@ class TransformedDistribution(Predictive):
 
     @cached_property
     def _rises(self) -> bool:
-        ends = self.inverse(self.law.quantile((0.25, 0.75))[0])
-        return bool(ends[1] >= ends[0])
+        """Whether `inverse` increases.
+
+        Raises
+        ------
+        ValueError
+            If it does neither that nor decrease, which takes a grid of its own.
+        """
+        mean, std = self.law.mean(), self.law.std()
+        grid = np.linspace(np.min(mean - 4.0 * std), np.max(mean + 4.0 * std), _GRID)
+        steps = np.diff(self.inverse(grid))
+        if (down := bool(np.any(steps < 0.0))) and np.any(steps > 0.0):
+            raise ValueError(
+                "The law of a transformed target needs an inverse that only increases "
+                f"or only decreases; got one that turns between {grid[0]:.3g} and "
+                f"{grid[-1]:.3g}. Use a monotone transformation, or `sample`."
+            )
+        return not down
 
     def _quantiles(self, levels: Array) -> Array:
         asked = levels if self._rises else 1.0 - levels

@@ -48,6 +48,11 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
 
 
 def _checked(name: str, values: Any, n_rows: int) -> Array:
+    if np.asarray(values).dtype == np.bool_:
+        raise ValueError(
+            f"{name} must be numbers; got booleans. To ask for it by metadata routing, "
+            f"call set_fit_request({name}=True)."
+        )
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

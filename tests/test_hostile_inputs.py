@@ -216,9 +216,11 @@ def test_arguments_of_predictions():
     model = PLSRegressor(kernel=RBF(), optimizer=None, **FAST).fit(X, Y)
     with pytest.raises(ValueError, match="At most one of"):
         model.predict(X, return_std=True, return_cov=True)
-    for levels in ([0.0], [1.0], [np.nan], [[0.5]], [-0.1, 0.5]):
+    for levels in ([], [0.0], [1.0], [np.nan], [[0.5]], [-0.1, 0.5]):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             model.predict_quantiles(X, levels)
+        with pytest.raises(ValueError, match="strictly between 0 and 1"):
+            model.predict_dist(X).quantile(levels)
     for coverage in (0.0, 1.0, np.nan, 95):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             model.predict_interval(X, coverage)

@@ -22,6 +22,7 @@ from skgpx._hyperparameters import SparseEvidence
 from skgpx._hyperparameters._exact_evidence import held_out_density
 from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._row_quantities import row_quantity
 from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
@@ -316,6 +317,20 @@ def test_the_base_rate_is_counts_over_exposure(link):
     if link != "exp":
         assert_allclose(far, expected, rtol=0.01)
     assert_allclose(model.predict([[1e6]], exposure=7.0)[0], 7.0 * far)
+
+
+@pytest.mark.parametrize("given", [True, [True, False, True]])
+def test_booleans_are_no_exposure(given):
+    with pytest.raises(ValueError, match="exposure must be numbers; got booleans"):
+        row_quantity(Poisson(), 3, exposure=given)
+
+
+@pytest.mark.parametrize("variance", [600.0, 1e3, 1e5])
+def test_moments_of_wide_log_rates_do_not_overflow(variance):
+    law = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), variance), np.ones(1))
+    poisson = Poisson("exp").prepare([1.0, 2.0])
+    assert np.all(np.isfinite(poisson.predictive_moments(law)))
+    assert np.all(np.isfinite(poisson.predictive_quantile([0.1, 0.5], law)))
 
 
 def test_ones_are_no_exposure():

@@ -76,6 +76,26 @@ def test_logarithms_of_the_target():
     assert_allclose(law.quantile(0.3), np.exp(expected.quantile(0.3)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("turns", [False, True])
+def test_laws_of_a_transformed_target_need_a_monotone_inverse(turns):
+    # a square is monotone away from zero only
+    shift = 0.0 if turns else 50.0
+    wrapped = TransformedTargetRegressor(
+        PIPELINE,
+        func=lambda y: np.sqrt(np.maximum(y, 0.0)) - shift,
+        inverse_func=lambda z: (z + shift) ** 2,
+        check_inverse=False,
+    )
+    law = skgpx.predict_dist(wrapped.fit(X, (Y + shift) ** 2), ROWS)
+    assert law.mean().shape == law.sample()[:, 0].shape == (3,)
+    for function in (law.quantile, law.cdf, law.log_density):
+        if turns:
+            with pytest.raises(ValueError, match="turns between"):
+                function(0.5)
+        else:
+            assert function(0.5).shape == (3,)
+
+
 def test_what_has_no_law_is_refused():
     search = GridSearchCV(PIPELINE, GRID, cv=2, refit=False).fit(X, Y)
     with pytest.raises(ValueError, match="refit=True"):

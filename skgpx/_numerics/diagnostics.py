@@ -75,11 +75,12 @@ def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
 
     The variance of a state divided by the variance of a chain's mean, times the number
     of chains: the chains are independent, so no autocorrelation has to be estimated.
-    Arguments as in :func:`split_r_hat`; shape (p,); NaN for a single chain.
+    Arguments as in :func:`split_r_hat`; shape (p,); 1 for a single chain, of which
+    there is nothing to compare.
     """
     s = totals.shape[2]
     if s < 2:
-        return np.full(totals.shape[1], np.nan)
+        return np.ones(totals.shape[1])
     count = 2 * length
     means = totals.sum(axis=0) / count
     mean = means.mean(axis=1, keepdims=True)

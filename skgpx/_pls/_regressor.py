@@ -146,7 +146,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Split R-hat of each coordinate of the chains ("smc": R-hat between its four
         independent runs), and the number of independent draws that the particles are
         worth, at most `n_particles`: a posterior mean is off by about ``std /
-        sqrt(ess_)``.
+        sqrt(ess_)``. One particle counts as one.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     n_iter_ : int

@@ -17,6 +17,8 @@ from skgpx._spectral_vgp._markov_fit import (
     start_markov,
 )
 from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._series_choice import search_series
+from skgpx._spectral_vgp._series_fit import SeriesState
 from skgpx._spectral_vgp._series_size import falls_short
 from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
@@ -44,13 +46,14 @@ def better_than_functions(
     model: BaseEstimator,
     rows: Rows,
     noise: KnownNoise | None,
-    choice: SeriesChoice,
+    series: tuple[SeriesState, SeriesChoice],
     clock: StageClock,
 ) -> tuple[str, Any, SpectralFit] | None:
     """Basis, state and fit of what has the larger bound; None for the functions.
 
     Only where no parameter of the estimator speaks of Fourier functions.
     """
+    state, choice = series
     bound = log_evidence_of(choice)
     if not says_nothing_of_functions(model):
         return None
@@ -65,7 +68,8 @@ def better_than_functions(
     if not says_nothing_of_functions(model, "max_basis"):
         return None
     if process_may_be_better(rows, choice, settings, most):
-        process = better_process(rows, settings, choice, bound)
+        waves = frequencies_beside(state, choice)
+        process = better_process(rows, settings, waves, bound)
         clock.end_of("process")
         return process and ("markov", *process)
     return None
@@ -131,8 +135,25 @@ def process_may_be_better(
     return falls_short(bound.size, tail, noise, bound.weight, most)
 
 
+def frequencies_beside(state: SeriesState, choice: SeriesChoice) -> Array:
+    """Waves that stand out (r,), in cycles a unit of x, the strongest first.
+
+    What is rough at the scale of the rows hides them where the noise is fixed: the
+    prior that has to hold it reaches over all waves. They are then looked for with a
+    noise that is free to hold it instead.
+    """
+    settings = state.settings
+    fixed = settings.given_noise_variance(1.0) is not None
+    if fixed and not len(choice.raised):
+        free = settings._replace(
+            noise_variance=None, white_noise_variance=None, start_noise_variance=None
+        )
+        choice = search_series(state._replace(settings=free))
+    return (choice.raised / state.statistics.box.period)[:, 0]
+
+
 def better_process(
-    rows: Rows, settings: MarkovSettings, choice: SeriesChoice, log_evidence: float
+    rows: Rows, settings: MarkovSettings, frequencies: Array, log_evidence: float
 ) -> tuple[MarkovState, SpectralFit] | None:
     """Fit on a Markov process, and the waves found, if its evidence is larger, or None.
 
@@ -140,13 +161,11 @@ def better_process(
     ----------
     rows : Rows
     settings : MarkovSettings
-    choice : SeriesChoice
-        With the waves that stand out, the strongest first.
+    frequencies : ndarray of shape (r,)
+        Of `frequencies_beside`.
     log_evidence : float
         Bound of the fit on Fourier functions, of the same rows.
     """
-    period = choice.bound.sums.statistics.box.period
-    frequencies = (choice.raised / period)[:, 0]
     state = start_markov(rows, settings, frequencies)
     found = state.solve()
     return (state, found) if found.log_evidence > log_evidence else None

@@ -575,7 +575,7 @@ class SpectralVGPRegressor(LatentRegressor):
         rng = generator(self.random_state)
         state, choice = fit_series(rows, domain, settings, rng, self.n_jobs)
         clock.end_of("search")
-        better = better_than_functions(self, rows, self._noise, choice, clock)
+        better = better_than_functions(self, rows, self._noise, (state, choice), clock)
         if better is not None:
             self.basis_, state, found = better
             return state, found

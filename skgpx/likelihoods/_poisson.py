@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 # NumPy draws counts as 64-bit integers.
 _LARGEST_RATE = 9e18
+# Largest variance of a rate that is told.
+_LARGEST_SQUARE = 1e290
 # Largest correction of the base of log rates, in prior standard deviations.
 _LARGEST_SHIFT = 1.0
 
@@ -218,7 +220,10 @@ class Poisson(Likelihood):
         rate = self._link().rate
         if self.link == "exp":
             middle = rate(mean + 0.5 * variance)
-            within = middle**2 * np.expm1(np.minimum(variance, 700.0))
+            # beyond the doubles where log rates are wide: as large as they hold
+            with np.errstate(over="ignore"):
+                within = middle**2 * np.expm1(np.minimum(variance, 700.0))
+            within = np.minimum(within, _LARGEST_SQUARE)
         else:
             middle = rate(mean) + variance
             within = 2.0 * variance * (variance + 2.0 * mean**2)

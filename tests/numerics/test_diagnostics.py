@@ -105,9 +105,9 @@ def test_effective_sample_size_of_stuck_chains(rng):
     assert size == pytest.approx(29.0, rel=1e-9)
 
 
-def test_a_single_chain_has_no_effective_sample_size(rng):
+def test_a_single_chain_counts_as_one(rng):
     x = autoregressive(rng, 0.2, 3, 20, 1)
-    assert np.all(np.isnan(effective_sample_size(*sums(x))))
+    np.testing.assert_array_equal(effective_sample_size(*sums(x)), 1.0)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])

@@ -246,3 +246,21 @@ def test_smooth_functions_stay_what_they_were():
     assert one.basis_ == "fourier"
     assert "process" not in one.stage_seconds_
     np.testing.assert_array_equal(one.predict(x), other.predict(x))
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_waves_are_found_beside_a_process_where_the_noise_is_known(rng, by_rows):
+    hour, decay = np.arange(24.0 * 60.0), np.exp(-0.25)
+    turns, rest = 2.0 * np.pi * hour / 24.0, np.zeros(len(hour))
+    for i in range(1, len(hour)):
+        rest[i] = decay * rest[i - 1] + 0.19 * rng.standard_normal()
+    y = 2.0 * np.sin(turns) + 0.7 * np.sin(3.0 * turns) + rest
+    y += 0.1 * rng.standard_normal(len(hour))
+    fit = {"noise_variance": np.full(len(y), 0.01)} if by_rows else {}
+    parameters = {} if by_rows else {"noise_variance": 0.01}
+    model = SpectralVGPRegressor(**parameters).fit(hour[:, np.newaxis], y, **fit)
+    assert model.basis_ == "markov"
+    for period in (24.0, 8.0):
+        assert np.min(np.abs(model.cycles_ - 1.0 / period)) < 0.5 / hour[-1]
+    free = SpectralVGPRegressor().fit(hour[:, np.newaxis], y)
+    assert abs(model.log_evidence_ - free.log_evidence_) < 3.0
