@@ -38,7 +38,7 @@ LAYERS = {
     "_documentation": set(),
     "_searches": {"_validation"},
     "_row_quantities": BELOW_SHELL,
-    "_predictive_law": BELOW_SHELL | {"_validation"},
+    "_predictive_law": BELOW_SHELL | {"_parallel", "_validation"},
     "_base": BELOW_SHELL
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.pooled_force import bandwidths, component_force, pooled_force
-from skgpx._numerics.wave_evidence import WaveGradient, WaveRows, wave_gradient
-from skgpx._parallel import worker_pool
+from skgpx._numerics.wave_evidence import (
+    WaveGradient,
+    WaveRows,
+    Waves,
+    wave_gradient,
+)
+from skgpx._parallel import Workers, workers
 from skgpx._stein._judge import Judge, Verdict
 from skgpx._stein._prior import WaveMixture
 from skgpx._stein._settings import (
@@ -30,6 +35,9 @@ ROUND = 10
 _PATIENCE = 10
 # Cycles of an annealing schedule.
 _CYCLES = 5
+# Operations of a step of one component, some 70 ms, that are worth sending to another
+# process: a round of tasks on a cluster takes as long.
+_WORTH_SENDING = 2e9
 
 
 @dataclass
@@ -94,7 +102,8 @@ def learn(
     judge : Judge or None
         Held-out rows, which choose where to stop if `early_stopping` is set.
     n_jobs : int or None
-        Threads over components; the same bits for every number.
+        Workers over components, in threads where a step is short; the same bits for
+        every number.
     stop : callable
         Asked after each round.
     n_steps : int, optional
@@ -109,10 +118,12 @@ def learn(
     first, second = np.zeros_like(frequencies), np.zeros_like(frequencies)
     last = settings.max_iter if n_steps is None else n_steps
     choose, total = settings.early_stopping, float(rows.weights.sum())
-    spaces = [state.mixture.waves(0).workspace(len(rows.y)) for _ in frequencies]
-    with worker_pool(n_jobs) as each:
+    short = _operations(rows, start) < _WORTH_SENDING
+    with workers(n_jobs, rows, in_threads=short) as some:
+        spaces = _workspaces(rows, start, some)
         for step in range(last):
-            found = _gradients(rows, state.mixture, spaces, each)
+            judged = judge is not None and step % ROUND == 0
+            found = _gradients(state.mixture, spaces, some, judged)
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
             if step % ROUND == 0:
@@ -124,20 +135,42 @@ def learn(
             adam_step(frequencies, -force, first, second, step + 1, rate)
         verdict = None
         if judge is not None:
-            found = _gradients(rows, state.mixture, spaces, each)
+            found = _gradients(state.mixture, spaces, some, True)
             verdict = _verdict(judge, state.mixture, found)
     state.judged(verdict, last, choose)
     return state
 
 
+def _operations(rows: WaveRows, mixture: WaveMixture) -> float:
+    """Operations of a step of one component, ``3 n m²``."""
+    m = 2 * mixture.frequencies.shape[1]
+    return 3.0 * len(rows.y) * m**2
+
+
+def _workspaces(
+    rows: WaveRows, mixture: WaveMixture, some: Workers
+) -> list[Array | None]:
+    """Memory for each component, which workers of other processes have of their own."""
+    none: list[Array | None] = [None] * len(mixture.frequencies)
+    if not some.share_memory:
+        return none
+    return [mixture.waves(0).workspace(len(rows.y)) for _ in none]
+
+
 def _gradients(
-    rows: WaveRows,
-    mixture: WaveMixture,
-    spaces: list[Array],
-    each: Callable[..., list[Any]],
+    mixture: WaveMixture, spaces: list[Array | None], some: Workers, judged: bool
 ) -> list[WaveGradient]:
-    items = ((rows, mixture.waves(k), space) for k, space in enumerate(spaces))
-    return each(wave_gradient, items)
+    """Gradient of each component, with the law of the weights if it is judged."""
+    items = ((mixture.waves(k), space, judged) for k, space in enumerate(spaces))
+    return some.each(_gradient, items)
+
+
+def _gradient(
+    rows: WaveRows, waves: Waves, space: Array | None, judged: bool
+) -> WaveGradient:
+    found = wave_gradient(rows, waves, space)
+    # the largest part of what a worker would send
+    return found if judged else found._replace(covariance=np.empty((0, 0)))
 
 
 def _verdict(
