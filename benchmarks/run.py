@@ -37,6 +37,7 @@ NAMES = (
     "stein_kernel",
     "stein",
     "stein_quality",
+    "distributed",
 )
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
@@ -50,6 +51,7 @@ QUICK = {
     "series_elbow": ("--quick",),
     "series_cycles": ("--quick",),
     "stein_kernel": ("--quick",),
+    "distributed": ("--quick",),
 }
 
 
