@@ -38,6 +38,7 @@ NAMES = (
     "stein",
     "stein_quality",
     "stein_deep",
+    "distributed",
 )
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
@@ -51,6 +52,7 @@ QUICK = {
     "series_elbow": ("--quick",),
     "series_cycles": ("--quick",),
     "stein_kernel": ("--quick",),
+    "distributed": ("--quick",),
 }
 
 

@@ -47,6 +47,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
             X,
             relative(self.likelihood_, known),
             getattr(self, "random_state", None),
+            getattr(self, "n_jobs", None),
         )
         self._warn_about(X)
         return law

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -24,7 +25,7 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def blas_jobs(n_jobs: int | None) -> int | None:
+def blas_jobs(n_jobs: int | None, most: int = _UNASKED) -> int | None:
     """Number of jobs for work that BLAS would otherwise share out among its threads.
 
     Parameters
@@ -33,11 +34,15 @@ def blas_jobs(n_jobs: int | None) -> int | None:
         As in joblib. None, where ``joblib.parallel_config`` names no number either and
         no other parallel loop is around, stands for as many threads as BLAS uses, at
         most 8: ``OMP_NUM_THREADS=1`` and ``threadpool_limits(1)`` mean one.
+    most : int, default=8
+        Jobs that nobody asked for and that memory has room for; at least one.
     """
     backend, configured = get_active_backend()
     if n_jobs is not None or configured is not None or backend.nesting_level:
         return n_jobs
-    return min(_blas_threads(), _UNASKED)
+    if _is_cluster(backend):
+        return n_jobs
+    return min(_blas_threads(), _UNASKED, max(1, most))
 
 
 def _blas_threads() -> int:
@@ -46,27 +51,77 @@ def _blas_threads() -> int:
     return min((library.num_threads for library in libraries), default=1)
 
 
-def parallel_map(
-    function: Callable[..., Any],
-    items: Iterable[tuple[Any, ...]],
+# ---- Workers -------------------------------------------------------------------------
+
+
+class _Constants:
+    """Arguments that all tasks share, as one object: a cluster is sent it once."""
+
+    def __init__(self, values: tuple[Any, ...]):
+        self.values = values
+
+
+class Workers(NamedTuple):
+    """Threads, processes or a cluster, while a context of :func:`workers` lasts.
+
+    Attributes
+    ----------
+    parallel : Parallel or None
+        None is a loop in this thread.
+    constants : _Constants
+        First arguments of every call.
+    blas_threads : int
+    share_memory : bool
+        Whether tasks can change arrays that they are given.
+    """
+
+    parallel: Any
+    constants: _Constants
+    blas_threads: int
+    share_memory: bool
+
+    def stream(
+        self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Any]:
+        """Give ``function(*constants, *item)`` in the order of the items."""
+        if self.parallel is None:
+            return (function(*self.constants.values, *item) for item in items)
+        if self.share_memory:
+            calls = (delayed(function)(*self.constants.values, *one) for one in items)
+        else:
+            how = function, self.blas_threads, self.constants
+            calls = (delayed(_task)(*how, *item) for item in items)
+        results: Iterator[Any] = self.parallel(calls)
+        return results
+
+    def each(
+        self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
+    ) -> list[Any]:
+        """List of what :meth:`stream` gives."""
+        return list(self.stream(function, items))
+
+
+@contextmanager
+def workers(
     n_jobs: int | None,
-    *,
-    shared_memory: bool = False,
+    *constants: Any,
+    in_threads: bool = False,
     blas_threads: int = 1,
-) -> list[Any]:
-    """``[function(*item) for item in items]``, possibly in parallel.
+) -> Iterator[Workers]:
+    """Workers that stay for many rounds of tasks.
 
     Parameters
     ----------
-    function : callable
-        Top-level and pure, so that any joblib backend can run it.
-    items : iterable of tuples
-        Arguments of each call. Their number and content do not depend on `n_jobs`,
-        so neither do the results.
     n_jobs : int or None
-        As in joblib; threads unless ``joblib.parallel_config`` says otherwise.
-    shared_memory : bool, default=False
-        Threads always: the function changes its arguments.
+        As in joblib; threads unless ``joblib.parallel_config`` says otherwise. 1 is
+        this thread, whatever the backend.
+    *constants : object
+        First arguments of every call. Each worker of a `dask.distributed` cluster is
+        sent them once; processes of one machine map arrays of more than 1 MB into
+        memory; threads share them.
+    in_threads : bool, default=False
+        Threads of this process always: tasks change their arguments, or are too short
+        to be sent.
     blas_threads : int, default=1
         Threads of each call of BLAS; must not depend on `n_jobs`.
 
@@ -75,14 +130,131 @@ def parallel_map(
     BLAS is held to one thread: the parallelism is over the items, and a fixed number
     of threads keeps every sum in the same order.
     """
+    held = _Constants(constants)
     with _libraries().limit(limits=blas_threads, user_api="blas"):
-        how = {"require": "sharedmem"} if shared_memory else {"prefer": "threads"}
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator", **how)
-        return list(parallel(delayed(function)(*item) for item in items))
+        how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
+        backend, configured = get_active_backend(**how)
+        if _is_this_thread(backend, configured if n_jobs is None else n_jobs):
+            yield Workers(None, held, blas_threads, True)
+            return
+        # joblib before 1.4 has no generators of dask
+        streams = getattr(backend, "supports_return_generator", False)
+        order = "generator" if streams else "list"
+        with (
+            _sent_once(backend, held),
+            Parallel(n_jobs=n_jobs, return_as=order, **how) as parallel,
+        ):
+            yield Workers(parallel, held, blas_threads, _shares_memory(backend))
+
+
+def _shares_memory(backend: Any) -> bool:
+    return bool(getattr(backend, "supports_sharedmem", False))
+
+
+def _is_cluster(backend: Any) -> bool:
+    """Whether a backend of joblib has a number of workers of its own."""
+    return bool(backend.default_n_jobs != 1)
+
+
+def _is_this_thread(backend: Any, n_jobs: int | None) -> bool:
+    """Whether there is but one worker: no joblib is needed for that."""
+    if n_jobs is None:
+        return not _is_cluster(backend)
+    if n_jobs == 1:
+        return True
+    return _shares_memory(backend) and backend.effective_n_jobs(n_jobs) == 1
+
+
+@contextmanager
+def _sent_once(backend: Any, constants: _Constants) -> Iterator[None]:
+    """Constants on every worker of a dask cluster, by the key under which joblib looks.
+
+    That is what ``parallel_config(backend="dask", scatter=[...])`` does with objects
+    that a user has. `hash` would fail within a task of the cluster.
+    """
+    futures = getattr(backend, "data_futures", None)
+    if futures is None or not constants.values:
+        yield
+        return
+    sent = backend.client.scatter([constants], broadcast=True, hash=False)
+    futures[id(constants)] = sent[0]
+    try:
+        yield
+    finally:
+        del futures[id(constants)]
+
+
+# ---- In another process --------------------------------------------------------------
+
+
+class _SharedLimit:
+    """Limit of BLAS that tasks of one process share: the first sets it, the last lifts.
+
+    Each with its own would restore what another had set.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._tasks, self._limit = Lock(), 0, None
+
+    @contextmanager
+    def of(self, threads: int) -> Iterator[None]:
+        with self._lock:
+            if self._tasks == 0:
+                self._limit = _libraries().limit(limits=threads, user_api="blas")
+            self._tasks += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._tasks -= 1
+                if self._tasks == 0:
+                    self._limit.restore_original_limits()
+
+
+_LIMIT = _SharedLimit()
+
+
+def _task(
+    function: Callable[..., Any], blas_threads: int, constants: _Constants, *item: Any
+) -> Any:
+    """Call of a worker in another process, where BLAS is held, too."""
+    with _LIMIT.of(blas_threads):
+        return function(*constants.values, *item)
+
+
+# ---- Maps and sums -------------------------------------------------------------------
+
+
+def parallel_map(
+    function: Callable[..., Any],
+    items: Iterable[tuple[Any, ...]],
+    n_jobs: int | None,
+    *constants: Any,
+    in_threads: bool = False,
+    blas_threads: int = 1,
+) -> list[Any]:
+    """``[function(*constants, *item) for item in items]``, possibly in parallel.
+
+    Parameters
+    ----------
+    function : callable
+        Top-level and pure, so that any joblib backend can run it.
+    items : iterable of tuples
+        Arguments of each call. Their number and content do not depend on `n_jobs`,
+        so neither do the results.
+    n_jobs, *constants, in_threads, blas_threads
+        As of :func:`workers`.
+    """
+    how = {"in_threads": in_threads, "blas_threads": blas_threads}
+    with workers(n_jobs, *constants, **how) as some:
+        return some.each(function, items)
 
 
 def side_by_side(
-    function: Callable[..., Any], items: list[tuple[Any, ...]], n_jobs: int | None
+    function: Callable[..., Any],
+    items: list[tuple[Any, ...]],
+    n_jobs: int | None,
+    *constants: Any,
 ) -> list[Any]:
     """:func:`parallel_map` of a few long tasks, in :func:`blas_jobs` threads.
 
@@ -91,32 +263,30 @@ def side_by_side(
     """
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
     share = max(1, _blas_threads() // max(1, len(items)))
-    return parallel_map(function, items, jobs, blas_threads=share)
+    return parallel_map(function, items, jobs, *constants, blas_threads=share)
 
 
-@contextmanager
-def worker_pool(n_jobs: int | None) -> Iterator[Callable[..., list[Any]]]:
-    """Threads that stay for many rounds: gives ``each(function, items)``.
+def parallel_stream(
+    function: Callable[..., Any],
+    items: Iterable[tuple[Any, ...]],
+    n_jobs: int | None,
+    *constants: Any,
+    in_threads: bool = False,
+) -> Iterator[Any]:
+    """:func:`parallel_map`, one result after the other, in the order of the items.
 
-    Within the context ``each`` does what :func:`parallel_map` does, in threads and
-    without the cost of starting them in every round of a loop.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        As in joblib.
+    Notes
+    -----
+    `items` may be a generator, which is read when its items are needed. A window of
+    two items for each worker is dealt out when the last is done; otherwise workers
+    would run ahead of the one who reads, without a limit. Results in memory are one, or
+    those of a window.
     """
-    with (
-        _libraries().limit(limits=1, user_api="blas"),
-        Parallel(n_jobs=n_jobs, require="sharedmem") as parallel,
-    ):
-
-        def each(
-            function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
-        ) -> list[Any]:
-            return list(parallel(delayed(function)(*item) for item in items))
-
-        yield each
+    left = iter(items)
+    with workers(n_jobs, *constants, in_threads=in_threads) as some:
+        size = 1 if some.parallel is None else _WINDOW * effective_n_jobs(n_jobs)
+        while window := list(islice(left, size)):
+            yield from some.stream(function, window)
 
 
 def parallel_sum(
@@ -124,37 +294,16 @@ def parallel_sum(
     items: Iterable[tuple[Any, ...]],
     add: Callable[[Any, Any], Any],
     n_jobs: int | None,
+    *constants: Any,
 ) -> Any:
-    """Sum of ``function(*item)`` over at least one item, added as results arrive.
+    """Sum of ``function(*constants, *item)`` over at least one item.
 
     Parameters
     ----------
-    function, items, n_jobs
-        As of :func:`parallel_map`. `items` may be a generator, which is read when its
-        items are needed.
+    function, items, n_jobs, *constants
+        As of :func:`parallel_stream`.
     add : callable
         ``add(total, part)``, in the order of the items: the same bits for every
         `n_jobs`.
-
-    Notes
-    -----
-    The results in memory are the sum and one more, or those of at most two items for
-    each of several workers.
     """
-    return reduce(add, _in_windows(function, iter(items), n_jobs))
-
-
-def _in_windows(
-    function: Callable[..., Any], items: Iterator[tuple[Any, ...]], n_jobs: int | None
-) -> Iterator[Any]:
-    """Results in the order of the items; a window is dealt out when the last is done.
-
-    Otherwise workers would run ahead of the one who adds, without a limit.
-    """
-    size = _WINDOW * effective_n_jobs(n_jobs)
-    with (
-        _libraries().limit(limits=1, user_api="blas"),
-        Parallel(n_jobs=n_jobs, return_as="generator", prefer="threads") as parallel,
-    ):
-        while window := list(islice(items, size)):
-            yield from parallel(delayed(function)(*item) for item in window)
+    return reduce(add, parallel_stream(function, items, n_jobs, *constants))

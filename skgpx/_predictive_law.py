@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._numerics.crps import LEVELS, continuous_crps
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._validation import generator, row_blocks
+from skgpx._parallel import blas_jobs, parallel_stream
+from skgpx._validation import generator, row_blocks, working_floats
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -208,6 +209,10 @@ class PredictiveDistribution(Predictive):
         Exposures, or variances of the noise in units of the likelihood's.
     random_state : int, RandomState, Generator or None, default=None
         Seed of :meth:`sample` if that is given none.
+    n_jobs : int or None, default=None
+        Workers over blocks of rows; the same bits for every number. None is what
+        ``joblib.parallel_config`` says, otherwise as many threads as BLAS uses and the
+        working memory has room for.
 
     Examples
     --------
@@ -232,10 +237,11 @@ class PredictiveDistribution(Predictive):
         X: Array,
         known: Array | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ):
         self.posterior, self.likelihood = posterior, likelihood
         self.X, self.known = X, known
-        self.random_state = random_state
+        self.random_state, self.n_jobs = random_state, n_jobs
         self.n_rows, self.discrete = len(X), likelihood.discrete
 
     def mean(self) -> Array:
@@ -326,19 +332,23 @@ class PredictiveDistribution(Predictive):
 
     def stream(self, function: Callable[..., Array], *rest: Array) -> Array:
         """Concatenate ``function(law, mixture, *rest)`` over blocks of rows."""
-        parts = [
-            function(
-                self._law(rows),
-                self.posterior.marginals(self.X[rows]),
-                *(a[rows] for a in rest),
-            )
-            for rows in self.blocks()
-        ]
-        return np.concatenate(parts)
+        blocks, cost = self.blocks(), self._floats_per_row()
+        items = (
+            (self._law(rows), self.X[rows], *(a[rows] for a in rest)) for rows in blocks
+        )
+        model = function, self.posterior
+        if len(blocks) == 1:
+            return _of_block(*model, *next(items))
+        room = working_floats() // (cost * (blocks[0].stop - blocks[0].start))
+        jobs = blas_jobs(self.n_jobs, room)
+        return np.concatenate(list(parallel_stream(_of_block, items, jobs, *model)))
 
     def blocks(self) -> list[slice]:
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""
-        return list(row_blocks(self.n_rows, self.posterior.floats_per_row + _PER_ROW))
+        return list(row_blocks(self.n_rows, self._floats_per_row()))
+
+    def _floats_per_row(self) -> int:
+        return self.posterior.floats_per_row + _PER_ROW
 
     def _law(self, rows: slice) -> Any:
         """Likelihood of these rows."""
@@ -350,6 +360,12 @@ class PredictiveDistribution(Predictive):
         return self.stream(
             lambda law, mixture: law.predictive_quantile(levels, mixture)
         )
+
+
+def _of_block(
+    function: Callable[..., Array], posterior: Any, law: Any, X: Array, *rest: Array
+) -> Array:
+    return function(law, posterior.marginals(X), *rest)
 
 
 def _variance(law: Any, mixture: LatentMixture, noise: bool) -> Array:

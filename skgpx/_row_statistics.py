@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,19 @@ _CHUNK = 4096
 
 
 def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatistics:
-    """Sums over rows, the same bits for every number of workers.
+    """:func:`statistics_of_all` for one basis."""
+    return statistics_of_all((basis,), rows, n_jobs)[0]
+
+
+def statistics_of_all(
+    bases: Sequence[Any], rows: Rows, n_jobs: int | None
+) -> tuple[WeightStatistics, ...]:
+    """Sums over rows for each basis, the same bits for every number of workers.
 
     Parameters
     ----------
-    basis : Nystroem or EmpiricalSpectral
-        With m functions.
+    bases : sequence of Nystroem, EmpiricalSpectral or Fourier
+        With m functions each.
     rows : Rows
         n rows.
     n_jobs : int or None
@@ -32,17 +40,28 @@ def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatisti
 
     Notes
     -----
-    O(n m^2) time; O(m^2) memory and 4096 rows of features for each worker.
+    O(n m^2) time for each basis; O(m^2) memory, and 4096 rows of features for each
+    worker. Every row is read, and sent to a worker, once.
     """
     chunks = (slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK))
     parts = rows.X, rows.y, rows.precisions
-    items = ((basis, *(values[chunk] for values in parts)) for chunk in chunks)
+    items = (tuple(values[chunk] for values in parts) for chunk in chunks)
     jobs = blas_jobs(n_jobs) if len(rows.y) > _CHUNK else 1
-    return parallel_sum(_chunk_statistics, items, WeightStatistics.add, jobs)
+    return parallel_sum(_chunk_statistics, items, _added, jobs, tuple(bases))
 
 
 def _chunk_statistics(
-    basis: Any, X: Array, y: Array, weights: Array
-) -> WeightStatistics:
-    features = basis(X)
-    return weight_statistics(features, y, weights, basis.residual_variance(X, features))
+    bases: tuple[Any, ...], X: Array, y: Array, weights: Array
+) -> tuple[WeightStatistics, ...]:
+    parts = []
+    for basis in bases:
+        features = basis(X)
+        left_out = basis.residual_variance(X, features)
+        parts.append(weight_statistics(features, y, weights, left_out))
+    return tuple(parts)
+
+
+def _added(
+    one: tuple[WeightStatistics, ...], other: tuple[WeightStatistics, ...]
+) -> tuple[WeightStatistics, ...]:
+    return tuple(a.add(b) for a, b in zip(one, other, strict=True))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing, check_random_state
@@ -49,6 +50,7 @@ __all__ = [
     "rows_of",
     "standardisation",
     "validate_data",
+    "working_floats",
 ]
 
 Array = NDArray[np.float64]
@@ -174,8 +176,11 @@ def check_columns(X: Any, y: Any = None) -> None:
             "X must be numeric; got dates or durations. Convert them to numbers, for "
             "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
         )
+    # a lazy array, such as one of dask, is not computed only to look at its type
+    if y is None or getattr(getattr(y, "dtype", None), "kind", "O") not in "OUSMm":
+        return
     targets = np.asarray(y)
-    if y is None or targets.dtype.kind not in "OUSMm":
+    if targets.dtype.kind not in "OUSMm":
         return
     try:
         if targets.dtype.kind in "Mm":
@@ -190,10 +195,14 @@ def check_columns(X: Any, y: Any = None) -> None:
 
 def _has_dates(X: Any) -> bool:
     """Whether a column holds dates or durations; of objects, whether its first does."""
+    if issparse(X):
+        return False
     if hasattr(X, "dtypes"):
         return any(getattr(kind, "kind", "") in "Mm" for kind in np.ravel(X.dtypes))
+    kind = getattr(getattr(X, "dtype", None), "kind", "O")
+    if kind != "O":
+        return kind in "Mm"
     values = np.asarray(X)
-    # a sparse matrix is one object
     if values.dtype.kind == "O" and values.ndim:
         return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
     return values.dtype.kind in "Mm"
@@ -344,10 +353,14 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(seeds)
 
 
+def working_floats() -> int:
+    """Numbers that fit into scikit-learn's ``working_memory``."""
+    return int(get_config()["working_memory"] * 2**20) // 8
+
+
 def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
     """Blocks of rows within scikit-learn's ``working_memory``; at least 16 rows."""
-    budget = get_config()["working_memory"] * 2**20
-    size = int(max(16, min(budget // (8 * floats_per_row), 16384)))
+    size = int(max(16, min(working_floats() // floats_per_row, 16384)))
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
 

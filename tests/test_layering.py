@@ -38,7 +38,7 @@ LAYERS = {
     "_documentation": set(),
     "_searches": {"_validation"},
     "_row_quantities": BELOW_SHELL,
-    "_predictive_law": BELOW_SHELL | {"_validation"},
+    "_predictive_law": BELOW_SHELL | {"_parallel", "_validation"},
     "_derived_laws": FLOOR | {"_predictive_law", "_validation"},
     "_left_out": BELOW_SHELL | {"_validation"},
     "_report": {"_left_out", "_validation"},
@@ -77,7 +77,6 @@ LAYERS = {
         "_table",
     },
     # the front: loops around draws
-    "metrics": {"_numerics", "_searches", "_validation"},
     "simulation": {"_draws", "_validation"},
     "calibration": FLOOR
     | {

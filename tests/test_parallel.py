@@ -15,7 +15,7 @@ from skgpx._parallel import (
     parallel_map,
     parallel_sum,
     side_by_side,
-    worker_pool,
+    workers,
 )
 
 
@@ -41,9 +41,9 @@ def test_sums_have_the_bits_of_the_order(n_jobs):
 @pytest.mark.parametrize("n_jobs", [None, 1, 3])
 def test_workers_stay_for_many_rounds(n_jobs):
     items = [(i,) for i in range(7)]
-    with worker_pool(n_jobs) as each:
+    with workers(n_jobs) as some:
         for _ in range(3):
-            assert each(part, items) == [part(i) for i in range(7)]
+            assert some.each(part, items) == [part(i) for i in range(7)]
 
 
 def test_one_item_is_its_own_sum():

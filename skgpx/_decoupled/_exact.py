@@ -15,6 +15,7 @@ from skgpx._draws import (
     FunctionDraws,
     KernelProcess,
     draw_prior,
+    remembers,
     section_terms,
     update_weights,
 )
@@ -98,11 +99,12 @@ class ExactPosterior:
         self, prior: FunctionDraws, values: Array, n_jobs: int | None
     ) -> FunctionDraws:
         """Matheron's update with values (n, c, s), blocks of draws in parallel."""
-        solve = partial(solve_cholesky, self.root)
         blocks = [slice(i, i + _DRAWS) for i in range(0, prior.n_draws, _DRAWS)]
-        items = [(prior[b], self.points, values[:, :, b], solve) for b in blocks]
-        # threads: draws that remember their values share that memory
-        parts = parallel_map(update_weights, items, n_jobs, shared_memory=True)
+        items = [(prior[b], values[:, :, b]) for b in blocks]
+        jobs, known = n_jobs if len(items) > 1 else 1, (self.points, self.root)
+        # draws that remember their values share that memory
+        how = {"in_threads": remembers(prior)}
+        parts = parallel_map(_update, items, jobs, *known, **how)
         weights = np.concatenate(parts, axis=2)
         return prior.plus(section_terms(self.kernel, self.points, weights))
 
@@ -140,6 +142,11 @@ def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
     return ExactPosterior(
         regressor.kernel_, points, regressor.L_, targets, noise, shift, scale
     )
+
+
+def _update(points: Array, root: Array, prior: FunctionDraws, values: Array) -> Array:
+    """Weights of the sections for a block of draws."""
+    return update_weights(prior, points, values, partial(solve_cholesky, root))
 
 
 def solve_cholesky(root: Array, B: Array) -> Array:

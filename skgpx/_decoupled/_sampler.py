@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -14,6 +13,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.utils import get_tags
 
+from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._decoupled._blocks import moments_of, observed
 from skgpx._decoupled._default_estimator import (
     default_estimator,
     warn_of_many_rows,
@@ -29,10 +30,10 @@ from skgpx._decoupled._regressor_law import (
 from skgpx._decoupled._sparse_process import sparse_process
 from skgpx._derived_laws import NormalDistribution
 from skgpx._documentation import DocumentationLink
-from skgpx._draws import FunctionDraws, RememberedTerm
+from skgpx._draws import FunctionDraws, remembers
 from skgpx._latent import LatentModel
 from skgpx._numerics.weights import WeightParticles
-from skgpx._parallel import parallel_map
+from skgpx._parallel import parallel_stream
 from skgpx._predictive_law import Predictive
 from skgpx._report import Reporting
 from skgpx._searches import best_of
@@ -54,7 +55,9 @@ Array = NDArray[np.float64]
 _ROWS = 1024
 
 
-class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimator):
+class DecoupledSampler(
+    CallbackSupportMixin, RegressorMixin, Reporting, DocumentationLink, BaseEstimator
+):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
     Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and
@@ -197,6 +200,7 @@ class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimat
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @with_callbacks
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Fit a clone of the estimator, unless it is frozen.
@@ -218,6 +222,7 @@ class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimat
             from the estimator, or if its kernel is not finite between equal rows, as
             a Matern with a large nu.
         """
+        reporter = RoundReporter(self, X, y, None)
         if isinstance(self.estimator, FrozenEstimator):
             check_drawable(self.estimator.estimator)
             check_is_fitted(self.estimator.estimator)
@@ -238,10 +243,12 @@ class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimat
             fresh = self._fresh_estimator(checked, targets)
             check_kernel_of(fresh, checked)
             warn_of_many_rows(fresh, len(checked))
-            fresh.fit(X if names else checked, targets)
+            with reporter.around(fresh):
+                fresh.fit(X if names else checked, targets)
             self.estimator_ = best_of(fresh)
         self.posterior_ = posterior_of(self.estimator_, checked.shape[1])
         self.kernel_ = kernel_of(self.estimator_, self.posterior_)
+        reporter.finish()
         return self
 
     @classmethod
@@ -376,10 +383,9 @@ class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimat
         floats = 0 if posterior is None else posterior.floats_per_row
         if return_cov or not floats:
             return self.estimator_.predict(rows, **options)
-        parts = [
-            self.estimator_.predict(rows[block], **options)
-            for block in row_blocks(len(checked), floats)
-        ]
+        items = [(rows[block],) for block in row_blocks(len(checked), floats)]
+        n_jobs, model = self.n_jobs if len(items) > 1 else 1, (self.estimator_, options)
+        parts = list(parallel_stream(moments_of, items, n_jobs, *model))
         if not return_std:
             return np.concatenate(parts)
         return tuple(np.concatenate(moment) for moment in zip(*parts, strict=True))
@@ -492,13 +498,13 @@ class DecoupledSampler(RegressorMixin, Reporting, DocumentationLink, BaseEstimat
         streams = noise_rng.spawn(len(blocks))
         noise_variance = noise_variance_of(self.estimator_, self.posterior_)
         items = [
-            (draws, noise_variance, X[block], y[block], stream)
-            for block, stream in zip(blocks, streams, strict=True)
+            (X[block], stream) for block, stream in zip(blocks, streams, strict=True)
         ]
         # draws that remember their values are evaluated in the order of the rows
-        remembers = any(isinstance(term, RememberedTerm) for term in draws.terms)
-        n_jobs = 1 if remembers else self.n_jobs
-        parallel_map(_observe, items, n_jobs, shared_memory=True)
+        n_jobs = 1 if len(items) == 1 or remembers(draws) else self.n_jobs
+        parts = parallel_stream(observed, items, n_jobs, draws, noise_variance)
+        for block, part in zip(blocks, parts, strict=True):
+            y[block] = part
         return y[:, 0] if y.shape[1] == 1 else y
 
     def _draw(
@@ -558,17 +564,3 @@ def _count_groups(n_groups: int | str, size: int) -> int:
 def _check_count(n_samples: Any) -> None:
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise ValueError(f"n_samples must be a positive integer; got {n_samples!r}.")
-
-
-def _observe(
-    draws: FunctionDraws,
-    noise_variance: Callable[[Array], Array],
-    X: Array,
-    y: Array,
-    rng: np.random.Generator,
-) -> None:
-    """Write values with white noise into y (n, c, s)."""
-    y[:] = draws(X).reshape(y.shape)
-    variance = noise_variance(X)
-    if variance.any():
-        y += np.sqrt(variance)[:, :, np.newaxis] * rng.standard_normal(y.shape)

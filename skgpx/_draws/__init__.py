@@ -12,7 +12,7 @@ from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
 from skgpx._draws._remembered import RememberedTerm
 from skgpx._draws._remembered_states import StateMemory
 from skgpx._draws._sections import KernelSections, check_sections, section_terms
-from skgpx._draws._side_by_side import side_by_side
+from skgpx._draws._side_by_side import remembers, side_by_side
 from skgpx._draws._terms import LinearTerm, Term
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "draw_prior",
     "linear_draws",
     "ones",
+    "remembers",
     "section_terms",
     "side_by_side",
     "update_weights",

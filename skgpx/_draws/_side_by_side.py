@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skgpx._draws._fourier_features import FourierFeatures, ShiftedCosines
 from skgpx._draws._functions import FunctionDraws
+from skgpx._draws._remembered import RememberedTerm
 from skgpx._draws._terms import LinearTerm, functions_at
 
 Array = NDArray[np.float64]
@@ -121,6 +122,22 @@ class SideBySideTerm:
                 for run in runs
             )
         )
+
+
+def remembers(draws: FunctionDraws) -> bool:
+    """Whether values depend on those drawn before: such draws exist only once.
+
+    They cannot be sent to another process, and rows are evaluated in their order.
+    """
+    return any(_remembers(term) for term in draws.terms)
+
+
+def _remembers(term: Any) -> bool:
+    if isinstance(term, ShuffledTerm):
+        term = term.term
+    if isinstance(term, SideBySideTerm):
+        return any(remembers(one) for one in term.sets)
+    return isinstance(term, RememberedTerm)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from skgpx._numerics.perceptron_steps import (
     squared_error_epoch,
 )
 from skgpx._numerics.spread import mean_and_spread
-from skgpx._parallel import worker_pool
+from skgpx._parallel import workers
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -299,10 +299,10 @@ def train_networks(
     def trained() -> TrainedNetworks:
         return _result(problem, states, centre, scale)
 
-    with worker_pool(n_jobs) as each:
+    with workers(n_jobs, in_threads=True) as some:
         for last in _rounds(problem.n_epochs):
             active = [s for s in states if s.behind <= _PATIENCE]
-            each(problem.advance, [(state, last) for state in active])
+            some.each(problem.advance, [(state, last) for state in active])
             if not active or report(trained):
                 break
     return trained()

@@ -45,13 +45,13 @@ def finer_structure(found: Found, sample: Sample, n_jobs: int | None = None) -> 
         searches.append((found.candidate, quiet, blocks, shorter, _NEAR_ITER))
     all_found = [found, *side_by_side(climb, searches, n_jobs)]
     n_points, noise = _POINTS[denser >= _DENSER], _noise_range(all_found)
-    judged = [(one, noise, sample, n_points) for one in all_found]
-    scores = side_by_side(_score, judged, n_jobs)
+    judged = [(one, noise, n_points) for one in all_found]
+    scores = side_by_side(_score, judged, n_jobs, sample)
     return all_found[int(np.argmax(scores))]
 
 
 def _score(
-    found: Found, noise: tuple[float, float], sample: Sample, n_points: int
+    sample: Sample, found: Found, noise: tuple[float, float], n_points: int
 ) -> float:
     """Held-out density of its sparse model of other rows, of as many points."""
     assert sample.others is not None

@@ -75,10 +75,10 @@ def learn_default(
     """
     sample = Sample.of(rows, rng)
     pairs = default_candidates(rows, *(() if families is None else (families,)))
-    searches = [(pair, likelihood, sample) for pair in pairs]
-    screened = side_by_side(_screen, searches, n_jobs)
-    finalists = [(one, sample) for one in _finalists(screened, sample)]
-    polished = side_by_side(_polish, finalists, n_jobs)
+    searches, small = [(pair, likelihood) for pair in pairs], sample.without_others()
+    screened = side_by_side(_screen, searches, n_jobs, small)
+    finalists = [(one,) for one in _finalists(screened, sample)]
+    polished = side_by_side(_polish, finalists, n_jobs, small)
     best = max(polished, key=lambda one: one.score)
     return finer_structure(best, sample, n_jobs)
 
@@ -142,7 +142,7 @@ def learn_given(
     searches = [(chosen, likelihood, blocks, u, *how) for u in points]
     found = side_by_side(climb, searches, n_jobs)
     best = max(found, key=lambda one: one.evidence)
-    return finer_structure(_polish(best, sample), sample, n_jobs)
+    return finer_structure(_polish(sample, best), sample, n_jobs)
 
 
 def warn_of_noise(found: Found, rows: Rows) -> None:
@@ -166,7 +166,7 @@ def warn_of_noise(found: Found, rows: Rows) -> None:
 
 
 def _screen(
-    pair: tuple[Candidate, Candidate], likelihood: Gaussian, sample: Sample
+    sample: Sample, pair: tuple[Candidate, Candidate], likelihood: Gaussian
 ) -> tuple[Found, ...]:
     """One lengthscale from the best of several starts; one a column from there.
 
@@ -223,7 +223,7 @@ def _judged(found: Found, sample: Sample) -> Found:
     return found._replace(score=score)
 
 
-def _polish(found: Found, sample: Sample) -> Found:
+def _polish(sample: Sample, found: Found) -> Found:
     """Search on with all rows of the sample: to the end where there are no others."""
     blocks, start = (sample.some,), (found.candidate, found.likelihood)
     how = (_POLISH_ITER, TOLERANCE)

@@ -46,6 +46,10 @@ class Sample(NamedTuple):
         judges = drawn(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])
         return cls(few, some, judges, taken(rows, order[SOME_ROWS + _JUDGES :]))
 
+    def without_others(self) -> Sample:
+        """Parts that searches read."""
+        return self._replace(others=None)
+
     def density_ratio(self) -> float:
         """How many times closer to each other all but judges are than some rows."""
         n, d = self.some.X.shape

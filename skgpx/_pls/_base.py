@@ -162,7 +162,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         def report(sample: Sample, model: LatentModel) -> bool:
             now = Inference(model, model.law.values, sample, found.likelihood)
-            return reporter.round(lambda: self._fitted_attributes(found, now, units))
+            return reporter.round(
+                lambda: self._fitted_attributes(found, now, units),
+                steps=sample.n_iter,
+                rhat=float(np.max(sample.r_hat)),
+                acceptance=sample.acceptance,
+            )
 
         return report
 

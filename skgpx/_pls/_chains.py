@@ -12,7 +12,7 @@ from skgpx._numerics import langevin, laplace
 from skgpx._numerics.diagnostics import effective_sample_size, split_r_hat
 from skgpx._numerics.langevin import Chains, Scheme, Target, Trace
 from skgpx._numerics.smoothing import smoothed
-from skgpx._parallel import parallel_map
+from skgpx._parallel import Workers, workers
 
 Array = NDArray[np.float64]
 Report = Callable[["Sample"], bool]
@@ -126,20 +126,35 @@ def run_chains(
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
-    blocks = chain_blocks(z.shape[2])
-    states = parallel_map(
-        langevin.start, [(target, z[:, :, b]) for b in blocks], n_jobs
-    )
+    with workers(n_jobs, target) as some:
+        starts = [z[:, :, b] for b in chain_blocks(z.shape[2])]
+        states = some.each(langevin.start, [(start,) for start in starts])
+        how = max_iter, tol, adaptive, report
+        return _rounds(some, states, z, scheme, rng, *how)
+
+
+def _rounds(
+    some: Workers,
+    states: list[Chains],
+    z: Array,
+    scheme: Scheme,
+    rng: np.random.Generator,
+    max_iter: int,
+    tol: float,
+    adaptive: bool,
+    report: Report | None,
+) -> Sample:
+    """Rounds of steps of blocks of chains, see :func:`run_chains`."""
     history, n_rounds, schedule = _History(), 0, _Schedule(scheme)
     sample = Sample(z, 0.0, np.full(1, np.inf), np.full(1, np.nan), np.empty(0), 0)
     while sample.n_iter < max(max_iter, 2 * ROUND):
-        streams = rng.spawn(len(blocks))
+        streams = rng.spawn(len(states))
         parts = schedule.parts(history.length)
         items = [
-            (target, state, parts, stream)
+            (state, parts, stream)
             for state, stream in zip(states, streams, strict=True)
         ]
-        moved = parallel_map(_advance, items, n_jobs)
+        moved = some.each(_advance, items)
         states = [chains for chains, _ in moved]
         history.append([trace for _, trace in moved], states, schedule.cost(parts))
         n_rounds += 1

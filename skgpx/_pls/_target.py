@@ -73,9 +73,10 @@ def _row_target(
 ) -> Target:
     """Target with the features of all rows, O(n m) memory."""
     X = rows.X
-    items = [(basis, X[i : i + _ROWS]) for i in range(0, len(X), _ROWS)]
+    items = [(X[i : i + _ROWS],) for i in range(0, len(X), _ROWS)]
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
-    parts = parallel_map(_block_features, items, jobs)
+    # threads: to send features takes as long as to compute them
+    parts = parallel_map(_block_features, items, jobs, basis, in_threads=True)
     features = np.concatenate([part[0] for part in parts])
     if not optimal:
         return row_target(features, rows, likelihood)

@@ -89,8 +89,8 @@ def run_smc(
     one = target.features.size * len(target.nodes)
     cheap = min(_MANY, int(_STEP / one))
     size = max(_LEAST, cheap, -(-n_particles // _RUNS))
-    items = [(target, size, stream, symmetric) for stream in rng.spawn(_RUNS)]
-    runs = parallel_map(_temper, items, n_jobs)
+    items = [(size, stream, symmetric) for stream in rng.spawn(_RUNS)]
+    runs = parallel_map(_temper, items, n_jobs, target)
     evidences = np.array([run.log_evidence for run in runs])
     everything = np.concatenate([run.w for run in runs], axis=2)
     log_weights = np.repeat(evidences, size)

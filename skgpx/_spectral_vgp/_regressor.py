@@ -10,24 +10,30 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
+from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._spectral_vgp._basis_choice import better_than_functions
 from skgpx._spectral_vgp._credible import (
     ball_radius,
+    check_coverage,
     covers_its_box,
     domain_grid,
     periodic_ball_radius,
     pointwise_factor,
     simultaneous_factor,
 )
-from skgpx._spectral_vgp._domain import continued, kernel_of, warn_outside
+from skgpx._spectral_vgp._domain import warn_outside
 from skgpx._spectral_vgp._given_rows import given_rows
 from skgpx._spectral_vgp._kernel_fit import start_sparse
 from skgpx._spectral_vgp._markov_fit import start_markov, warn_if_noise
+from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_fit import (
+    SeriesState,
     fit_series,
+    solution_of,
     solve_and_tell,
     start_series,
 )
+from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
     given_domain,
     markov_settings,
@@ -35,7 +41,7 @@ from skgpx._spectral_vgp._settings import (
     series_settings,
     sparse_settings,
 )
-from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._spectral_vgp._solution import SpectralFit, fitted_attributes
 from skgpx._spectral_vgp._wild_rows import without_wild_rows
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
@@ -49,13 +55,12 @@ from skgpx._validation import (
     fit_context,
     generator,
 )
-from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
 
 
-class SpectralVGPRegressor(LatentRegressor):
+class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
     """Gaussian-process regression on few spectral features, with credible sets.
 
     For time series, maps and surfaces with up to hundreds of millions of rows: one
@@ -338,6 +343,7 @@ class SpectralVGPRegressor(LatentRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -372,12 +378,13 @@ class SpectralVGPRegressor(LatentRegressor):
             For input that is not finite and two-dimensional, rows outside `domain`
             if it is given, or parameters that do not fit together.
         """
-        clock = StageClock()
+        clock, given = StageClock(), {"noise_variance": noise_variance}
+        reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
         self.basis_ = resolved_basis(self)
         state: Any
         if self.basis_ == "fourier":
-            state, found = self._fit_series(rows, clock)
+            state, found = self._fit_series(rows, clock, reporter)
         else:
             state = self._start(rows)
             if self.basis_ != "markov":
@@ -386,7 +393,9 @@ class SpectralVGPRegressor(LatentRegressor):
             if self.basis_ == "markov":
                 warn_if_noise(found, state)
                 clock.end_of("search")
-        return self._keep(state, found, clock)
+        self._keep(state, found, clock)
+        reporter.finish()
+        return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -505,7 +514,7 @@ class SpectralVGPRegressor(LatentRegressor):
         spread points (or at X).
         """
         check_is_fitted(self)
-        _check_coverage(coverage)
+        check_coverage(coverage)
         model = self.posterior_
         if X is not None:
             X = check_X(self, X)
@@ -551,7 +560,7 @@ class SpectralVGPRegressor(LatentRegressor):
         rough function may still leave it.
         """
         X = check_X(self, X)
-        _check_coverage(coverage)
+        check_coverage(coverage)
         factor = pointwise_factor(coverage)
         if simultaneous:
             points = domain_grid(self.domain_)
@@ -568,12 +577,24 @@ class SpectralVGPRegressor(LatentRegressor):
         domain = given_domain(self)
         return (without_wild_rows(rows) if domain is None else rows), domain
 
-    def _fit_series(self, rows: Rows, clock: StageClock) -> tuple[Any, SpectralFit]:
+    def _fit_series(
+        self, rows: Rows, clock: StageClock, reporter: RoundReporter
+    ) -> tuple[Any, SpectralFit]:
         """Fit on Fourier functions, or on what is found better."""
+
+        def report(state: SeriesState, choice: SeriesChoice) -> bool:
+            return reporter.round(
+                lambda: self._attributes(state, solution_of(state, choice)),
+                rows=state.statistics.weight,
+                functions=choice.bound.size,
+                log_evidence=log_evidence_of(choice),
+            )
+
         rows, domain = self._series_rows(rows)
         settings = series_settings(self, self._noise)
         rng = generator(self.random_state)
-        state, choice = fit_series(rows, domain, settings, rng, self.n_jobs)
+        how = rng, self.n_jobs, report
+        state, choice = fit_series(rows, domain, settings, *how)
         clock.end_of("search")
         better = better_than_functions(self, rows, self._noise, (state, choice), clock)
         if better is not None:
@@ -589,40 +610,18 @@ class SpectralVGPRegressor(LatentRegressor):
         return start_sparse(canonical_rows(*rows), settings, rng, self.n_jobs)
 
     def _keep(self, state: Any, found: SpectralFit, clock: StageClock) -> Self:
-        self._state = state
-        posterior: Any = found.posterior
-        self.kernel_ = found.prior
-        if self.basis_ == "fourier":
-            self.kernel_ = kernel_of(found.prior)
-            if self.extrapolation == "prior":
-                posterior = continued(posterior, found.prior, state.domain, state.seen)
-        self.posterior_ = posterior.affine(found.shift, found.scale)
-        noise = self._noise
-        self.noise_variance_ = found.noise_variance if noise is None else noise.mean
-        self.likelihood_ = Gaussian(self.noise_variance_).prepare([0.0])
-        self.log_evidence_ = found.log_evidence
-        if noise is not None:
-            self.log_evidence_ -= noise.constant
-        self.prior_ = found.prior
-        self.spectrum_ = found.spectrum
-        none = np.empty((0, len(state.seen)))
-        self.cycles_ = none if found.cycles is None else found.cycles
-        self.n_basis_ = found.posterior.n_basis
-        given = given_domain(self)
-        self.domain_ = state.seen if given is None else given
+        vars(self).update(self._attributes(state, found))
         clock.end_of("solution")
         self.stage_seconds_ = clock.seconds
         return self
+
+    def _attributes(self, state: Any, found: SpectralFit) -> dict[str, Any]:
+        """Fitted attributes."""
+        how = self.basis_ == "fourier", self.extrapolation == "prior"
+        return fitted_attributes(state, found, given_domain(self), self._noise, *how)
 
     # ---- Rows outside of the domain ----------------------------------------------
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
             warn_outside(self.posterior_, self.prior_, X, self._state.seen)
-
-
-def _check_coverage(coverage: float) -> None:
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(
-            f"coverage must lie strictly between 0 and 1; got {coverage!r}."
-        )

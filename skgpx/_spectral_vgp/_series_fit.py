@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
+Report = Callable[["SeriesState", SeriesChoice], bool]
 
 # Rows that decide about box, reach and lengthscales when there are more, by the number
 # of inputs. With many rows and few functions the bound would rather explain nothing
@@ -109,21 +111,29 @@ def fit_series(
     settings: SeriesSettings,
     rng: np.random.Generator,
     n_jobs: int | None,
+    report: Report,
 ) -> tuple[SeriesState, SeriesChoice]:
     """Choose the box for the kernel that the data want, and search on it.
 
-    A pass over at most 20 000 rows decides about the box; then one over all.
+    A pass over at most 20 000 rows decides about the box; then one over all. `report`
+    is asked after the search on each box whether to stop: of the pilot, the last box
+    is taken; there is always one search on all rows.
     """
     if domain is None:
         domain = data_domain(rows.X)
-    settings = _after_pilot(rows, domain, settings, rng, n_jobs)
-    return _search_boxes(rows, domain, settings, n_jobs)
+    settings = _after_pilot(rows, domain, settings, rng, n_jobs, report)
+    return _search_boxes(rows, domain, settings, n_jobs, report)
 
 
 def solve_and_tell(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
     """Posterior of what `fit_series` chose, with what is to be said about it."""
     warn_if_only_noise(choice)
     warn_if_capped(state.settings, choice)
+    return solution_of(state, choice)
+
+
+def solution_of(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
+    """Posterior of a choice."""
     return solve_series(state.settings, state.domain, choice)
 
 
@@ -171,6 +181,7 @@ def _after_pilot(
     settings: SeriesSettings,
     rng: np.random.Generator,
     n_jobs: int | None,
+    report: Report,
 ) -> SeriesSettings:
     """Settings that start from a search on some of the rows, where there are many."""
     learns = kernel_of(settings.rule) is not None and settings.learns()
@@ -182,7 +193,7 @@ def _after_pilot(
         return settings
     some = rows.take(chosen)
     few_functions = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
-    _, choice = _search_boxes(some, domain, few_functions, n_jobs)
+    _, choice = _search_boxes(some, domain, few_functions, n_jobs, report)
     # what is noise to few rows may be more to many
     return settings if choice.only_noise else _started(settings, choice)
 
@@ -197,14 +208,19 @@ def _started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
 
 
 def _search_boxes(
-    rows: Rows, domain: Array, settings: SeriesSettings, n_jobs: int | None
+    rows: Rows,
+    domain: Array,
+    settings: SeriesSettings,
+    n_jobs: int | None,
+    report: Report,
 ) -> tuple[SeriesState, SeriesChoice]:
     """Sums and search, again where the lengthscales found need another box."""
     learns = kernel_of(settings.rule) is not None and settings.learns()
     for left in reversed(range(_BOXES)):
         state = start_series(rows, domain, settings, n_jobs)
         choice = search_series(state)
-        if not left or not learns or choice.only_noise:
+        stopped = report(state, choice)
+        if stopped or not left or not learns or choice.only_noise:
             break
         box = box_of(domain, choice.prior.rule, learns, not settings.domain_is_given)
         ratio = box.period / state.statistics.box.period

@@ -42,14 +42,15 @@ def row_sums(
         If a row is outside the domain.
     """
     chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
-    items = ((rows.take(c), domain, box, shift, reach) for c in chunks)
+    how = domain, box, shift, reach
     if len(chunks) == 1:
-        return _chunk_sums(*next(items))
-    return parallel_sum(_chunk_sums, items, operator.add, n_jobs)
+        return _chunk_sums(*how, rows)
+    items = ((rows.take(c),) for c in chunks)
+    return parallel_sum(_chunk_sums, items, operator.add, n_jobs, *how)
 
 
 def _chunk_sums(
-    rows: Rows, domain: Array, box: Box, shift: float, reach: NDArray[np.int64]
+    domain: Array, box: Box, shift: float, reach: NDArray[np.int64], rows: Rows
 ) -> SeriesStatistics:
     X, y, weights = rows.X, rows.y, rows.precisions
     low, high = X.min(axis=0), X.max(axis=0)

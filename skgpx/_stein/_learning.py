@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.wave_evidence import WaveGradient, WaveRows, wave_gradient
-from skgpx._parallel import worker_pool
+from skgpx._numerics.wave_evidence import (
+    WaveGradient,
+    WaveRows,
+    Waves,
+    WaveSpace,
+    wave_gradient,
+)
+from skgpx._parallel import Workers, workers
 from skgpx._stein._descent import Descent, Pullback
 from skgpx._stein._judge import Judge, Verdict
 from skgpx._stein._prior import WaveMixture
@@ -22,6 +28,9 @@ Array = NDArray[np.float64]
 ROUND = 10
 # Rounds without a better judgement after which learning ends.
 _PATIENCE = 10
+# Operations of a step of one component, some 70 ms, that are worth sending to another
+# process: a round of tasks on a cluster takes as long.
+_WORTH_SENDING = 2e9
 
 
 @dataclass
@@ -85,7 +94,8 @@ def learn(
     judge : Judge or None
         Held-out rows, which choose where to stop if `early_stopping` is set.
     n_jobs : int or None
-        Threads over components; the same bits for every number.
+        Workers over components, in threads where a step is short; the same bits for
+        every number.
     stop : callable
         Asked after each round.
     n_steps : int, optional
@@ -99,11 +109,13 @@ def learn(
     descent = Descent(state.mixture, kernel, settings)
     last = settings.max_iter if n_steps is None else n_steps
     choose, total = settings.early_stopping, float(rows.weights.sum())
-    space = state.mixture.waves(0).workspace
-    spaces = [space(len(rows.y)) for _ in start.frequencies]
-    with worker_pool(n_jobs) as each:
+    # what a network makes of the rows would have to be sent in every step
+    short = start.warp is not None or _operations(rows, start) < _WORTH_SENDING
+    with workers(n_jobs, rows, in_threads=short) as some:
+        spaces = _workspaces(rows, start, some)
         for step in range(last):
-            found, pullback = _gradients(rows, state.mixture, spaces, each)
+            judged = judge is not None and step % ROUND == 0
+            found, pullback = _gradients(rows, state.mixture, spaces, some, judged)
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
             if step % ROUND == 0:
@@ -113,28 +125,59 @@ def learn(
             state.mixture = descent.moved(state.mixture, found, pullback, step)
         verdict = None
         if judge is not None:
-            found, _ = _gradients(rows, state.mixture, spaces, each)
+            found, _ = _gradients(rows, state.mixture, spaces, some, True)
             verdict = _verdict(judge, state.mixture, found)
     state.judged(verdict, last, choose)
     return state
 
 
+def _operations(rows: WaveRows, mixture: WaveMixture) -> float:
+    """Operations of a step of one component, ``3 n m²``."""
+    m = 2 * mixture.frequencies.shape[1]
+    return 3.0 * len(rows.y) * m**2
+
+
+def _workspaces(
+    rows: WaveRows, mixture: WaveMixture, some: Workers
+) -> list[WaveSpace | None]:
+    """Memory for each component, which workers of other processes have of their own."""
+    none: list[WaveSpace | None] = [None] * len(mixture.frequencies)
+    if not some.share_memory:
+        return none
+    return [mixture.waves(0).workspace(len(rows.y)) for _ in none]
+
+
 def _gradients(
     rows: WaveRows,
     mixture: WaveMixture,
-    spaces: list[Array],
-    each: Callable[..., list[Any]],
+    spaces: list[WaveSpace | None],
+    some: Workers,
+    judged: bool,
 ) -> tuple[list[WaveGradient], Pullback | None]:
-    """Gradients of the components, and what pulls those in inputs to the network."""
-    seen, pullback = rows, None
+    """Gradient of each component, with the law of the weights if it is judged.
+
+    And what pulls gradients in inputs back to the network, if there is one.
+    """
+    seen, pullback = None, None
     if mixture.warp is not None:
         mapped, pullback = mixture.warp.with_parameter_pullback(rows.points.T)
         seen = WaveRows.of(mapped, rows.y, rows.weights)
-    items = (
-        (seen, mixture.waves(k), space, mixture.warp is not None)
-        for k, space in enumerate(spaces)
-    )
-    return each(wave_gradient, items), pullback
+    items = ((mixture.waves(k), space, judged, seen) for k, space in enumerate(spaces))
+    return some.each(_gradient, items), pullback
+
+
+def _gradient(
+    rows: WaveRows,
+    waves: Waves,
+    space: WaveSpace | None,
+    judged: bool,
+    seen: WaveRows | None,
+) -> WaveGradient:
+    """Gradient at the rows, or at what a network makes of them."""
+    inputs = seen is not None
+    found = wave_gradient(rows if seen is None else seen, waves, space, inputs)
+    # the largest part of what a worker would send
+    return found if judged else found._replace(covariance=np.empty((0, 0)))
 
 
 def _verdict(

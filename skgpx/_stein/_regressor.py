@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -305,7 +306,12 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         reporter = RoundReporter(self, X, y, sample_weight)
 
         def report(state: Callable[[], SteinState], learning: Learning) -> bool:
-            return reporter.round(lambda: self._attributes(state(), learning, 1.0))
+            figures = {"steps": len(learning.loss_curve) - 1}
+            figures["loss"] = learning.loss_curve[-1]
+            if learning.held_out_curve:
+                figures["held_out"] = learning.held_out_curve[-1].density
+            now = partial(self._attributes_now, state, learning)
+            return reporter.round(now, **figures)
 
         self._begin(self._rows(X, y, sample_weight), report)
         reporter.finish()
@@ -438,6 +444,11 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         clock.end_of("solution")
         self.stage_seconds_ = clock.seconds
         return self
+
+    def _attributes_now(
+        self, state: Callable[[], SteinState], learning: Learning
+    ) -> dict[str, Any]:
+        return self._attributes(state(), learning, 1.0)
 
     def _attributes(
         self, state: SteinState, learning: Learning, temper: float

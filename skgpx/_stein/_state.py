@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
-from skgpx._row_statistics import row_statistics
+from skgpx._row_statistics import statistics_of_all
 from skgpx._stein._prior import WaveMixture
 from skgpx._validation import Rows
 from skgpx.bases import Fourier, Warped
@@ -150,7 +150,7 @@ def sums_of(
     mixture: WaveMixture, rows: Rows, n_jobs: int | None
 ) -> tuple[WeightStatistics, ...]:
     """Sums over rows for each component, in blocks of rows."""
-    return tuple(row_statistics(basis, rows, n_jobs) for basis in bases(mixture))
+    return statistics_of_all(bases(mixture), rows, n_jobs)
 
 
 def _added(

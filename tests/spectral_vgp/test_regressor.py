@@ -465,7 +465,7 @@ def test_same_bits_on_a_dask_cluster(monkeypatch):
     one = clone(model).fit(X, y)
     with (
         distributed.LocalCluster(
-            n_workers=2, processes=False, dashboard_address=None
+            n_workers=2, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),

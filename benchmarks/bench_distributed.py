@@ -1,0 +1,262 @@
+"""Threads, and worker processes of a dask.distributed cluster on this machine.
+
+    python -m benchmarks.bench_distributed [--quick] [--rounds 3] [--workers 1 2]
+
+chains
+    A round of ten steps of four blocks of Langevin chains, and the next: a Poisson
+    likelihood on 10 000 rows.
+components
+    Steps of six mixtures of waves, exchanged after each.
+candidates
+    The search for a kernel: few long tasks.
+sums
+    Sums of waves of two inputs, one pass over the rows in chunks, which are sent.
+blocks
+    The same where the chunks are already: each worker makes its own and adds them to a
+    model; the models are merged.
+predictions
+    Means and standard deviations in blocks of rows.
+round
+    Two empty tasks: what a round costs.
+
+Each is timed in turn on one thread, on threads and on worker processes of one thread
+each; medians of rounds. `s` is wall time. `client_s` and `worker_s` are the CPU time of
+this process, all threads together, and of the busiest worker: on a busy machine their
+sum says more than wall time, and is a bound of it where they take turns. joblib runs
+tasks here where a cluster has one worker. `sent_MB` is what the client sends in a run,
+copies for several workers counted, and `largest_task_kB` the largest of the tasks.
+`worker_MB` is the largest memory that a worker has had, `client_MB` that of this
+process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import resource
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import cloudpickle
+import dask
+import distributed
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+
+from benchmarks.report import progress, report
+from skgpx import PLSRegressor, SpectralVGPRegressor, SteinRFFRegressor
+from skgpx._parallel import workers
+from skgpx.likelihoods import Poisson
+
+Array = NDArray[np.float64]
+CHUNK_ROWS = 1 << 18
+
+
+def surface(n: int, seed: int = 0) -> tuple[Array, Array]:
+    """Rows of two inputs and a noisy function of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 3.0, (n, 2))
+    return X, np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1]) + 0.2 * rng.normal(size=n)
+
+
+WAVES = SpectralVGPRegressor(
+    domain=[[0.0, 3.0]] * 2, n_basis=300, max_basis=300, tau=1.0, noise_variance=0.04
+)
+
+
+def seen(model: Any, n: int, seed: int) -> Any:
+    """Model of a chunk that only this worker has."""
+    return copy.deepcopy(model).partial_fit(*surface(n, seed))
+
+
+def merged_blocks(n_chunks: int, rows: int) -> Callable[[Any], object]:
+    """Chunks where they are; the client gets one model."""
+
+    def run(client: Any) -> object:
+        parts = [dask.delayed(seen)(WAVES, rows, seed) for seed in range(n_chunks)]
+        whole = dask.delayed(sum)(parts)
+        if client is not None:
+            return client.compute(whole).result()
+        threads = joblib.effective_n_jobs(None)
+        return whole.compute(scheduler="threads", num_workers=threads)
+
+    return run
+
+
+def nothing() -> None:
+    """Task of a round."""
+
+
+def cases(small: bool) -> dict[str, Callable[[Any], object]]:
+    """Name → what is run, given the client of a cluster or None."""
+    n = 2000 if small else 10_000
+    X, y = surface(n)
+    counts = np.random.default_rng(1).poisson(np.exp(1.0 + y))
+    chains = PLSRegressor(
+        RBF(), likelihood=Poisson(), prior="gp", optimizer=None, n_inducing=200,
+        n_particles=400, max_iter=100, tol=0.0, method="mala", random_state=0,
+    )  # fmt: skip
+    waves = SteinRFFRegressor(
+        RBF(), optimizer=None, noise_variance=0.04, held_out=0,
+        max_iter=5 if small else 10, random_state=0,
+    )  # fmt: skip
+    candidates = PLSRegressor(n_inducing=100, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(chains).set_params(max_iter=1).fit(X, counts)
+    many = surface(30_000 if small else 100_000)[0]
+    n_chunks, rows = (2, 20_000) if small else (4, CHUNK_ROWS)
+    big = surface((1 if small else 3) * CHUNK_ROWS + 1)
+
+    def rounds(client: Any) -> None:
+        del client
+        with workers(None if joblib_is_dask() else 2) as some:
+            for _ in range(20):
+                some.each(nothing, [()] * 2)
+
+    return {
+        "chains": lambda _: clone(chains).fit(X, counts),
+        "components": lambda _: clone(waves).fit(X[:3000], y[:3000]),
+        "candidates": lambda _: clone(candidates).fit(X[:4000], y[:4000]),
+        "sums": lambda _: clone(WAVES).fit(*big),
+        "blocks": merged_blocks(n_chunks, rows),
+        "predictions": lambda _: fitted.predict(many, return_std=True),
+        "round": rounds,
+    }
+
+
+def joblib_is_dask() -> bool:
+    """Whether a cluster is joblib's backend now."""
+    backend, _ = joblib.parallel.get_active_backend()
+    return hasattr(backend, "client")
+
+
+class Sent:
+    """Bytes of tasks and data that a client sends."""
+
+    def __init__(self, client: Any):
+        self.tasks: list[int] = []
+        self.data = 0
+        self._submit, self._scatter = client.submit, client.scatter
+        client.submit, client.scatter = self.submit, self.scatter
+        self._client = client
+
+    def submit(self, *args: Any, **given: Any) -> Any:
+        """Submit and note the size."""
+        self.tasks.append(len(cloudpickle.dumps(given.get("tasks"))))
+        return self._submit(*args, **given)
+
+    def scatter(self, data: Any, **given: Any) -> Any:
+        """Scatter and note the size."""
+        copies = len(self._client.nthreads()) if given.get("broadcast") else 1
+        self.data += copies * len(cloudpickle.dumps(data))
+        return self._scatter(data, **given)
+
+    def stop(self) -> None:
+        """Leave the client as it was."""
+        self._client.submit, self._client.scatter = self._submit, self._scatter
+
+
+@contextmanager
+def ways(sizes: list[int]) -> Iterator[dict[str, Any]]:
+    """Name → client of a cluster, or None for threads of this process."""
+    found: dict[str, Any] = {"thread": None}
+    found |= {f"{n} threads": None for n in sizes if n > 1}
+    with ExitStack() as stack:
+        for n in sizes:
+            cluster = distributed.LocalCluster(
+                n_workers=n, threads_per_worker=1, dashboard_address=":0"
+            )
+            stack.enter_context(cluster)
+            client = distributed.Client(cluster, set_as_default=False)
+            found[f"{n} process{'es' * (n > 1)}"] = stack.enter_context(client)
+        yield found
+
+
+class Took(NamedTuple):
+    """Seconds of a run: wall time, CPU of this process and of the busiest worker."""
+
+    s: float
+    client_s: float
+    worker_s: float
+
+
+def in_context(name: str, client: Any, run: Callable[[Any], object]) -> Took:
+    """Seconds of a run in one of the ways."""
+    if client is not None:
+        how: dict[str, Any] = {"backend": "dask", "client": client}
+    elif name == "thread":
+        how = {"n_jobs": 1}
+    else:
+        how = {"backend": "threading", "n_jobs": int(name.split()[0])}
+    default = client.as_current() if client is not None else nullcontext()
+    with warnings.catch_warnings(), default, joblib.parallel_config(**how):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        before = client.run(time.process_time) if client is not None else {}
+        start, busy = time.perf_counter(), time.process_time()
+        run(client)
+        wall, busy = time.perf_counter() - start, time.process_time() - busy
+        after = client.run(time.process_time) if client is not None else {}
+    workers_busy = [after[worker] - before[worker] for worker in before]
+    return Took(wall, busy, max(workers_busy, default=0.0))
+
+
+def peak() -> float:
+    """Largest memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+def measure(name: str, run: Callable[[Any], object], found: Any, n: int) -> list[dict]:
+    """Rows of a case, one for each way."""
+    seconds: dict[str, list[Took]] = {way: [] for way in found}
+    sent: dict[str, Sent] = {}
+    for way, client in found.items():
+        # the first run compiles, and is measured for what it sends
+        if client is not None:
+            sent[way] = Sent(client)
+        in_context(way, client, run)
+        if client is not None:
+            sent[way].stop()
+    for _ in range(n):
+        for way, client in found.items():
+            seconds[way].append(in_context(way, client, run))
+    rows = []
+    for way, client in found.items():
+        took = np.array(seconds[way])
+        row: dict[str, Any] = {"case": name, "way": way}
+        row |= dict(zip(Took._fields, np.median(took, axis=0), strict=True))
+        row["client_MB"] = peak()
+        if client is not None:
+            row["sent_MB"] = (sum(sent[way].tasks) + sent[way].data) / 1e6
+            row["largest_task_kB"] = max(sent[way].tasks, default=0) / 1e3
+            row["worker_MB"] = max(client.run(peak).values())
+        progress(row)
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Measure every case in every way."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--cases", nargs="+")
+    given = parser.parse_args()
+    rows: list[dict] = []
+    with ways(given.workers) as found:
+        for name, run in cases(given.quick).items():
+            if given.cases is None or name in given.cases:
+                rows += measure(name, run, found, 1 if given.quick else given.rounds)
+    report("distributed", rows, {"quick": given.quick, "rounds": given.rounds})
+
+
+if __name__ == "__main__":
+    main()

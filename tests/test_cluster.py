@@ -1,0 +1,290 @@
+"""Fits and predictions on two worker processes, and data that are there already."""
+
+import copy
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV
+
+from skgpx import (
+    DecoupledSampler,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+    _row_statistics,
+)
+from skgpx._spectral_vgp import _series_sums
+from skgpx._stein import _learning
+from skgpx.likelihoods import Poisson
+
+distributed = pytest.importorskip("distributed")
+cloudpickle = pytest.importorskip("cloudpickle")
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0.0, 3.0, (400, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(len(X))
+COUNTS = rng.poisson(np.exp(1.0 + Y))
+NEW = rng.uniform(0.0, 3.0, (90, 2))
+PLS = {"optimizer": None, "n_inducing": 40, "n_particles": 200, "random_state": 0}
+MODELS = {
+    "chains": PLSRegressor(
+        RBF(), likelihood=Poisson(), prior="gp", max_iter=30, tol=100.0, **PLS
+    ),
+    "runs": PLSRegressor(RBF(), likelihood=Poisson(), prior="gp", method="smc", **PLS),
+    "restarts": PLSRegressor(n_inducing=40, random_state=0),
+    "components": SteinRFFRegressor(
+        RBF(), n_components=3, n_frequencies=20, max_iter=12, random_state=0
+    ),
+    "statistics": SpectralVGPRegressor(max_basis=100),
+    "inducing": SpectralVGPRegressor(
+        RBF(), basis="inducing", n_basis=30, random_state=0
+    ),
+}
+
+
+class WithoutSpectrum(RBF):
+    """A kernel of which nothing is known: draws are exact, and remember."""
+
+
+class Sent:
+    """Sizes of what a client sends: tasks, and objects that are there before them."""
+
+    def __init__(self, client, monkeypatch):
+        self.tasks, self.scattered = [], []
+        submit, scatter = client.submit, client.scatter
+
+        def measured_submit(*args, **given):
+            self.tasks.append(len(cloudpickle.dumps(given.get("tasks"))))
+            return submit(*args, **given)
+
+        def measured_scatter(data, **given):
+            self.scattered.append(len(cloudpickle.dumps(data)))
+            return scatter(data, **given)
+
+        monkeypatch.setattr(client, "submit", measured_submit)
+        monkeypatch.setattr(client, "scatter", measured_scatter)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def sent(cluster, monkeypatch):
+    """Small blocks of rows, so that there is something to deal out."""
+    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
+    monkeypatch.setattr(_row_statistics, "_CHUNK", 64)
+    monkeypatch.setattr(_learning, "_WORTH_SENDING", 0.0)
+    return Sent(cluster, monkeypatch)
+
+
+def fitted(name):
+    y = COUNTS if name in ("chains", "runs") else Y
+    return clone(MODELS[name]).fit(X, y)
+
+
+def predictions(model):
+    with config_context(working_memory=0.3):
+        return model.predict(NEW, return_std=True)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_same_bits_as_one_thread(sent, name):
+    one = predictions(fitted(name))
+    assert not sent.tasks
+    with joblib.parallel_config(backend="dask"):
+        there = fitted(name)
+        n_fit = len(sent.tasks)
+        two = predictions(there)
+    assert n_fit > 1
+    assert len(sent.tasks) > n_fit + 1
+    assert_array_equal(one, two)
+    # all tasks together are sent features or a model once: 400 rows, 40 functions
+    assert max(sent.tasks) < 400 * 40 * 8
+    assert max(sent.tasks[n_fit:]) < 2000
+
+
+def test_what_all_rounds_read_is_sent_once(sent):
+    with joblib.parallel_config(backend="dask"):
+        fitted("chains")
+    features = 400 * 40 * 8
+    assert sum(size > features for size in sent.scattered) == 1
+    # 200 chains of 40 coordinates, their gradients and energies, in two blocks
+    assert max(sent.tasks) < 1.1 * 2 * (100 * 40 * 8)
+
+
+def test_one_job_stays_here(sent):
+    with joblib.parallel_config(backend="dask"):
+        clone(MODELS["chains"]).set_params(n_jobs=1).fit(X, COUNTS)
+    assert not sent.tasks
+
+
+@pytest.mark.parametrize("kernel", [RBF(), WithoutSpectrum()])
+def test_draws(sent, kernel):
+    inner = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None)
+    sampler = DecoupledSampler(inner, n_basis=64, random_state=0).fit(X, Y)
+    rows = np.repeat(NEW, 12, axis=0)
+    one = sampler.sample_y(rows, 70)
+    with joblib.parallel_config(backend="dask"):
+        assert_array_equal(sampler.sample_y(rows, 70), one)
+    # draws that remember their values exist only here
+    assert bool(sent.tasks) == (type(kernel) is RBF)
+
+
+def test_a_search_whose_fits_use_the_cluster_again(sent):
+    grid = {"max_iter": [10, 20]}
+    search = GridSearchCV(MODELS["chains"], grid, cv=2)
+    scores = search.fit(X, COUNTS).cv_results_["mean_test_score"]
+    with joblib.parallel_config(backend="dask"):
+        again = search.fit(X, COUNTS).cv_results_["mean_test_score"]
+    assert_array_equal(scores, again)
+    assert sent.tasks
+
+
+# ---- Data that are on the workers ----------------------------------------------------
+
+
+def block(seed):
+    """Rows that no other process has."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 3.0, (500, 1))
+    return np.hstack((X, np.sin(4.0 * X) + 0.1 * rng.standard_normal(X.shape)))
+
+
+def seen(model, part):
+    return copy.deepcopy(model).partial_fit(part[:, :1], part[:, 1])
+
+
+def dask_array(n_blocks=4):
+    parts = [dask.delayed(block)(seed) for seed in range(n_blocks)]
+    return da.concatenate([da.from_delayed(p, (500, 2), float) for p in parts])
+
+
+SPECTRAL = SpectralVGPRegressor(domain=[[0.0, 3.0]])
+STEIN = SteinRFFRegressor(
+    RBF(), n_components=2, n_frequencies=10, max_iter=5, held_out=0, random_state=0
+)
+
+
+FIXED = clone(SPECTRAL).set_params(tau=1.0, noise_variance=0.01, n_basis=31)
+
+
+@pytest.mark.parametrize(
+    "model", [SPECTRAL, FIXED, STEIN], ids=["spectral", "fixed", "stein"]
+)
+def test_blocks_of_a_dask_array_are_added_where_they_are(sent, model):
+    data = dask_array()
+    blocks = data.to_delayed().ravel()
+    first = model
+    if model is STEIN:
+        # its rows choose the frequencies, and count once
+        first = clone(model).fit(block(0)[:, :1], block(0)[:, 1])
+        blocks = blocks[1:]
+    models = [dask.delayed(seen)(first, part) for part in blocks]
+    merged = dask.delayed(sum)(models).compute()
+    whole = clone(model)
+    for seed in range(4):
+        part = block(seed)
+        whole.partial_fit(part[:, :1], part[:, 1])
+    got = merged.predict(NEW[:, :1], return_std=True)
+    # sums in another order differ by rounding, which a search makes larger
+    tolerance = 1e-6 if model is SPECTRAL else 1e-11
+    expected = whole.predict(NEW[:, :1], return_std=True)
+    assert_allclose(got, expected, rtol=tolerance)
+    if model is not STEIN:
+        rows = np.asarray(data)
+        once = clone(model).fit(rows[:, :1], rows[:, 1])
+        assert_allclose(merged.log_evidence_, once.log_evidence_, rtol=1e-11)
+        expected = once.predict(NEW[:, :1], return_std=True)
+        assert_allclose(got, expected, rtol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:Running on a single-machine")
+def test_a_dask_array_that_is_given_to_fit_is_collected_once(cluster):
+    counted = []
+
+    def counting(seed):
+        counted.append(seed)
+        return block(seed)
+
+    data = da.from_delayed(dask.delayed(counting)(0), (500, 2), float)
+    with dask.config.set(scheduler="synchronous"):
+        model = clone(SPECTRAL).fit(data[:, :1], data[:, 1])
+    assert len(counted) == 2
+    part = block(0)
+    one = clone(SPECTRAL).fit(part[:, :1], part[:, 1])
+    assert_array_equal(model.predict(NEW[:, :1]), one.predict(NEW[:, :1]))
+
+
+def test_predictions_of_a_dask_array(cluster):
+    part = block(0)
+    model = clone(SPECTRAL).fit(part[:, :1], part[:, 1])
+    rows = dask_array(2)[:, :1]
+    lazy = rows.map_blocks(
+        lambda X: np.column_stack(model.predict(X, return_std=True)),
+        chunks=(rows.chunks[0], (2,)),
+        dtype=float,
+    )
+    expected = model.predict(np.asarray(rows), return_std=True)
+    assert_allclose(lazy.compute().T, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [SPECTRAL, STEIN], ids=["spectral", "stein"])
+def test_wrappers_of_dask_ml(cluster, model):
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    data = dask_array()
+    incremental = wrappers.Incremental(clone(model), shuffle_blocks=False)
+    incremental.fit(data[:, :1], data[:, 1])
+    whole = clone(model)
+    for seed in range(4):
+        part = block(seed)
+        whole.partial_fit(part[:, :1], part[:, 1])
+    one = whole.predict(NEW[:, :1])
+    assert_array_equal(incremental.estimator_.predict(NEW[:, :1]), one)
+    wrapped = wrappers.ParallelPostFit(whole)
+    lazy = wrapped.predict(da.from_array(NEW[:, :1], chunks=(45, 1)))
+    assert isinstance(lazy, da.Array)
+    assert_allclose(lazy.compute(), one, rtol=1e-12)
+
+
+def test_chunks_of_a_file(tmp_path):
+    rows = np.concatenate([block(seed) for seed in range(4)])
+    file = np.memmap(tmp_path / "rows.bin", np.float64, "w+", shape=rows.shape)
+    file[:] = rows
+    file.flush()
+    data = np.memmap(tmp_path / "rows.bin", np.float64, "r", shape=rows.shape)
+    model = clone(SPECTRAL)
+    for first in range(0, len(data), 300):
+        part = data[first : first + 300]
+        model.partial_fit(part[:, :1], part[:, 1])
+    once = clone(SPECTRAL).fit(rows[:, :1], rows[:, 1])
+    assert_allclose(model.log_evidence_, once.log_evidence_, rtol=1e-9)
+
+
+def test_row_groups_of_a_parquet_file(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(block(0), columns=["x", "y"])
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    model = clone(SPECTRAL)
+    for group in parquet.ParquetFile(tmp_path / "rows.parquet").iter_batches(100):
+        part = group.to_pandas()
+        model.partial_fit(part[["x"]], part["y"])
+    once = clone(SPECTRAL).fit(frame[["x"]], frame["y"])
+    assert_allclose(model.log_evidence_, once.log_evidence_, rtol=1e-9)
+    assert list(model.feature_names_in_) == ["x"]
