@@ -13,6 +13,7 @@ from skgpx import _parallel
 from skgpx._parallel import (
     blas_jobs,
     parallel_map,
+    parallel_stream,
     parallel_sum,
     side_by_side,
     workers,
@@ -111,3 +112,51 @@ def test_tasks_share_the_threads_of_blas(n_jobs):
     assert side_by_side(part, [(i,) for i in range(5)], n_jobs) == [
         part(i) for i in range(5)
     ]
+
+
+def scaled(factor, offset, i):
+    return factor * part(i) + offset
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_what_all_calls_share_comes_first(backend, in_threads):
+    expected, items = [scaled(2.0, 1.0, i) for i in range(9)], [(i,) for i in range(9)]
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        how = {"in_threads": in_threads}
+        assert parallel_map(scaled, items, None, 2.0, 1.0, **how) == expected
+        stream = parallel_stream(scaled, iter(items), 2, 2.0, 1.0, **how)
+        assert list(stream) == expected
+        with workers(None, 2.0, 1.0, **how) as some:
+            assert some.each(scaled, items) == expected
+            assert some.share_memory == (in_threads or backend == "threading")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blas_is_held_in_other_processes(threads):
+    with threadpool_limits(threads, user_api="blas"):
+        here = blas_threads()
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        there = parallel_map(blas_threads, [()] * 3, None, blas_threads=threads)
+    assert there == [here] * 3
+
+
+def test_tasks_of_one_process_share_a_limit():
+    limit = _parallel._SharedLimit()
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first, second = limit.of(1), limit.of(1)
+        first.__enter__()
+        second.__enter__()
+        # the first ends first, and must not lift what the second needs
+        first.__exit__(None, None, None)
+        assert blas_threads() == 1
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("room", [0, 1, 3, 4, 5, 100])
+def test_memory_has_room_for_at_least_one_job(room, monkeypatch):
+    monkeypatch.setattr(_parallel, "_blas_threads", lambda: 4)
+    assert blas_jobs(None, room) == max(1, min(room, 4))
+    assert blas_jobs(6, room) == 6

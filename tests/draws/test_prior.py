@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._draws import condition
+from skgpx._draws import condition, remembers
 from skgpx._draws._prior_parts import Setting, decompose
 from skgpx._draws._remembered import NoiseFree
 from skgpx._draws._shares import divided, prior_shares
@@ -253,3 +253,11 @@ class TestGroups:
             side_by_side([draw(RBF()), two])
         with pytest.raises(ValueError, match="0 sets"):
             side_by_side([])
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("prior", ["spectral", "exact"])
+def test_which_draws_remember(prior, together):
+    sets = [draw(RBF(0.7), prior=prior) for _ in range(2)]
+    one = side_by_side(sets, np.arange(8)[::-1]) if together else sets[0]
+    assert remembers(one) == (prior == "exact")
