@@ -45,6 +45,14 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         SpectralVGPRegressor(basis="empirical", n_basis=10, random_state=0),
         SteinFourierFeatures(n_frequencies=10, n_steps=20, random_state=0),
         SteinRFFRegressor(n_components=2, n_frequencies=10, max_iter=5, random_state=0),
+        SteinRFFRegressor(
+            n_components=2,
+            n_frequencies=10,
+            max_iter=5,
+            n_hidden=(8, 4),
+            learned_scales="length_scales",
+            random_state=0,
+        ),
     ]
 )
 # in many checks y is independent of X, and the warning is right
