@@ -62,6 +62,14 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         GWIRegressor(
             DecisionTreeRegressor(max_depth=3), n_inducing=10, cv=2, random_state=0
         ),
+        SteinRFFRegressor(
+            n_components=2,
+            n_frequencies=10,
+            max_iter=5,
+            n_hidden=(8, 4),
+            learned_scales="length_scales",
+            random_state=0,
+        ),
     ]
 )
 # in many checks y is independent of X, and the warning is right
