@@ -1,4 +1,4 @@
-"""Predictive laws of moments that are given, of transformed targets, of folds."""
+"""Predictive laws of given moments, rescaled ones, of transformed targets, of folds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,54 @@ _NODES, _NODE_WEIGHTS = _NODES[_KEPT], _NODE_WEIGHTS[_KEPT] / _NODE_WEIGHTS[_KEP
 _GRID = 201
 
 
-class NormalDistribution(Predictive):
+class NormalLaw(Predictive):
+    """Normal laws of the rows; what derives from it says mean, deviation and draws."""
+
+    @property
+    def _moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation (n_rows,)."""
+        raise NotImplementedError
+
+    def mean(self) -> Array:
+        """``E[y]``, shape (n_rows,)."""
+        return self._moments[0]
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """``P(Y <= y)`` at each row, y a number or (n_rows,); shape (n_rows,)."""
+        return np.asarray(ndtr(self._standardised(y)))
+
+    def log_density(self, y: ArrayLike) -> Array:
+        """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
+        square = self._standardised(y) ** 2
+        return -0.5 * square - np.log(self._moments[1]) - 0.5 * np.log(2.0 * np.pi)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """CRPS of each row at y, a number or (n_rows,); shape (n_rows,)."""
+        return normal_crps(self.targets(y), *self._moments)
+
+    def _standardised(self, y: ArrayLike) -> Array:
+        """``(y - mean) / std``.
+
+        Raises
+        ------
+        ValueError
+            If a standard deviation is zero: the law has no density there.
+        """
+        mean, std = self._moments
+        if not np.all(std > 0.0):
+            raise ValueError(
+                f"The standard deviation is zero at {int(np.sum(std <= 0.0))} rows: a "
+                "law without uncertainty has no density. Add a WhiteKernel to the "
+                "kernel, so that y has noise."
+            )
+        return (self.targets(y) - mean) / std
+
+    def _quantiles(self, levels: Array) -> Array:
+        mean, std = self._moments
+        return mean[:, np.newaxis] + std[:, np.newaxis] * ndtri(levels)
+
+
+class NormalDistribution(NormalLaw):
     """Normal law with the moments that a regressor predicts.
 
     Parameters
@@ -40,10 +87,6 @@ class NormalDistribution(Predictive):
         self.estimator, self.X, self.target = estimator, X, target
         self.n_rows = len(X)
 
-    def mean(self) -> Array:
-        """``E[y]``, shape (n_rows,)."""
-        return self._moments[0]
-
     def variance(self, include_noise: bool = True) -> Array:
         """``Var[y]``, as the estimator has it.
 
@@ -58,19 +101,6 @@ class NormalDistribution(Predictive):
                 "include_noise=False."
             )
         return self._moments[1] ** 2
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """``P(Y <= y)`` at each row, y a number or (n_rows,); shape (n_rows,)."""
-        return np.asarray(ndtr(self._standardised(y)))
-
-    def log_density(self, y: ArrayLike) -> Array:
-        """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
-        square = self._standardised(y) ** 2
-        return -0.5 * square - np.log(self._moments[1]) - 0.5 * np.log(2.0 * np.pi)
-
-    def crps(self, y: ArrayLike) -> Array:
-        """CRPS of each row at y, a number or (n_rows,); shape (n_rows,)."""
-        return normal_crps(self.targets(y), *self._moments)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples).
@@ -101,26 +131,98 @@ class NormalDistribution(Predictive):
             )
         return mean, std
 
-    def _standardised(self, y: ArrayLike) -> Array:
-        """``(y - mean) / std``.
+
+class NormalMoments(NormalLaw):
+    """Independent normal laws with given moments.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n_rows,)
+        Of y; variances are positive.
+    """
+
+    def __init__(self, mean: Array, variance: Array):
+        self._mean, self._variance = mean, variance
+        self.n_rows = len(mean)
+
+    @property
+    def _moments(self) -> tuple[Array, Array]:
+        return self._mean, np.sqrt(self._variance)
+
+    def variance(self, include_noise: bool = True) -> Array:
+        """``Var[y]``, shape (n_rows,).
 
         Raises
         ------
         ValueError
-            If a standard deviation is zero: the law has no density there.
+            If asked for without noise, of which nothing is known.
         """
+        _check_noise(include_noise)
+        return self._variance
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Draw observations, (n_rows, n_samples), independent between the rows."""
+        noise = generator(random_state).standard_normal((self.n_rows, n_samples))
         mean, std = self._moments
-        if not np.all(std > 0.0):
-            raise ValueError(
-                f"{self.estimator!r} predicts without uncertainty at "
-                f"{int(np.sum(std <= 0.0))} rows: a point has no density. Add a "
-                "WhiteKernel to the kernel, so that y has noise."
-            )
-        return (self.targets(y) - mean) / std
+        drawn: Array = mean[:, np.newaxis] + std[:, np.newaxis] * noise
+        return drawn
+
+
+class RescaledDistribution(Predictive):
+    """Law of ``m + s (Y - m)``: another, stretched about its mean m.
+
+    Parameters
+    ----------
+    law : Predictive
+        Of Y, continuous.
+    mean : ndarray of shape (n_rows,)
+        m.
+    factor : ndarray of shape (n_rows,)
+        s, positive.
+    """
+
+    def __init__(self, law: Predictive, mean: Array, factor: Array):
+        self.law, self._mean, self._factor = law, mean, factor
+        self.n_rows = len(mean)
+
+    def mean(self) -> Array:
+        """``E[y]``, shape (n_rows,)."""
+        return self._mean
+
+    def variance(self, include_noise: bool = True) -> Array:
+        """``Var[y]``, shape (n_rows,), noise included.
+
+        Raises
+        ------
+        ValueError
+            If asked for without noise.
+        """
+        _check_noise(include_noise)
+        return self._factor**2 * self.law.variance()
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """``P(Y <= y)`` at each row, y a number or (n_rows,); shape (n_rows,)."""
+        return self.law.cdf(self._before(y))
+
+    def log_density(self, y: ArrayLike) -> Array:
+        """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
+        return self.law.log_density(self._before(y)) - np.log(self._factor)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Draw observations jointly over the rows, (n_rows, n_samples)."""
+        return self._after(self.law.sample(n_samples, random_state))
+
+    def _before(self, y: ArrayLike) -> Array:
+        before: Array = self._mean + (self.targets(y) - self._mean) / self._factor
+        return before
+
+    def _after(self, values: Array) -> Array:
+        centre, factor = self._mean[:, np.newaxis], self._factor[:, np.newaxis]
+        after: Array = centre + factor * (values - centre)
+        return after
 
     def _quantiles(self, levels: Array) -> Array:
-        mean, std = self._moments
-        return mean[:, np.newaxis] + std[:, np.newaxis] * ndtri(levels)
+        return self._after(self.law.quantile(levels))
 
 
 class TransformedDistribution(Predictive):
@@ -281,3 +383,11 @@ class JoinedDistribution(Predictive):
 
     def _quantiles(self, levels: Array) -> Array:
         return self._joined([law._quantiles(levels) for law in self.laws])
+
+
+def _check_noise(include_noise: bool) -> None:
+    if not include_noise:
+        raise ValueError(
+            "The variance of a tempered law is that of observations: it was chosen by "
+            "errors, which have the noise in them; got include_noise=False."
+        )

@@ -31,13 +31,13 @@ from skgpx._cross_fitting import (
     warn_of_lost_weights,
     weight_keyword,
 )
+from skgpx._derived_laws import NormalMoments, RescaledDistribution
 from skgpx._documentation import DocumentationLink
 from skgpx._numerics.tempering import temper_affine, temper_factor
 from skgpx._predictive_law import Predictive, PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._searches import best_of, is_search
 from skgpx._table import as_table
-from skgpx._tempered_law import NormalMoments, RescaledDistribution
 from skgpx._validation import (
     StrOptions,
     check_is_fitted,

@@ -49,7 +49,6 @@ LAYERS = {
     "_row_statistics": BELOW_SHELL | DOOR,
     "_table": {"_validation"},
     "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
-    "_tempered_law": {"_predictive_law", "_validation"},
     "_hyperparameters": BELOW_SHELL | DOOR,
     # L4: one room an estimator; they seldom import one another
     "_pls": BELOW_SHELL
@@ -81,12 +80,12 @@ LAYERS = {
     "calibration": FLOOR
     | {
         "_cross_fitting",
+        "_derived_laws",
         "_documentation",
         "_predictive_law",
         "_report",
         "_searches",
         "_table",
-        "_tempered_law",
         "_validation",
     },
     "thompson": {"_decoupled", "_draws", "_searches", "_validation"},
