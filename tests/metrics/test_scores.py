@@ -204,5 +204,5 @@ class Certain(RegressorMixin, BaseEstimator):
 def test_points_have_no_density():
     law = skgpx.predict_dist(Certain().fit(X, TARGETS), X[:2])
     assert_allclose(law.crps([0.0, 2.0]), [1.0, 0.0], atol=1e-12)
-    with pytest.raises(ValueError, match="predicts without uncertainty at 2 rows"):
+    with pytest.raises(ValueError, match="deviation is zero at 2 rows"):
         law.log_density([1.0, 2.0])
