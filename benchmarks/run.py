@@ -24,6 +24,8 @@ NAMES = (
     "stein_kernel",
     "stein",
     "stein_quality",
+    "gwi_step",
+    "gwi_quality",
 )
 
 
