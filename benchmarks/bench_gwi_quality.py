@@ -2,6 +2,7 @@
 
     python -m benchmarks.bench_gwi_quality --data FOLDER [--sets boston ...]
         [--splits 10] [--models default ...]
+    python -m benchmarks.bench_gwi_quality --gap
 
 Random splits, 90 % of the rows for training, the same for every model; one
 configuration for all sets. The negative log density has the convention of the paper
@@ -15,11 +16,15 @@ column) and noise by the evidence of at most 500 rows, root-n random inducing po
 batches of at most 1000 rows, and a factor of the variance from a ninth of the training
 rows that are held out for it. The exact process of scikit-learn has the kernel and
 noise of such a search, given at most 1500 rows.
+
+`--gap`: functions of one input, drawn from a process, seen but for a gap of three
+lengthscales; how often central 95 % intervals hold the function, without noise.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -190,6 +195,43 @@ def train_scale(name: str, seed: int, folder: str | None) -> float:
     return float(y[np.random.default_rng(seed).permutation(len(y))[n_test:]].std())
 
 
+def gap_coverage(seed: int, **settings: str) -> Scores:
+    """Coverage of a drawn function, and median std, in a gap and where there are rows.
+
+    Lengthscale 1, noise of standard deviation .1, 25 rows a lengthscale.
+    """
+    x, rng = np.linspace(-8.0, 8.0, 400), np.random.default_rng(seed)
+    X, gap = x[:, np.newaxis], (x > 1.0) & (x < 4.0)
+    f = np.linalg.cholesky(RBF(1.0)(X) + 1e-8 * np.eye(400)) @ rng.normal(size=400)
+    y = f + 0.1 * rng.normal(size=400)
+    model = GWIRegressor(random_state=0, **settings).fit(X[~gap], y[~gap])
+    mean, std = model.predict(X, return_std=True, include_noise=False)
+    held = np.abs(f - mean) <= norm.ppf(0.975) * std
+    return {
+        "coverage, gap": float(held[gap].mean()),
+        "coverage, rows": float(held[~gap].mean()),
+        "std, gap": float(np.median(std[gap])),
+        "std, rows": float(np.median(std[~gap])),
+    }
+
+
+def gaps(n_functions: int) -> list[dict[str, Any]]:
+    """Means over drawn functions, for two means and two covariances."""
+    rows = []
+    for mean, covariance in itertools.product(("svgp", "net"), ("closed_form", "svgp")):
+        each = [
+            gap_coverage(seed, mean=mean, covariance=covariance)
+            for seed in range(n_functions)
+        ]
+        row: dict[str, Any] = {"mean": mean, "covariance": covariance}
+        for key in each[0]:
+            values = np.array([one[key] for one in each])
+            row[key], row[f"{key} s.e."] = mean_and_error(values)
+        rows.append(row)
+        progress(row)
+    return rows
+
+
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     """Mean over splits, and its standard error (0 of one split)."""
     n = len(values)
@@ -233,10 +275,14 @@ def main() -> None:
     parser.add_argument(
         "--models", nargs="+", default=list(MODELS), choices=list(MODELS)
     )
+    parser.add_argument("--gap", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     with threadpool_limits(1):
+        if options.gap:
+            report("gwi_gap", gaps(2 * options.splits))
+            return
         rows = [
             row
             for name in options.sets
