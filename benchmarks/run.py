@@ -39,6 +39,10 @@ NAMES = (
     "stein_quality",
     "stein_deep",
     "distributed",
+    "gwi_step",
+    "gwi_quality",
+    "gwi_around",
+    "gwi_classes",
 )
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {

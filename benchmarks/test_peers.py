@@ -197,7 +197,7 @@ def test_the_torch_distance_is_that_of_the_processes():
     peer = pytest.importorskip("benchmarks.peers.gwi_torch")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
-    model = peer.TorchGWI(X, np.sin(X[:, 0]), X[:6], np.ones(2), 0.1)
+    model = peer.TorchGWI(X, np.sin(X[:, 0]), X[:6], np.ones(2), 0.1, amplitude=2.0)
     rows = model.X
     with peer.torch.no_grad():
         m, r = model.mean(rows)[:, 0], model.variance(rows)
@@ -207,3 +207,15 @@ def test_the_torch_distance_is_that_of_the_processes():
     exact = wasserstein(*law, *prior).squared / 40
     # roots of eigenvalues, the smallest of which are cut off
     assert abs(squared - exact) < 1e-3 * exact
+
+
+def test_the_torch_covariance_starts_as_that_of_sparse_regression():
+    """Σ = (K_ZZ + K Kᵀ / σ²)⁻¹."""
+    peer = pytest.importorskip("benchmarks.peers.gwi_torch")
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = peer.TorchGWI(X, X[:, 0], X[:6], np.ones(2), 0.1, amplitude=2.0)
+    with peer.torch.no_grad():
+        K, K_ZZ = model.k(model.Z, model.X).numpy(), model.k(model.Z, model.Z).numpy()
+        root = model.root.numpy()
+    precision = K_ZZ + K @ K.T / 0.1
+    np.testing.assert_allclose(root @ root.T @ precision, np.eye(6), atol=1e-5)

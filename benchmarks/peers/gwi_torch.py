@@ -30,6 +30,8 @@ class TorchGWI:
         Inducing points.
     length_scale : ndarray of shape (d,)
     noise_variance : float
+    amplitude : float
+        Variance of the prior process.
     loss : {"paper", "code"}
     batch_size : int or None
         None takes all rows.
@@ -50,6 +52,7 @@ class TorchGWI:
         length_scale,
         noise_variance,
         *,
+        amplitude=1.0,
         loss="paper",
         batch_size=None,
         n_sample=100,
@@ -62,6 +65,7 @@ class TorchGWI:
         self._dtype = dtype
         self.X, self.y, self.Z = (self._tensor(one) for one in (X, y, Z))
         self._scale, self.noise_variance = self._tensor(length_scale), noise_variance
+        self._amplitude = amplitude
         self._loss, self._n_sample = loss, min(n_sample, len(X))
         self.batch_size = batch_size or len(X)
         sizes = (X.shape[1], *hidden)
@@ -70,11 +74,14 @@ class TorchGWI:
             layers += [torch.nn.Linear(n, m), torch.nn.Tanh()]
         last = torch.nn.Linear(sizes[-1], 1)
         self.mean = torch.nn.Sequential(*layers, last).to(dtype)
-        jitter = 1e-8 * torch.eye(len(Z), dtype=dtype)
+        jitter = 1e-8 * amplitude * torch.eye(len(Z), dtype=dtype)
         self._root_ZZ = torch.linalg.cholesky(self.k(self.Z, self.Z) + jitter)
         K = self.k(self.Z, self.X)
-        precision = self.k(self.Z, self.Z) + jitter + K @ K.T / noise_variance
-        start = torch.linalg.inv(torch.linalg.cholesky(precision)).T
+        # of sparse regression: Σ = (K_ZZ + K Kᵀ / σ²)⁻¹, K_ZZ = L Lᵀ taken out
+        white = torch.linalg.solve_triangular(self._root_ZZ, K, upper=False)
+        inner = torch.eye(len(Z), dtype=dtype) + white @ white.T / noise_variance
+        precision_root = self._root_ZZ @ torch.linalg.cholesky(inner)
+        start = torch.linalg.inv(precision_root).T
         self.root = torch.nn.Parameter(start.contiguous())
         parameters = [*self.mean.parameters(), self.root]
         self._adam = torch.optim.Adam(parameters, lr=1e-2)
@@ -85,8 +92,9 @@ class TorchGWI:
         return torch.as_tensor(np.asarray(values), dtype=self._dtype)
 
     def k(self, A, B):
-        """RBF of variance one."""
-        return torch.exp(-0.5 * torch.cdist(A / self._scale, B / self._scale) ** 2)
+        """RBF, one lengthscale a column."""
+        distance = torch.cdist(A / self._scale, B / self._scale)
+        return self._amplitude * torch.exp(-0.5 * distance**2)
 
     def _halves(self, A):
         """``L⁻¹ k(Z, A)`` and ``Rᵀ k(Z, A)``, Σ = R Rᵀ."""
@@ -103,7 +111,8 @@ class TorchGWI:
     def variance(self, A):
         """Variance of the process at rows."""
         white, half = self._halves(A)
-        return (1.0 - (white**2).sum(0) + (half**2).sum(0)).clamp(min=0.0)
+        spread = self._amplitude - (white**2).sum(0) + (half**2).sum(0)
+        return spread.clamp(min=0.0)
 
     def squared_distance(self, X_B, m, r, X_S):
         """Equation (62), with a prior of mean zero."""
@@ -111,7 +120,7 @@ class TorchGWI:
         shifted = product + _SHIFT * torch.eye(len(X_S), dtype=self._dtype)
         sizes = (torch.linalg.eigvals(shifted).abs() - _SHIFT).clamp(min=1e-10)
         root = sizes.sqrt().sum() / math.sqrt(len(X_B) * len(X_S))
-        return (m**2).mean() + 1.0 + r.mean() - 2.0 * root
+        return (m**2).mean() + self._amplitude + r.mean() - 2.0 * root
 
     def objective(self, rows, sample):
         """Loss of a batch of rows."""
