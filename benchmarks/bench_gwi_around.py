@@ -58,6 +58,7 @@ MODELS = {
 VARIANTS: dict[str, dict[str, Any]] = {
     "gwi": {},
     "gwi, no edges": {"edges": 0},
+    "gwi, closed form": {"covariance": "closed_form"},
     "gwi, residuals": {"kernel_from": "residuals"},
 }
 Z95 = 1.959963984540054

@@ -59,11 +59,13 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         of its hyperparameters, which are found by the exact evidence of at most 500
         rows; a WhiteKernel added to it is the noise. None lets RBF and Matern kernels
         of order 5/2 and 3/2 compete.
-    covariance : {"closed_form", "svgp", "bures", "empirical"}, default="closed_form"
-        "closed_form" minimises the objective with the distance between the projections
-        on the inducing points, by a formula; "bures" does the same by a search, for
-        comparison; "svgp" is the covariance of sparse regression; "empirical" is what a
-        thousand steps of Adam on the estimator of the paper make of that.
+    covariance : {"svgp", "closed_form", "bures", "empirical"}, default="svgp"
+        "svgp" is the covariance of sparse regression. "closed_form" minimises the
+        objective with the distance between the projections on the inducing points, by a
+        formula: the function then counts as known there, noise or not, and intervals in
+        gaps are far too narrow; "bures" does the same by a search, for comparison.
+        "empirical" is what a thousand steps of Adam on the estimator of the paper make
+        of "svgp".
     objective : {"paper", "root"}, default="paper"
         The squared distance, equation (61) of [1]_, or, "root", the objective of the
         authors' code: the distance itself, and a likelihood divided by `batch_size`.
@@ -189,7 +191,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g of the prior. A
     priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ the objective is
     smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever the data: the
-    distance does not shape the uncertainty, which comes from g, and from tempering.
+    distance does not shape the uncertainty, which comes from g, and from tempering. This
+    is ``covariance="closed_form"``; the default keeps the noise of the data in w.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the law ``n m²``
     and a prediction ``m²`` a row.
@@ -260,7 +263,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         mean: Any = "net",
         kernel: Any = None,
         *,
-        covariance: str = "closed_form",
+        covariance: str = "svgp",
         objective: str = "paper",
         distance_weight: float = 1.0,
         prior_mean: Any = None,
