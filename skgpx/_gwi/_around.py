@@ -213,33 +213,36 @@ class _Judges:
         folds = answers.found.folds
         if how is None or np.sum(folds >= 0) < FEWEST:
             return Temper(noise, 1.0)
-        y, parts, n_judges = self._problem.rows.y, [], 0
-        for fold in range(folds.max() + 1):
+        y, parts, share = self._problem.rows.y, [], MOST / np.sum(folds >= 0)
+        # every fold has its share of the judges: those of later times, too
+        for fold in np.unique(folds[folds >= 0]):
             part = folds == fold
-            parts.append(self._judged(part, (y - values)[part], 1.0, MOST))
-            n_judges += int(np.sum(part))
-            if n_judges >= MOST:
-                break
+            most = int(np.ceil(share * np.sum(part)))
+            parts.append(self._judged(part, (y - values)[part], 1.0, most))
         most = MOST // max(1, len(answers.edges))
         for part, predicted_there in zip(answers.edges, answers.at_edges, strict=True):
             errors = y[part] - (predicted_there - shift) / scale
             parts.append(self._judged(part, errors, EDGE_WEIGHT, most))
         squares, r, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
-        # what all folds would weigh
         return tempered(how, squares, r, weights, noise)
 
     def _judged(
         self, part: NDArray[np.bool_], errors: Array, weight: float, most: int
     ) -> tuple[Array, Array, Array]:
-        """Squared errors, variance of the process, and weights, at some of the rows."""
-        rows, step = self._problem.rows.take(part), -(-len(errors) // most)
-        # rows of a fold are in random order, those of an edge as much so
-        some = slice(None, None, step)
+        """Squared errors, variance of the process, and weights, at some of the rows.
+
+        The weights add up to those of all rows of the part.
+        """
+        rows, n = self._problem.rows.take(part), len(errors)
+        # evenly among the rows, whose order is random, or that of their values
+        some = np.arange(min(n, most)) * n // min(n, most)
+        weights = weight * rows.weights[some]
+        weights *= rows.weights.sum() / rows.weights[some].sum()
         basis = self._problem.basis(self._prior, part)
         features = basis(rows.X[some])
         spread = self._law_of(basis, part).latent(features)[1][:, 0, 0]
         r = spread + basis.residual_variance(rows.X[some], features)
-        return errors[some] ** 2, r, step * weight * rows.weights[some]
+        return errors[some] ** 2, r, weights
 
     def _law_of(self, basis: Any, part: NDArray[np.bool_]) -> GaussianWeights:
         """Law of the weights of a basis, given the rows outside of the part."""
