@@ -14,8 +14,10 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: Any, numbers: bool = True) -> Any:
     """A two-dimensional array or data frame; lists become arrays, objects numbers.
+
+    Without `numbers`, objects stay: some rows of a table may look like numbers.
 
     Raises
     ------
@@ -33,7 +35,7 @@ def as_table(X: Any) -> Any:
             "Reshape your data: X.reshape(-1, 1) if it has a single feature, "
             "X.reshape(1, -1) if it is a single sample."
         )
-    if not hasattr(X, "columns") and table.dtype.kind == "O":
+    if numbers and not hasattr(X, "columns") and table.dtype.kind == "O":
         try:
             return table.astype(np.float64)
         except (TypeError, ValueError):

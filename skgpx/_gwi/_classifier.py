@@ -19,7 +19,6 @@ from skgpx._gwi._class_answers import Answers, ask, labelled_rows
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
-from skgpx._table import as_table
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -362,9 +361,9 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         if isinstance(self.mean, str):
             return super()._rows_to_predict(X)
         check_is_fitted(self)
-        table = as_table(X)
+        rows: NDArray[Any] = self._form.rows_of(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return self._form.rows(table)
+        return rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from skgpx._draws import InputMap
 from skgpx._numerics.spread import LARGEST
-from skgpx._table import is_numeric
+from skgpx._table import as_table, is_numeric
 from skgpx._validation import check_range
 
 Array = NDArray[np.float64]
@@ -33,19 +33,27 @@ class TableForm(NamedTuple):
     ----------
     empty : data frame or None
         The first no rows of a data frame; None for arrays.
+    dtype : numpy.dtype or None
+        Of an array; None for data frames.
     numeric : bool
         Whether all entries were finite numbers. Rows are then arrays of doubles,
         otherwise of objects.
     """
 
     empty: Any
+    dtype: np.dtype[Any] | None
     numeric: bool
 
     @classmethod
     def of(cls, table: Any) -> TableForm:
         """Form of a table, as :func:`skgpx._table.as_table` gives it."""
-        empty = table[:0] if hasattr(table, "columns") else None
-        return cls(empty, is_numeric(table))
+        if hasattr(table, "columns"):
+            return cls(table[:0], None, is_numeric(table))
+        return cls(None, table.dtype, is_numeric(table))
+
+    def rows_of(self, X: Any) -> NDArray[Any]:
+        """Rows of what a user predicts at; see :meth:`rows`."""
+        return self.rows(as_table(X, numbers=self.numeric))
 
     def rows(self, table: Any) -> NDArray[Any]:
         """Rows as the latent model has them, (n, d).
@@ -70,21 +78,48 @@ class TableForm(NamedTuple):
         return rows
 
     def table(self, rows: NDArray[Any]) -> Any:
-        """Table of the kind that `fit` was given, from rows (n, d)."""
-        if self.empty is None:
-            return rows if self.numeric else _plain(rows)
+        """Table of the kind that `fit` was given, from rows (n, d).
+
+        Columns have the types that they had; whole numbers are doubles only where some
+        are missing, or not whole any more.
+        """
+        if self.dtype is not None:
+            return _typed(rows, self.dtype)
         frame = type(self.empty)(rows, columns=list(self.empty.columns))
-        if self.numeric:
-            return frame
-        # columns of objects get the types that they had; integers may be missing now
         kinds = zip(frame.columns, self.empty.dtypes, strict=True)
-        number = np.dtype(np.float64)
-        return frame.astype(
-            {
-                name: number if getattr(kind, "kind", "O") in "iu" else kind
-                for name, kind in kinds
-            }
-        )
+        return frame.astype({name: _kind_of(frame[name], kind) for name, kind in kinds})
+
+
+def _typed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Rows of an array of this type, if they fit; otherwise doubles."""
+    if dtype.kind == "O":
+        return rows
+    if dtype.kind not in "buif":
+        # text may be longer than it was
+        return rows.astype(dtype.type if dtype.kind in "US" else dtype)
+    numbers = rows.astype(np.float64)
+    return numbers.astype(dtype) if _holds(dtype, numbers) else numbers
+
+
+def _kind_of(column: Any, kind: Any) -> Any:
+    """The type that a column of a data frame had, if it fits; otherwise doubles."""
+    if getattr(kind, "kind", "O") not in "buif":
+        return kind
+    missing = np.asarray(column.isna(), dtype=bool)
+    numbers = np.asarray(column[~missing], dtype=np.float64)
+    masked = hasattr(kind, "numpy_dtype")
+    plain = np.dtype(getattr(kind, "numpy_dtype", getattr(kind, "subtype", kind)))
+    room = masked or plain.kind == "f" or not np.any(missing)
+    if room and _holds(plain, numbers):
+        return kind
+    return "Float64" if masked else np.dtype(np.float64)
+
+
+def _holds(dtype: np.dtype[Any], numbers: Array) -> bool:
+    """Whether doubles are the same numbers in another type."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        back = numbers.astype(dtype).astype(np.float64)
+    return np.array_equal(back, numbers, equal_nan=True)
 
 
 @dataclass(frozen=True)
@@ -194,11 +229,3 @@ def as_numbers(features: Any) -> Array:
 
 def _width(table: Any) -> int:
     return int(table.shape[1])
-
-
-def _plain(rows: NDArray[Any]) -> NDArray[Any]:
-    """Numbers, if the objects are numbers (some of which may be missing)."""
-    try:
-        return rows.astype(np.float64)
-    except (TypeError, ValueError):
-        return rows

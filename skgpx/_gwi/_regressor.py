@@ -18,7 +18,6 @@ from skgpx._gwi._around import UNSEEN, MeanSettings, ask, fit_around
 from skgpx._gwi._fit import GWIFit, GWIProblem
 from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
 from skgpx._stage_clock import StageClock
-from skgpx._table import as_table
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -191,8 +190,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g of the prior. A
     priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ the objective is
     smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever the data: the
-    distance does not shape the uncertainty, which comes from g, and from tempering. This
-    is ``covariance="closed_form"``; the default keeps the noise of the data in w.
+    distance does not shape the uncertainty: g does, and tempering. This is
+    ``covariance="closed_form"``; the default keeps the noise of the data in w.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the law ``n m²``
     and a prediction ``m²`` a row.
@@ -422,9 +421,9 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         if isinstance(self.mean, str):
             return super()._rows_to_predict(X)
         check_is_fitted(self)
-        table = as_table(X)
+        rows: NDArray[Any] = self._form.rows_of(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return self._form.rows(table)
+        return rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

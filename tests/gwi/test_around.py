@@ -15,16 +15,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import skgpx
 from skgpx import GWIRegressor
+from skgpx._gwi import _around
 from skgpx._gwi._edges import FEWEST, edges
 
 rng = np.random.default_rng(0)
@@ -231,6 +232,40 @@ def test_the_kernel_of_residuals_is_one_word_away():
     assert of_y.kernel_ != of_errors.kernel_
 
 
+# ---- Rows that judge ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2398, 2400, 2406, 6000])
+def test_all_times_judge_and_weigh_what_they_are(n):
+    """Noise that grows with time, around the number of rows of which some judge."""
+    draw = np.random.default_rng(5)
+    x = draw.uniform(-1.0, 1.0, size=(n, 1))
+    noise = np.linspace(0.1, 1.5, n)
+    y = x[:, 0] + noise * draw.standard_normal(n)
+    model = around(LinearRegression(), cv=TimeSeriesSplit(5), n_inducing=20)
+    seen = n - 5 * (n // 6)
+    expected = np.mean(noise[seen:] ** 2)
+    assert_allclose(model.fit(x, y).noise_variance_, expected, rtol=0.12)
+
+
+def test_with_many_rows_random_folds_outweigh_edges(monkeypatch):
+    weights = []
+
+    def spy(how, squares, r, w, noise):
+        weights.append(w)
+        return judged(how, squares, r, w, noise)
+
+    judged = _around.tempered
+    monkeypatch.setattr(_around, "tempered", spy)
+    for most in (59, 119, 120, 121, 2000):
+        monkeypatch.setattr(_around, "MOST", most)
+        around(TREE, edges=2).fit(X, Y)
+    # all rows, and half of what four tenths of them weigh
+    assert_allclose([w.sum() for w in weights], N * 1.2, rtol=1e-12)
+    assert [len(w) for w in weights[2:]] == [N + 48] * 3
+    assert len(weights[0]) <= 64 + 4 * 14
+
+
 # ---- Tables --------------------------------------------------------------------------
 
 
@@ -332,6 +367,71 @@ def test_features_of_numbers_keep_gradients():
         model.predict(NEW, True)[1], plain.fit(X, Y).predict(NEW, True)[1], rtol=1e-6
     )
     del value
+
+
+def text(rows):
+    return np.asarray(rows).astype(str)
+
+
+BY_TEXT = make_pipeline(
+    FunctionTransformer(text), OneHotEncoder(handle_unknown="ignore"), Ridge(1e-3)
+)
+CODES = np.random.default_rng(8).integers(0, 6, size=(N, 2))
+OF_CODES = np.array([3.0, -1.0, 4.0, 1.0, -5.0, 9.0])[CODES].sum(axis=1)
+
+
+@pytest.mark.parametrize("dtype", [int, np.uint8, bool, np.float32, str, object])
+def test_the_mean_gets_columns_of_the_type_it_was_fitted_to(dtype):
+    codes, y = CODES, OF_CODES
+    if dtype is bool:
+        codes, y = CODES > 2, np.where(CODES > 2, 5.0, 1.0).sum(axis=1)
+    rows = codes.astype(dtype)
+    features = FunctionTransformer(lambda a: np.asarray(a).astype(float))
+    model = around(BY_TEXT, kernel_features=features).fit(rows, y)
+    assert model.score(rows, y) > 0.99
+    assert_allclose(model.predict(rows[:1]), model.predict(rows)[:1])
+    if dtype is not object:
+        frame = pd.DataFrame(rows, columns=["a", "b"]).assign(c=0.5)
+        assert model.fit(frame, y).score(frame, y) > 0.99
+
+
+@pytest.mark.parametrize("extension", ["Int64", "boolean", "Float64", int, bool])
+@pytest.mark.parametrize("holes", [False, True])
+def test_columns_of_mixed_tables_keep_their_types(extension, holes):
+    seen = []
+
+    def look(frame):
+        seen.append(frame.dtypes.astype(str).tolist())
+        return np.column_stack([frame["a"].isna(), frame["b"]])
+
+    whole = CODES[:, 0] > 2 if extension in ("boolean", bool) else CODES[:, 0]
+    frame = pd.DataFrame({"a": whole, "b": X[:, 1], "c": "text"})
+    frame["a"] = frame["a"].astype(extension)
+    if holes and isinstance(extension, str):
+        frame.loc[::7, "a"] = pd.NA
+    mean = make_pipeline(FunctionTransformer(look), BayesianRidge())
+    model = around(mean, kernel_features=FunctionTransformer(look)).fit(frame, Y)
+    assert np.all(np.isfinite(model.predict(frame, return_std=True)))
+    assert all(types == seen[0] for types in seen)
+    if extension is int:
+        model.predict(frame.assign(a=np.where(frame["a"] > 1, 0.5, np.nan)))
+        assert seen[-1][0] == "float64"
+
+
+def test_numbers_that_are_not_whole_any_more():
+    model = around(BayesianRidge()).fit(CODES, OF_CODES)
+    plain = BayesianRidge().fit(CODES, OF_CODES)
+    assert_allclose(model.predict(CODES + 0.5), plain.predict(CODES + 0.5))
+    assert_allclose(model.predict(1e30 * CODES), plain.predict(1e30 * CODES))
+
+
+def test_text_that_looks_like_numbers_stays_text():
+    rows = np.array([["a", "1", "2"][code] for code in CODES[:, 0] % 3], dtype=object)
+    rows = rows[:, np.newaxis]
+    model = around(make_pipeline(OneHotEncoder(sparse_output=False), Ridge()))
+    model.fit(rows, Y)
+    some = rows[:, 0] != "a"
+    assert_allclose(model.predict(rows[some]), model.predict(rows)[some])
 
 
 # ---- Hostile inputs ------------------------------------------------------------------

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
@@ -183,6 +183,16 @@ def test_columns_that_only_the_classifier_understands():
     model = GWIClassifier(forest, kernel_features=encoder(), **BRIEF).fit(frame, TWO)
     assert model.score(frame, TWO) > 0.6
     assert_allclose(model.predict_proba(frame).sum(axis=1), 1.0)
+
+
+def test_the_classifier_gets_whole_numbers_if_it_was_fitted_to_them():
+    codes = np.random.default_rng(8).integers(0, 6, size=(120, 2))
+    y = np.isin(codes[:, 0], [1, 3, 4])
+    text = FunctionTransformer(lambda a: np.asarray(a).astype(str))
+    encode = OneHotEncoder(handle_unknown="ignore")
+    mean = make_pipeline(text, encode, LogisticRegression())
+    model = GWIClassifier(mean, **BRIEF).fit(codes, y)
+    assert model.score(codes, y) == 1.0
 
 
 def test_splits_may_be_given():
