@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from skgpx._draws import InputMap
 from skgpx._gwi._kernel_inputs import TableForm
@@ -75,6 +77,7 @@ def _values(fitted: Any, X: Any, n_known: int) -> Array:
     if says_probabilities(fitted):
         values = np.asarray(fitted.predict_proba(X), dtype=np.float64)
     else:
+        _refuse_pairs(fitted, n_known)
         values = np.asarray(fitted.decision_function(X), dtype=np.float64)
         if values.ndim == 1:
             values = np.stack([-0.5 * values, 0.5 * values], axis=1)
@@ -86,6 +89,26 @@ def _values(fitted: Any, X: Any, n_known: int) -> Array:
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{fitted!r} gives scores that are NaN or infinite.")
     return values
+
+
+def _refuse_pairs(fitted: Any, n_known: int) -> None:
+    """Three classes have three pairs: their shape does not tell them apart."""
+    inner = fitted
+    while True:
+        if isinstance(inner, Pipeline):
+            inner = inner.steps[-1][1]
+        elif isinstance(inner, FrozenEstimator):
+            inner = inner.estimator
+        elif hasattr(inner, "best_estimator_"):
+            inner = inner.best_estimator_
+        else:
+            break
+    if n_known > 2 and getattr(inner, "decision_function_shape", None) == "ovo":
+        raise ValueError(
+            f"{fitted!r} must give one value for each of its {n_known} classes; its "
+            "decision function has one for each pair of them. Set "
+            "decision_function_shape='ovr'."
+        )
 
 
 def _absent(fitted: Any, values: Array) -> float:

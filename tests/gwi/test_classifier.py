@@ -14,12 +14,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, NuSVC
 
 from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
 from skgpx.likelihoods import Bernoulli, Categorical, RobustMax, StudentT
@@ -345,6 +345,26 @@ def test_hostile_parameters_are_refused():
     refused(r"\(Categorical, RobustMax\)", y=THREE, likelihood=Bernoulli())
     refused("epsilon strictly between", likelihood=RobustMax(2.0))
     refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("machine", [SVC, NuSVC])
+@pytest.mark.parametrize("wrapped", ["bare", "pipeline", "search", "frozen"])
+def test_values_of_pairs_of_classes_are_refused(machine, wrapped):
+    pairs = machine(decision_function_shape="ovo")
+    if wrapped == "pipeline":
+        pairs = make_pipeline(StandardScaler(), pairs)
+    if wrapped == "search":
+        pairs = GridSearchCV(pairs, {"gamma": [0.5, 1.0]}, cv=2)
+    cv = 3
+    if wrapped == "frozen":
+        pairs, cv = FrozenEstimator(pairs.fit(X, THREE)), "unseen"
+    refused("decision_function_shape='ovr'", mean=pairs, y=THREE, cv=cv)
+    four = np.where(X[:, 0] > 1.0, 3, THREE)
+    if wrapped != "frozen":
+        refused("decision_function_shape='ovr'", mean=pairs, y=four, cv=cv)
+        # two classes have one pair, whose value is that of the second
+        model = GWIClassifier(pairs, **BRIEF).fit(X, TWO)
+        assert model.score(X, TWO) > 0.7
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
