@@ -24,7 +24,13 @@ from skgpx._draws import InputMap
 from skgpx._gwi._edges import edges
 from skgpx._gwi._fit import GWIFit, GWIProblem, distance_of
 from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
-from skgpx._gwi._kernel_inputs import EstimatorMean, TableForm, input_map
+from skgpx._gwi._kernel_inputs import (
+    EstimatorMean,
+    TableForm,
+    check_seen,
+    finite,
+    input_map,
+)
 from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.weights import GaussianWeights
@@ -94,7 +100,7 @@ def ask(
     Raises
     ------
     ValueError
-        If the kernel would see what is no number.
+        If the kernel would see what is no number, or the mean predicts none.
 
     Warns
     -----
@@ -102,7 +108,8 @@ def ask(
         If the mean is frozen and nothing is said of the rows that it was fitted to.
     """
     frozen = isinstance(settings.mean, FrozenEstimator)
-    keyword = None
+    form, keyword = TableForm.of(given.X), None
+    check_seen(settings.kernel_features, settings.mean, form)
     if frozen:
         check_is_fitted(settings.mean)
         _warn_of_frozen(settings.cv)
@@ -113,8 +120,8 @@ def ask(
         cv = None if isinstance(settings.cv, str) else settings.cv
         how = {"cv": cv, "groups": groups, "keyword": keyword, "n_jobs": n_jobs}
         found = cross_fit(mean, given, predicted, **how)
-    form, chosen = TableForm.of(given.X), take_rows(given.X, found.positions)
-    y, features = given.y[found.positions], settings.kernel_features
+    y, chosen = given.y[found.positions], take_rows(given.X, found.positions)
+    features = settings.kernel_features
     to_kernel = input_map(features, found.estimator, chosen, y, form)
     X = form.rows(chosen)
     rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
@@ -128,14 +135,14 @@ def ask(
 
 
 def predicted(estimator: Any, X: Any) -> Array:
-    """Predictions as a column (n, 1)."""
+    """Predictions as a column (n, 1), finite."""
     values = np.asarray(estimator.predict(X), dtype=np.float64)
     if values.shape not in ((len(X),), (len(X), 1)):
         raise ValueError(
             f"The mean must predict one number for each row; {estimator!r} gives an "
             f"array of shape {values.shape} for {len(X)} rows."
         )
-    return values.reshape(-1, 1)
+    return finite(estimator, values).reshape(-1, 1)
 
 
 def _warn_of_frozen(cv: Any) -> None:

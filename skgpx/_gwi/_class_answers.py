@@ -24,7 +24,7 @@ from skgpx._cross_fitting import (
 from skgpx._draws import InputMap
 from skgpx._gwi._around import UNSEEN
 from skgpx._gwi._class_scores import ClassResponse
-from skgpx._gwi._kernel_inputs import TableForm, input_map
+from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._table import as_table, row_codes, take_rows
 from skgpx._validation import (
@@ -127,7 +127,8 @@ def ask(
     UserWarning
         If it is frozen and nothing is said of the rows that it was fitted to.
     """
-    respond = ClassResponse(classes)
+    respond, form = ClassResponse(classes), TableForm.of(given.X)
+    check_seen(kernel_features, mean, form)
     if isinstance(mean, FrozenEstimator):
         check_is_fitted(mean)
         _warn_of_frozen(cv)
@@ -140,7 +141,7 @@ def ask(
             cv = _splits(given.y, cv if isinstance(cv, int | np.integer) else N_FOLDS)
         how = {"cv": cv, "n_jobs": n_jobs, "keyword": keyword}
         found = cross_fit(fresh, given, respond, **how)
-    form, chosen = TableForm.of(given.X), take_rows(given.X, found.positions)
+    chosen = take_rows(given.X, found.positions)
     codes = np.searchsorted(classes, given.y[found.positions]).astype(np.float64)
     seen_as = input_map(kernel_features, found.estimator, chosen, codes, form)
     X = form.rows(chosen)

@@ -61,8 +61,13 @@ class TableForm(NamedTuple):
         Raises
         ------
         ValueError
-            If rows that should be numbers are not.
+            If there are none, or rows that should be numbers are not.
         """
+        if not len(table):
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape={table.shape}) while a minimum "
+                "of 1 is required."
+            )
         if not self.numeric:
             return np.asarray(table, dtype=np.object_)
         if not is_numeric(table):
@@ -162,8 +167,26 @@ class EstimatorMean:
     def __call__(self, rows: NDArray[Any]) -> Array:
         """Values (n,)."""
         predicted = self.estimator.predict(self.form.table(rows))
-        values: Array = (np.asarray(predicted, np.float64) - self.shift) / self.scale
+        numbers = finite(self.estimator, np.asarray(predicted, np.float64))
+        values: Array = (numbers - self.shift) / self.scale
         return values
+
+
+def finite(estimator: Any, predictions: Array) -> Array:
+    """Predictions of a mean, checked.
+
+    Raises
+    ------
+    ValueError
+        If one of them is NaN or infinite.
+    """
+    bad = ~np.isfinite(predictions)
+    if np.any(bad):
+        raise ValueError(
+            f"The mean must predict finite numbers; {estimator!r} predicts NaN or "
+            f"infinity at {int(bad.sum())} of {len(bad)} rows."
+        )
+    return predictions
 
 
 def input_map(
@@ -187,21 +210,33 @@ def input_map(
     ValueError
         If there is no such transformer, or it does not give finite numbers.
     """
+    check_seen(kernel_features, mean, form)
     if kernel_features is None and form.numeric:
         return None
     if kernel_features is not None:
         fitted = clone(kernel_features).fit(table, y)
-    elif isinstance(mean, Pipeline) and len(mean) > 1:
-        fitted = mean[:-1]
     else:
-        raise ValueError(
-            "The kernel needs finite numbers; got X with text, NaN or inf, and a mean "
-            f"that does not show what it makes of them. {_ADVICE}"
-        )
+        fitted = mean[:-1]
     found = InputMap(Transformed(fitted, form), _width(table), form.numeric)
     rows = form.rows(table)
     check_range("What kernel_features makes of X", found(rows))
     return found
+
+
+def check_seen(kernel_features: Any, mean: Any, form: TableForm) -> None:
+    """Before anything is fitted: is there something that the kernel can see?
+
+    Raises
+    ------
+    ValueError
+        If there are no numbers, and no transformer to numbers.
+    """
+    shown = isinstance(mean, Pipeline) and len(mean) > 1
+    if kernel_features is None and not form.numeric and not shown:
+        raise ValueError(
+            "The kernel needs finite numbers; got X with text, NaN or inf, and a mean "
+            f"that does not show what it makes of them. {_ADVICE}"
+        )
 
 
 def as_numbers(features: Any) -> Array:

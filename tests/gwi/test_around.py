@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -494,3 +494,56 @@ def test_rows_that_are_no_numbers_are_refused_after_a_fit():
         model.predict(np.ones((3, 3)))
     with pytest.raises(NotFittedError):
         around(LinearRegression()).predict(X)
+
+
+class Partly(RegressorMixin, BaseEstimator):
+    """Predicts no number beyond a limit."""
+
+    def __init__(self, limit=1.0, value=np.nan):
+        self.limit, self.value = limit, value
+
+    def fit(self, X, y):
+        self.level_ = np.mean(y)
+        return self
+
+    def predict(self, X):
+        return np.where(X[:, 0] > self.limit, self.value, self.level_)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_means_that_predict_no_numbers_are_named(value):
+    message = r"finite numbers; Partly.* predicts NaN or infinity at"
+    with pytest.raises(ValueError, match=message):
+        around(Partly(value=value)).fit(X, Y)
+    model = around(Partly(10.0, value)).fit(X, Y)
+    assert np.all(np.isfinite(model.predict(X, return_std=True)))
+    for method in (model.predict, model.predict_dist):
+        with pytest.raises(ValueError, match=message):
+            np.asarray(method([[11.0, 0.0]]).mean())
+
+
+def test_no_rows_are_refused_as_elsewhere():
+    model = around(TREE).fit(X, Y)
+    message = r"0 sample\(s\) \(shape=\(0, 2\)\) while a minimum of 1 is required"
+    with pytest.raises(ValueError, match=message):
+        model.predict(np.empty((0, 2)))
+    frame, y = table(0)
+    model = around(make_pipeline(ENCODE, TREE)).fit(frame, y)
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        model.predict(frame[:0])
+
+
+class Tripwire(RegressorMixin, BaseEstimator):
+    """Must not be fitted."""
+
+    def fit(self, X, y):
+        raise AssertionError("fitted")
+
+    def predict(self, X):
+        raise AssertionError("asked")
+
+
+def test_what_the_kernel_lacks_is_told_before_any_fit():
+    frame, y = table(0)
+    with pytest.raises(ValueError, match="Pass kernel_features"):
+        around(Tripwire()).fit(frame, y)

@@ -173,6 +173,18 @@ def test_columns_that_the_pipeline_encodes_reach_the_kernel():
     assert_array_equal(copied.predict_proba(frame), p)
 
 
+def test_what_the_kernel_lacks_is_told_before_any_fit():
+    with pytest.raises(ValueError, match="Pass kernel_features"):
+        GWIClassifier(Tripwire(), **BRIEF).fit(table(), TWO)
+
+
+def test_no_rows_are_refused_as_elsewhere():
+    model = GWIClassifier(LogisticRegression(), **BRIEF).fit(X, TWO)
+    for method in (model.predict, model.predict_proba):
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            method(np.empty((0, 2)))
+
+
 def test_columns_that_only_the_classifier_understands():
     frame = table().assign(colour=pd.Categorical(table()["colour"]))
     forest = HistGradientBoostingClassifier(
