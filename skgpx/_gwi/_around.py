@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GroupKFold
 
 from skgpx._cross_fitting import (
     CrossFit,
@@ -23,6 +24,7 @@ from skgpx._cross_fitting import (
 from skgpx._draws import InputMap
 from skgpx._gwi._edges import edges
 from skgpx._gwi._fit import GWIFit, GWIProblem, distance_of
+from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
 from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
 from skgpx._gwi._kernel_inputs import (
     EstimatorMean,
@@ -41,8 +43,6 @@ from skgpx.bases import Warped
 
 Array = NDArray[np.float64]
 
-# Says that rows were not among those that a FrozenEstimator was fitted to.
-UNSEEN = "unseen"
 # Weight of a row at an edge beside one left out at random.
 EDGE_WEIGHT = 0.5
 
@@ -100,7 +100,8 @@ def ask(
     Raises
     ------
     ValueError
-        If the kernel would see what is no number, or the mean predicts none.
+        If the kernel would see what is no number, or the mean predicts none; or if
+        `cv` and `groups` do not fit the mean.
 
     Warns
     -----
@@ -117,7 +118,7 @@ def ask(
     else:
         mean, keyword = seeded(settings.mean, rng), weight_keyword(settings.mean)
         warn_of_lost_weights(settings.mean, given.weights, keyword)
-        cv = None if isinstance(settings.cv, str) else settings.cv
+        cv = folds_of_groups(settings.cv, groups, GroupKFold)
         how = {"cv": cv, "groups": groups, "keyword": keyword, "n_jobs": n_jobs}
         found = cross_fit(mean, given, predicted, **how)
     y, chosen = given.y[found.positions], take_rows(given.X, found.positions)
@@ -126,8 +127,8 @@ def ask(
     X = form.rows(chosen)
     rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
     parts: list[NDArray[np.bool_]] = []
-    # a splitter knows which rows may be left out together
-    if not frozen and (settings.cv is None or isinstance(settings.cv, int)):
+    # splitters and groups know which rows may be left out together
+    if not frozen and groups is None and is_count(settings.cv):
         parts = edges(rows.X, rows.weights, settings.edges)
     answers = left_out(mean, given, found, parts, predicted, keyword, n_jobs)
     at_edges = [values[:, 0] for values in answers]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -22,8 +23,8 @@ from skgpx._cross_fitting import (
     weight_keyword,
 )
 from skgpx._draws import InputMap
-from skgpx._gwi._around import UNSEEN
 from skgpx._gwi._class_scores import ClassResponse
+from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
 from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._table import as_table, row_codes, take_rows
@@ -111,6 +112,7 @@ def ask(
     classes: NDArray[Any],
     kernel_features: Any,
     cv: Any,
+    groups: Any,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Answers:
@@ -119,8 +121,8 @@ def ask(
     Raises
     ------
     ValueError
-        If the classifier has no scores for the classes, or the kernel would see what is
-        no number.
+        If the classifier has no scores for the classes, the kernel would see what is no
+        number, or `cv` and `groups` do not fit the classifier.
 
     Warns
     -----
@@ -136,10 +138,11 @@ def ask(
     else:
         fresh, keyword = seeded(mean, rng), weight_keyword(mean)
         warn_of_lost_weights(fresh, given.weights, keyword)
-        if cv is None or isinstance(cv, str | int | np.integer):
+        cv = folds_of_groups(cv, groups, StratifiedGroupKFold)
+        if is_count(cv):
             given = _distinct(given)
-            cv = _splits(given.y, cv if isinstance(cv, int | np.integer) else N_FOLDS)
-        how = {"cv": cv, "n_jobs": n_jobs, "keyword": keyword}
+            cv = _splits(given.y, N_FOLDS if cv is None else int(cv))
+        how = {"cv": cv, "groups": groups, "n_jobs": n_jobs, "keyword": keyword}
         found = cross_fit(fresh, given, respond, **how)
     chosen = take_rows(given.X, found.positions)
     codes = np.searchsorted(classes, given.y[found.positions]).astype(np.float64)

@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._gwi._around import UNSEEN
 from skgpx._gwi._class_answers import Answers, ask, labelled_rows
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
+from skgpx._gwi._folds import UNSEEN, check_folds
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
@@ -88,8 +88,9 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         the rows as they are, if they are finite numbers, otherwise what the steps of a
         Pipeline before its classifier make of them. For classifiers only.
     cv : int, splitter, iterable, "unseen" or None, default=None
-        Folds in which a classifier is fitted; None is five, stratified. "unseen" says
-        that a FrozenEstimator was not fitted to any of the rows.
+        Folds in which a classifier is fitted; None is five, stratified; with `groups` a
+        number is that of a StratifiedGroupKFold. "unseen" says that a FrozenEstimator
+        was not fitted to any of the rows. Networks do without it.
     hidden_layer_sizes : sequence of int, default=(32,)
         Of each network.
     activation : {"tanh", "relu"}, default="tanh"
@@ -265,7 +266,12 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit mean and law.
 
@@ -278,6 +284,9 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of a group are left out together, for means that are classifiers: by
+            the splitter `cv`, or by a StratifiedGroupKFold if that is None or a number.
 
         Returns
         -------
@@ -288,8 +297,9 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         ValueError
             For input that is not finite and two-dimensional, for fewer than two
             classes among the rows of positive weight, for a likelihood that is not
-            for classes, for a mean that is not a classifier with scores, or if the
-            kernel would see what is no number.
+            for classes, for a mean that is not a classifier with scores, if the kernel
+            would see what is no number, for groups without a classifier or fewer than
+            folds, or ``cv="unseen"`` for a classifier that is fitted.
 
         Warns
         -----
@@ -299,13 +309,12 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         clock, rng = StageClock(), generator(self.random_state)
-        _check_mean(self.mean)
-        check_likelihood_given(self.likelihood)
         told = None
+        self._check_parts(groups)
         if isinstance(self.mean, str):
             rows = self._numeric_rows(X, y, sample_weight)
         else:
-            told = self._told(X, y, sample_weight, rng)
+            told = self._told(X, y, sample_weight, groups, rng)
             rows = told.rows
             clock.end_of("mean")
         check_kernel(self.kernel, rows.X)
@@ -328,6 +337,12 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         reporter.finish()
         return self
 
+    def _check_parts(self, groups: Any) -> None:
+        """Refuse a mean, a likelihood or folds that are none."""
+        _check_mean(self.mean)
+        check_likelihood_given(self.likelihood)
+        check_folds(self.mean, self.cv, groups)
+
     def _numeric_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         """Rows of numbers, for networks."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
@@ -337,13 +352,13 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         return canonical_rows(X[kept], codes, weights[kept])
 
     def _told(
-        self, X: Any, y: Any, sample_weight: Any, rng: np.random.Generator
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
     ) -> Answers:
         """What a classifier says, which may see more than numbers."""
         given = labelled_rows(self, X, y, sample_weight)
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
-        how = self.kernel_features, self.cv, rng.spawn(1)[0], self.n_jobs
+        how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
         return ask(self.mean, given, self.classes_, *how)
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:

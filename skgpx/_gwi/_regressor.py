@@ -14,8 +14,9 @@ from sklearn.utils import get_tags
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._cross_fitting import training_rows
-from skgpx._gwi._around import UNSEEN, MeanSettings, ask, fit_around
+from skgpx._gwi._around import MeanSettings, ask, fit_around
 from skgpx._gwi._fit import GWIFit, GWIProblem
+from skgpx._gwi._folds import UNSEEN, check_folds
 from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
@@ -123,13 +124,14 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     cv : int, splitter, iterable, "unseen" or None, default=None
         Folds on which a regressor is cross-fitted: a number of them, 5 for None, in
         random order, all copies of a row in one; or a splitter such as TimeSeriesSplit
-        or GroupKFold. "unseen" says that a FrozenEstimator was not fitted to the rows
-        given to `fit`, which is otherwise doubted with a warning.
+        or GroupKFold; with `groups` a number is that of a GroupKFold. "unseen" says
+        that a FrozenEstimator was not fitted to the rows given to `fit`, which is
+        otherwise doubted with a warning. Means of the library's own do without it.
     edges : int, default=3
         The tenth of the rows at either end of so many principal directions of the
         inputs is left out in turn, too: two more fits a direction, of 50 or more rows.
-        Their errors say how fast the uncertainty has to grow away from the data. 0, or
-        a splitter, leaves rows out as `cv` says only.
+        Their errors say how fast the uncertainty has to grow away from the data. 0, a
+        splitter, or `groups`, leaves rows out as `cv` says only.
     kernel_features : transformer or None, default=None
         What it makes of X is what the kernel sees: scaled columns, encoded categories,
         imputed values. None is X itself, or, if that has text or missing values and the
@@ -340,7 +342,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             row, zero leaves it out. A regressor that takes none gets repeated rows, if
             the weights are whole numbers.
         groups : array-like of shape (n_samples,), default=None
-            For splitters that use them, such as GroupKFold.
+            Rows of a group are left out together, for means that are regressors: by
+            the splitter `cv`, or by a GroupKFold if that is None or a number.
 
         Returns
         -------
@@ -350,8 +353,9 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         ------
         ValueError
             For input that is not finite and two-dimensional, layers without units, a
-            kernel that does not fit the columns of X, or a prior mean that is not a
-            finite number for each row.
+            kernel that does not fit the columns of X, a prior mean that is not a
+            finite number for each row, a mean that predicts none, groups without a
+            regressor or fewer than folds, or ``cv="unseen"`` for a mean that is fitted.
 
         Warns
         -----
@@ -360,6 +364,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             was found.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
+        check_folds(self.mean, self.cv, groups)
         if not isinstance(self.mean, str):
             self._fit_around(X, y, sample_weight, groups)
             reporter.finish()

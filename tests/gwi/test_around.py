@@ -212,6 +212,41 @@ def test_groups_make_errors_honest():
     assert honest.noise_variance_ > 2.0 * blind.noise_variance_
 
 
+def test_numbers_of_folds_of_numpy_have_edges():
+    assert_same(
+        around(TREE, cv=np.int64(5), edges=2).fit(X, Y),
+        around(TREE, cv=5, edges=2).fit(X, Y),
+    )
+
+
+@pytest.mark.parametrize("cv", [None, 4, np.int64(4)])
+def test_groups_are_kept_together_without_a_splitter(cv):
+    groups = np.repeat(["a", "b", "c", "d", "e", "f"], 20)
+    splitter = GroupKFold(5 if cv is None else 4)
+    one = around(TREE, cv=cv, edges=2).fit(X, Y, groups=groups)
+    assert_same(one, around(TREE, cv=splitter).fit(X, Y, groups=groups))
+    few = around(TREE, cv=cv).fit(X, Y, groups=np.arange(N) % 4)
+    assert few.noise_variance_ > 0.0
+    with pytest.raises(ValueError, match="groups must have at least as many values"):
+        around(TREE, cv=cv).fit(X, Y, groups=np.zeros(N))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        around(TREE, cv=cv).fit(X, Y, groups=np.arange(7))
+
+
+@pytest.mark.parametrize("mean", ["net", "svgp"])
+def test_groups_are_refused_where_nothing_is_cross_fitted(mean):
+    with pytest.raises(ValueError, match="groups are for means that are estimators"):
+        around(mean).fit(X, Y, groups=np.arange(N))
+    frozen = FrozenEstimator(clone(TREE).fit(X[:60], Y[:60]))
+    with pytest.warns(UserWarning, match="groups parameter is ignored"):
+        around(frozen, cv="unseen").fit(X[60:], Y[60:], groups=np.arange(60))
+
+
+def test_rows_of_a_mean_that_is_fitted_are_not_unseen():
+    with pytest.raises(ValueError, match='cv="unseen" is for a FrozenEstimator'):
+        around(TREE, cv="unseen").fit(X, Y)
+
+
 def test_search_over_parameters_of_the_mean():
     grid = {"mean__max_depth": [1, 4], "covariance": ["closed_form", "svgp"]}
     search = GridSearchCV(around(TREE), grid, cv=2).fit(X, Y)

@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedGroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -214,6 +214,27 @@ def test_splits_may_be_given():
     assert one.temper_ != two.temper_
 
 
+def test_groups_are_kept_together():
+    groups = np.arange(120) // 10
+    model = GWIClassifier(KNeighborsClassifier(3), **BRIEF)
+    given = clone(model).set_params(cv=StratifiedGroupKFold(5))
+    found = given.fit(X, THREE, groups=groups).predict_proba(X)
+    for cv in (None, 5, np.int64(5)):
+        model.set_params(cv=cv).fit(X, THREE, groups=groups)
+        assert_array_equal(model.predict_proba(X), found)
+    # a class of its own in each group cannot be told from the others
+    labels = np.arange(120) // 10 % 3
+    shifted = X + np.arange(12)[groups][:, np.newaxis] * 10.0
+    blind = clone(model).set_params(fading=False).fit(shifted, labels)
+    honest = clone(blind).fit(shifted, labels, groups=groups)
+    assert entropy(honest.predict_proba(shifted)).mean() > 0.5
+    assert entropy(blind.predict_proba(shifted)).mean() < 0.3
+    with pytest.raises(ValueError, match="groups are for means that are estimators"):
+        GWIClassifier(**BRIEF).fit(X, TWO, groups=groups)
+    with pytest.raises(ValueError, match="groups must have at least as many values"):
+        model.fit(X, TWO, groups=np.zeros(120))
+
+
 @pytest.mark.parametrize("mean", ["net", LogisticRegression(), KNeighborsClassifier(3)])
 @likelihoods
 def test_weights_are_repetitions(mean, likelihood):
@@ -355,6 +376,9 @@ def test_hostile_parameters_are_refused():
     refused("mean must be", mean=np.sin)
     refused(r"\(Categorical, RobustMax, Bernoulli\)", likelihood=StudentT())
     refused(r"\(Categorical, RobustMax\)", y=THREE, likelihood=Bernoulli())
+    refused(
+        'cv="unseen" is for a FrozenEstimator', mean=LogisticRegression(), cv="unseen"
+    )
     refused("epsilon strictly between", likelihood=RobustMax(2.0))
     refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
 

@@ -1,0 +1,84 @@
+"""Which rows are left out together: what `cv` and `groups` say of a mean."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from skgpx._cross_fitting import N_FOLDS
+from skgpx._validation import caller_stacklevel
+
+# Says that rows were not among those that a FrozenEstimator was fitted to.
+UNSEEN = "unseen"
+
+
+def is_count(cv: Any) -> bool:
+    """Whether only the number of folds is given, or nothing."""
+    return cv is None or isinstance(cv, Integral)
+
+
+def check_folds(mean: Any, cv: Any, groups: Any) -> None:
+    """Check what is said of the rows that a mean is to be judged by.
+
+    Raises
+    ------
+    ValueError
+        If ``cv="unseen"`` and the mean will be fitted; if there are groups and the mean
+        is one of the library's own.
+
+    Warns
+    -----
+    UserWarning
+        If there are groups and the mean is frozen.
+    """
+    own, frozen = isinstance(mean, str), isinstance(mean, FrozenEstimator)
+    if own and groups is not None:
+        raise ValueError(
+            f'groups are for means that are estimators; mean="{mean}" chooses the rows '
+            "that it leaves out itself. Leave groups out."
+        )
+    if not own and not frozen and isinstance(cv, str):
+        raise ValueError(
+            f'cv="{cv}" is for a FrozenEstimator, which was fitted to other rows; '
+            f"{mean!r} will be fitted to these. Pass FrozenEstimator(mean), or a "
+            "number of folds."
+        )
+    if frozen and groups is not None:
+        warnings.warn(
+            "The groups parameter is ignored: no folds are left out of a "
+            "FrozenEstimator.",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )
+
+
+def folds_of_groups(cv: Any, groups: Any, splitter: Callable[[int], Any]) -> Any:
+    """`cv`, or a splitter that keeps groups together if it is but a number.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable or None
+    groups : array-like of shape (n,) or None
+    splitter : callable
+        Makes one with so many folds.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer groups than folds.
+    """
+    if groups is None or not is_count(cv):
+        return cv
+    n_groups = len(np.unique(np.asarray(groups)))
+    n_folds = min(N_FOLDS, max(n_groups, 2)) if cv is None else int(cv)
+    if n_groups < n_folds:
+        raise ValueError(
+            f"groups must have at least as many values as there are folds, {n_folds}; "
+            f"got {n_groups}. Use fewer folds, or no groups."
+        )
+    return splitter(n_folds)
