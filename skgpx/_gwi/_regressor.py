@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import get_tags
 
@@ -354,8 +355,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         ValueError
             For input that is not finite and two-dimensional, layers without units, a
             kernel that does not fit the columns of X, a prior mean that is not a
-            finite number for each row, a mean that predicts none, groups without a
-            regressor or fewer than folds, or ``cv="unseen"`` for a mean that is fitted.
+            finite number for each row, a classifier as mean or one that predicts what is
+            not finite, groups without a regressor or fewer than folds, or ``cv="unseen"`` for a mean that is fitted.
 
         Warns
         -----
@@ -393,11 +394,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
 
     def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         """Fit around a regressor, which may see more than numbers."""
-        if isinstance(self.mean, type):
-            raise ValueError(
-                f"mean must be an estimator; got the class {self.mean.__name__}. Call "
-                f"it: {self.mean.__name__}()."
-            )
+        _check_mean(self.mean)
         clock, rng = StageClock(), generator(self.random_state)
         given = training_rows(self, X, y, sample_weight)
         settings = MeanSettings.of(self)
@@ -459,3 +456,17 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             "loss_curve_": networks.loss_curve,
             "held_out_curve_": networks.held_out_curve,
         }
+
+
+def _check_mean(mean: Any) -> None:
+    """Refuse what predicts labels, or is not an instance."""
+    if isinstance(mean, type):
+        raise ValueError(
+            f"mean must be an estimator; got the class {mean.__name__}. Call it: "
+            f"{mean.__name__}()."
+        )
+    if hasattr(mean, "__sklearn_tags__") and is_classifier(mean):
+        raise ValueError(
+            f"mean must be a regressor; got the classifier {mean!r}. Use GWIClassifier, "
+            "or a regressor."
+        )

@@ -33,8 +33,9 @@ class RobustMax(ClassNumbers):
     Parameters
     ----------
     epsilon : float, default=0.01
-        Probability of a mistake, between 0 and ``1 - 1 / K``. No probability is larger
-        than ``1 - epsilon``, and no log loss smaller than about `epsilon`.
+        Probability of a mistake, between 0 and one half, for any number of classes. No
+        probability is larger than ``1 - epsilon``, and no log loss smaller than about
+        `epsilon`.
 
     Notes
     -----
@@ -153,7 +154,7 @@ class RobustMax(ClassNumbers):
         return base + 2.0 * (one_hot(y, len(base)) - 1.0 / len(base))
 
     def check_parameters(self) -> None:
-        """Raise a ValueError unless epsilon is a probability, and not one half."""
+        """Raise a ValueError unless epsilon is between zero and one half."""
         if not (is_number(self.epsilon) and 0.0 < self.epsilon < 0.5):
             raise ValueError(
                 "RobustMax expects epsilon strictly between 0 and 0.5; got "

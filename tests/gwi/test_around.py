@@ -15,7 +15,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.linear_model import (
+    BayesianRidge,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
@@ -513,7 +518,13 @@ def test_constant_y(value):
 
 @pytest.mark.parametrize(
     ("mean", "message"),
-    [(StandardScaler(), "mean"), ("boosting", "mean"), (DummyRegressor, "mean")],
+    [
+        (StandardScaler(), "mean"),
+        ("boosting", "mean"),
+        (DummyRegressor, "mean"),
+        (LogisticRegression(), "must be a regressor; got the classifier"),
+        (make_pipeline(LogisticRegression()), "Use GWIClassifier"),
+    ],
 )
 def test_what_is_no_regressor_is_refused(mean, message):
     with pytest.raises(ValueError, match=message):
