@@ -16,6 +16,7 @@ from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._gwi._class_answers import Answers, ask, labelled_rows
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
+from skgpx._gwi._class_tempering import warn_at_bound
 from skgpx._gwi._folds import UNSEEN, check_folds
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
@@ -305,7 +306,8 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         -----
         UserWarning
             If weights are no whole numbers and the classifier takes none: it is fitted
-            without them; or if it is frozen, and `cv` is not "unseen".
+            without them; if it is frozen, and `cv` is not "unseen"; or if the variance
+            of the kernel is some thousand times too small.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         clock, rng = StageClock(), generator(self.random_state)
@@ -333,6 +335,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
             report,
         )
         vars(self).update(_attributes(problem.fit(told), told))
+        warn_at_bound(self.temper_)
         self.stage_seconds_ = clock.seconds
         reporter.finish()
         return self

@@ -355,8 +355,9 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         ValueError
             For input that is not finite and two-dimensional, layers without units, a
             kernel that does not fit the columns of X, a prior mean that is not a
-            finite number for each row, a classifier as mean or one that predicts what is
-            not finite, groups without a regressor or fewer than folds, or ``cv="unseen"`` for a mean that is fitted.
+            finite number for each row, a mean that is a classifier or predicts what is
+            not finite, groups without a regressor or fewer of them than folds, or
+            ``cv="unseen"`` for a mean that is fitted.
 
         Warns
         -----
@@ -467,6 +468,6 @@ def _check_mean(mean: Any) -> None:
         )
     if hasattr(mean, "__sklearn_tags__") and is_classifier(mean):
         raise ValueError(
-            f"mean must be a regressor; got the classifier {mean!r}. Use GWIClassifier, "
-            "or a regressor."
+            f"mean must be a regressor; got the classifier {mean!r}. Use "
+            "GWIClassifier, or a regressor."
         )

@@ -403,6 +403,17 @@ def test_values_of_pairs_of_classes_are_refused(machine, wrapped):
         assert model.score(X, TWO) > 0.7
 
 
+def test_a_variance_that_is_far_too_small_is_told():
+    certain = SVC(kernel="linear", C=100.0).fit(X, X[:, 0] > 0.0)
+    certain.classes_ = np.array(["no", "yes"])
+    options = {**BRIEF, "cv": "unseen", "likelihood": RobustMax()}
+    model = GWIClassifier(FrozenEstimator(certain), **options)
+    assert model.fit(X, TWO).temper_.variance_factor < 1000.0
+    model.set_params(kernel=0.01 * RBF(1.0))
+    with pytest.warns(UserWarning, match=r"1097 times that of the kernel.*calibrated"):
+        model.fit(X, TWO)
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_units_do_not_matter(scale):
     def fitted(factor):
