@@ -191,8 +191,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g of the prior. A
     priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ the objective is
     smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever the data: the
-    distance does not shape the uncertainty, which comes from g, and from tempering. This
-    is ``covariance="closed_form"``; the default keeps the noise of the data in w.
+    distance does not shape the uncertainty, which comes from g, and from tempering.
+    That is ``covariance="closed_form"``; the default keeps the noise of the data in w.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the law ``n m²``
     and a prediction ``m²`` a row.
