@@ -177,7 +177,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         (networks) and "law" (inducing points, covariance, tempering).
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also
