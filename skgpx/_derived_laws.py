@@ -274,22 +274,49 @@ class TransformedDistribution(Predictive):
 
     def cdf(self, y: ArrayLike) -> Array:
         """``P(Y <= y)`` at each row, y a number or (n_rows,); shape (n_rows,)."""
-        below = self.law.cdf(self.forward(self.targets(y)))
-        return below if self._rises else 1.0 - below
+        targets = self.targets(y)
+        z, inside = self._before(targets, self._centre)
+        return self._turned(self.law.cdf(z), targets, inside, self._centre)
 
     def cdf_columns(self, y: Array) -> Array:
         """``P(Y <= y)`` at several y of each row, (n_rows, k); shape (n_rows, k)."""
-        below = self.law.cdf_columns(self.forward(y.ravel()).reshape(y.shape))
-        return below if self._rises else 1.0 - below
+        centre = np.repeat(self._centre, y.shape[1])
+        z, inside = self._before(y.ravel(), centre)
+        below = self.law.cdf_columns(z.reshape(y.shape))
+        return self._turned(below.ravel(), y.ravel(), inside, centre).reshape(y.shape)
 
     def log_density(self, y: ArrayLike) -> Array:
-        """Log density at each row, y a number or (n_rows,); shape (n_rows,)."""
+        """Log density at each row, y a number or (n_rows,); shape (n_rows,).
+
+        -inf at what `inverse` maps nothing to.
+        """
         _ = self._rises
-        targets = self.targets(y)
-        step = 1e-6 * np.maximum(np.abs(targets), 1e-6)
-        rise = self.forward(targets + step) - self.forward(targets - step)
-        slope = np.log(np.abs(rise / (2.0 * step)))
-        return self.law.log_density(self.forward(targets)) + slope
+        z, inside = self._before(self.targets(y), self._centre)
+        # d y / d z, with steps of the size of the law of z
+        step = np.maximum(1e-5 * self.law.std(), 1e-10 * np.abs(z))
+        rise = self.inverse(z + step) - self.inverse(z - step)
+        with np.errstate(divide="ignore"):
+            slope = np.log(np.abs(rise / (2.0 * step)))
+        return np.where(inside, self.law.log_density(z) - slope, -np.inf)
+
+    @cached_property
+    def _centre(self) -> Array:
+        """Median of z (n_rows,)."""
+        return self.law.quantile(0.5)
+
+    def _before(self, y: Array, centre: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """``forward(y)``, the centre where there is no such z, and where there is."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            z = np.asarray(self.forward(y), dtype=np.float64)
+        inside = np.isfinite(z)
+        return np.where(inside, z, centre), inside
+
+    def _turned(
+        self, below: Array, y: Array, inside: NDArray[np.bool_], centre: Array
+    ) -> Array:
+        """Probability of what is below y; all or nothing beyond the range of Y."""
+        rising = below if self._rises else 1.0 - below
+        return np.where(inside, rising, y > self.inverse(centre))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples)."""
@@ -364,7 +391,12 @@ class JoinedDistribution(Predictive):
         return self._joined([law.crps(t) for law, t in self._each(y)])
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
-        """Draw observations, (n_rows, n_samples), jointly within each part."""
+        """Draw observations, (n_rows, n_samples), jointly within each part.
+
+        Without a seed, each part takes that of its estimator.
+        """
+        if random_state is None:
+            return self._joined([law.sample(n_samples) for law in self.laws])
         streams = generator(random_state).spawn(len(self.laws))
         seeds = [int(stream.integers(2**31)) for stream in streams]
         parts = zip(self.laws, seeds, strict=True)

@@ -156,6 +156,11 @@ def _is_cluster(backend: Any) -> bool:
     return bool(backend.default_n_jobs != 1)
 
 
+def on_cluster() -> bool:
+    """Whether ``joblib.parallel_config`` names a cluster, to which tasks are sent."""
+    return _is_cluster(get_active_backend()[0])
+
+
 def _is_this_thread(backend: Any, n_jobs: int | None) -> bool:
     """Whether there is but one worker: no joblib is needed for that."""
     if n_jobs is None:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._numerics.crps import LEVELS, continuous_crps
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._parallel import blas_jobs, parallel_stream
+from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
 from skgpx._validation import generator, row_blocks, working_floats
 from skgpx.likelihoods import Likelihood
 
@@ -341,7 +341,11 @@ class PredictiveDistribution(Predictive):
             return _of_block(*model, *next(items))
         room = working_floats() // (cost * (blocks[0].stop - blocks[0].start))
         jobs = blas_jobs(self.n_jobs, room)
-        return np.concatenate(list(parallel_stream(_of_block, items, jobs, *model)))
+        # a block takes less time than sending it to a process of this machine
+        parts = parallel_stream(
+            _of_block, items, jobs, *model, in_threads=not on_cluster()
+        )
+        return np.concatenate(list(parts))
 
     def blocks(self) -> list[slice]:
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""

@@ -93,7 +93,7 @@ class TemperedRegressor(
         b, or the factor T.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also
@@ -196,11 +196,12 @@ class TemperedRegressor(
             If there are weights, and the estimator cannot take them.
         """
         rows = training_rows(self, X, y, sample_weight)
-        found = self._fitted(rows, groups)
+        found = self._fitted(rows, groups, weighted=sample_weight is not None)
         errors = rows.y[found.positions] - found.responses[:, 0]
         self._temper(errors[found.unseen], found, found.unseen)
         self.estimator_ = found.estimator
-        self._least = (_ROUNDING * np.max(np.abs(rows.y))) ** 2
+        largest = float(np.max(np.abs(rows.y))) or 1.0
+        self._least = (_ROUNDING * largest) ** 2
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -247,7 +248,8 @@ class TemperedRegressor(
         X = self._check(X)
         mean, variance, before = self._moments(X)
         inner = _law_of(self.estimator_, X)
-        if inner is None:
+        # a law without a width cannot be stretched
+        if inner is None or not np.all(before > 0.0):
             return NormalMoments(mean, variance)
         if isinstance(inner, PredictiveDistribution) and not (
             inner.likelihood.location_scale
@@ -295,7 +297,7 @@ class TemperedRegressor(
 
     # ---- From rows to a temper -------------------------------------------------------
 
-    def _fitted(self, rows: Training, groups: Any) -> CrossFit:
+    def _fitted(self, rows: Training, groups: Any, weighted: bool) -> CrossFit:
         """Moments of each row by an estimator that has not seen it."""
         estimator = self.estimator
         if not _takes(estimator, "return_std"):
@@ -306,7 +308,7 @@ class TemperedRegressor(
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             check_is_fitted(estimator)
             return fitted_elsewhere(estimator, rows, respond)
-        keyword = self._weight_keyword(rows.weights)
+        keyword = self._weight_keyword(rows.weights, weighted)
         found = cross_fit(
             estimator, rows, respond,
             cv=self.cv, groups=groups, keyword=keyword, n_jobs=self.n_jobs,
@@ -318,11 +320,13 @@ class TemperedRegressor(
             )
         return found
 
-    def _weight_keyword(self, weights: Array) -> str | None:
+    def _weight_keyword(self, weights: Array, given: bool) -> str | None:
         if not get_config()["enable_metadata_routing"]:
             keyword = weight_keyword(self.estimator)
             warn_of_lost_weights(self.estimator, weights, keyword)
             return keyword
+        if not given:
+            return None
         routed = process_routing(self, "fit", sample_weight=weights)
         wanted = "sample_weight" in routed.estimator.fit
         return "sample_weight" if wanted else UNWEIGHTED

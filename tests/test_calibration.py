@@ -274,3 +274,16 @@ def test_constant_y(value, method):
     tempered.fit(X, np.full(N, value))
     assert np.all(tempered.predict(NEW, return_std=True)[1] >= 0.0)
     assert np.all(np.isfinite(tempered.predict_interval(NEW)))
+
+
+def test_routing_without_weights():
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = TemperedRegressor(BayesianRidge()).fit(X, Y)
+    assert routed.slope_ == TemperedRegressor(BayesianRidge()).fit(X, Y).slope_
+
+
+def test_targets_that_are_all_zero():
+    law = TemperedRegressor(BayesianRidge()).fit(X, np.zeros(N)).predict_dist(NEW)
+    assert np.all(np.isfinite(law.log_density(0.0)))
+    law = TemperedRegressor(OURS).fit(X, np.zeros(N)).predict_dist(NEW)
+    assert np.all(np.isfinite(law.log_density(0.0)))

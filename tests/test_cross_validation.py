@@ -79,3 +79,10 @@ def test_folds_are_a_partition():
     for rows in law.positions:
         assert len(np.unique(groups[rows])) == 2
     assert len(skgpx.cross_val_predict_dist(PIPELINE, X, Y).laws) == 5
+
+
+def test_draws_without_a_seed_take_that_of_the_estimator():
+    model = PLSRegressor(RBF(1.0), optimizer=None, n_inducing=5, random_state=0)
+    X = np.linspace(0.0, 3.0, 20)[:, np.newaxis]
+    law = skgpx.cross_val_predict_dist(model, X, np.sin(X[:, 0]), cv=2)
+    assert_array_equal(law.sample(2), law.sample(2))

@@ -2,8 +2,10 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -155,3 +157,16 @@ def test_transformed_laws(sign, fitted):
     assert np.all(law.sample(3, random_state=0) > 0.0)
     with pytest.raises(ValueError, match="noise transformed with it"):
         law.variance(include_noise=False)
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
+def test_blocks_of_rows_under_any_backend(backend):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 1))
+    model = SpectralVGPRegressor().fit(X, np.sin(6.0 * X[:, 0]))
+    many = np.tile(X, (300, 1))
+    with sklearn.config_context(working_memory=1):
+        alone = model.predict(many, return_std=True)
+        with joblib.parallel_config(backend=backend, n_jobs=2):
+            shared = model.predict(many, return_std=True)
+    assert_array_equal(shared, alone)

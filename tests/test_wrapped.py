@@ -169,3 +169,31 @@ def test_any_regressor_with_standard_deviations_has_a_normal_law():
     assert_allclose(law.std(), std)
     with pytest.raises(ValueError, match="has no sample_y"):
         law.sample(2)
+
+
+def transformed(y, **transformation):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(len(y), 2))
+    model = TransformedTargetRegressor(BayesianRidge(), **transformation).fit(X, y)
+    return skgpx.predict_dist(model, X)
+
+
+def test_targets_that_a_transformation_cannot_have_are_beyond_the_law():
+    y = np.exp(np.random.default_rng(1).normal(size=40))
+    law = transformed(y, func=np.log, inverse_func=np.exp)
+    asked = y.copy()
+    asked[:2] = -1.0, 0.0
+    assert_array_equal(law.cdf(asked)[:2], 0.0)
+    assert_array_equal(law.log_density(asked)[:2], -np.inf)
+    assert np.all(np.isfinite(law.log_density(y)))
+    assert np.all(np.isfinite(law.crps(asked)))
+
+
+@pytest.mark.parametrize(("level", "spread"), [(90.0, 60.0), (1e4, 1.0), (1e6, 1.0)])
+def test_the_density_of_a_linear_transformation_at_zero(level, spread):
+    rng = np.random.default_rng(0)
+    y = level + spread * rng.normal(size=40)
+    law = transformed(y, transformer=StandardScaler())
+    mean, std = law.mean(), law.std()
+    normal = -0.5 * (mean / std) ** 2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
+    assert_allclose(law.log_density(0.0), normal, rtol=1e-9, atol=1e-6)

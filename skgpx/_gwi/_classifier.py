@@ -140,7 +140,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         Wall time of the stages of the fit.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also
@@ -173,7 +173,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     >>> far = [[1e3, 0.0]]
     >>> float(model.mean_.predict_proba(far).max()) > 0.99
     True
-    >>> float(model.predict_proba(far).max()) < 0.6
+    >>> float(model.predict_proba(far).max()) < 0.62  # the larger class has 61 rows
     True
     """
 

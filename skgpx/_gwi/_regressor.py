@@ -179,7 +179,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         (networks) and "law" (inducing points, covariance, tempering).
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
     See Also
@@ -193,8 +193,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g of the prior. A
     priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ the objective is
     smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever the data: the
-    distance does not shape the uncertainty: g does, and tempering. This is
-    ``covariance="closed_form"``; the default keeps the noise of the data in w.
+    distance does not shape the uncertainty, which comes from g, and from tempering.
+    That is ``covariance="closed_form"``; the default keeps the noise of the data in w.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the law ``n m²``
     and a prediction ``m²`` a row.

@@ -40,7 +40,7 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
     Raises
     ------
     ValueError
-        If X has no such column, or the column is not of numbers.
+        If X has no such column, or the column is not of numbers, or has none.
     """
     frame = X if hasattr(X, "iloc") else np.asarray(X)
     if np.ndim(frame) != 2 or len(frame) < 1:
@@ -54,7 +54,9 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
         data = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Column {feature!r} of X is not of numbers.") from error
-    low, high = float(np.min(data)), float(np.max(data))
+    if not np.any(np.isfinite(data)):
+        raise ValueError(f"Column {feature!r} of X has no finite value to draw along.")
+    low, high = float(np.nanmin(data)), float(np.nanmax(data))
     more = margin * ((high - low) or 1.0)
     x = np.linspace(low - more, high + more, resolution)
     return Line(_fixed_but(frame, position, x), x, data, names[position])
@@ -81,14 +83,13 @@ def _position_of(feature: int | str, names: list[str]) -> int:
 def _fixed_but(frame: Any, position: int, x: Array) -> Any:
     """Rows of medians with the values x in one column."""
     if not hasattr(frame, "iloc"):
-        rows = np.tile(np.median(frame, axis=0), (len(x), 1))
+        rows = np.tile(np.nanmedian(frame, axis=0), (len(x), 1))
         rows[:, position] = x
         return rows
     rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
-    values = {}
-    for j, name in enumerate(frame.columns):
+    for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
         numeric = getattr(column.dtype, "kind", "O") in "fiu"
         middle = column.median() if numeric else column.mode().iloc[0]
-        values[name] = x if j == position else middle
-    return rows.assign(**values)
+        rows.isetitem(j, x if j == position else middle)
+    return rows

@@ -167,7 +167,12 @@ class PredictiveScorer:
     def __repr__(self) -> str:
         sign = ", greater_is_better=True" if self.greater_is_better else ""
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())
-        return f"PredictiveScorer({self.metric.__name__}{sign}{options})"
+        name = getattr(self.metric, "__name__", repr(self.metric))
+        return f"PredictiveScorer({name}{sign}{options})"
+
+    def _accept_sample_weight(self) -> bool:
+        """Asked by scikit-learn where several scorers share weights."""
+        return True
 
     def _of_classes(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
         if self.class_metric is None:

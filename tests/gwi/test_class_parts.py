@@ -118,7 +118,8 @@ def test_every_training_set_has_every_class(rng, n_folds):
 def test_rows_are_predicted_by_those_that_have_not_seen_them(rng):
     X, y = rng.standard_normal((40, 2)), np.array(["a", "b"])[np.arange(40) % 4 // 3]
     given = Training(X, y, np.ones(40))
-    told = ask(LogisticRegression(), given, np.array(["a", "b"]), None, None, rng, 1)
+    how = np.array(["a", "b"]), None, None, None, rng, 1
+    told = ask(LogisticRegression(), given, *how)
     found = told.found
     assert np.all(found.unseen)
     assert len(np.unique(found.folds)) == 5

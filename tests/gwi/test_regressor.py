@@ -119,6 +119,7 @@ def test_a_heavy_distance_is_the_prior(rows, objective):
         rows,
         mean="svgp",
         objective=objective,
+        covariance="closed_form",
         distance_weight=1e9,
         prior_mean=7.0,
         tempering=None,

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -204,3 +205,21 @@ def test_matplotlib_is_loaded_when_something_is_drawn():
     )
     run = subprocess.run([sys.executable, "-c", code], check=False)
     assert run.returncode == 0
+
+
+def test_a_frame_whose_names_are_numbers():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)))
+    model = make_pipeline(StandardScaler(), BayesianRidge()).fit(frame, frame[0])
+    display = PredictiveDisplay.from_estimator(model, frame, frame[0], feature=0)
+    assert np.all(np.isfinite(display.ax_.lines[0].get_xdata()))
+
+
+def test_missing_values_do_not_empty_the_picture():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y = X[:, 0].copy()
+    X[3, 0] = X[4, 1] = np.nan
+    model = make_pipeline(SimpleImputer(), BayesianRidge()).fit(X, y)
+    display = PredictiveDisplay.from_estimator(model, X, y, feature=0)
+    assert np.all(np.isfinite(display.ax_.lines[0].get_ydata()))

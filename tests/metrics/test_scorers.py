@@ -1,5 +1,6 @@
 """Scorers in searches and cross-validation of scikit-learn."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -214,3 +216,21 @@ def test_several_targets_of_an_exact_process():
 def test_models_without_a_law_are_refused():
     with pytest.raises(ValueError, match="predict_dist expects a fitted regressor"):
         metrics.neg_crps_scorer(LinearRegression().fit(X, Y), X, Y)
+
+
+def test_several_scorers_share_weights():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y, w = X[:, 0] + rng.normal(size=30), rng.uniform(size=30)
+    model = BayesianRidge().fit(X, y)
+    several = check_scoring(model, scoring={"crps": metrics.neg_crps_scorer})
+    found = several(model, X, y, sample_weight=w)["crps"]
+    assert found == metrics.neg_crps_scorer(model, X, y, sample_weight=w)
+
+
+def test_a_metric_without_a_name():
+    X = np.arange(20.0)[:, np.newaxis]
+    metric = functools.partial(metrics.coverage_error, coverage=0.5)
+    scorer = metrics.PredictiveScorer(metric)
+    assert "partial" in repr(scorer)
+    assert np.isfinite(scorer(BayesianRidge().fit(X, X[:, 0] % 3), X, X[:, 0] % 3))
