@@ -110,7 +110,7 @@ def ask(
     """
     frozen = isinstance(settings.mean, FrozenEstimator)
     form, keyword = TableForm.of(given.X), None
-    check_seen(settings.kernel_features, settings.mean, form)
+    check_seen(settings.kernel_features, settings.mean, given.X)
     if frozen:
         check_is_fitted(settings.mean)
         _warn_of_frozen(settings.cv)

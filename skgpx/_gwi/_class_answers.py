@@ -130,7 +130,7 @@ def ask(
         If it is frozen and nothing is said of the rows that it was fitted to.
     """
     respond, form = ClassResponse(classes), TableForm.of(given.X)
-    check_seen(kernel_features, mean, form)
+    check_seen(kernel_features, mean, given.X)
     if isinstance(mean, FrozenEstimator):
         check_is_fitted(mean)
         _warn_of_frozen(cv)

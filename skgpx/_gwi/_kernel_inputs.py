@@ -210,7 +210,7 @@ def input_map(
     ValueError
         If there is no such transformer, or it does not give finite numbers.
     """
-    check_seen(kernel_features, mean, form)
+    check_seen(kernel_features, mean, table)
     if kernel_features is None and form.numeric:
         return None
     if kernel_features is not None:
@@ -223,20 +223,30 @@ def input_map(
     return found
 
 
-def check_seen(kernel_features: Any, mean: Any, form: TableForm) -> None:
+def check_seen(kernel_features: Any, mean: Any, table: Any) -> None:
     """Before anything is fitted: is there something that the kernel can see?
 
     Raises
     ------
+    TypeError
+        If entries of an array are neither text nor numbers,
     ValueError
-        If there are no numbers, and no transformer to numbers.
+        or if they are no numbers, and there is no transformer to numbers.
     """
     shown = isinstance(mean, Pipeline) and len(mean) > 1
-    if kernel_features is None and not form.numeric and not shown:
-        raise ValueError(
-            "The kernel needs finite numbers; got X with text, NaN or inf, and a mean "
-            f"that does not show what it makes of them. {_ADVICE}"
-        )
+    if kernel_features is not None or shown or is_numeric(table):
+        return
+    if not hasattr(table, "columns"):
+        try:
+            table.astype(np.float64)
+        except TypeError as error:
+            raise TypeError(f"X: {error}. {_ADVICE}") from error
+        except ValueError:
+            pass
+    raise ValueError(
+        "The kernel needs finite numbers; got X with text, NaN or inf, and a mean "
+        f"that does not show what it makes of them. {_ADVICE}"
+    )
 
 
 def as_numbers(features: Any) -> Array:
