@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import progress, report
-from skgpx import PLSClassifier, PLSRegressor, _pls
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx._pls import _base
 from skgpx.likelihoods import StudentT
 
 ROWS = (10_000, 30_000, 100_000)
@@ -71,7 +72,7 @@ def peak_memory() -> float:
 
 def clock(name: str, seconds: dict[str, float]) -> Callable[..., Any]:
     """Wrap a function of the estimators so that it leaves its seconds behind."""
-    function = getattr(_pls, STAGES[name])
+    function = getattr(_base, STAGES[name])
 
     def timed(*arguments: Any, **options: Any) -> Any:
         start = time.perf_counter()
@@ -89,7 +90,7 @@ def measure(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, 
     X, y = make_data(likelihood, n)
     seconds = dict.fromkeys(STAGES, 0.0)
     for name, function in STAGES.items():
-        setattr(_pls, function, clock(name, seconds))
+        setattr(_base, function, clock(name, seconds))
     before, start = peak_memory(), time.perf_counter()
     model = make_model(likelihood, n_inducing, n_jobs).fit(X, y)
     fitted, peak = time.perf_counter(), peak_memory()
