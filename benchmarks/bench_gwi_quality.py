@@ -163,7 +163,7 @@ def peer(data: Parts, seed: int) -> dict[str, Scores]:
 MODELS: dict[str, Callable[[Parts, int], dict[str, Scores]]] = {
     "default": default,
     "mean svgp": partial(other, mean="svgp"),
-    "covariance svgp": partial(other, covariance="svgp"),
+    "closed form": partial(other, covariance="closed_form"),
     "exact process": exact,
     "PyTorch": peer,
 }
