@@ -11,8 +11,8 @@ function of ``std ξ + G``
 from any u₀ below which the product is zero: one smooth integral over one variable,
 however many classes there are. It is a sum over an even grid. ``log F = -exp(r)``,
 where r is ``-t`` without a residual and bends downward otherwise; it is kept as one
-polynomial for each row. Errors are below 1e-4 nats for a residual of up to 2 and
-2e-4 up to 10, for 2 to 30 classes.
+polynomial for each row. Errors are below 1e-4 nats for 2 and 3 classes and a
+residual of up to 5; 5, 10 and 30 classes agree with simulation to 2e-4 and its error.
 """
 
 from __future__ import annotations
