@@ -29,7 +29,7 @@ def restart_with_avx2(module: str) -> None:
 
     The libraries read their settings when they are loaded.
     """
-    if os.environ.get("OPENBLAS_CORETYPE") == _AVX2["OPENBLAS_CORETYPE"]:
+    if all(os.environ.get(name) == value for name, value in _AVX2.items()):
         return
     os.environ.update(_AVX2)
     os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
