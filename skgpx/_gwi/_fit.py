@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._judges import Temper, choose_judges, tempered
 from skgpx._gwi._mean import FittedMean
+from skgpx._gwi._mean_check import (
+    MeanErrors,
+    networks_serve,
+    warn_if_process_is_better,
+)
 from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
 from skgpx._gwi._prior import Prior, learn_prior, warn_if_periodic
 from skgpx._gwi._settings import LawSettings, NetworkSettings
@@ -45,6 +50,8 @@ class GWIFit(NamedTuple):
         Wasserstein distance of the process from its prior, root mean square over the
         rows; an upper bound, see `projected_bures`.
     networks : TrainedNetworks or None
+    mean : {"net", "svgp"} or None
+        Which of the library's own means it is.
     """
 
     model: LatentModel
@@ -52,6 +59,7 @@ class GWIFit(NamedTuple):
     temper: Temper
     distance: float
     networks: TrainedNetworks | None
+    mean: str | None = None
 
     @property
     def inducing_points(self) -> Array:
@@ -99,7 +107,7 @@ class GWIProblem:
 
         Parameters
         ----------
-        mean : {"net", "svgp"}
+        mean : {"auto", "net", "svgp"}
         clock : StageClock
         report : callable
             Asked after each round of the training of networks whether to stop, with a
@@ -107,15 +115,26 @@ class GWIProblem:
         """
         prior = self.learned_prior(self.rows.y - self.level)
         clock.end_of("search")
-        if mean == "svgp":
-            found = self.with_sparse_mean(prior)
+        networks, chosen = None, mean
+        if mean != "svgp":
+            networks = self.trained(prior, report)
+            chosen = self._chosen(mean, prior, networks)
+            clock.end_of("mean")
+        if networks is None or chosen == "svgp":
+            found = self.with_sparse_mean(prior)._replace(networks=networks)
         else:
             warn_if_periodic(prior.kernel)
-            networks = self.trained(prior, report)
-            clock.end_of("mean")
             found = self.around(networks.mean, prior, networks)
         clock.end_of("law")
-        return found
+        return found._replace(mean=chosen)
+
+    def _chosen(self, mean: str, prior: Prior, networks: TrainedNetworks) -> str:
+        """The kind of mean, by rows that neither has seen where that is asked for."""
+        errors = MeanErrors.of(self.rows, self.level, prior, networks.mean)
+        if mean == "auto":
+            return "net" if networks_serve(errors) else "svgp"
+        warn_if_process_is_better(errors)
+        return mean
 
     def learned_prior(self, targets: Array) -> Prior:
         """Kernel and noise of these targets (n,)."""

@@ -106,12 +106,14 @@ def _near_prior(
         return value, slope
 
     low = np.log(_LEAST)
+    # no noise beyond the largest square is probable
+    high = max(float(np.log(np.max(squares) / noise)), 0.0)
     found = [
         minimize(
             deviance,
             np.log(np.maximum((a / noise, b), _LEAST)),
             jac=True,
-            bounds=[(low, None), (low, 0.0)],
+            bounds=[(low, high), (low, 0.0)],
         )
         for a, b in starts
     ]

@@ -22,7 +22,7 @@ from skgpx._numerics.perceptron_steps import (
     gather,
     squared_error_epoch,
 )
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.spread import InputFrame
 from skgpx._parallel import workers
 
 Array = NDArray[np.float64]
@@ -64,20 +64,19 @@ class NetworkMean:
 
     Parameters
     ----------
-    centre, scale : ndarray of shape (d,)
-        What the columns are standardised by.
+    frame : InputFrame
+        What the columns are squashed and standardised by.
     network : Perceptron
     parameters : ndarray of shape (n_networks, n_parameters)
     """
 
-    centre: Array
-    scale: Array
+    frame: InputFrame
     network: Perceptron
     parameters: Array
 
     def __call__(self, X: Array) -> Array:
         """Values (n, c) at the rows of X (n, d)."""
-        return outputs_of(self.network, self.parameters, (X - self.centre) / self.scale)
+        return outputs_of(self.network, self.parameters, self.frame(X))
 
 
 def outputs_of(network: Perceptron, parameters: Array, X: Array) -> Array:
@@ -282,11 +281,11 @@ def train_networks(
     The parts of different networks are disjoint as long as there are enough rows, so
     that each gives values that were not trained on.
     """
-    centre, scale = mean_and_spread(X, weights, 1e-14)
+    frame = InputFrame.of(X, weights)
     sizes = (X.shape[1], *settings.hidden_layer_sizes, n_outputs)
     network = Perceptron(sizes, settings.activation)
     problem = Problem(
-        np.ascontiguousarray((X - centre) / scale),
+        np.ascontiguousarray(frame(X)),
         loss,
         network,
         settings,
@@ -297,7 +296,7 @@ def train_networks(
     states = [_started(problem, parts, r, stream) for r, stream in enumerate(streams)]
 
     def trained() -> TrainedNetworks:
-        return _result(problem, states, centre, scale)
+        return _result(problem, states, frame)
 
     with workers(n_jobs, in_threads=True) as some:
         for last in _rounds(problem.n_epochs):
@@ -341,7 +340,7 @@ def _rounds(n_epochs: int) -> Any:
 
 
 def _result(
-    problem: Problem, states: list[Training], centre: Array, scale: Array
+    problem: Problem, states: list[Training], frame: InputFrame
 ) -> TrainedNetworks:
     """What networks say as they are, out of their own rows where there are others."""
     n = len(problem.X)
@@ -352,7 +351,7 @@ def _result(
         without = [s.best for s in states if np.array_equal(s.held_out, part)]
         values[part] = problem.outputs(np.stack(without), part)
         trusted[part] = True
-    function = NetworkMean(centre, scale, problem.network, parameters)
+    function = NetworkMean(frame, problem.network, parameters)
     return TrainedNetworks(
         FittedMean(function, values, trusted),
         _mean_curve([state.losses for state in states]),

@@ -10,16 +10,24 @@ from skgpx._hyperparameters._evidence import (
     row_form,
     row_target,
 )
+from skgpx._hyperparameters._exact_evidence import held_out
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
-from skgpx._hyperparameters._prior_kernel import PriorSettings, fit_prior, stretched
+from skgpx._hyperparameters._prior_kernel import (
+    FEWEST_ROWS,
+    PriorSettings,
+    fit_prior,
+    stretched,
+)
 
 __all__ = [
+    "FEWEST_ROWS",
     "Hyperparameters",
     "PriorSettings",
     "SparseEvidence",
     "final_noise",
     "fit_prior",
+    "held_out",
     "inducing_by_capacity",
     "judged_noise",
     "maximise_evidence",

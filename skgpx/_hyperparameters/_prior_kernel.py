@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,12 @@ from skgpx._hyperparameters._bounds_warning import (
     warn_at_default_bounds,
 )
 from skgpx._hyperparameters._candidates import candidates
-from skgpx._hyperparameters._climb import NOISE_PRICE, Found, all_noise
+from skgpx._hyperparameters._climb import (
+    NOISE_PRICE,
+    Found,
+    all_noise,
+    with_noise,
+)
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
@@ -23,7 +29,7 @@ from skgpx._hyperparameters._learner import (
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._hyperparameters._sparse_learner import learn_sparse
-from skgpx._validation import Rows
+from skgpx._validation import Rows, caller_stacklevel
 from skgpx.kernels import (
     GREKernel,
     default_kernel,
@@ -38,6 +44,8 @@ Array = NDArray[np.float64]
 LARGEST_BOUND = 400
 # Points that stand for the law of the inputs in the GRE kernel.
 _SUPPORT = 200
+# Distinct rows from which on anything is learned, and the noise variance before that.
+FEWEST_ROWS, _UNLEARNED_NOISE = 4, 0.1
 
 
 class PriorSettings(NamedTuple):
@@ -169,6 +177,8 @@ def _fit_gaussian(
 ) -> Hyperparameters:
     """Gaussian regression: by the exact evidence, then by the bound of few points."""
     learn, search = rng.spawn(2)
+    if len(rows.y) < FEWEST_ROWS and previous is None:
+        return _unlearned(kernel, likelihood, rows, settings, learn)
     found = _learned(kernel, likelihood, rows, settings, learn, previous)
     if not len(found.kernel.theta) + len(found.likelihood.theta):
         return Hyperparameters(found.kernel, found.likelihood, np.nan)
@@ -188,6 +198,32 @@ def _fit_gaussian(
     if not told:
         warn_of_noise(found, rows)
     return best
+
+
+def _unlearned(
+    kernel: Any,
+    likelihood: Gaussian,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """The parameters as they start: the evidence of so few rows would be certain.
+
+    The most probable process of a single row is a constant without noise.
+    """
+    prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+    likelihood = with_noise(likelihood, _UNLEARNED_NOISE)
+    if len(prior.theta) + len(likelihood.theta):
+        warnings.warn(
+            f"Too few distinct rows to learn from, {len(rows.y)}: the kernel stays "
+            f"{prior!r} and free noise has the variance {_UNLEARNED_NOISE}, in "
+            "units of the standardised y, so that standard deviations are guesses. "
+            f"Fit {FEWEST_ROWS} or more rows, or give a kernel and a noise_variance "
+            "that are fixed.",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )
+    return Hyperparameters(prior, likelihood, np.nan)
 
 
 def _learned(

@@ -1,6 +1,8 @@
-"""Weighted mean and standard deviation of columns, and how large numbers may be."""
+"""Weighted spread of columns, what lies outside of it, and how large numbers may be."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,12 @@ Array = NDArray[np.float64]
 # Squares and cubes of numbers up to this are numbers, and of those from its inverse not
 # zero.
 LARGEST = 1e120
+
+# A number further from the median than so many times the distance between the 5 % and
+# 95 % quantiles lies outside: 9.9 standard deviations of a normal law.
+_FENCE = 3.0
+# The distance between these quantiles, in standard deviations of a normal law.
+_NORMAL_RANGE = 3.29
 
 
 def mean_and_spread(
@@ -37,3 +45,75 @@ def mean_and_spread(
     mean = np.average(scaled, axis=0, weights=weights)
     std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
     return mean * size, np.where(std > rounding, std * size, 1.0)
+
+
+def weighted_quantiles(values: Array, weights: Array, levels: list[float]) -> Array:
+    """Quantiles of numbers (n,), each one of them: the same for equal rows merged."""
+    order = np.argsort(values)
+    level = np.cumsum(weights[order])
+    position = np.searchsorted(level, np.array(levels) * level[-1])
+    return values[order][np.minimum(position, values.size - 1)]
+
+
+class Squash(NamedTuple):
+    """Brings numbers far outside of a column's spread closer, by their logarithm.
+
+    The identity up to a fence and ``F + u log(1 + (z - F) / u)`` beyond it, with z the
+    distance from the median: one to one, and with a continuous slope.
+
+    Attributes
+    ----------
+    middle, fence, unit : ndarray of shape (d,)
+        Median, F and u; an infinite F where nothing is far outside.
+    """
+
+    middle: Array
+    fence: Array
+    unit: Array
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> Squash:
+        """From rows (n, d); O(n d log n)."""
+        levels = [0.05, 0.5, 0.95]
+        quantiles = [weighted_quantiles(x, weights, levels) for x in values.T]
+        low, middle, high = np.reshape(quantiles, (-1, 3)).T
+        span = high - low
+        fence = np.where(span > 0.0, _FENCE * span, np.inf)
+        return cls(middle, fence, np.where(span > 0.0, span / _NORMAL_RANGE, 1.0))
+
+    def __call__(self, values: Array) -> Array:
+        """Rows (n, d), squashed; exactly as they are where nothing lies outside."""
+        distance = values - self.middle
+        beyond = np.maximum(np.abs(distance) - self.fence, 0.0)
+        within = np.minimum(np.abs(distance), self.fence)
+        closer = within + self.unit * np.log1p(beyond / self.unit)
+        squashed = self.middle + np.sign(distance) * closer
+        return np.where(beyond > 0.0, squashed, values)
+
+
+class InputFrame(NamedTuple):
+    """Columns squashed and standardised, as training rows say, for networks.
+
+    A few entries far outside would otherwise set the scale of all.
+
+    Attributes
+    ----------
+    squash : Squash
+    centre, scale : ndarray of shape (d,)
+        Mean and standard deviation of the squashed columns.
+    """
+
+    squash: Squash
+    centre: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> InputFrame:
+        """From rows (n, d)."""
+        squash = Squash.of(values, weights)
+        return cls(squash, *mean_and_spread(squash(values), weights, 1e-14))
+
+    def __call__(self, values: Array) -> Array:
+        """Rows (n, d) in this frame."""
+        framed: Array = (self.squash(values) - self.centre) / self.scale
+        return framed

@@ -381,7 +381,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
-        self.basis_ = resolved_basis(self)
+        self.basis_ = resolved_basis(self, len(rows.y))
         state: Any
         if self.basis_ == "fourier":
             state, found = self._fit_series(rows, clock, reporter)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.spread import mean_and_spread, weighted_quantiles
 
 Array = NDArray[np.float64]
 
@@ -136,10 +136,7 @@ def weighted_spread(y: Array, weights: Array) -> float:
 
 def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:
     """Lower quartile, median and upper quartile of y, each one of its values."""
-    order = np.argsort(y)
-    level = np.cumsum(weights[order])
-    position = np.searchsorted(level, np.array([0.25, 0.5, 0.75]) * level[-1])
-    low, middle, high = y[order][np.minimum(position, y.size - 1)].tolist()
+    low, middle, high = weighted_quantiles(y, weights, [0.25, 0.5, 0.75]).tolist()
     return low, middle, high
 
 

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.spread import (
+    InputFrame,
+    Squash,
+    mean_and_spread,
+    weighted_quantiles,
+)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
@@ -21,3 +26,41 @@ def test_a_constant_has_a_spread_of_one(value):
     mean, std = mean_and_spread(np.full(7, value), None, 1e-14)
     np.testing.assert_allclose(mean, value, rtol=1e-15)
     assert std == 1.0
+
+
+def test_quantiles_of_weights_are_those_of_repetitions(rng):
+    values, weights = rng.normal(size=30), rng.integers(0, 4, 30).astype(float)
+    repeated = np.repeat(values, weights.astype(int))
+    levels = [0.05, 0.5, 0.95]
+    found = weighted_quantiles(values, weights, levels)
+    expected = weighted_quantiles(repeated, np.ones(len(repeated)), levels)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_squash_changes_what_is_far_outside_only(rng):
+    values = rng.normal(size=(400, 3))
+    values[:, 2] = 7.0
+    squash = Squash.of(values, np.ones(400))
+    np.testing.assert_array_equal(squash(values), values)
+    frame = InputFrame.of(values, np.ones(400))
+    mean, std = mean_and_spread(values, None, 1e-14)
+    np.testing.assert_allclose(frame(values), (values - mean) / std, rtol=1e-12)
+    # one to one, with a slope that is one at the fence and falls
+    x = np.linspace(-100.0, 100.0, 20_001)[:, np.newaxis] * np.ones(3)
+    slopes = np.diff(squash(x)[:, 0]) / np.diff(x[:, 0])
+    assert np.all((slopes > 0.0) & (slopes < 1.0 + 1e-9))
+    assert np.max(np.abs(np.diff(slopes))) < 0.011
+    assert abs(squash(x)[-1, 0]) < 20.0
+
+
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.04])
+def test_outliers_leave_the_scale_of_the_others(rng, share):
+    values, n = rng.normal(size=(2000, 1)), int(share * 2000)
+    values[:n] *= 1e6
+    spread = InputFrame.of(values, np.ones(2000))(values)[n:].std()
+    assert 0.15 < spread <= 1.0
+
+
+def test_a_frame_of_one_row_is_quiet():
+    frame = InputFrame.of(np.array([[2.0, -1.0]]), np.ones(1))
+    np.testing.assert_array_equal(frame(np.array([[2.0, 1e9]])), [[0.0, 1e9 + 1.0]])
