@@ -105,7 +105,7 @@ class GWIProblem:
             Asked after each round of the training of networks whether to stop, with a
             function that gives the fit if it ended now.
         """
-        prior = self.learned_prior(self.rows.y - self.level)
+        prior = self.learned_prior(self.rows.y - self.level, mean != "svgp")
         clock.end_of("search")
         if mean == "svgp":
             found = self.with_sparse_mean(prior)
@@ -117,11 +117,11 @@ class GWIProblem:
         clock.end_of("law")
         return found
 
-    def learned_prior(self, targets: Array) -> Prior:
-        """Kernel and noise of these targets (n,)."""
+    def learned_prior(self, targets: Array, thinned: bool = True) -> Prior:
+        """Kernel and noise of these targets (n,); see `learn_prior`."""
         s, rows = self.settings, self.rows._replace(y=targets)
         how = s.kernel, s.optimizer, s.noise_variance
-        return learn_prior(rows, *how, _again(self._search), self.n_jobs)
+        return learn_prior(rows, *how, _again(self._search), self.n_jobs, thinned)
 
     def around(
         self, mean: FittedMean, prior: Prior, networks: TrainedNetworks | None = None

@@ -16,7 +16,9 @@ from skgpx._gwi import (
     _fit,
     _judges,
     _network,
+    _prior,
 )
+from skgpx._hyperparameters import _learner
 from skgpx._numerics.perceptron_steps import COLUMNS
 from tests.gwi.conftest import BRIEF, wavy
 
@@ -212,3 +214,31 @@ def heard(monkeypatch, module):
 
     monkeypatch.setattr(module, "tempered", spy)
     return told
+
+
+# ---- The search ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", ["net", "svgp", LinearRegression()], ids=str)
+@pytest.mark.parametrize("n", [*around(320), *around(500)])
+def test_rows_on_which_kernels_are_compared(monkeypatch, mean, n):
+    """Two columns: 320 of the 500 rows of the search, unless the mean hangs on them."""
+    read, climb = [], _learner.climb
+
+    def spy(candidate, likelihood, blocks, *more):
+        read.append(len(blocks[0].y))
+        return climb(candidate, likelihood, blocks, *more)
+
+    monkeypatch.setattr(_learner, "climb", spy)
+    how = {"kernel": RBF(1.0), "optimizer": "evidence", "noise_variance": None}
+    model = regressor(n, mean, edges=0, n_inducing=5, max_iter=1, **how)
+    assert 0.3 < model.kernel_.length_scale < 3.0
+    few = 500 if mean == "svgp" else 320
+    # two starts, and the better one
+    assert read == [min(n, few), min(n, few), min(n, 500)]
+
+
+@pytest.mark.parametrize(("d", "rows"), [(1, 400), (2, 320), (4, 205), (5, 200)])
+def test_rows_that_stay_near_each_other(d, rows):
+    assert _prior.compared_rows(d) == rows
+    assert (500 / rows) ** (1 / d) < 1.26
