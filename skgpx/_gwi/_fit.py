@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._gwi._averaging import share_of_error
 from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._judges import Temper, choose_judges, tempered
 from skgpx._gwi._mean import FittedMean
@@ -134,7 +135,8 @@ class GWIProblem:
         objective = self.objective_of(prior, statistics, values)
         law = self.law(objective, basis)
         left_out = mean.residual_values[:, 0]
-        temper = self._tempered(left_out, basis, law, prior, judges)
+        share = self._share_of_error(mean)
+        temper = self._tempered(left_out, basis, law, prior, judges, share)
         function = Mean(np.zeros(1), np.ones(1), mean.function)
         model = LatentModel(basis, law, function, np.sqrt(temper.factor))
         return GWIFit(model, prior, temper, distance_of(objective, law), networks)
@@ -226,6 +228,19 @@ class GWIProblem:
         root = covariance_root(how, objective, basis, self.rows, rng)
         return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
 
+    def _share_of_error(self, mean: FittedMean) -> float:
+        """What to take of squared errors of single networks for those of their average.
+
+        The root of the share: rows held out also stop the training, so that errors
+        there are a little small, and their tails are longer than those of a normal law.
+        """
+        if mean.seen is None or not np.any(mean.trusted):
+            return 1.0
+        rows, held_out = self.rows.take(mean.trusted), mean.residual_values[:, 0]
+        seen = mean.seen.take(mean.trusted)
+        told = rows.y, held_out[mean.trusted], seen, rows.weights
+        return float(np.sqrt(share_of_error(*told)))
+
     def _tempered(
         self,
         left_out: Array,
@@ -233,13 +248,17 @@ class GWIProblem:
         law: GaussianWeights,
         prior: Prior,
         judges: NDArray[np.bool_],
+        share: float = 1.0,
     ) -> Temper:
-        """Noise and factor by values (n,) of the mean at rows that it did not see."""
+        """Noise and factor by values (n,) of the mean at rows that it did not see.
+
+        `share` is that of the squared errors there which the mean has elsewhere.
+        """
         rows = self.rows.take(judges)
         features = basis(rows.X)
         spread = law.latent(features)[1][:, 0, 0]
         r = spread + basis.residual_variance(rows.X, features)
-        squares = (rows.y - left_out[judges]) ** 2
+        squares = share * (rows.y - left_out[judges]) ** 2
         how = self.settings.tempering
         return tempered(how, squares, r, rows.weights, prior.noise_variance)
 
