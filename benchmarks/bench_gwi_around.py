@@ -1,6 +1,7 @@
 """Uncertainty around boosting and forests: in the data, and outside of it.
 
     python -m benchmarks.bench_gwi_around [--data FOLDER] [--sets ...] [--rows N]
+        [--random 5] [--jobs 16]
 
 Predictive laws around HistGradientBoostingRegressor and RandomForestRegressor with
 their default parameters, and beside them NGBoost:
@@ -27,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,17 +40,20 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from benchmarks.data import add_data_argument, load
+from benchmarks.jobs import add_jobs_arguments, each
 from benchmarks.report import progress, report
 from skgpx import GWIRegressor
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-SETS = ("boston", "concrete", "energy_heating", "airfoil", "sklearn_diabetes", "wine")
-SETS += ("kin8nm", "power")
+# The longest first: see `each`.
+SETS = ("kin8nm", "power", "wine", "airfoil", "concrete", "energy_heating", "boston")
+SETS += ("sklearn_diabetes",)
+# Splits of `splits` that are not random.
+SHIFTED = 2
 MODELS = {
     "boosting": HistGradientBoostingRegressor(random_state=0),
     "forest": RandomForestRegressor(random_state=0),
@@ -130,29 +133,30 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 
 
 def measure(
-    name: str, X: Array, y: Array, n_random: int, variants: list[str]
+    name: str, folder: Any, n_rows: int, n_random: int, which: int, variants: list[str]
 ) -> list[dict[str, Any]]:
-    """Rows of all methods on one set."""
-    rows: list[dict[str, Any]] = []
-    for kind, train, test in splits(X, n_random):
-        first = len(rows)
-        centre, scale = y[train].mean(), y[train].std()
-        parts = [(X[part], (y[part] - centre) / scale) for part in (train, test)]
-        about = {"set": name, "split": kind}
-        found, seconds = timed(boosted_law, *parts)
-        rows.append(about | {"mean": "", "method": "ngboost", "CPU s": seconds} | found)
-        for model_name, model in MODELS.items():
-            about["mean"] = model_name
-            for method in variants:
-                options = VARIANTS[method]
-                (scores, flat), seconds = timed(around, model, options, *parts)
-                rows.append(about | {"method": method, "CPU s": seconds} | scores)
-                if not options:
-                    rows.append(about | {"method": "constant"} | flat)
-            found, seconds = timed(conformal, model, *parts)
-            rows.append(about | {"method": "conformal", "CPU s": seconds} | found)
-        for row in rows[first:]:
-            progress(row)
+    """Rows of all methods on one split of a set."""
+    X, y = load(name, folder)
+    some = np.random.default_rng(0).permutation(len(y))[:n_rows]
+    X, y = X[some], y[some]
+    kind, train, test = list(splits(X, n_random))[which]
+    centre, scale = y[train].mean(), y[train].std()
+    parts = [(X[part], (y[part] - centre) / scale) for part in (train, test)]
+    about = {"set": name, "split": kind, "number": which, "rows": len(train)}
+    found, seconds = timed(boosted_law, *parts)
+    rows = [about | {"mean": "", "method": "ngboost", "CPU s": seconds} | found]
+    for model_name, model in MODELS.items():
+        about["mean"] = model_name
+        for method in variants:
+            options = VARIANTS[method]
+            (scores, flat), seconds = timed(around, model, options, *parts)
+            rows.append(about | {"method": method, "CPU s": seconds} | scores)
+            if not options:
+                rows.append(about | {"method": "constant"} | flat)
+        found, seconds = timed(conformal, model, *parts)
+        rows.append(about | {"method": "conformal", "CPU s": seconds} | found)
+    for row in rows:
+        progress(row)
     return rows
 
 
@@ -177,23 +181,29 @@ def main() -> None:
     """Measure the sets asked for and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_argument(parser)
+    add_jobs_arguments(parser, "gwi_around")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--random", type=int, default=2)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
     arguments = parser.parse_args()
-    rows = []
-    warnings.simplefilter("ignore")
-    with threadpool_limits(1):
-        for name in arguments.sets:
-            X, y = load(name, arguments.data)
-            some = np.random.default_rng(0).permutation(len(y))[: arguments.rows]
-            rows += measure(
-                name, X[some], y[some], arguments.random, arguments.variants
-            )
-            settings = {"rows at most": arguments.rows, "threads": 1}
-            report("gwi_around_splits", rows, settings, shown=())
-    report("gwi_around", averages(rows), settings)
+    tasks = [
+        (
+            name,
+            arguments.data,
+            arguments.rows,
+            arguments.random,
+            which,
+            arguments.variants,
+        )
+        for name in arguments.sets
+        for which in range(arguments.random + SHIFTED)
+    ]
+    found = each(measure, tasks, arguments.jobs)
+    rows = [row for split in found for row in split]
+    settings = {"rows at most": arguments.rows, "processes": arguments.jobs}
+    report(f"{arguments.output}_splits", rows, settings, shown=())
+    report(arguments.output, averages(rows), settings)
 
 
 if __name__ == "__main__":

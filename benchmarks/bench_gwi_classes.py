@@ -1,6 +1,7 @@
 """Classes by Gaussian Wasserstein inference: accuracy, log loss, calibration, outliers.
 
     python -m benchmarks.bench_gwi_classes --data FOLDER [--splits 2] [--rows 600]
+        [--jobs 16]
 
 Scikit-learn's digits, trained on 0 to 7, with 8 and 9 as outliers, and the six sets of
 two classes, with outliers that are the test rows four times as far from the mean of the
@@ -32,6 +33,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neural_network import MLPClassifier
 
 from benchmarks.data import CLASSIFICATION, add_data_argument, load
+from benchmarks.jobs import add_jobs_arguments, each
 from benchmarks.report import progress, report
 from skgpx import GWIClassifier
 from skgpx.likelihoods import RobustMax
@@ -147,26 +149,44 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for kind in dict.fromkeys(row["model"] for row in rows):
             of = [r for r in rows if (r["set"], r["model"]) == (name, kind)]
             line = {"set": name, "model": kind, "splits": len(of)}
-            line |= {k: float(np.mean([r[k] for r in of])) for k in figures}
+            for figure in figures:
+                values = np.array([r[figure] for r in of])
+                line[figure] = float(values.mean())
+                if len(of) > 1:
+                    error = values.std(ddof=1) / np.sqrt(len(of))
+                    line[f"{figure} s.e."] = float(error)
             table.append(line)
     return table
+
+
+def measure_split(
+    name: str, seed: int, folder: Any, n_rows: int
+) -> list[dict[str, Any]]:
+    """All contenders on one split of a set."""
+    return measure(name, problem(name, folder, seed, n_rows), seed)
 
 
 def main() -> None:
     """Measure every set and split, and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_argument(parser)
+    add_jobs_arguments(parser, "gwi_classes")
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--rows", type=int, default=600)
     parser.add_argument("--sets", nargs="+", default=["digits", *CLASSIFICATION])
     arguments = parser.parse_args()
-    rows = []
-    for seed in range(arguments.splits):
-        for name in arguments.sets:
-            data = problem(name, arguments.data, seed, arguments.rows)
-            rows += measure(name, data, seed)
-            settings = {"rows": rows, "training rows": arguments.rows}
-            report("gwi_classes", summary(rows), settings=settings)
+    tasks = [
+        (name, seed, arguments.data, arguments.rows)
+        for name in arguments.sets
+        for seed in range(arguments.splits)
+    ]
+    found = each(measure_split, tasks, arguments.jobs)
+    rows = [row for split in found for row in split]
+    settings = {"rows": rows, "training rows": arguments.rows}
+    settings |= {"processes": arguments.jobs}
+    table = summary(rows)
+    shown = [key for key in table[0] if "s.e." not in key]
+    report(arguments.output, table, settings, shown)
 
 
 if __name__ == "__main__":

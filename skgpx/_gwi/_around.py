@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,38 +10,27 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold
 
-from skgpx._cross_fitting import (
-    CrossFit,
-    Training,
-    cross_fit,
-    fitted_elsewhere,
-    left_out,
-    seeded,
-    warn_of_lost_weights,
-    weight_keyword,
-)
-from skgpx._draws import InputMap
+from skgpx._cross_fitting import Training, left_out
+from skgpx._gwi._answers import Answers, Question, ask
 from skgpx._gwi._edges import edges
 from skgpx._gwi._fit import GWIFit, GWIProblem, distance_of
-from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
+from skgpx._gwi._folds import is_count
 from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
-from skgpx._gwi._kernel_inputs import (
-    EstimatorMean,
-    TableForm,
-    check_seen,
-    finite,
-    input_map,
-)
+from skgpx._gwi._kernel_inputs import EstimatorMean, finite
 from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
-from skgpx._table import take_rows
-from skgpx._validation import Rows, caller_stacklevel, check_is_fitted
 from skgpx.bases import Warped
 
 Array = NDArray[np.float64]
 
+_FROZEN = (
+    "The mean is a FrozenEstimator: its errors at the rows given to fit choose noise "
+    "and tempering. At rows that it was fitted to they are too small, and so will be "
+    "the standard deviations. Pass rows that it has not seen, and say so with "
+    'cv="unseen"; or pass the regressor without FrozenEstimator, to be cross-fitted.'
+)
 # Weight of a row at an edge beside one left out at random.
 EDGE_WEIGHT = 0.5
 
@@ -62,77 +50,51 @@ class MeanSettings(NamedTuple):
         return cls(*(getattr(estimator, name) for name in cls._fields))
 
 
-class Answers(NamedTuple):
+class EdgeAnswers(NamedTuple):
     """What regressors say of rows that they have not seen, in the units of y.
 
     Attributes
     ----------
-    found : CrossFit
-        Of folds, and the regressor that was fitted to all rows.
-    rows : Rows
-        What the kernel sees, y, and weights: the rows of `found`.
+    told : Answers
+        Of folds.
     edges : list of ndarray of bool of shape (r,)
         Rows at edges,
     at_edges : list of ndarray of shape (p,)
         and what regressors fitted to all other rows say there.
-    form : TableForm
-    map : InputMap or None
-        From rows to what the kernel sees.
     """
 
-    found: CrossFit
-    rows: Rows
+    told: Answers
     edges: list[NDArray[np.bool_]]
     at_edges: list[Array]
-    form: TableForm
-    map: InputMap | None
 
 
-def ask(
+def ask_regressors(
     settings: MeanSettings,
     given: Training,
     groups: Any,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> Answers:
-    """Fit clones of the mean on folds, at edges and to all rows.
-
-    Raises
-    ------
-    ValueError
-        If the kernel would see what is no number, or the mean predicts none; or if
-        `cv` and `groups` do not fit the mean.
-
-    Warns
-    -----
-    UserWarning
-        If the mean is frozen and nothing is said of the rows that it was fitted to.
-    """
-    frozen = isinstance(settings.mean, FrozenEstimator)
-    form, keyword = TableForm.of(given.X), None
-    check_seen(settings.kernel_features, settings.mean, given.X)
-    if frozen:
-        check_is_fitted(settings.mean)
-        _warn_of_frozen(settings.cv)
-        mean, found = settings.mean, fitted_elsewhere(settings.mean, given, predicted)
-    else:
-        mean, keyword = seeded(settings.mean, rng), weight_keyword(settings.mean)
-        warn_of_lost_weights(settings.mean, given.weights, keyword)
-        cv = folds_of_groups(settings.cv, groups, GroupKFold)
-        how = {"cv": cv, "groups": groups, "keyword": keyword, "n_jobs": n_jobs}
-        found = cross_fit(mean, given, predicted, **how)
-    y, chosen = given.y[found.positions], take_rows(given.X, found.positions)
-    features = settings.kernel_features
-    to_kernel = input_map(features, found.estimator, chosen, y, form)
-    X = form.rows(chosen)
-    rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
+) -> EdgeAnswers:
+    """Fit clones of the mean on folds, at edges and to all rows; see `ask`."""
+    question = Question(
+        settings.mean,
+        settings.cv,
+        settings.kernel_features,
+        predicted,
+        GroupKFold,
+        _FROZEN,
+        np.asarray,
+        lambda given, cv: (given, cv),
+    )
+    told = ask(question, given, groups, rng, n_jobs)
     parts: list[NDArray[np.bool_]] = []
+    frozen = isinstance(settings.mean, FrozenEstimator)
     # splitters and groups know which rows may be left out together
     if not frozen and groups is None and is_count(settings.cv):
-        parts = edges(rows.X, rows.weights, settings.edges)
-    answers = left_out(mean, given, found, parts, predicted, keyword, n_jobs)
-    at_edges = [values[:, 0] for values in answers]
-    return Answers(found, rows, parts, at_edges, form, to_kernel)
+        parts = edges(told.rows.X, told.rows.weights, settings.edges)
+    how = told.found, parts, predicted, told.keyword, n_jobs
+    answers = left_out(told.mean, told.given, *how)
+    return EdgeAnswers(told, parts, [values[:, 0] for values in answers])
 
 
 def predicted(estimator: Any, X: Any) -> Array:
@@ -146,22 +108,12 @@ def predicted(estimator: Any, X: Any) -> Array:
     return finite(estimator, values).reshape(-1, 1)
 
 
-def _warn_of_frozen(cv: Any) -> None:
-    if cv == UNSEEN:
-        return
-    warnings.warn(
-        "The mean is a FrozenEstimator: its errors at the rows given to fit choose "
-        "noise and tempering. At rows that it was fitted to they are too small, and so "
-        "will be the standard deviations. Pass rows that it has not seen, and say so "
-        'with cv="unseen"; or pass the regressor without FrozenEstimator, to be '
-        "cross-fitted.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
-    )
-
-
 def fit_around(
-    problem: GWIProblem, answers: Answers, kernel_from: str, shift: float, scale: float
+    problem: GWIProblem,
+    answers: EdgeAnswers,
+    kernel_from: str,
+    shift: float,
+    scale: float,
 ) -> GWIFit:
     """Kernel, noise, tempering and the law around the mean.
 
@@ -169,13 +121,13 @@ def fit_around(
     ----------
     problem : GWIProblem
         Of the rows of the answers.
-    answers : Answers
+    answers : EdgeAnswers
     kernel_from : {"y", "residuals"}
     shift, scale : float
         Of the standardised y.
     """
-    rows, unseen = problem.rows, answers.found.unseen
-    values = (answers.found.responses[:, 0] - shift) / scale
+    rows, unseen = problem.rows, answers.told.found.unseen
+    values = (answers.told.found.responses[:, 0] - shift) / scale
     targets = values if kernel_from == "residuals" else problem.level
     prior = problem.learned_prior(rows.y - targets)
     warn_if_periodic(prior.kernel)
@@ -186,9 +138,9 @@ def fit_around(
     law = problem.law(objective, basis)
     judged = _Judges(problem, prior, law)
     temper = judged.verdict(answers, values, shift, scale)
-    mean = EstimatorMean(answers.found.estimator, answers.form, shift, scale)
+    mean = EstimatorMean(answers.told.found.estimator, answers.told.form, shift, scale)
     function = Mean(np.zeros(1), np.ones(1), mean)
-    whole = basis if answers.map is None else Warped(basis, answers.map)
+    whole = basis if answers.told.map is None else Warped(basis, answers.told.map)
     model = LatentModel(whole, law, function, np.sqrt(temper.factor))
     return GWIFit(model, prior, temper, distance_of(objective, law), None)
 
@@ -214,11 +166,11 @@ class _Judges:
         self._problem, self._prior, self._law = problem, prior, law
 
     def verdict(
-        self, answers: Answers, values: Array, shift: float, scale: float
+        self, answers: EdgeAnswers, values: Array, shift: float, scale: float
     ) -> Temper:
         """Noise and factor by rows left out at random and at edges."""
         how, noise = self._problem.settings.tempering, self._prior.noise_variance
-        folds = answers.found.folds
+        folds = answers.told.found.folds
         if how is None or np.sum(folds >= 0) < FEWEST:
             return Temper(noise, 1.0)
         y, parts, share = self._problem.rows.y, [], MOST / np.sum(folds >= 0)

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._cross_fitting import (
     N_FOLDS,
-    CrossFit,
     Training,
-    cross_fit,
-    fitted_elsewhere,
-    seeded,
-    warn_of_lost_weights,
-    weight_keyword,
 )
-from skgpx._draws import InputMap
+from skgpx._gwi._answers import Answers, Question, ask
 from skgpx._gwi._class_scores import ClassResponse
-from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
-from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._table import as_table, row_codes, take_rows
 from skgpx._validation import (
-    Rows,
-    caller_stacklevel,
-    check_is_fitted,
     check_weights,
     validate_data,
 )
@@ -39,28 +26,14 @@ from skgpx._validation import (
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_FROZEN = (
+    "The mean is a FrozenEstimator: the rows given to fit choose how certain its "
+    "probabilities are. At rows that it was fitted to it is too certain. Pass rows "
+    'that it has not seen, and say so with cv="unseen"; or pass the classifier '
+    "without FrozenEstimator, to be cross-fitted."
+)
 # Seed of the order of the rows.
 _SEED = 0
-
-
-class Answers(NamedTuple):
-    """What classifiers say of rows that they have not seen.
-
-    Attributes
-    ----------
-    found : CrossFit
-        Of folds, and the classifier that was fitted to all rows.
-    rows : Rows
-        What the kernel sees, numbers of the classes, and weights: rows of `found`.
-    form : TableForm
-    map : InputMap or None
-        From rows to what the kernel sees.
-    """
-
-    found: CrossFit
-    rows: Rows
-    form: TableForm
-    map: InputMap | None
 
 
 def labelled_rows(
@@ -106,7 +79,7 @@ def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:
     return folds
 
 
-def ask(
+def ask_classifiers(
     mean: Any,
     given: Training,
     classes: NDArray[Any],
@@ -116,53 +89,34 @@ def ask(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Answers:
-    """Fit clones of a classifier on folds and to all rows; a frozen one as it is.
+    """Fit clones of a classifier on stratified folds and to all rows; see `ask`.
 
     Raises
     ------
     ValueError
-        If the classifier has no scores for the classes, the kernel would see what is no
-        number, or `cv` and `groups` do not fit the classifier.
-
-    Warns
-    -----
-    UserWarning
-        If it is frozen and nothing is said of the rows that it was fitted to.
+        If the classifier has no scores for the classes.
     """
-    respond, form = ClassResponse(classes), TableForm.of(given.X)
-    check_seen(kernel_features, mean, given.X)
-    if isinstance(mean, FrozenEstimator):
-        check_is_fitted(mean)
-        _warn_of_frozen(cv)
-        found = fitted_elsewhere(mean, given, respond)
-    else:
-        fresh, keyword = seeded(mean, rng), weight_keyword(mean)
-        warn_of_lost_weights(fresh, given.weights, keyword)
-        cv = folds_of_groups(cv, groups, StratifiedGroupKFold)
-        if is_count(cv):
-            given = _distinct(given)
-            cv = _splits(given.y, N_FOLDS if cv is None else int(cv))
-        how = {"cv": cv, "groups": groups, "n_jobs": n_jobs, "keyword": keyword}
-        found = cross_fit(fresh, given, respond, **how)
-    chosen = take_rows(given.X, found.positions)
-    codes = np.searchsorted(classes, given.y[found.positions]).astype(np.float64)
-    seen_as = input_map(kernel_features, found.estimator, chosen, codes, form)
-    X = form.rows(chosen)
-    rows = Rows(X if seen_as is None else seen_as(X), codes, found.weights)
-    return Answers(found, rows, form, seen_as)
 
+    def codes(labels: NDArray[Any]) -> Array:
+        return np.searchsorted(classes, labels).astype(np.float64)
 
-def _warn_of_frozen(cv: Any) -> None:
-    if cv == UNSEEN:
-        return
-    warnings.warn(
-        "The mean is a FrozenEstimator: the rows given to fit choose how certain its "
-        "probabilities are. At rows that it was fitted to it is too certain. Pass rows "
-        'that it has not seen, and say so with cv="unseen"; or pass the classifier '
-        "without FrozenEstimator, to be cross-fitted.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+    question = Question(
+        mean,
+        cv,
+        kernel_features,
+        ClassResponse(classes),
+        StratifiedGroupKFold,
+        _FROZEN,
+        codes,
+        _dealt,
     )
+    return ask(question, given, groups, rng, n_jobs)
+
+
+def _dealt(given: Training, cv: int | None) -> tuple[Training, Any]:
+    """Distinct rows, and training and test rows of each fold."""
+    given = _distinct(given)
+    return given, _splits(given.y, N_FOLDS if cv is None else int(cv))
 
 
 def _distinct(given: Training) -> Training:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._gwi._class_answers import Answers, stratified_folds
+from skgpx._gwi._answers import Answers
+from skgpx._gwi._class_answers import stratified_folds
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassifierMean,

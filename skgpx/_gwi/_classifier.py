@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._gwi._class_answers import Answers, ask, labelled_rows
+from skgpx._gwi._answers import Answers
+from skgpx._gwi._class_answers import ask_classifiers, labelled_rows
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._class_tempering import warn_at_bound
 from skgpx._gwi._folds import UNSEEN, check_folds
@@ -362,7 +363,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
-        return ask(self.mean, given, self.classes_, *how)
+        return ask_classifiers(self.mean, given, self.classes_, *how)
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Numbers of the classes (n,), whose labels it notes."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._gwi._averaging import share_of_error
 from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._judges import Temper, choose_judges, tempered
 from skgpx._gwi._mean import FittedMean
@@ -113,7 +114,7 @@ class GWIProblem:
             Asked after each round of the training of networks whether to stop, with a
             function that gives the fit if it ended now.
         """
-        prior = self.learned_prior(self.rows.y - self.level)
+        prior = self.learned_prior(self.rows.y - self.level, mean != "svgp")
         clock.end_of("search")
         networks, chosen = None, mean
         if mean != "svgp":
@@ -121,6 +122,8 @@ class GWIProblem:
             chosen = self._chosen(mean, prior, networks)
             clock.end_of("mean")
         if networks is None or chosen == "svgp":
+            if networks is not None:
+                prior = self.learned_prior(self.rows.y - self.level, thinned=False)
             found = self.with_sparse_mean(prior)._replace(networks=networks)
         else:
             warn_if_periodic(prior.kernel)
@@ -130,17 +133,18 @@ class GWIProblem:
 
     def _chosen(self, mean: str, prior: Prior, networks: TrainedNetworks) -> str:
         """The kind of mean, by rows that neither has seen where that is asked for."""
-        errors = MeanErrors.of(self.rows, self.level, prior, networks.mean)
+        share = self._share_of_error(networks.mean)
+        errors = MeanErrors.of(self.rows, self.level, prior, networks.mean, share)
         if mean == "auto":
             return "net" if networks_serve(errors) else "svgp"
         warn_if_process_is_better(errors)
         return mean
 
-    def learned_prior(self, targets: Array) -> Prior:
-        """Kernel and noise of these targets (n,)."""
+    def learned_prior(self, targets: Array, thinned: bool = True) -> Prior:
+        """Kernel and noise of these targets (n,); see `learn_prior`."""
         s, rows = self.settings, self.rows._replace(y=targets)
         how = s.kernel, s.optimizer, s.noise_variance
-        return learn_prior(rows, *how, _again(self._search), self.n_jobs)
+        return learn_prior(rows, *how, _again(self._search), self.n_jobs, thinned)
 
     def around(
         self, mean: FittedMean, prior: Prior, networks: TrainedNetworks | None = None
@@ -153,7 +157,8 @@ class GWIProblem:
         objective = self.objective_of(prior, statistics, values)
         law = self.law(objective, basis)
         left_out = mean.residual_values[:, 0]
-        temper = self._tempered(left_out, basis, law, prior, judges)
+        share = self._share_of_error(mean)
+        temper = self._tempered(left_out, basis, law, prior, judges, share)
         function = Mean(np.zeros(1), np.ones(1), mean.function)
         model = LatentModel(basis, law, function, np.sqrt(temper.factor))
         return GWIFit(model, prior, temper, distance_of(objective, law), networks)
@@ -245,6 +250,19 @@ class GWIProblem:
         root = covariance_root(how, objective, basis, self.rows, rng)
         return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
 
+    def _share_of_error(self, mean: FittedMean) -> float:
+        """What to take of squared errors of single networks for those of their average.
+
+        The root of the share: rows held out also stop the training, so that errors
+        there are a little small, and their tails are longer than those of a normal law.
+        """
+        if mean.seen is None or not np.any(mean.trusted):
+            return 1.0
+        rows, held_out = self.rows.take(mean.trusted), mean.residual_values[:, 0]
+        seen = mean.seen.take(mean.trusted)
+        told = rows.y, held_out[mean.trusted], seen, rows.weights
+        return float(np.sqrt(share_of_error(*told)))
+
     def _tempered(
         self,
         left_out: Array,
@@ -252,13 +270,17 @@ class GWIProblem:
         law: GaussianWeights,
         prior: Prior,
         judges: NDArray[np.bool_],
+        share: float = 1.0,
     ) -> Temper:
-        """Noise and factor by values (n,) of the mean at rows that it did not see."""
+        """Noise and factor by values (n,) of the mean at rows that it did not see.
+
+        `share` is that of the squared errors there which the mean has elsewhere.
+        """
         rows = self.rows.take(judges)
         features = basis(rows.X)
         spread = law.latent(features)[1][:, 0, 0]
         r = spread + basis.residual_variance(rows.X, features)
-        squares = (rows.y - left_out[judges]) ** 2
+        squares = share * (rows.y - left_out[judges]) ** 2
         how = self.settings.tempering
         return tempered(how, squares, r, rows.weights, prior.noise_variance)
 

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._gwi._averaging import Seen
+
 Array = NDArray[np.float64]
 
 
@@ -25,8 +27,12 @@ class FittedMean(NamedTuple):
         fold, or of the rows held out for early stopping), if there is one.
     trusted : ndarray of bool of shape (n,)
         Rows whose `residual_values` were not trained on.
+    seen : Seen or None
+        What networks say of all rows that were trained on them; None where there are
+        none for one of the trusted rows.
     """
 
     function: Callable[[Array], Any]
     residual_values: Array
     trusted: NDArray[np.bool_]
+    seen: Seen | None = None

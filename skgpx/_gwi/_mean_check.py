@@ -43,7 +43,12 @@ class MeanErrors(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: Rows, level: Array, prior: Prior, mean: FittedMean
+        cls,
+        rows: Rows,
+        level: Array,
+        prior: Prior,
+        mean: FittedMean,
+        share: float = 1.0,
     ) -> MeanErrors | None:
         """Of networks and of the process of the prior on at most 1000 rows.
 
@@ -55,6 +60,8 @@ class MeanErrors(NamedTuple):
         prior : Prior
         mean : FittedMean
             Of the networks.
+        share : float, default=1.0
+            What the average of networks has of the squared errors of single ones.
 
         Returns
         -------
@@ -75,7 +82,7 @@ class MeanErrors(NamedTuple):
             float(np.average((y - values) ** 2, weights=weights)) / spread
             for values in (mean.residual_values[judges, 0], level[judges] + law.mean)
         ]
-        return cls(*errors, len(few), len(judges))
+        return cls(share * errors[0], errors[1], len(few), len(judges))
 
 
 def networks_serve(errors: MeanErrors | None) -> bool:

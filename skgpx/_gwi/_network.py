@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._gwi._averaging import Seen
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._numerics.adam import adam_step, cosine_decay
@@ -346,14 +347,21 @@ def _result(
     n = len(problem.X)
     parameters = np.stack([state.best for state in states])
     values = problem.outputs(parameters, np.arange(n))
-    trusted = np.zeros(n, bool)
+    trusted, seen = np.zeros(n, bool), Seen(values.copy(), 0.0 * values, np.zeros(n))
     for part in {tuple(state.held_out): state.held_out for state in states}.values():
-        without = [s.best for s in states if np.array_equal(s.held_out, part)]
-        values[part] = problem.outputs(np.stack(without), part)
+        is_out = np.array([np.array_equal(s.held_out, part) for s in states])
+        values[part] = problem.outputs(parameters[is_out], part)
         trusted[part] = True
+        each = [problem.outputs(p[np.newaxis], part) for p in parameters[~is_out]]
+        if len(each) > 1:
+            seen.values[part] = np.mean(each, axis=0)
+            seen.variance[part] = np.var(each, axis=0, ddof=1) / len(each)
+        seen.share[part] = np.mean(is_out)
+    # variances between networks take two of them
+    several = len(states) - 1 > len(states) * np.max(seen.share)
     function = NetworkMean(frame, problem.network, parameters)
     return TrainedNetworks(
-        FittedMean(function, values, trusted),
+        FittedMean(function, values, trusted, seen if several else None),
         _mean_curve([state.losses for state in states]),
         _mean_curve([state.judgements for state in states]),
         max(state.best_epoch for state in states),

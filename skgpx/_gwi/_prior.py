@@ -16,6 +16,9 @@ from skgpx.likelihoods import Gaussian
 # Rows that the search looks at, and the least noise variance that it may find: the
 # noise of a few rows of many columns is often not identified, and vanishes.
 SEARCH_ROWS, NOISE_FLOOR = 500, 1e-3
+# Rows on which kernels are compared, where the mean does not hang on them, before the
+# best goes on with all: at least so many, at most so many times as far from each other.
+COMPARED_ROWS, THINNED = 200, 1.25
 
 
 class Prior(NamedTuple):
@@ -38,6 +41,7 @@ def learn_prior(
     noise_variance: float | None,
     rng: np.random.Generator,
     n_jobs: int | None = None,
+    thinned: bool = False,
 ) -> Prior:
     """Kernel and noise by the exact evidence of at most 500 rows.
 
@@ -53,6 +57,8 @@ def learn_prior(
         the variance of y.
     rng : numpy.random.Generator
     n_jobs : int or None
+    thinned : bool, default=False
+        Whether kernels are compared on fewer rows: half of the time.
     """
     draw, search = rng.spawn(2)
     if len(rows.y) > SEARCH_ROWS:
@@ -60,13 +66,19 @@ def learn_prior(
     likelihood = Gaussian(noise_variance).prepare(rows.y, rows.weights)
     if kernel is None and optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
-    settings = PriorSettings(kernel, "gp", optimizer, 1, "greedy", None, n_jobs)
+    few = compared_rows(rows.X.shape[1]) if thinned else None
+    settings = PriorSettings(kernel, "gp", optimizer, 1, "greedy", None, n_jobs, few)
     found = fit_prior(rows, likelihood, settings, search)
     noise = float(found.likelihood.variance(0.0))
     if noise_variance is None:
         spread = np.average(rows.y**2, weights=rows.weights)
         noise = max(noise, NOISE_FLOOR * float(spread))
     return Prior(found.kernel, noise)
+
+
+def compared_rows(d: int) -> int:
+    """Rows of d columns on which kernels are compared."""
+    return max(COMPARED_ROWS, round(SEARCH_ROWS / THINNED**d))
 
 
 def warn_if_periodic(kernel: Any) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._cross_fitting import training_rows
-from skgpx._gwi._around import MeanSettings, ask, fit_around
+from skgpx._gwi._around import MeanSettings, ask_regressors, fit_around
 from skgpx._gwi._fit import GWIFit, GWIProblem
 from skgpx._gwi._folds import UNSEEN, check_folds
 from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
@@ -402,10 +402,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         clock, rng = StageClock(), generator(self.random_state)
         given = training_rows(self, X, y, sample_weight)
         settings = MeanSettings.of(self)
-        answers = ask(settings, given, groups, rng, self.n_jobs)
+        answers = ask_regressors(settings, given, groups, rng, self.n_jobs)
         clock.end_of("mean")
-        check_kernel(self.kernel, answers.rows.X)
-        units = Units.of(answers.rows, self.normalize_y)
+        check_kernel(self.kernel, answers.told.rows.X)
+        units = Units.of(answers.told.rows, self.normalize_y)
         problem = GWIProblem(
             units.rows,
             units.prior_mean(self.prior_mean),
@@ -417,8 +417,8 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         how = self.kernel_from, units.shift, units.scale
         vars(self).update(
             self._attributes(fit_around(problem, answers, *how), units),
-            mean_=answers.found.estimator,
-            _form=answers.form,
+            mean_=answers.told.found.estimator,
+            _form=answers.told.form,
         )
         clock.end_of("law")
         self.stage_seconds_ = clock.seconds

@@ -51,11 +51,12 @@ def learn_default(
     rng: np.random.Generator,
     families: tuple[float, ...] | None = None,
     n_jobs: int | None = None,
+    few_rows: int | None = None,
 ) -> Found:
     """Kernel and noise when no kernel is given.
 
     RBF, Matern 5/2 and 3/2, each with one lengthscale and with one a column, are
-    compared on 500 rows. Where others judge, the best of either kind and those within
+    compared on a few rows. Where others judge, the best of either kind and those within
     .02 nats a row of it are polished on 1500; otherwise both kinds of the best family.
 
     Parameters
@@ -68,12 +69,14 @@ def learn_default(
         Smoothness of the families that compete; None is all three.
     n_jobs : int or None
         Searches side by side; see :func:`skgpx._parallel.side_by_side`.
+    few_rows : int, optional
+        Rows that the first searches read; None is 500.
 
     Returns
     -------
     best : Found
     """
-    sample = Sample.of(rows, rng)
+    sample = Sample.of(rows, rng, few_rows)
     pairs = default_candidates(rows, *(() if families is None else (families,)))
     searches, small = [(pair, likelihood) for pair in pairs], sample.without_others()
     screened = side_by_side(_screen, searches, n_jobs, small)
@@ -111,6 +114,7 @@ def learn_given(
     rng: np.random.Generator,
     candidate: Candidate | None = None,
     n_jobs: int | None = None,
+    few_rows: int | None = None,
 ) -> Found:
     """Free parameters of a kernel, from several starts.
 
@@ -127,13 +131,15 @@ def learn_given(
         and have none.
     n_jobs : int or None
         Searches side by side; see :func:`skgpx._parallel.side_by_side`.
+    few_rows : int, optional
+        As of :func:`learn_default`.
 
     Returns
     -------
     best : Found
         Its parameters within their bounds, the fixed ones as they are.
     """
-    sample = Sample.of(rows, rng)
+    sample = Sample.of(rows, rng, few_rows)
     plain = candidate is None
     chosen = Candidate.of_kernel(starts[0]) if plain else candidate.around(starts[0])
     blocks = (sample.few,)

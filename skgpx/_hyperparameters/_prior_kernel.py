@@ -61,6 +61,8 @@ class PriorSettings(NamedTuple):
     n_inducing : int or None
         None means as many as it takes: the exact evidence alone then decides.
     n_jobs : int or None
+    few_rows : int or None
+        Rows that the first searches of Gaussian regression read; None is 500.
     """
 
     kernel: Any
@@ -70,6 +72,7 @@ class PriorSettings(NamedTuple):
     inducing: Any
     n_inducing: int | None
     n_jobs: int | None = None
+    few_rows: int | None = None
 
 
 def fit_prior(
@@ -235,18 +238,19 @@ def _learned(
     previous: Hyperparameters | None,
 ) -> Found:
     """Where the search by the exact evidence ended."""
+    side = settings.n_jobs, settings.few_rows
     if previous is not None:
         renewed = _renewed(previous.kernel, rows, rng)
-        how = previous.candidate, settings.n_jobs
+        how = previous.candidate, *side
         return learn_given(rows, likelihood, [renewed], rng, *how)
     gre = settings.prior == "gre"
     if settings.kernel is None:
         # other kernels than the RBF have no background of their own
-        how = (np.inf,) if gre else None, settings.n_jobs
+        how = (np.inf,) if gre else None, *side
         best = learn_default(rows, likelihood, rng, *how)
     else:
         starts = _starts(kernel, rows, settings, rng)
-        best = learn_given(rows, likelihood, starts, rng, None, settings.n_jobs)
+        best = learn_given(rows, likelihood, starts, rng, None, *side)
     if not gre:
         return best
     # one start from the kernel as it is, one near the process just fitted
@@ -256,7 +260,7 @@ def _learned(
     if settings.kernel is None:
         tied, separate = candidates(near, rows)
         candidate = tied if best.candidate.is_tied else separate
-    how = candidate, settings.n_jobs
+    how = candidate, *side
     return learn_given(rows, best.likelihood, [balanced, near], rng, *how)
 
 

@@ -33,14 +33,19 @@ class Sample(NamedTuple):
     others: Rows | None
 
     @classmethod
-    def of(cls, rows: Rows, rng: np.random.Generator) -> Sample:
-        """Draw the parts: first rows with probabilities proportional to weights."""
-        n = len(rows.y)
+    def of(
+        cls, rows: Rows, rng: np.random.Generator, few_rows: int | None = None
+    ) -> Sample:
+        """Draw the parts: first rows with probabilities proportional to weights.
+
+        `few` has 500 rows, unless another number is given.
+        """
+        n, few_rows = len(rows.y), FEW_ROWS if few_rows is None else few_rows
         # by y: the order of the columns of X does not matter
         by_y = np.argsort(rows.y, kind="stable")
         keys = rng.exponential(size=n) / rows.weights[by_y]
         order = by_y[np.argsort(keys, kind="stable")]
-        few, some = (sampled(rows, order[:size]) for size in (FEW_ROWS, SOME_ROWS))
+        few, some = (sampled(rows, order[:size]) for size in (few_rows, SOME_ROWS))
         if n < ABUNDANT_ROWS:
             return cls(few, some, None, None)
         judges = drawn(rows, order[SOME_ROWS : SOME_ROWS + _JUDGES])

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
 from skgpx._cross_fitting import Training
-from skgpx._gwi._class_answers import ask, stratified_folds
+from skgpx._gwi._class_answers import ask_classifiers, stratified_folds
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassResponse,
@@ -119,7 +119,7 @@ def test_rows_are_predicted_by_those_that_have_not_seen_them(rng):
     X, y = rng.standard_normal((40, 2)), np.array(["a", "b"])[np.arange(40) % 4 // 3]
     given = Training(X, y, np.ones(40))
     how = np.array(["a", "b"]), None, None, None, rng, 1
-    told = ask(LogisticRegression(), given, *how)
+    told = ask_classifiers(LogisticRegression(), given, *how)
     found = told.found
     assert np.all(found.unseen)
     assert len(np.unique(found.folds)) == 5
