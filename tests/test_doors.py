@@ -13,10 +13,12 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from skgpx import (
     DecoupledSampler,
+    GWIClassifier,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
@@ -42,6 +44,7 @@ REGRESSORS = {
         n_components=2, n_frequencies=6, max_iter=5, random_state=0
     ),
     "gwi": GWIRegressor(n_restarts=2, max_iter=20, random_state=0),
+    "gwi-around": GWIRegressor(LinearRegression(), random_state=0),
     "decoupled": DecoupledSampler(REGRESSOR, random_state=0),
 }
 regressors = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
@@ -81,6 +84,7 @@ DOORS = {
     "stein": REGRESSORS["stein"].fit,
     "gwi": REGRESSORS["gwi"].fit,
     "gwi-svgp": GWIRegressor("svgp", random_state=0).fit,
+    "gwi-around": REGRESSORS["gwi-around"].fit,
     "default": DecoupledSampler(random_state=0).fit,
     "exact": DecoupledSampler(REGRESSOR, random_state=0).fit,
     "wrapped": DecoupledSampler(PLSRegressor(**BRIEF), random_state=0).fit,
@@ -98,8 +102,10 @@ def test_targets_beyond_the_range_are_refused_at_every_door(door, scale):
 @pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
 def test_inputs_beyond_the_range_are_refused_of_classes_and_several_targets(scale):
     both = np.column_stack((Y, scale * Y))
-    with pytest.raises(ValueError, match="X must be of a size between"):
-        PLSClassifier(**BRIEF).fit(scale * X, Y > 0.0)
+    classifiers = PLSClassifier(**BRIEF), GWIClassifier()
+    for model in (*classifiers, GWIClassifier(LogisticRegression())):
+        with pytest.raises(ValueError, match="X must be of a size between"):
+            model.fit(scale * X, Y > 0.0)
     with pytest.raises(ValueError, match="y must be of a size between"):
         DecoupledSampler(REGRESSOR).fit(X, both)
 
@@ -133,7 +139,12 @@ def test_dates_are_refused_with_the_way_to_convert_them(model):
             model.fit(columns, Y)
 
 
-ESTIMATORS = {**REGRESSORS, "classifier": PLSClassifier(**BRIEF, random_state=0)}
+CLASSIFIERS = {
+    "classifier": PLSClassifier(**BRIEF, random_state=0),
+    "gwi-classes": GWIClassifier(n_restarts=2, max_iter=20, random_state=0),
+    "gwi-around-classes": GWIClassifier(LogisticRegression(), random_state=0),
+}
+ESTIMATORS = REGRESSORS | CLASSIFIERS
 estimators = pytest.mark.parametrize("model", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
@@ -163,7 +174,7 @@ def test_draws_on_empirical_features_within_the_range():
     assert np.all(np.isfinite(draws(0.98e120 * (X / np.max(np.abs(X))))))
 
 
-@pytest.mark.parametrize("model", [PLSRegressor(), PLSClassifier()])
+@pytest.mark.parametrize("model", [PLSRegressor(), PLSClassifier(), GWIClassifier()])
 @pytest.mark.parametrize("given", [Poisson, StudentT(), "poisson", 1.0])
 def test_a_likelihood_is_named_by_its_public_name(model, given):
     if isinstance(given, StudentT):
@@ -270,8 +281,9 @@ def test_calls_without_a_seed_use_that_of_the_estimator(model):
 # 15, 16 What users of other libraries look for
 
 
-def test_logarithms_of_probabilities():
-    model = PLSClassifier(random_state=0, **BRIEF).fit(X, Y > 0.0)
+@pytest.mark.parametrize("model", CLASSIFIERS.values(), ids=CLASSIFIERS)
+def test_logarithms_of_probabilities(model):
+    model.fit(X, Y > 0.0)
     assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
 
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from skgpx._draws import InputMap
 from skgpx._numerics.spread import LARGEST
 from skgpx._table import as_table, is_numeric
-from skgpx._validation import check_range
+from skgpx._validation import check_columns, check_range
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -231,11 +231,17 @@ def check_seen(kernel_features: Any, mean: Any, table: Any) -> None:
     TypeError
         If entries of an array are neither text nor numbers,
     ValueError
-        or if they are no numbers, and there is no transformer to numbers.
+        or if they are no numbers, and there is no transformer to numbers; or numbers
+        whose squares leave the range of doubles.
     """
-    shown = isinstance(mean, Pipeline) and len(mean) > 1
-    if kernel_features is not None or shown or is_numeric(table):
+    if kernel_features is not None:
         return
+    if is_numeric(table):
+        check_range("X", np.asarray(table, dtype=np.float64))
+        return
+    if isinstance(mean, Pipeline) and len(mean) > 1:
+        return
+    check_columns(table)
     if not hasattr(table, "columns"):
         try:
             table.astype(np.float64)
