@@ -41,7 +41,7 @@ LAYERS = {
     "_predictive_law": BELOW_SHELL | {"_parallel", "_validation"},
     "_derived_laws": FLOOR | {"_predictive_law", "_validation"},
     "_left_out": BELOW_SHELL | {"_validation"},
-    "_report": {"_left_out", "_validation"},
+    "_report": {"_left_out", "_searches", "_validation"},
     "_arviz": {"_validation"},
     "_base": BELOW_SHELL
     | {"_arviz", "_report"}
@@ -82,9 +82,11 @@ LAYERS = {
         "_cross_fitting",
         "_derived_laws",
         "_documentation",
+        "_hyperparameters",
         "_predictive_law",
         "_report",
         "_searches",
+        "_stage_clock",
         "_table",
         "_validation",
     },

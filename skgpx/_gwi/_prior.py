@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
-from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._validation import Rows, caller_stacklevel
 from skgpx.kernels import default_kernel, expand
 from skgpx.likelihoods import Gaussian
@@ -25,10 +25,13 @@ class Prior(NamedTuple):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     noise_variance : float
+    record : SearchRecord
+        Which rows searched for them.
     """
 
     kernel: Any
     noise_variance: float
+    record: SearchRecord = SearchRecord()
 
 
 def learn_prior(
@@ -54,9 +57,9 @@ def learn_prior(
     rng : numpy.random.Generator
     n_jobs : int or None
     """
-    draw, search = rng.spawn(2)
-    if len(rows.y) > SEARCH_ROWS:
-        rows = rows.take(np.sort(draw.permutation(len(rows.y))[:SEARCH_ROWS]))
+    (draw, search), n = rng.spawn(2), len(rows.y)
+    if n > SEARCH_ROWS:
+        rows = rows.take(np.sort(draw.permutation(n)[:SEARCH_ROWS]))
     likelihood = Gaussian(noise_variance).prepare(rows.y, rows.weights)
     if kernel is None and optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
@@ -66,7 +69,7 @@ def learn_prior(
     if noise_variance is None:
         spread = np.average(rows.y**2, weights=rows.weights)
         noise = max(noise, NOISE_FLOOR * float(spread))
-    return Prior(found.kernel, noise)
+    return Prior(found.kernel, noise, found.record._replace(distinct_rows=n))
 
 
 def warn_if_periodic(kernel: Any) -> None:

@@ -13,10 +13,18 @@ from skgpx._hyperparameters._evidence import (
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._prior_kernel import PriorSettings, fit_prior, stretched
+from skgpx._hyperparameters._search_record import (
+    NOISE_BY_BOUND,
+    NOISE_BY_DENSITY,
+    SearchRecord,
+)
 
 __all__ = [
+    "NOISE_BY_BOUND",
+    "NOISE_BY_DENSITY",
     "Hyperparameters",
     "PriorSettings",
+    "SearchRecord",
     "SparseEvidence",
     "final_noise",
     "fit_prior",

@@ -195,6 +195,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
         with inducing points or a Markov process, where they are tried) and
         "solution"; of :meth:`partial_fit` and
         :meth:`merge`: "statistics" and "solution", which searches again.
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each stage, in MiB:
+        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -612,7 +615,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
     def _keep(self, state: Any, found: SpectralFit, clock: StageClock) -> Self:
         vars(self).update(self._attributes(state, found))
         clock.end_of("solution")
-        self.stage_seconds_ = clock.seconds
+        vars(self).update(clock.attributes())
         return self
 
     def _attributes(self, state: Any, found: SpectralFit) -> dict[str, Any]:

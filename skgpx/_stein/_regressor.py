@@ -148,6 +148,9 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         "frequencies", "temper" (which repeats the search on all rows, if that is
         asked for) and "solution"; of :meth:`partial_fit` and :meth:`merge`:
         "statistics" and "solution".
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each stage, in MiB:
+        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -435,14 +438,14 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         clock, rng = StageClock(), generator(self.random_state)
         settings = FitSettings.of(self)
         found = fit_stein(rows, settings, rng, self.n_jobs, clock, report)
-        vars(self).update(self._attributes(*found))
+        vars(self).update(self._attributes(*found[:-1]), _record=found.record)
         clock.end_of("solution")
-        self.stage_seconds_ = clock.seconds
+        vars(self).update(clock.attributes())
 
     def _keep(self, state: SteinState, clock: StageClock) -> Self:
         vars(self).update(self._posterior_attributes(state))
         clock.end_of("solution")
-        self.stage_seconds_ = clock.seconds
+        vars(self).update(clock.attributes())
         return self
 
     def _attributes_now(
