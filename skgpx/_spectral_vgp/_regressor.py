@@ -483,13 +483,15 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
         return merged._keep(state, state.solve(), clock)
 
     def __add__(self, other: Any) -> Self:
+        if isinstance(other, int) and other == 0:
+            return self
         if not isinstance(other, SpectralVGPRegressor):
             return NotImplemented
         return self.merge(other)
 
     def __radd__(self, other: Any) -> Self:
-        """``sum(models)`` begins with zero."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        return self + other if isinstance(other, int) else NotImplemented
 
     def credible_ball(
         self, coverage: float = 0.95, X: ArrayLike | None = None

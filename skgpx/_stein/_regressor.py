@@ -385,13 +385,15 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         return merged._keep(state, clock)
 
     def __add__(self, other: Any) -> SteinRFFRegressor:
+        if isinstance(other, int) and other == 0:
+            return self
         if not isinstance(other, SteinRFFRegressor):
             return NotImplemented
         return self.merge(other)
 
     def __radd__(self, other: Any) -> SteinRFFRegressor:
-        """``sum(models)`` begins with zero."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        return self + other if isinstance(other, int) else NotImplemented
 
     def export_features(self, component: int | None = None) -> LearnedFourierFeatures:
         """Learned features as a fitted transformer, for linear models and pipelines.
