@@ -22,6 +22,11 @@ class StageClock:
     was needed before: zero where the stage did with that. Other threads and what is
     loaded or compiled meanwhile count; worker processes do not. Not known on Windows.
 
+    Parameters
+    ----------
+    before : dict, optional
+        What `attributes` of another clock gave, for stages that came earlier.
+
     Attributes
     ----------
     seconds : dict
@@ -37,9 +42,10 @@ class StageClock:
     ['search']
     """
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.megabytes: dict[str, float] = {}
+    def __init__(self, before: dict[str, dict[str, float]] | None = None) -> None:
+        earlier = {} if before is None else before
+        self.seconds = dict(earlier.get("stage_seconds_", {}))
+        self.megabytes = dict(earlier.get("stage_megabytes_", {}))
         self._last, self._peak = time.perf_counter(), _peak_megabytes()
 
     def end_of(self, stage: str) -> None:

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._deferred import DeferredSolution
 from skgpx._stage_clock import StageClock
 from skgpx._stein._exported import LearnedFourierFeatures
 from skgpx._stein._fit import fit_stein
@@ -34,7 +35,7 @@ from skgpx._validation import (
 from skgpx.likelihoods import Gaussian
 
 
-class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
+class SteinRFFRegressor(CallbackSupportMixin, DeferredSolution, LatentRegressor):
     """Regression on learned waves: a mixture of sparse-spectrum Gaussian processes.
 
     Each component is Bayesian linear regression on cosines and sines of `n_frequencies`
@@ -201,6 +202,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
 
     _documentation_page: ClassVar[str] = "stein_regressor.md"
 
+    _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
+        {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "spectrum_"}
+    )
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -326,6 +331,8 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 
+        What follows from their sums is solved when it is asked for.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -353,9 +360,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
-        state = self._state.with_rows(rows, self.n_jobs)
+        self._state = self._state.with_rows(rows, self.n_jobs)
         clock.end_of("statistics")
-        return self._keep(state, clock)
+        self._defer(clock)
+        return self
 
     def merge(self, other: SteinRFFRegressor) -> SteinRFFRegressor:
         """Return a new model of the rows of both; ``one + other`` is the same.
@@ -380,9 +388,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         check_is_fitted(self)
         check_is_fitted(other)
         clock, merged = StageClock(), copy_to_merge(self)
-        state = self._state.merged(other._state)
+        merged._state = self._state.merged(other._state)
         clock.end_of("statistics")
-        return merged._keep(state, clock)
+        merged._defer(clock)
+        return merged
 
     def __add__(self, other: Any) -> SteinRFFRegressor:
         if isinstance(other, int) and other == 0:
@@ -440,15 +449,12 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         clock, rng = StageClock(), generator(self.random_state)
         settings = FitSettings.of(self)
         found = fit_stein(rows, settings, rng, self.n_jobs, clock, report)
-        vars(self).update(self._attributes(*found[:-1]), _record=found.record)
+        solution = self._attributes(*found[:-1]) | {"_record": found.record}
         clock.end_of("solution")
-        vars(self).update(clock.attributes())
+        self._solved(solution, clock)
 
-    def _keep(self, state: SteinState, clock: StageClock) -> Self:
-        vars(self).update(self._posterior_attributes(state))
-        clock.end_of("solution")
-        vars(self).update(clock.attributes())
-        return self
+    def _solution(self) -> dict[str, Any]:
+        return self._posterior_attributes(self._state)
 
     def _attributes_now(
         self, state: Callable[[], SteinState], learning: Learning
