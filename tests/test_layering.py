@@ -47,7 +47,7 @@ LAYERS = {
     | {"_arviz", "_report"}
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
-    "_deferred": {"_stage_clock"},
+    "_additive": {"_stage_clock"},
     "_table": {"_validation"},
     "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
     "_hyperparameters": BELOW_SHELL | DOOR,
@@ -62,11 +62,11 @@ LAYERS = {
     | {"_derived_laws", "_report"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
-    | {"_deferred"}
+    | {"_additive"}
     | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
     "_stein": BELOW_SHELL
     | DOOR
-    | {"_deferred"}
+    | {"_additive"}
     | {"_base", "_documentation", "_hyperparameters", "_report", "_row_statistics"},
     "_gwi": BELOW_SHELL
     | DOOR

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._deferred import DeferredSolution
 from skgpx._spectral_vgp._basis_choice import better_than_functions
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -61,7 +61,7 @@ from skgpx.likelihoods._rows import KnownNoise
 Array = NDArray[np.float64]
 
 
-class SpectralVGPRegressor(CallbackSupportMixin, DeferredSolution, LatentRegressor):
+class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     """Gaussian-process regression on few spectral features, with credible sets.
 
     For time series, maps and surfaces with up to hundreds of millions of rows: one
@@ -493,17 +493,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, DeferredSolution, LatentRegress
         clock.end_of("statistics")
         merged._defer(clock)
         return merged
-
-    def __add__(self, other: Any) -> Self:
-        if isinstance(other, int) and other == 0:
-            return self
-        if not isinstance(other, SpectralVGPRegressor):
-            return NotImplemented
-        return self.merge(other)
-
-    def __radd__(self, other: Any) -> Self:
-        """``sum(models)`` begins with zero, which stands for a part without rows."""
-        return self + other if isinstance(other, int) else NotImplemented
 
     def credible_ball(
         self, coverage: float = 0.95, X: ArrayLike | None = None

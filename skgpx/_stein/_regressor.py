@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._deferred import DeferredSolution
 from skgpx._stage_clock import StageClock
 from skgpx._stein._exported import LearnedFourierFeatures
 from skgpx._stein._fit import fit_stein
@@ -35,7 +35,7 @@ from skgpx._validation import (
 from skgpx.likelihoods import Gaussian
 
 
-class SteinRFFRegressor(CallbackSupportMixin, DeferredSolution, LatentRegressor):
+class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     """Regression on learned waves: a mixture of sparse-spectrum Gaussian processes.
 
     Each component is Bayesian linear regression on cosines and sines of `n_frequencies`
@@ -392,17 +392,6 @@ class SteinRFFRegressor(CallbackSupportMixin, DeferredSolution, LatentRegressor)
         clock.end_of("statistics")
         merged._defer(clock)
         return merged
-
-    def __add__(self, other: Any) -> SteinRFFRegressor:
-        if isinstance(other, int) and other == 0:
-            return self
-        if not isinstance(other, SteinRFFRegressor):
-            return NotImplemented
-        return self.merge(other)
-
-    def __radd__(self, other: Any) -> SteinRFFRegressor:
-        """``sum(models)`` begins with zero, which stands for a part without rows."""
-        return self + other if isinstance(other, int) else NotImplemented
 
     def export_features(self, component: int | None = None) -> LearnedFourierFeatures:
         """Learned features as a fitted transformer, for linear models and pipelines.

@@ -1,21 +1,37 @@
-"""A solution that is found when it is asked for, and not after every chunk of rows."""
+"""Models of sums over rows: they add, and are solved when they are asked."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from skgpx._stage_clock import StageClock
 
 
-class DeferredSolution:
-    """Fitted attributes that follow from sums over rows, once one of them is read.
+class AdditiveModel:
+    """An estimator of sums over rows: ``one + two`` has the rows of both.
 
+    Fitted attributes that follow from the sums are found when one of them is read.
     `partial_fit` and `merge` change the sums, which is cheap, and forget the solution,
     which is not: a chain of them solves once, in the end. A subclass names these
     attributes and computes them; that this is done later changes no number.
     """
 
     _follows_from_sums: ClassVar[frozenset[str]]
+
+    def merge(self, other: Any) -> Self:
+        """New model of the rows of both."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Self:
+        if isinstance(other, int) and other == 0:
+            return self
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self.merge(other)
+
+    def __radd__(self, other: Any) -> Self:
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        return self + other if isinstance(other, int) else NotImplemented
 
     def _solution(self) -> dict[str, Any]:
         """Attributes that follow from the sums."""
