@@ -298,9 +298,12 @@ class TemperedRegressor(
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).input_tags
-        for name in ("allow_nan", "categorical", "string"):
-            setattr(tags.input_tags, name, getattr(inner, name))
+        tags = super().__sklearn_tags__()
+        # `fit` says what is wrong with an estimator that is none
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            inner = get_tags(self.estimator).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                setattr(tags.input_tags, name, getattr(inner, name))
         tags.target_tags.multi_output = False
         return tags
 

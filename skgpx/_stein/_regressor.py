@@ -409,6 +409,11 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             `get_feature_names_out` are those of every transformer; `fit` and clones
             keep the frequencies.
 
+        Raises
+        ------
+        ValueError
+            If there is no such component.
+
         Notes
         -----
         ``Ridge(noise_variance_ / sum(amplitudes_**2), fit_intercept=False)`` on the
@@ -416,6 +421,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         """
         check_is_fitted(self)
         mixture = self._state.mixture
+        _check_component(component, len(mixture.frequencies))
         sizes = mixture.amplitudes / np.linalg.norm(mixture.amplitudes)
         omega = mixture.frequencies / mixture.length_scale
         chosen = omega if component is None else omega[[component]]
@@ -479,9 +485,23 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         }
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _check_component(component: Any, n_components: int) -> None:
+    """Refuse what is not the number of a component."""
+    if component is None or (_is_count(component) and 0 <= component < n_components):
+        return
+    raise ValueError(
+        f"component must be None or one of 0, ..., {n_components - 1}; got "
+        f"{component!r}."
+    )
+
+
 def _check_sizes(n_hidden: Any) -> None:
     """Refuse what is not a sequence of positive integers."""
-    if all(isinstance(size, Integral) and size >= 1 for size in n_hidden):
+    if all(_is_count(size) and size >= 1 for size in n_hidden):
         return
     raise ValueError(
         "n_hidden must hold the sizes of hidden layers, positive integers; got "
