@@ -13,7 +13,7 @@ from sklearn.utils import indexable
 from skgpx._derived_laws import JoinedDistribution
 from skgpx._parallel import parallel_map
 from skgpx._predictive_law import Predictive
-from skgpx._validation import rows_of
+from skgpx._validation import check_some_folds, rows_of
 from skgpx._wrapped import predict_dist
 
 # What `predict_dist` may be told of a row as well as `fit`.
@@ -84,6 +84,7 @@ def cross_val_predict_dist(
     X, y, groups = indexable(X, y, groups)
     splitter = check_cv(cv, np.asarray(y), classifier=is_classifier(estimator))
     splits = list(splitter.split(X, y, groups))
+    check_some_folds(splits)
     n = len(np.asarray(y))
     folds = [(_positions(train, n), _positions(test, n)) for train, test in splits]
     tests = [test for _, test in folds]

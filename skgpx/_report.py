@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.pipeline import Pipeline
 
 from skgpx._left_out import left_out
+from skgpx._searches import best_of
 from skgpx._validation import check_is_fitted
 
 Array = NDArray[np.float64]
@@ -65,17 +68,23 @@ class Reporting:
         -------
         report : Report
             A dictionary of sections, which prints as text and in a notebook as a table:
-            "model", "prior", "basis", "inference", "seconds", "memory", "held_out" and
-            "advice", as far as they apply.
+            "model", "prior", "search" (which rows chose the hyperparameters, by what),
+            "basis", "inference", "seconds", "memory", "held_out" and "advice", as far
+            as they apply.
 
         Notes
         -----
         Without X it reads attributes only. The size of the model is that of its pickle.
+        Memory of a stage is by how much it raised the peak of the resident memory of
+        this process, in MiB: zero where it did with what was there before. It is the
+        whole process that is measured, compilation and other threads included, workers
+        in processes of their own not.
         """
         check_is_fitted(self)
         sections: dict[str, Any] = {
             "model": _model(self),
             "prior": _prior(self),
+            "search": _search(self),
             "basis": left_out(self, X),
             "inference": _inference(self),
             "seconds": _seconds(self),
@@ -128,6 +137,25 @@ def _prior(model: Any) -> dict[str, Any]:
     return found
 
 
+def _search(model: Any) -> dict[str, Any]:
+    """Which rows chose the hyperparameters; of a wrapper, also those of its model."""
+    record = getattr(model, "_record", None)
+    found = {} if record is None else record.section()
+    inner = getattr(model, "estimator_", None)
+    return found if inner is None else {**_search_of_inner(inner), **found}
+
+
+def _search_of_inner(inner: Any) -> dict[str, Any]:
+    inner = best_of(inner)
+    if isinstance(inner, Pipeline):
+        return _search_of_inner(inner.steps[-1][1])
+    if not isinstance(inner, GaussianProcessRegressor):
+        return _search(inner)
+    if inner.optimizer is None or not len(inner.kernel_.theta):
+        return {}
+    return {"criterion": "exact evidence", "rows_searched": len(inner.X_train_)}
+
+
 def _inference(model: Any) -> dict[str, Any]:
     rhat = getattr(model, "rhat_", None)
     if rhat is None:
@@ -165,6 +193,8 @@ def _memory(model: Any) -> dict[str, Any]:
     floats = getattr(getattr(model, "posterior_", None), "floats_per_row", 0)
     if floats:
         found["kilobytes_per_predicted_row"] = 8.0 * floats / 2**10
+    for stage, megabytes in getattr(model, "stage_megabytes_", {}).items():
+        found[f"megabytes_added_by_{stage}"] = megabytes
     return found
 
 

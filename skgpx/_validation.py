@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from datetime import date, timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -363,6 +363,21 @@ def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
     size = int(max(16, min(working_floats() // floats_per_row, 16384)))
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
+
+
+def check_some_folds(folds: Sized) -> None:
+    """Refuse a `cv` without folds.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    if not len(folds):
+        raise ValueError(
+            "cv must have at least one fold; got none. Pass a number of folds, a "
+            "splitter, or a list of (train, test) that is not empty."
+        )
 
 
 def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:

@@ -33,10 +33,12 @@ from skgpx._cross_fitting import (
 )
 from skgpx._derived_laws import NormalMoments, RescaledDistribution
 from skgpx._documentation import DocumentationLink
+from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.tempering import temper_affine, temper_factor
 from skgpx._predictive_law import Predictive, PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._searches import best_of, is_search
+from skgpx._stage_clock import StageClock
 from skgpx._table import as_table
 from skgpx._validation import (
     StrOptions,
@@ -91,6 +93,9 @@ class TemperedRegressor(
         a, in squared units of y; zero for "factor".
     slope_ : float
         b, or the factor T.
+    stage_seconds_, stage_megabytes_ : dict
+        Wall time of the stages "fits" (on folds and on all rows) and "temper", and
+        growth of the peak of the memory of this process in each.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -195,13 +200,17 @@ class TemperedRegressor(
         UserWarning
             If there are weights, and the estimator cannot take them.
         """
-        rows = training_rows(self, X, y, sample_weight)
+        clock, rows = StageClock(), training_rows(self, X, y, sample_weight)
         found = self._fitted(rows, groups, weighted=sample_weight is not None)
+        clock.end_of("fits")
         errors = rows.y[found.positions] - found.responses[:, 0]
         self._temper(errors[found.unseen], found, found.unseen)
         self.estimator_ = found.estimator
         largest = float(np.max(np.abs(rows.y))) or 1.0
         self._least = (_ROUNDING * largest) ** 2
+        clock.end_of("temper")
+        self._record = SearchRecord("", errors_that_tempered=int(np.sum(found.unseen)))
+        vars(self).update(clock.attributes())
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -289,9 +298,12 @@ class TemperedRegressor(
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).input_tags
-        for name in ("allow_nan", "categorical", "string"):
-            setattr(tags.input_tags, name, getattr(inner, name))
+        tags = super().__sklearn_tags__()
+        # `fit` says what is wrong with an estimator that is none
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            inner = get_tags(self.estimator).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                setattr(tags.input_tags, name, getattr(inner, name))
         tags.target_tags.multi_output = False
         return tags
 

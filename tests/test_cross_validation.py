@@ -86,3 +86,9 @@ def test_draws_without_a_seed_take_that_of_the_estimator():
     X = np.linspace(0.0, 3.0, 20)[:, np.newaxis]
     law = skgpx.cross_val_predict_dist(model, X, np.sin(X[:, 0]), cv=2)
     assert_array_equal(law.sample(2), law.sample(2))
+
+
+def test_no_folds_are_refused():
+    rows = np.arange(8.0)[:, np.newaxis]
+    with pytest.raises(ValueError, match="cv must have at least one fold; got none"):
+        skgpx.cross_val_predict_dist(BayesianRidge(), rows, rows[:, 0], cv=[])

@@ -41,12 +41,13 @@ LAYERS = {
     "_predictive_law": BELOW_SHELL | {"_parallel", "_validation"},
     "_derived_laws": FLOOR | {"_predictive_law", "_validation"},
     "_left_out": BELOW_SHELL | {"_validation"},
-    "_report": {"_left_out", "_validation"},
+    "_report": {"_left_out", "_searches", "_validation"},
     "_arviz": {"_validation"},
     "_base": BELOW_SHELL
     | {"_arviz", "_report"}
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
+    "_additive": {"_stage_clock"},
     "_table": {"_validation"},
     "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
     "_hyperparameters": BELOW_SHELL | DOOR,
@@ -61,9 +62,11 @@ LAYERS = {
     | {"_derived_laws", "_report"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
+    | {"_additive"}
     | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
     "_stein": BELOW_SHELL
     | DOOR
+    | {"_additive"}
     | {"_base", "_documentation", "_hyperparameters", "_report", "_row_statistics"},
     "_gwi": BELOW_SHELL
     | DOOR
@@ -82,9 +85,11 @@ LAYERS = {
         "_cross_fitting",
         "_derived_laws",
         "_documentation",
+        "_hyperparameters",
         "_predictive_law",
         "_report",
         "_searches",
+        "_stage_clock",
         "_table",
         "_validation",
     },

@@ -1,23 +1,31 @@
 """Reports of fits, and draws for ArviZ."""
 
+import os
 import pickle
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from skgpx import (
     DecoupledSampler,
+    GWIRegressor,
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
+    _stage_clock,
     metrics,
 )
 from skgpx._left_out import _ROWS, _forecast_points, _some
@@ -191,6 +199,120 @@ def test_rows_are_counted(fitted):
     # the same rows may be in both
     assert "rows" not in (model + model).report()["model"]
     assert model.fit(X, Y).report()["model"]["rows"] == 60
+
+
+# ---- Which rows chose the hyperparameters --------------------------------------------
+
+FREE = {"random_state": 0}
+SMOOTH = SpectralVGPRegressor(RBF(0.4), basis="fourier")
+FOLDED = TemperedRegressor(PLSRegressor(**PLS), cv=3)
+KNOWN = SpectralVGPRegressor(**FEW, basis="inducing", noise_variance=0.04)
+NEAR = PLSRegressor(RBF(0.4), optimizer="neighbourhoods", n_inducing=6)
+LEARNED_EXACT = GaussianProcessRegressor(RBF(0.4), alpha=0.04)
+EVIDENCE, PRICE = "exact evidence", "evidence less a price for parameters"
+SEARCHES = {
+    "pls": (
+        PLSRegressor(**FREE),
+        {"criterion": EVIDENCE, "rows_searched": 60, "chosen_by": PRICE},
+    ),
+    "bound": (
+        PLSRegressor(RBF(0.4), n_inducing=20, **FREE),
+        {"criterion": "bound of 20 inducing points", "rows_searched": 60},
+    ),
+    "fixed": (PLSRegressor(**PLS), {"criterion": "nothing was free"}),
+    "neighbourhoods": (NEAR, {"criterion": "exact evidence, averaged"}),
+    "functions": (SMOOTH, {"rows_searched": "all", "distinct_rows": None}),
+    "points": (
+        SpectralVGPRegressor(RBF(0.4), basis="inducing", **FREE),
+        {"criterion": EVIDENCE, "rows_searched": 60, "noise": "bound of all rows"},
+    ),
+    "known": (KNOWN, {"criterion": "nothing was free", "noise": None}),
+    "markov": (
+        SpectralVGPRegressor(basis="markov"),
+        {"criterion": "exact evidence of the process", "rows_searched": "all"},
+    ),
+    "stein": (
+        SteinRFFRegressor(RBF(0.4), n_components=2, n_frequencies=8, max_iter=2),
+        {
+            "rows_searched": 51,
+            "rows_that_moved_frequencies": 60,
+            "errors_that_tempered": 9,
+        },
+    ),
+    "gwi": (
+        GWIRegressor(kernel=RBF(0.4), mean="svgp", **FREE),
+        {"criterion": EVIDENCE, "rows_searched": 60, "errors_that_tempered": 18},
+    ),
+    "around": (
+        GWIRegressor(DecisionTreeRegressor(), kernel=RBF(0.4), edges=0, **FREE),
+        {"rows_kept_out_for_noise": 60, "errors_that_tempered": 60},
+    ),
+    "decoupled": (DecoupledSampler(), {"criterion": EVIDENCE, "chosen_by": PRICE}),
+    "exact": (
+        DecoupledSampler(LEARNED_EXACT),
+        {"criterion": EVIDENCE, "rows_searched": 60},
+    ),
+    "piped": (
+        TemperedRegressor(make_pipeline(StandardScaler(), LEARNED_EXACT), cv=2),
+        {"criterion": EVIDENCE, "errors_that_tempered": 60},
+    ),
+    "tempered": (
+        FOLDED,
+        {"criterion": "nothing was free", "errors_that_tempered": 60},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_which_rows_chose_the_hyperparameters(name):
+    model, expected = SEARCHES[name]
+    report = clone(model).fit(X, Y).report()
+    for key, value in expected.items():
+        assert report["search"].get(key) == value, key
+    assert "criterion" in repr(report)
+    stages = {f"megabytes_added_by_{stage}" for stage in report["seconds"]}
+    assert stages - {"megabytes_added_by_total"} <= set(report["memory"])
+
+
+@pytest.mark.parametrize("n", [4499, 4500])
+def test_rows_that_judge_are_reported(n):
+    """From 4500 rows on candidates are compared by rows that no search reads."""
+    many = rng.uniform(-3.0, 3.0, size=(n, 1))
+    y = np.sin(3.0 * many[:, 0]) + 0.2 * rng.normal(size=n)
+    search = PLSRegressor(RBF(0.4), **FREE).fit(many, y).report()["search"]
+    assert (search["distinct_rows"], search["rows_searched"]) == (n, 1500)
+    assert search.get("rows_kept_out_to_choose", 0) == (1500 if n >= 4500 else 0)
+    assert search["noise"] == "bound of all rows"
+
+
+def test_the_pilot_is_reported():
+    many = np.linspace(-3.0, 3.0, 20_001)[:, np.newaxis]
+    y = np.sin(3.0 * many[:, 0]) + 0.2 * rng.normal(size=len(many))
+    section = clone(SMOOTH).fit(many, y).report()["search"]
+    assert section["pilot_rows"] == 20_000
+    assert "pilot_rows" not in clone(SMOOTH).fit(X, Y).report()["search"]
+
+
+def test_memory_is_the_growth_of_the_peak(monkeypatch):
+    peaks = iter([10.0, 10.0, 12.5, 13.0])
+    monkeypatch.setattr(_stage_clock, "_peak_megabytes", lambda: next(peaks))
+    clock = _stage_clock.StageClock()
+    for stage in ("search", "law", "search"):
+        clock.end_of(stage)
+    assert clock.megabytes == {"search": 0.5, "law": 2.5}
+    monkeypatch.setattr(_stage_clock, "_peak_megabytes", lambda: None)
+    elsewhere = _stage_clock.StageClock()
+    elsewhere.end_of("search")
+    assert (elsewhere.megabytes, list(elsewhere.seconds)) == ({}, ["search"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory in use is read from /proc")
+def test_the_peak_is_in_mebibytes():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    now = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    # some systems add what a parent process had needed
+    assert now <= _stage_clock._peak_megabytes() <= 100.0 * now
 
 
 def test_models_that_cannot_be_pickled_and_those_not_fitted():

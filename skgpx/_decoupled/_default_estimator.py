@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._decoupled._drawable import check_drawable
+from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._pls import PLSRegressor
 from skgpx._validation import caller_stacklevel, canonical_rows, generator
 from skgpx.kernels import default_kernel
@@ -22,8 +24,20 @@ Array = NDArray[np.float64]
 EXACT_ROWS, MANY_ROWS = 1500, 10_000
 
 
-def default_estimator(X: Array, y: Array, random_state: Any) -> Any:
-    """Regressor for these rows, not fitted yet.
+def fresh_estimator(
+    given: Any, X: Array, y: Array, random_state: Any
+) -> tuple[Any, SearchRecord | None]:
+    """Unfitted copy of an estimator, or the default one and which rows chose it."""
+    if given is None:
+        return default_estimator(X, y, random_state)
+    check_drawable(given)
+    return clone(given), None
+
+
+def default_estimator(
+    X: Array, y: Array, random_state: Any
+) -> tuple[Any, SearchRecord | None]:
+    """Regressor for these rows, not fitted yet, and which rows chose its kernel.
 
     Up to 1500 rows an exact process whose kernel and noise are those of the library's
     search; above, `PLSRegressor`. For several targets, which share a kernel, an exact
@@ -31,16 +45,16 @@ def default_estimator(X: Array, y: Array, random_state: Any) -> Any:
     """
     if y.ndim == 2 and y.shape[1] > 1:
         kernel = default_kernel(X) + WhiteKernel(0.1, (1e-8, 1e1))
-        return GaussianProcessRegressor(
-            kernel, normalize_y=True, random_state=random_state
-        )
+        how = {"normalize_y": True, "random_state": random_state}
+        return GaussianProcessRegressor(kernel, **how), None
     if len(X) > EXACT_ROWS:
-        return PLSRegressor(random_state=random_state)
-    kernel = _learned(X, y.ravel(), random_state)
-    return GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
+        return PLSRegressor(random_state=random_state), None
+    kernel, record = _learned(X, y.ravel(), random_state)
+    exact = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
+    return exact, record
 
 
-def _learned(X: Array, y: Array, random_state: Any) -> Any:
+def _learned(X: Array, y: Array, random_state: Any) -> tuple[Any, SearchRecord]:
     """Kernel and white noise for the standardised y."""
     # as GaussianProcessRegressor standardises
     spread = y.std() or 1.0
@@ -55,7 +69,8 @@ def _learned(X: Array, y: Array, random_state: Any) -> Any:
         n_inducing=None,
     )
     found = fit_prior(rows, likelihood, settings, generator(random_state))
-    return found.kernel + WhiteKernel(float(found.likelihood.variance(0.0)))
+    noise = WhiteKernel(float(found.likelihood.variance(0.0)))
+    return found.kernel + noise, found.record
 
 
 def warn_of_many_rows(estimator: Any, n: int) -> None:

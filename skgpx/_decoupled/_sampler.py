@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.utils import get_tags
@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._decoupled._blocks import moments_of, observed
 from skgpx._decoupled._default_estimator import (
-    default_estimator,
+    fresh_estimator,
     warn_of_many_rows,
 )
 from skgpx._decoupled._drawable import check_drawable
@@ -37,6 +37,7 @@ from skgpx._parallel import parallel_stream
 from skgpx._predictive_law import Predictive
 from skgpx._report import Reporting
 from skgpx._searches import best_of
+from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
     StrOptions,
@@ -112,6 +113,12 @@ class DecoupledSampler(
         is used.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance of `estimator_`, white noise included; None if it has none.
+    stage_seconds_ : dict
+        Wall time of the stages "search" (kernel of the default estimator), "estimator"
+        and "law".
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each, in MiB; not
+        known on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -222,34 +229,50 @@ class DecoupledSampler(
             from the estimator, or if its kernel is not finite between equal rows, as
             a Matern with a large nu.
         """
-        reporter = RoundReporter(self, X, y, None)
+        reporter, clock = RoundReporter(self, X, y, None), StageClock()
         if isinstance(self.estimator, FrozenEstimator):
-            check_drawable(self.estimator.estimator)
-            check_is_fitted(self.estimator.estimator)
-            check_columns(X)
-            checked = validate_data(self, X, dtype=np.float64)
-            self.estimator_ = best_of(self.estimator.estimator)
-            self._check_width()
-            check_kernel_of(self.estimator_, checked)
+            checked = self._use_frozen(X)
         else:
-            check_columns(X, y)
-            several = get_tags(self).target_tags.multi_output
-            checked, targets = validate_data(
-                self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
-            )
-            check_range("X", checked)
-            check_range("y", np.asarray(targets, dtype=np.float64))
-            names = hasattr(X, "columns")
-            fresh = self._fresh_estimator(checked, targets)
-            check_kernel_of(fresh, checked)
-            warn_of_many_rows(fresh, len(checked))
-            with reporter.around(fresh):
-                fresh.fit(X if names else checked, targets)
-            self.estimator_ = best_of(fresh)
+            checked = self._fit_fresh(X, y, reporter, clock)
         self.posterior_ = posterior_of(self.estimator_, checked.shape[1])
         self.kernel_ = kernel_of(self.estimator_, self.posterior_)
+        clock.end_of("law")
+        vars(self).update(clock.attributes())
         reporter.finish()
         return self
+
+    def _use_frozen(self, X: ArrayLike) -> Array:
+        """Take a fitted estimator as it is; rows as an array."""
+        check_drawable(self.estimator.estimator)
+        check_is_fitted(self.estimator.estimator)
+        check_columns(X)
+        checked: Array = validate_data(self, X, dtype=np.float64)
+        self.estimator_, self._record = best_of(self.estimator.estimator), None
+        self._check_width()
+        check_kernel_of(self.estimator_, checked)
+        return checked
+
+    def _fit_fresh(
+        self, X: ArrayLike, y: Any, reporter: RoundReporter, clock: StageClock
+    ) -> Array:
+        """Fit a clone of the estimator, or the default one; rows as an array."""
+        check_columns(X, y)
+        several = get_tags(self).target_tags.multi_output
+        checked, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
+        )
+        check_range("X", checked)
+        check_range("y", np.asarray(targets, dtype=np.float64))
+        how = checked, targets, self.random_state
+        fresh, self._record = fresh_estimator(self.estimator, *how)
+        check_kernel_of(fresh, checked)
+        warn_of_many_rows(fresh, len(checked))
+        clock.end_of("search")
+        with reporter.around(fresh):
+            fresh.fit(X if hasattr(X, "columns") else checked, targets)
+        self.estimator_ = best_of(fresh)
+        clock.end_of("estimator")
+        return checked
 
     @classmethod
     def from_inducing(
@@ -523,13 +546,6 @@ class DecoupledSampler(
         if isinstance(posterior, LatentModel):
             return posterior.draw(size, rng, **prior)
         return posterior.draw(size, rng, n_jobs=self.n_jobs, **prior)
-
-    def _fresh_estimator(self, X: Array, y: Array) -> Any:
-        """Unfitted copy of the estimator, or the default one."""
-        if self.estimator is None:
-            return default_estimator(X, y, self.random_state)
-        check_drawable(self.estimator)
-        return clone(self.estimator)
 
     def _check_width(self) -> None:
         """Compare the columns of X with those the frozen estimator was fitted on."""

@@ -137,12 +137,13 @@ def fit_around(
     objective = problem.objective_of(prior, statistics, values)
     law = problem.law(objective, basis)
     judged = _Judges(problem, prior, law)
-    temper = judged.verdict(answers, values, shift, scale)
+    temper, judges = judged.verdict(answers, values, shift, scale)
     mean = EstimatorMean(answers.told.found.estimator, answers.told.form, shift, scale)
     function = Mean(np.zeros(1), np.ones(1), mean)
     whole = basis if answers.told.map is None else Warped(basis, answers.told.map)
     model = LatentModel(whole, law, function, np.sqrt(temper.factor))
-    return GWIFit(model, prior, temper, distance_of(objective, law), None)
+    record = prior.record._replace(errors_that_tempered=judges)
+    return GWIFit(model, prior, temper, distance_of(objective, law), None, record)
 
 
 def _with_noise_of(
@@ -156,7 +157,8 @@ def _with_noise_of(
     size = float(np.average(problem.rows.y**2, weights=problem.rows.weights))
     if noise <= 0.0:
         return prior
-    return prior._replace(noise_variance=max(noise, NOISE_FLOOR * size))
+    record = prior.record.with_noise("squared errors of rows left out", len(rows.y))
+    return prior._replace(noise_variance=max(noise, NOISE_FLOOR * size), record=record)
 
 
 class _Judges:
@@ -167,12 +169,12 @@ class _Judges:
 
     def verdict(
         self, answers: EdgeAnswers, values: Array, shift: float, scale: float
-    ) -> Temper:
-        """Noise and factor by rows left out at random and at edges."""
+    ) -> tuple[Temper, int]:
+        """Noise and factor by rows left out at random and at edges; their number."""
         how, noise = self._problem.settings.tempering, self._prior.noise_variance
         folds = answers.told.found.folds
         if how is None or np.sum(folds >= 0) < FEWEST:
-            return Temper(noise, 1.0)
+            return Temper(noise, 1.0), 0
         y, parts, share = self._problem.rows.y, [], MOST / np.sum(folds >= 0)
         # every fold has its share of the judges: those of later times, too
         for fold in np.unique(folds[folds >= 0]):
@@ -184,7 +186,7 @@ class _Judges:
             errors = y[part] - (predicted_there - shift) / scale
             parts.append(self._judged(part, errors, EDGE_WEIGHT, most))
         squares, r, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
-        return tempered(how, squares, r, weights, noise)
+        return tempered(how, squares, r, weights, noise), len(squares)
 
     def _judged(
         self, part: NDArray[np.bool_], errors: Array, weight: float, most: int

@@ -30,7 +30,7 @@ from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._network import TrainedNetworks, train_networks
 from skgpx._gwi._settings import NetworkSettings
-from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
@@ -80,6 +80,8 @@ class ClassFit(NamedTuple):
     inducing_points : ndarray of shape (m, d)
         As the kernel sees them.
     networks : TrainedNetworks or None
+    record : SearchRecord
+        Which rows chose the kernel and the size of scores and variances.
     """
 
     model: LatentModel
@@ -88,6 +90,7 @@ class ClassFit(NamedTuple):
     temper: ClassTemper
     inducing_points: Array
     networks: TrainedNetworks | None
+    record: SearchRecord
 
 
 @dataclass
@@ -124,7 +127,7 @@ class ClassProblem:
     def fit(self, told: Answers | None = None) -> ClassFit:
         """Fit around what a classifier has told, or around networks."""
         search, train, self._select, self._judge = self.rng.spawn(4)
-        self.kernel = self._learned_kernel(search)
+        self.kernel, self._record = self._learned_kernel(search)
         self.clock.end_of("search")
         self._prepared = self.likelihood
         self.likelihood = self._centred(1.0)
@@ -145,13 +148,14 @@ class ClassProblem:
         prior = np.average(self.kernel.diag(self.rows.X), weights=self._w)
         return self._prepared.centred(variance_factor * float(prior))
 
-    def _learned_kernel(self, rng: np.random.Generator) -> Any:
+    def _learned_kernel(self, rng: np.random.Generator) -> tuple[Any, SearchRecord]:
         """Kernel by Laplace's approximation of the evidence, without a mean."""
         s, two = self.settings, len(self.classes) == 2
         smooth = (Bernoulli() if two else Categorical()).prepare(self.rows.y, self._w)
         m = self._n_inducing(len(self.rows.y))
         how = PriorSettings(s.kernel, "gp", s.optimizer, 1, s.inducing, m, s.n_jobs)
-        return fit_prior(self.rows, smooth, how, rng).kernel
+        found = fit_prior(self.rows, smooth, how, rng)
+        return found.kernel, found.record
 
     def _n_inducing(self, n: int) -> int:
         size = self.settings.n_inducing
@@ -251,7 +255,8 @@ class ClassProblem:
         networks: TrainedNetworks | None,
     ) -> ClassFit:
         """The law around scores, tempered."""
-        found = self._tempered(mean)._replace(mixed=mixed)
+        found, judges = self._tempered(mean)
+        found = found._replace(mixed=mixed)
         likelihood = self._centred(found.variance_factor)
         base = likelihood.base_latent_
         seen_as = None if told is None else told.map
@@ -265,9 +270,12 @@ class ClassProblem:
         model = LatentModel(basis, self.law, function, scale)
         self.clock.end_of("tempering")
         points = self.basis.inducing_points
-        return ClassFit(model, likelihood, self.kernel, found, points, networks)
+        record = self._record._replace(errors_that_tempered=judges)
+        fitted = model, likelihood, self.kernel, found, points
+        return ClassFit(*fitted, networks, record)
 
-    def _tempered(self, mean: FittedMean) -> ClassTemper:
+    def _tempered(self, mean: FittedMean) -> tuple[ClassTemper, int]:
+        """How rows held out change the law, and how many did."""
         chosen, variance = self._held_out
         trusted = mean.trusted[chosen]
         chosen, variance = chosen[trusted], variance[trusted]
@@ -281,5 +289,5 @@ class ClassProblem:
         )
         edge = edge_of(judges) if self.settings.fading else None
         if not self.settings.tempering or len(chosen) < FEWEST_JUDGES:
-            return ClassTemper(edge=edge)
-        return temper(judges, self.likelihood, edge)
+            return ClassTemper(edge=edge), 0
+        return temper(judges, self.likelihood, edge), len(chosen)

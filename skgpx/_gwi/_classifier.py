@@ -139,6 +139,9 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         Of networks: most epochs behind one of them; otherwise 1.
     stage_seconds_ : dict
         Wall time of the stages of the fit.
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each stage, in MiB:
+        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -337,7 +340,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         )
         vars(self).update(_attributes(problem.fit(told), told))
         warn_at_bound(self.temper_)
-        self.stage_seconds_ = clock.seconds
+        vars(self).update(clock.attributes())
         reporter.finish()
         return self
 
@@ -434,6 +437,7 @@ def _attributes(found: ClassFit, told: Answers | None) -> dict[str, Any]:
         "posterior_": found.model,
         "likelihood_": found.likelihood,
         "kernel_": found.kernel,
+        "_record": found.record,
         "temper_": found.temper,
         "mean_": None if told is None else told.found.estimator,
         "inducing_points_": found.inducing_points,

@@ -23,6 +23,7 @@ from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
 from skgpx._gwi._prior import Prior, learn_prior, warn_if_periodic
 from skgpx._gwi._settings import LawSettings, NetworkSettings
 from skgpx._gwi._sparse_mean import sparse_mean
+from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.gaussian_wasserstein import projected_bures
 from skgpx._numerics.regression import WeightStatistics
@@ -51,6 +52,8 @@ class GWIFit(NamedTuple):
         Wasserstein distance of the process from its prior, root mean square over the
         rows; an upper bound, see `projected_bures`.
     networks : TrainedNetworks or None
+    record : SearchRecord
+        Which rows chose hyperparameters and the size of variances.
     mean : {"net", "svgp"} or None
         Which of the library's own means it is.
     """
@@ -60,6 +63,7 @@ class GWIFit(NamedTuple):
     temper: Temper
     distance: float
     networks: TrainedNetworks | None
+    record: SearchRecord
     mean: str | None = None
 
     @property
@@ -161,7 +165,9 @@ class GWIProblem:
         temper = self._tempered(left_out, basis, law, prior, judges, share)
         function = Mean(np.zeros(1), np.ones(1), mean.function)
         model = LatentModel(basis, law, function, np.sqrt(temper.factor))
-        return GWIFit(model, prior, temper, distance_of(objective, law), networks)
+        record = prior.record._replace(errors_that_tempered=int(judges.sum()))
+        distance = distance_of(objective, law)
+        return GWIFit(model, prior, temper, distance, networks, record)
 
     def with_sparse_mean(self, prior: Prior) -> GWIFit:
         """The mean ``m_P + k_Z(x)ᵀa`` in the basis of the covariance."""
@@ -179,7 +185,9 @@ class GWIProblem:
         root = np.sqrt(temper.factor)
         scaled = law._replace(mean=found.weights[:, np.newaxis] / root)
         model = LatentModel(basis, scaled, self.prior_mean, root)
-        return GWIFit(model, prior, temper, distance_of(objective, law), None)
+        record = prior.record._replace(errors_that_tempered=int(judges.sum()))
+        distance = distance_of(objective, law)
+        return GWIFit(model, prior, temper, distance, None, record)
 
     def trained(
         self, prior: Prior, report: Callable[[Callable[[], GWIFit]], bool]

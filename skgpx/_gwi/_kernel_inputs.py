@@ -86,13 +86,19 @@ class TableForm(NamedTuple):
         """Table of the kind that `fit` was given, from rows (n, d).
 
         Columns have the types that they had; whole numbers are doubles only where some
-        are missing, or not whole any more.
+        are missing, or not whole any more, and categories that are new are missing.
         """
         if self.dtype is not None:
             return _typed(rows, self.dtype)
         frame = type(self.empty)(rows, columns=list(self.empty.columns))
-        kinds = zip(frame.columns, self.empty.dtypes, strict=True)
-        return frame.astype({name: _kind_of(frame[name], kind) for name, kind in kinds})
+        kinds = dict(zip(frame.columns, self.empty.dtypes, strict=True))
+        for name, kind in kinds.items():
+            if hasattr(kind, "categories"):
+                # a category that `fit` did not see is missing
+                frame[name] = frame[name].where(frame[name].isin(kind.categories))
+        return frame.astype(
+            {name: _kind_of(frame[name], kinds[name]) for name in kinds}
+        )
 
 
 def _typed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

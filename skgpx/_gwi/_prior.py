@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
-from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._validation import Rows, caller_stacklevel
 from skgpx.kernels import default_kernel, expand
 from skgpx.likelihoods import Gaussian
@@ -28,10 +28,13 @@ class Prior(NamedTuple):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     noise_variance : float
+    record : SearchRecord
+        Which rows searched for them.
     """
 
     kernel: Any
     noise_variance: float
+    record: SearchRecord = SearchRecord()
 
 
 def learn_prior(
@@ -60,9 +63,9 @@ def learn_prior(
     thinned : bool, default=False
         Whether kernels are compared on fewer rows: half of the time.
     """
-    draw, search = rng.spawn(2)
-    if len(rows.y) > SEARCH_ROWS:
-        rows = rows.take(np.sort(draw.permutation(len(rows.y))[:SEARCH_ROWS]))
+    (draw, search), n = rng.spawn(2), len(rows.y)
+    if n > SEARCH_ROWS:
+        rows = rows.take(np.sort(draw.permutation(n)[:SEARCH_ROWS]))
     likelihood = Gaussian(noise_variance).prepare(rows.y, rows.weights)
     if kernel is None and optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
@@ -73,7 +76,7 @@ def learn_prior(
     if noise_variance is None:
         spread = np.average(rows.y**2, weights=rows.weights)
         noise = max(noise, NOISE_FLOOR * float(spread))
-    return Prior(found.kernel, noise)
+    return Prior(found.kernel, noise, found.record._replace(distinct_rows=n))
 
 
 def compared_rows(d: int) -> int:

@@ -180,6 +180,9 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     stage_seconds_ : dict
         Wall time of the stages of :meth:`fit`: "search" (kernel and noise), "mean"
         (networks) and "law" (inducing points, covariance, tempering).
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each stage, in MiB:
+        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -392,7 +395,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         )
         found = problem.fit(self.mean, clock, report)
         vars(self).update(self._attributes(found, units))
-        self.stage_seconds_ = clock.seconds
+        vars(self).update(clock.attributes())
         reporter.finish()
         return self
 
@@ -421,7 +424,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             _form=answers.told.form,
         )
         clock.end_of("law")
-        self.stage_seconds_ = clock.seconds
+        vars(self).update(clock.attributes())
 
     def _rows_to_predict(self, X: ArrayLike) -> Array:
         if isinstance(self.mean, str):
@@ -449,6 +452,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             "likelihood_": Gaussian(noise_variance).prepare([0.0]),
             "noise_variance_": noise_variance,
             "kernel_": found.prior.kernel,
+            "_record": found.record,
             "temper_": (noise / found.prior.noise_variance, factor),
             "inducing_points_": found.inducing_points,
             "wasserstein_distance_": found.distance * units.scale,

@@ -19,11 +19,19 @@ from skgpx._hyperparameters._prior_kernel import (
     fit_prior,
     stretched,
 )
+from skgpx._hyperparameters._search_record import (
+    NOISE_BY_BOUND,
+    NOISE_BY_DENSITY,
+    SearchRecord,
+)
 
 __all__ = [
     "FEWEST_ROWS",
+    "NOISE_BY_BOUND",
+    "NOISE_BY_DENSITY",
     "Hyperparameters",
     "PriorSettings",
+    "SearchRecord",
     "SparseEvidence",
     "final_noise",
     "fit_prior",

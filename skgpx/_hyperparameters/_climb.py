@@ -11,6 +11,7 @@ from scipy import optimize
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._exact_evidence import ExactEvidence
+from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian
 
@@ -39,6 +40,8 @@ class Found(NamedTuple):
         Of it over the evidence of normal noise around zero.
     score : float
         By which candidates are compared; NaN before they are.
+    record : SearchRecord
+        Which rows searched, once that is known.
     """
 
     candidate: Candidate
@@ -47,6 +50,7 @@ class Found(NamedTuple):
     evidence: float
     gain: float
     score: float = np.nan
+    record: SearchRecord = SearchRecord()
 
     @property
     def kernel(self) -> Any:

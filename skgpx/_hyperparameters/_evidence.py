@@ -11,6 +11,7 @@ from scipy import optimize
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
+from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.averaged import averaged
 from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
@@ -51,6 +52,8 @@ class Hyperparameters(NamedTuple):
         the likelihood is not Gaussian.
     candidate : Candidate or None
         Coordinates of the search, for the next one.
+    record : SearchRecord
+        Which rows searched.
     """
 
     kernel: Any
@@ -58,6 +61,7 @@ class Hyperparameters(NamedTuple):
     log_evidence: float
     gain: float = np.nan
     candidate: Candidate | None = None
+    record: SearchRecord = SearchRecord()
 
 
 class Search(NamedTuple):
@@ -122,7 +126,7 @@ def maximise_evidence(
         ]
         best = max(found, key=lambda one: one.log_evidence)
         if not polish:
-            return best
+            return best._replace(record=record_of(small, best.likelihood, rows))
         best_start = best.kernel, best.likelihood
     large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
     best = _climb(large, *best_start, _MAX_ITER, rng, candidate)
@@ -130,7 +134,15 @@ def maximise_evidence(
         again = _climb(large, *best[:2], _RESELECTION_ITER, rng, candidate)
         if again.log_evidence > best.log_evidence:
             best = again
-    return best
+    return best._replace(record=record_of(large, best.likelihood, rows))
+
+
+def record_of(search: Search, likelihood: Likelihood, rows: Rows) -> SearchRecord:
+    """What a search by the evidence of a sparse model read, of all rows."""
+    kind = "bound" if isinstance(likelihood, Gaussian) else "Laplace evidence"
+    m = min(search.n_inducing, len(search.rows.y))
+    criterion = f"{kind} of {m} inducing points"
+    return SearchRecord(criterion, len(rows.y), len(search.rows.y))
 
 
 def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:

@@ -8,6 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters._climb import noise_only, with_noise
+from skgpx._hyperparameters._search_record import (
+    NOISE_AS_SEARCHED,
+    NOISE_BY_BOUND,
+    NOISE_BY_DENSITY,
+)
 from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS
 from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.regression import WeightStatistics
@@ -37,10 +42,23 @@ class FinalNoise(NamedTuple):
     log_evidence : float
         Bound of all rows in nats; at the noise variance that maximises it, if that is
         not the one which rows kept out have chosen.
+    by : str
+        What chose the noise variance.
+    rows : int
+        Rows that were kept out for that.
     """
 
     likelihood: Gaussian
     log_evidence: float
+    by: str = NOISE_AS_SEARCHED
+    rows: int = 0
+
+
+class JudgedNoise(NamedTuple):
+    """Noise variance under which rows kept out are most probable, and their number."""
+
+    variance: float
+    rows: int
 
 
 def final_noise(
@@ -82,7 +100,7 @@ def final_noise(
     learned = float(likelihood.variance(0.0))
     as_learned = profile.value_and_gradient(learned, 1.0)[0]
     if not len(likelihood.theta):
-        return FinalNoise(likelihood, as_learned)
+        return FinalNoise(likelihood, as_learned, by="")
     bounded = with_noise(likelihood, profile.best_noise_variance())
     best = float(bounded.variance(0.0))
     evidence = profile.value_and_gradient(best, 1.0)[0]
@@ -90,12 +108,13 @@ def final_noise(
         lost = as_learned < noise_only(rows, likelihood)
         loose = statistics.residual > _TIGHT * best * statistics.weight
         if lost or loose:
-            return FinalNoise(bounded, evidence)
+            return FinalNoise(bounded, evidence, NOISE_BY_BOUND)
         return FinalNoise(likelihood, as_learned)
     judged = judged_noise(basis, rows, statistics, learned, best, rng)
     if judged is None:
-        return FinalNoise(bounded, evidence)
-    return FinalNoise(with_noise(likelihood, judged), evidence)
+        return FinalNoise(bounded, evidence, NOISE_BY_BOUND)
+    chosen = with_noise(likelihood, judged.variance)
+    return FinalNoise(chosen, evidence, NOISE_BY_DENSITY, judged.rows)
 
 
 def judged_noise(
@@ -105,7 +124,7 @@ def judged_noise(
     learned: float,
     best: float,
     rng: np.random.Generator,
-) -> float | None:
+) -> JudgedNoise | None:
     """Noise variance under which rows kept out are most probable.
 
     None where the basis leaves out little of the noise `best` of the bound, or rows are
@@ -120,7 +139,7 @@ def judged_noise(
     kept_out = KeptOut.of(basis, judges)
     seen = statistics.add(kept_out.statistics(), -1.0)
     low, high = min(0.5 * learned, _LEAST * best), 2.0 * max(learned, best)
-    return kept_out.best_noise(seen, low, high)[0]
+    return JudgedNoise(kept_out.best_noise(seen, low, high)[0], len(judges.y))
 
 
 def _judges(basis: Any, rows: Rows, rng: np.random.Generator) -> Rows:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters._climb import Found, climb, with_noise
-from skgpx._hyperparameters._search_rows import Sample, sampled
+from skgpx._hyperparameters._search_record import SearchRecord
+from skgpx._hyperparameters._search_rows import Sample, compared, sampled
 from skgpx._hyperparameters._sparse_density import sparse_density
 from skgpx._parallel import side_by_side
 from skgpx._validation import Rows
@@ -47,7 +48,18 @@ def finer_structure(found: Found, sample: Sample, n_jobs: int | None = None) -> 
     n_points, noise = _POINTS[denser >= _DENSER], _noise_range(all_found)
     judged = [(one, noise, n_points) for one in all_found]
     scores = side_by_side(_score, judged, n_jobs, sample)
-    return all_found[int(np.argmax(scores))]
+    best = int(np.argmax(scores))
+    return all_found[best]._replace(
+        record=_record(found, sample, blocks[1:] * (best > 0))
+    )
+
+
+def _record(found: Found, sample: Sample, near: tuple[Rows, ...]) -> SearchRecord:
+    """That of what was found, judged by rows kept out, and the neighbourhoods read."""
+    record = compared(found.record, sample.judges)
+    if not near:
+        return record
+    return record._replace(neighbourhoods=f"{len(near)} of {len(near[0].y)} rows")
 
 
 def _score(

@@ -83,6 +83,7 @@ def learn_default(
     finalists = [(one,) for one in _finalists(screened, sample)]
     polished = side_by_side(_polish, finalists, n_jobs, small)
     best = max(polished, key=lambda one: one.score)
+    best = best._replace(record=sample.record(rows, True))
     return finer_structure(best, sample, n_jobs)
 
 
@@ -148,7 +149,8 @@ def learn_given(
     searches = [(chosen, likelihood, blocks, u, *how) for u in points]
     found = side_by_side(climb, searches, n_jobs)
     best = max(found, key=lambda one: one.evidence)
-    return finer_structure(_polish(sample, best), sample, n_jobs)
+    best = _polish(sample, best)._replace(record=sample.record(rows, False))
+    return finer_structure(best, sample, n_jobs)
 
 
 def warn_of_noise(found: Found, rows: Rows) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import climb
 from skgpx._hyperparameters._latent_scale import rough_latent
+from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -22,7 +23,7 @@ _REGRESSION, _CLASSES = (2000, 10), (1000, 5)
 
 def average_over_neighbourhoods(
     rows: Rows, kernel: Any, likelihood: Likelihood, rng: np.random.Generator
-) -> tuple[Any, Likelihood]:
+) -> tuple[Any, Likelihood, SearchRecord]:
     """Hyperparameters of the exact Gaussian process with kernel k.
 
     Maximises the exact marginal likelihood of Gaussian regression on the rows nearest
@@ -44,6 +45,7 @@ def average_over_neighbourhoods(
     -------
     kernel, likelihood
         With the averaged hyperparameters.
+    record : SearchRecord
 
     Notes
     -----
@@ -75,7 +77,11 @@ def average_over_neighbourhoods(
     mean, p = np.mean(thetas, axis=0), candidate.n_free
     if isinstance(likelihood, Gaussian):
         likelihood = likelihood.with_theta(mean[p:])
-    return candidate.kernel_at(mean[:p]), likelihood
+    record = SearchRecord("exact evidence, averaged", n, min(n, size))
+    if n > size:
+        near = f"{repeats} of {size} rows"
+        record = record._replace(rows_searched=0, neighbourhoods=near)
+    return candidate.kernel_at(mean[:p]), likelihood, record
 
 
 def _neighbourhood(rows: Rows, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

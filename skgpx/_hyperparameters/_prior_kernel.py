@@ -28,6 +28,7 @@ from skgpx._hyperparameters._learner import (
     warn_of_noise,
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
+from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows, caller_stacklevel
 from skgpx.kernels import (
@@ -108,13 +109,8 @@ def fit_prior(
         return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
     n_inducing = len(rows.y) if settings.n_inducing is None else settings.n_inducing
     search = settings.inducing, n_inducing, rng
-    if settings.optimizer == "neighbourhoods":
-        kernel, likelihood = average_over_neighbourhoods(rows, kernel, likelihood, rng)
     if settings.optimizer != "evidence":
-        prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
-        if settings.kernel is None and settings.prior == "gre":
-            (prior,) = default_gre((prior,), rows, likelihood)
-        return Hyperparameters(prior, likelihood, np.nan)
+        return _without_search(kernel, likelihood, rows, settings, rng)
     if previous is not None:
         start = _renewed(previous.kernel, rows, rng), likelihood
         best = maximise_evidence(rows, [start], *search, candidate=previous.candidate)
@@ -133,6 +129,24 @@ def fit_prior(
     warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
     warn(best)
     return best
+
+
+def _without_search(
+    kernel: Any,
+    likelihood: Likelihood,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """Hyperparameters as they are given, or by the rule of neighbourhoods."""
+    record = SearchRecord(distinct_rows=len(rows.y))
+    if settings.optimizer == "neighbourhoods":
+        found = average_over_neighbourhoods(rows, kernel, likelihood, rng)
+        kernel, likelihood, record = found
+    prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+    if settings.kernel is None and settings.prior == "gre":
+        (prior,) = default_gre((prior,), rows, likelihood)
+    return Hyperparameters(prior, likelihood, np.nan, record=record)
 
 
 def _learned_default(
@@ -167,6 +181,7 @@ def _hyperparameters_of(found: Found) -> Hyperparameters:
         found.evidence,
         found.gain,
         None if plain else candidate,
+        found.record,
     )
 
 
@@ -184,7 +199,8 @@ def _fit_gaussian(
         return _unlearned(kernel, likelihood, rows, settings, learn)
     found = _learned(kernel, likelihood, rows, settings, learn, previous)
     if not len(found.kernel.theta) + len(found.likelihood.theta):
-        return Hyperparameters(found.kernel, found.likelihood, np.nan)
+        record = SearchRecord(distinct_rows=len(rows.y))
+        return Hyperparameters(found.kernel, found.likelihood, np.nan, record=record)
     best = _hyperparameters_of(found)
     few = settings.n_inducing
     if few is not None and few < min(len(rows.y), LARGEST_BOUND):
@@ -226,7 +242,8 @@ def _unlearned(
             UserWarning,
             stacklevel=caller_stacklevel(),
         )
-    return Hyperparameters(prior, likelihood, np.nan)
+    record = SearchRecord(distinct_rows=len(rows.y))
+    return Hyperparameters(prior, likelihood, np.nan, record=record)
 
 
 def _learned(

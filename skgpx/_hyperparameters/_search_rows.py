@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._validation import Rows
 
 # Rows that compare the candidates, rows that polish the best, and rows that judge.
@@ -55,11 +56,27 @@ class Sample(NamedTuple):
         """Parts that searches read."""
         return self._replace(others=None)
 
+    def record(self, rows: Rows, several: bool) -> SearchRecord:
+        """What a search by the exact evidence reads of all rows.
+
+        `several` says whether candidates were compared.
+        """
+        found = SearchRecord("exact evidence", len(rows.y), len(self.some.y))
+        return compared(found, self.judges) if several else found
+
     def density_ratio(self) -> float:
         """How many times closer to each other all but judges are than some rows."""
         n, d = self.some.X.shape
         others = 0 if self.others is None else len(self.others.y)
         return float((1.0 + others / n) ** (1.0 / d))
+
+
+def compared(record: SearchRecord, judges: Rows | None) -> SearchRecord:
+    """With what compared candidates: rows kept out, if there are any."""
+    if judges is None:
+        return record._replace(chosen_by="evidence less a price for parameters")
+    by = "log density of rows kept out"
+    return record._replace(chosen_by=by, rows_kept_out_to_choose=len(judges.y))
 
 
 def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:

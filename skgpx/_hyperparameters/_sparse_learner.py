@@ -19,10 +19,11 @@ from skgpx._hyperparameters._evidence import (
     Search,
     SparseEvidence,
     climb_evidence,
+    record_of,
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._search_rows import drawn, sampled
+from skgpx._hyperparameters._search_rows import compared, drawn, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
 from skgpx._numerics.mixture import LatentMixture
@@ -118,7 +119,10 @@ def learn_sparse(
     again = search.polish(best, _LAST_ITER)
     best = again if again.evidence > best.evidence else best
     share = float(rows.weights.sum() / sample.some.weights.sum())
-    return best._replace(evidence=share * best.evidence)
+    record = record_of(search.some, likelihood, rows)
+    if len(finalists) > 1:
+        record = compared(record, sample.judges)
+    return best._replace(evidence=share * best.evidence, record=record)
 
 
 def _affordable(likelihood: Likelihood, n_inducing: int) -> tuple[int, int]:

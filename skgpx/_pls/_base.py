@@ -150,7 +150,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units)
         fitted["log_evidence_"] = evidence_of_y(found, result, rows, units.scale)
-        vars(self).update(fitted, stage_seconds_=clock.seconds)
+        vars(self).update(fitted, **clock.attributes())
         if m is None:
             warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
         reporter.finish()
@@ -269,6 +269,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return {
             "kernel_": found.kernel,
             "_found": found,
+            "_record": found.record.with_noise(*result.noise),
             "likelihood_": units.of_likelihood(result.likelihood),
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,

@@ -82,6 +82,8 @@ class Inference(NamedTuple):
     unexplained : float
         Mean of ``var g(x_i) / (2 noise_variance)``, nats a row by which the bound may
         be too low; NaN where the law is not closed.
+    noise : tuple of (str, int)
+        What chose the noise variance after the search, and rows kept out for that.
     """
 
     posterior: LatentModel
@@ -90,6 +92,7 @@ class Inference(NamedTuple):
     likelihood: Likelihood
     log_evidence: float = np.nan
     unexplained: float = np.nan
+    noise: tuple[str, int] = ("", 0)
 
 
 def infer(
@@ -321,11 +324,11 @@ def _exact(
     rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions read the law itself, not the draws."""
-    statistics = row_statistics(basis, rows, settings.n_jobs)
+    statistics, noise = row_statistics(basis, rows, settings.n_jobs), ("", 0)
     if settings.noise_is_free:
         judge = rng.spawn(1)[0]
         fitted = final_noise(basis, rows, statistics, likelihood, judge)
-        likelihood, evidence = fitted
+        likelihood, evidence, *noise = fitted
     noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)
     law = posterior_from(statistics, noise_variance, root)
@@ -343,4 +346,5 @@ def _exact(
         0,
     )
     model = LatentModel(basis, law)
-    return Inference(model, particles, sample, likelihood, evidence, left_over)
+    found = model, particles, sample, likelihood, evidence, left_over
+    return Inference(*found, tuple(noise))

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters import (
+    NOISE_BY_BOUND,
+    NOISE_BY_DENSITY,
     PriorSettings,
+    SearchRecord,
     fit_prior,
     inducing_by_capacity,
     judged_noise,
@@ -71,6 +74,8 @@ class SparseState:
     judged : float
         Share of the bound's noise that rows kept out of the first ones found to be
         noise, where the bound counts what the basis leaves out; otherwise one.
+    record : SearchRecord
+        Which rows chose kernel and noise.
     shift, scale : float
         Standardisation of y, of the rows that chose the basis.
     """
@@ -83,6 +88,7 @@ class SparseState:
     noise_is_free: bool
     noise_bounds: tuple[float, float]
     judged: float
+    record: SearchRecord
     shift: float
     scale: float
 
@@ -143,6 +149,7 @@ class SparseState:
             scale=self.scale,
             prior=self.basis.kernel,
             spectrum=self._spectrum() * self.scale**2,
+            record=self.record,
         )
 
     def _spectrum(self) -> Array:
@@ -162,7 +169,7 @@ def start_sparse(
     search, select, judge = rng.spawn(3)
     size = _largest_basis(settings, rows)
     how = scale, search, n_jobs
-    kernel, likelihood = _fit_kernel(rows, settings, size, *how)
+    kernel, likelihood, record = _fit_kernel(rows, settings, size, *how)
     noise = float(likelihood.variance(0.0))
     if settings.basis == "empirical":
         basis = _empirical_basis(kernel, rows, settings, size, noise, select)
@@ -172,18 +179,37 @@ def start_sparse(
     free = _noise_is_free(settings)
     statistics = row_statistics(basis, rows, n_jobs)
     bounds, judged = _noise_bounds(likelihood), 1.0
-    if free and isinstance(basis, Nystroem):
-        best = _best_noise(statistics, bounds)
-        found = judged_noise(basis, rows, statistics, noise, best, judge)
-        judged = 1.0 if found is None else found / best
-        noise = judged * best
+    if free:
+        by_rows = basis, rows, statistics, noise, bounds, judge
+        noise, judged, record = _judged(record, *by_rows)
     if _by_capacity(settings):
         left_out = statistics.residual / (2.0 * noise * statistics.weight)
         m = len(basis.inducing_points)
         warn_of_budget(m, len(rows.y), left_out, "n_basis", settings.largest)
     seen, sums = input_range(rows.X), (statistics, statistics)
-    searched = noise, free, bounds, judged
+    searched = noise, free, bounds, judged, record
     return SparseState(basis, seen, *sums, *searched, shift, scale)
+
+
+def _judged(
+    record: SearchRecord,
+    basis: Any,
+    rows: Rows,
+    statistics: WeightStatistics,
+    noise: float,
+    bounds: tuple[float, float],
+    rng: np.random.Generator,
+) -> tuple[float, float, SearchRecord]:
+    """Noise to start from, its share of what the bound takes for noise, and by what."""
+    record = record.with_noise(NOISE_BY_BOUND)
+    if not isinstance(basis, Nystroem):
+        return noise, 1.0, record
+    best = _best_noise(statistics, bounds)
+    found = judged_noise(basis, rows, statistics, noise, best, rng)
+    if found is None:
+        return best, 1.0, record
+    share = found.variance / best
+    return share * best, share, record.with_noise(NOISE_BY_DENSITY, found.rows)
 
 
 def _noise_is_free(settings: SparseSettings) -> bool:
@@ -247,8 +273,8 @@ def _fit_kernel(
     scale: float,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> tuple[Any, Gaussian]:
-    """Kernel with its hyperparameters, and the noise they came with."""
+) -> tuple[Any, Gaussian, SearchRecord]:
+    """Kernel and noise as they were found, and which rows searched."""
     noise = settings.noise_variance
     fixed = None if noise is None else noise / scale**2
     likelihood = Gaussian(fixed).prepare(rows.y, rows.weights)
@@ -273,7 +299,7 @@ def _fit_kernel(
         ),
         rng,
     )
-    return found.kernel, found.likelihood
+    return found.kernel, found.likelihood, found.record
 
 
 def _empirical_basis(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import Cycles, MarkovModel
 from skgpx._numerics.spread import mean_and_spread
 from skgpx._spectral_vgp._markov_kernel import MarkovKernel, as_markov, default_markov
@@ -125,7 +126,14 @@ class MarkovState(NamedTuple):
             prior=found.fitted_kernel,
             spectrum=variances * scale**2,
             cycles=cycles,
+            record=self._record(),
         )
+
+    def _record(self) -> SearchRecord:
+        settings = self.settings
+        if not settings.learns:
+            return SearchRecord()
+        return SearchRecord("exact evidence of the process", 0, "all")
 
     def _units(self) -> tuple[float, float]:
         """Mean and standard deviation of y; 1 for a constant y."""

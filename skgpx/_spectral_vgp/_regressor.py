@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._spectral_vgp._basis_choice import better_than_functions
@@ -60,7 +61,7 @@ from skgpx.likelihoods._rows import KnownNoise
 Array = NDArray[np.float64]
 
 
-class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
+class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     """Gaussian-process regression on few spectral features, with credible sets.
 
     For time series, maps and surfaces with up to hundreds of millions of rows: one
@@ -195,6 +196,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
         with inducing points or a Markov process, where they are tried) and
         "solution"; of :meth:`partial_fit` and
         :meth:`merge`: "statistics" and "solution", which searches again.
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each stage, in MiB:
+        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -266,6 +270,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
     """
 
     _documentation_page: ClassVar[str] = "spectral_vgp.md"
+
+    _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
+        {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "_record"}
+        | {"kernel_", "prior_", "spectrum_", "cycles_", "n_basis_", "domain_"}
+    )
+
     # of the rows of `fit`, where it is known
     _noise: KnownNoise | None
 
@@ -393,7 +403,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
             if self.basis_ == "markov":
                 warn_if_noise(found, state)
                 clock.end_of("search")
-        self._keep(state, found, clock)
+        solution = self._attributes(state, found)
+        clock.end_of("solution")
+        self._solved(solution, clock)
         reporter.finish()
         return self
 
@@ -401,7 +413,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add rows to those seen so far, and solve again.
+        """Add rows to those seen so far; what follows is solved when it is asked for.
 
         Parameters
         ----------
@@ -443,7 +455,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
         else:
             state = self._state.with_rows(rows, self.n_jobs)
         clock.end_of("statistics")
-        return self._keep(state, state.solve(), clock)
+        self._state = state
+        self._defer(clock)
+        return self
 
     def merge(self, other: SpectralVGPRegressor) -> Self:
         """Return a new model of the rows of both; ``one + other`` is the same.
@@ -475,18 +489,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
                 "together."
             )
         clock, merged = StageClock(), copy_to_merge(self)
-        state = self._state.merged(other._state)
+        merged._state = self._state.merged(other._state)
         clock.end_of("statistics")
-        return merged._keep(state, state.solve(), clock)
-
-    def __add__(self, other: Any) -> Self:
-        if not isinstance(other, SpectralVGPRegressor):
-            return NotImplemented
-        return self.merge(other)
-
-    def __radd__(self, other: Any) -> Self:
-        """``sum(models)`` begins with zero."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        merged._defer(clock)
+        return merged
 
     def credible_ball(
         self, coverage: float = 0.95, X: ArrayLike | None = None
@@ -609,11 +615,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, LatentRegressor):
         rng, settings = generator(self.random_state), sparse_settings(self, self._noise)
         return start_sparse(canonical_rows(*rows), settings, rng, self.n_jobs)
 
-    def _keep(self, state: Any, found: SpectralFit, clock: StageClock) -> Self:
-        vars(self).update(self._attributes(state, found))
-        clock.end_of("solution")
-        self.stage_seconds_ = clock.seconds
-        return self
+    def _solution(self) -> dict[str, Any]:
+        return self._attributes(self._state, self._state.solve())
 
     def _attributes(self, state: Any, found: SpectralFit) -> dict[str, Any]:
         """Fitted attributes."""

@@ -195,7 +195,9 @@ def _after_pilot(
     few_functions = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
     _, choice = _search_boxes(some, domain, few_functions, n_jobs, report)
     # what is noise to few rows may be more to many
-    return settings if choice.only_noise else _started(settings, choice)
+    if choice.only_noise:
+        return settings
+    return _started(settings, choice)._replace(pilot_rows=len(chosen))
 
 
 def _started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:

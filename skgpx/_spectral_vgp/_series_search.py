@@ -66,6 +66,8 @@ class SeriesSettings(NamedTuple):
         Found on fewer rows, for the standardised y; None tries several starts.
     raised : ndarray of shape (r, d) or None
         Waves found on fewer rows to stand out.
+    pilot_rows : int
+        How many these rows were.
     """
 
     rule: Any
@@ -82,6 +84,7 @@ class SeriesSettings(NamedTuple):
     domain_is_given: bool = False
     start_noise_variance: float | None = None
     raised: Any = None
+    pilot_rows: int = 0
 
     def free(self) -> NDArray[np.bool_]:
         """Which parameters of the rule are searched for."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
     log_evidence_from,
@@ -17,6 +18,7 @@ from skgpx._numerics.regression import (
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._spectral_vgp._domain import kernel_of
 from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._series_choice import MOST_SEARCHED
 from skgpx._spectral_vgp._series_search import SeriesSettings
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import caller_stacklevel
@@ -32,13 +34,11 @@ def solve_series(
     bound, (rule, noise, _) = choice.bound, choice.prior
     sums, box = bound.sums, bound.sums.statistics.box
     series = FourierSeries.from_rule(rule, box, bound.size, bound.functions)
-    given, spectrum = series.eigenvalues, series.spectrum
-    if choice.only_noise or _scale_is_learned(settings):
-        spectrum = _with_free_level(series)
+    level = choice.only_noise or _scale_is_learned(settings)
     basis = BoundedSeries(
         box=box,
         functions=series.functions,
-        spectrum=spectrum,
+        spectrum=_with_free_level(series) if level else series.spectrum,
         n_basis=series.n_basis,
         remainder=series.remainder,
         domain=domain,
@@ -48,7 +48,7 @@ def solve_series(
     root = precision_root(statistics.gram, noise)
     law = posterior_from(statistics, noise, root)
     evidence = log_evidence_from(statistics, noise, root)
-    evidence -= _level_evidence(law, given, basis.eigenvalues)
+    evidence -= _level_evidence(law, series.eigenvalues, basis.eigenvalues)
     return SpectralFit(
         posterior=LatentModel(basis, law),
         noise_variance=noise * sums.scale**2,
@@ -58,7 +58,19 @@ def solve_series(
         prior=rule,
         spectrum=_prior_variances(rule, basis) * sums.scale**2,
         cycles=choice.raised / box.period,
+        record=_record(settings, bound.size),
     )
+
+
+def _record(settings: SeriesSettings, size: int) -> SearchRecord:
+    """Sums over all rows decide, from where the search on some of them ended."""
+    noise = settings.given_noise_variance(1.0) is None
+    if not (noise or settings.free().any()):
+        return SearchRecord()
+    criterion = f"bound of {size} Fourier functions"
+    if size > MOST_SEARCHED and kernel_of(settings.rule) is not None:
+        criterion += f", lengthscales by at most {MOST_SEARCHED}"
+    return SearchRecord(criterion, 0, "all", settings.pilot_rows)
 
 
 def log_evidence_of(choice: SeriesChoice) -> float:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import LatentModel, MarkovModel
 from skgpx._spectral_vgp._domain import continued, kernel_of
 from skgpx.likelihoods import Gaussian
@@ -35,6 +36,8 @@ class SpectralFit(NamedTuple):
         of y; their sum is the mean prior variance that these functions explain.
     cycles : ndarray of shape (r, d) or None
         Frequencies that stand out of a series prior, in cycles a unit of X.
+    record : SearchRecord
+        Which rows chose the hyperparameters.
     """
 
     posterior: LatentModel | MarkovModel
@@ -45,6 +48,7 @@ class SpectralFit(NamedTuple):
     prior: Any
     spectrum: Array
     cycles: Array | None = None
+    record: SearchRecord = SearchRecord()
 
 
 def fitted_attributes(
@@ -81,6 +85,7 @@ def fitted_attributes(
     none = np.empty((0, len(state.seen)))
     return {
         "_state": state,
+        "_record": found.record,
         "kernel_": kernel_of(found.prior) if fourier else found.prior,
         "posterior_": posterior.affine(found.shift, found.scale),
         "noise_variance_": variance,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.wave_evidence import WaveRows
 from skgpx._stage_clock import StageClock
@@ -46,11 +47,14 @@ class SteinFit(NamedTuple):
         Of the search that held rows out, where there was one.
     temper : float
         Factor of prior and noise variance that held-out rows chose; otherwise one.
+    record : SearchRecord
+        Which rows chose hyperparameters, frequencies and temper.
     """
 
     state: SteinState
     learning: Learning
     temper: float
+    record: SearchRecord
 
 
 class Parts(NamedTuple):
@@ -101,7 +105,7 @@ def fit_stein(
     mixture = best._replace(noise_variance=noise).tempered(temper)
     units = parts.shift, parts.scale
     state = SteinState.of(mixture, prior.kernel, parts.all, *units, n_jobs)
-    return SteinFit(state, learning, temper)
+    return SteinFit(state, learning, temper, learner.record())
 
 
 def split_rows(rows: Rows, settings: FitSettings, rng: np.random.Generator) -> Parts:
@@ -186,6 +190,17 @@ class _Learner:
             return None
         points, y, weights, _ = self._wave_rows(rows)
         return Judge(points, y, weights)
+
+    def record(self) -> SearchRecord:
+        """Which rows chose what."""
+        refit = self._settings.refit and self.all_rows_learn
+        held, parts = self._parts.held_out, self._parts
+        learned = parts.all if held is not None and refit else self._rows
+        return self._prior.record._replace(
+            distinct_rows=len(parts.all.y),
+            rows_that_moved_frequencies=len(learned.y),
+            errors_that_tempered=0 if held is None else len(held.y),
+        )
 
     def learned(self, report: Report) -> Learning:
         """Frequencies learned from rows that are not held out."""

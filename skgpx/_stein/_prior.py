@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import PriorSettings, fit_prior
+from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence
 from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows
@@ -37,10 +37,13 @@ class Prior(NamedTuple):
     kernel : sklearn.gaussian_process.kernels.Kernel
         Stationary.
     noise_variance : float
+    record : SearchRecord
+        Which rows searched for them.
     """
 
     kernel: Any
     noise_variance: float
+    record: SearchRecord = SearchRecord()
 
 
 class WaveMixture(NamedTuple):
@@ -125,7 +128,8 @@ def learn_prior(
         kernel = default_kernel(rows.X, rows.weights)
     settings = PriorSettings(kernel, "gp", optimizer, 1, "greedy", None)
     found = fit_prior(rows, likelihood, settings, rng)
-    return Prior(found.kernel, float(found.likelihood.variance(0.0)))
+    noise = float(found.likelihood.variance(0.0))
+    return Prior(found.kernel, noise, found.record)
 
 
 def starting_waves(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._stage_clock import StageClock
@@ -34,7 +35,7 @@ from skgpx._validation import (
 from skgpx.likelihoods import Gaussian
 
 
-class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
+class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     """Regression on learned waves: a mixture of sparse-spectrum Gaussian processes.
 
     Each component is Bayesian linear regression on cosines and sines of `n_frequencies`
@@ -148,6 +149,9 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         "frequencies", "temper" (which repeats the search on all rows, if that is
         asked for) and "solution"; of :meth:`partial_fit` and :meth:`merge`:
         "statistics" and "solution".
+    stage_megabytes_ : dict
+        Growth of the peak of the resident memory of this process in each stage, in MiB:
+        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -197,6 +201,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
     """
 
     _documentation_page: ClassVar[str] = "stein_regressor.md"
+
+    _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
+        {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "spectrum_"}
+    )
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -323,6 +331,8 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 
+        What follows from their sums is solved when it is asked for.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -350,9 +360,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
-        state = self._state.with_rows(rows, self.n_jobs)
+        self._state = self._state.with_rows(rows, self.n_jobs)
         clock.end_of("statistics")
-        return self._keep(state, clock)
+        self._defer(clock)
+        return self
 
     def merge(self, other: SteinRFFRegressor) -> SteinRFFRegressor:
         """Return a new model of the rows of both; ``one + other`` is the same.
@@ -377,18 +388,10 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         check_is_fitted(self)
         check_is_fitted(other)
         clock, merged = StageClock(), copy_to_merge(self)
-        state = self._state.merged(other._state)
+        merged._state = self._state.merged(other._state)
         clock.end_of("statistics")
-        return merged._keep(state, clock)
-
-    def __add__(self, other: Any) -> SteinRFFRegressor:
-        if not isinstance(other, SteinRFFRegressor):
-            return NotImplemented
-        return self.merge(other)
-
-    def __radd__(self, other: Any) -> SteinRFFRegressor:
-        """``sum(models)`` begins with zero."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        merged._defer(clock)
+        return merged
 
     def export_features(self, component: int | None = None) -> LearnedFourierFeatures:
         """Learned features as a fitted transformer, for linear models and pipelines.
@@ -406,6 +409,11 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
             `get_feature_names_out` are those of every transformer; `fit` and clones
             keep the frequencies.
 
+        Raises
+        ------
+        ValueError
+            If there is no such component.
+
         Notes
         -----
         ``Ridge(noise_variance_ / sum(amplitudes_**2), fit_intercept=False)`` on the
@@ -413,6 +421,7 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         """
         check_is_fitted(self)
         mixture = self._state.mixture
+        _check_component(component, len(mixture.frequencies))
         sizes = mixture.amplitudes / np.linalg.norm(mixture.amplitudes)
         omega = mixture.frequencies / mixture.length_scale
         chosen = omega if component is None else omega[[component]]
@@ -435,15 +444,12 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         clock, rng = StageClock(), generator(self.random_state)
         settings = FitSettings.of(self)
         found = fit_stein(rows, settings, rng, self.n_jobs, clock, report)
-        vars(self).update(self._attributes(*found))
+        solution = self._attributes(*found[:-1]) | {"_record": found.record}
         clock.end_of("solution")
-        self.stage_seconds_ = clock.seconds
+        self._solved(solution, clock)
 
-    def _keep(self, state: SteinState, clock: StageClock) -> Self:
-        vars(self).update(self._posterior_attributes(state))
-        clock.end_of("solution")
-        self.stage_seconds_ = clock.seconds
-        return self
+    def _solution(self) -> dict[str, Any]:
+        return self._posterior_attributes(self._state)
 
     def _attributes_now(
         self, state: Callable[[], SteinState], learning: Learning
@@ -479,9 +485,23 @@ class SteinRFFRegressor(CallbackSupportMixin, LatentRegressor):
         }
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _check_component(component: Any, n_components: int) -> None:
+    """Refuse what is not the number of a component."""
+    if component is None or (_is_count(component) and 0 <= component < n_components):
+        return
+    raise ValueError(
+        f"component must be None or one of 0, ..., {n_components - 1}; got "
+        f"{component!r}."
+    )
+
+
 def _check_sizes(n_hidden: Any) -> None:
     """Refuse what is not a sequence of positive integers."""
-    if all(isinstance(size, Integral) and size >= 1 for size in n_hidden):
+    if all(_is_count(size) and size >= 1 for size in n_hidden):
         return
     raise ValueError(
         "n_hidden must hold the sizes of hidden layers, positive integers; got "

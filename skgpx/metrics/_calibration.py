@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,11 @@ def _confidence_and_success(
     proba = np.asarray(y_proba, dtype=np.float64)
     known = np.unique(y) if labels is None else np.asarray(labels)
     columns = 2 if proba.ndim == 1 else proba.shape[-1]
+    if y.ndim != 1:
+        raise ValueError(
+            f"y_true must have shape (n_rows,), one label a row; got {y.shape}. "
+            "Pass numpy.ravel(y_true) if it is a column."
+        )
     if proba.ndim not in (1, 2) or len(proba) != len(y) or not len(y):
         raise ValueError(
             f"y_proba must have {len(y)} rows, one for each label of y_true; got shape "
@@ -234,10 +240,11 @@ def _confidence_and_success(
 
 def _bins_of(confidence: Array, n_bins: int, strategy: str) -> NDArray[np.intp]:
     """Number of the bin of each row."""
-    if n_bins < 1 or strategy not in ("uniform", "quantile"):
+    whole = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
+    if not whole or n_bins < 1 or strategy not in ("uniform", "quantile"):
         raise ValueError(
-            'n_bins must be positive and strategy "uniform" or "quantile"; got '
-            f"{n_bins!r} and {strategy!r}."
+            'n_bins must be a positive integer and strategy "uniform" or "quantile"; '
+            f"got {n_bins!r} and {strategy!r}."
         )
     inner = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
     edges = inner if strategy == "uniform" else np.quantile(confidence, inner)

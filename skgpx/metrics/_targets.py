@@ -106,6 +106,12 @@ def checked_law(law: Any, y: Array) -> Predictive:
             f"A predictive law is that of one target; got y_true of shape {y.shape}."
         )
     law.targets(y)
+    if law.discrete and np.any((y < 0.0) | (y != np.floor(y))):
+        wrong = y[(y < 0.0) | (y != np.floor(y))]
+        raise ValueError(
+            "y_true must hold 0, 1, 2, ... where the law is one of counts; got "
+            f"{len(wrong)} other values, for example {wrong[0]:g}."
+        )
     return law
 
 
@@ -120,11 +126,28 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> Array:
     if sample_weight is None:
         return np.full(n, 1.0 / n)
     weights = np.asarray(sample_weight, dtype=np.float64)
-    good = weights.shape == (n,) and np.all(np.isfinite(weights) & (weights >= 0.0))
-    if not good or not np.any(weights > 0.0):
+    if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must hold {n} numbers, one for each row, non-negative "
-            f"with at least one positive; got shape {weights.shape}."
+            f"sample_weight must hold {n} numbers, one for each row; got shape "
+            f"{weights.shape}."
+        )
+    return _shares("sample_weight", weights)
+
+
+def _shares(name: str, weights: Array) -> Array:
+    """Weights that sum to one.
+
+    Raises
+    ------
+    ValueError
+        If one is negative or not finite, or all are zero.
+    """
+    if not np.all(np.isfinite(weights)):
+        raise ValueError(f"{name} must be finite; got NaN or infinity.")
+    if np.any(weights < 0.0) or not np.any(weights > 0.0):
+        raise ValueError(
+            f"{name} must be non-negative with at least one positive weight; got "
+            f"weights between {weights.min():g} and {weights.max():g}."
         )
     return weights / weights.sum()
 
@@ -149,10 +172,10 @@ def averaged(
         return np.atleast_1d(means)
     if isinstance(multioutput, str) and multioutput == "uniform_average":
         return float(np.mean(means))
-    shares = None if isinstance(multioutput, str) else np.asarray(multioutput, float)
-    if shares is None or shares.shape != np.shape(np.atleast_1d(means)):
+    means, given = np.atleast_1d(means), np.asarray(multioutput)
+    if given.dtype.kind not in "buif" or given.shape != means.shape:
         raise ValueError(
             'multioutput must be "uniform_average", "raw_values" or an array of one '
             f"weight for each target; got {multioutput!r}."
         )
-    return float(np.average(np.atleast_1d(means), weights=shares))
+    return float(_shares("multioutput", given.astype(np.float64)) @ means)

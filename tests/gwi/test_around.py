@@ -361,6 +361,27 @@ def test_tables_with_categories_and_missing_values(mean, options):
         model.predict(new[["x", "kind", "flag", "count"]])
 
 
+def test_a_category_that_was_not_seen_is_missing():
+    """And nobody warns of it: the mean sees what it would be given as missing."""
+    frame, y = table(0)
+    features = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["kind"]),
+        remainder=make_pipeline(SimpleImputer(), StandardScaler()),
+    )
+    model = around(BOOSTING, kernel_features=features).fit(frame, y)
+    new, _ = table(1, 30)
+    kinds = new["kind"].astype(object)
+    kinds[3] = "never seen"
+    mean, std = model.predict(new.assign(kind=kinds), return_std=True)
+    expected, known_std = model.predict(new, return_std=True)
+    others = np.arange(30) != 3
+    assert_array_equal(mean[others], expected[others])
+    assert_allclose(std[others], known_std[others])
+    missing = new.assign(kind=new["kind"].where(others))
+    assert mean[3] == model.predict(missing)[3]
+    assert std[3] > 0.0
+
+
 def test_missing_numbers_of_an_array():
     holes = X.copy()
     holes[::7, 1] = np.nan

@@ -60,6 +60,7 @@ def noisy(n, seed, d=20):
     return X, f + 10.0 * X[:, 3] + 5.0 * X[:, 4] + rng.normal(size=n)
 
 
+@pytest.mark.filterwarnings("ignore:The networks leave")
 @pytest.mark.parametrize("n_restarts", [1, 2, 3, 5, 12])
 def test_variances_are_those_of_the_average(monkeypatch, n_restarts):
     """Many columns, so that networks vary: errors are those of the predictions."""
@@ -72,7 +73,7 @@ def test_variances_are_those_of_the_average(monkeypatch, n_restarts):
     monkeypatch.setattr(_fit, "share_of_error", spy)
     how = {**FIXED, "kernel": None, "n_restarts": n_restarts, "max_iter": 300}
     how |= {"noise_variance": None, "random_state": 0}
-    model = GWIRegressor(**how).fit(*noisy(300, 0))
+    model = GWIRegressor("net", **how).fit(*noisy(300, 0))
     X, y = noisy(2000, 1)
     mean, std = model.predict(X, return_std=True)
     ratio = np.mean((y - mean) ** 2) / np.mean(std**2)

@@ -22,6 +22,9 @@ from skgpx._hyperparameters import _learner
 from skgpx._numerics.perceptron_steps import COLUMNS
 from tests.gwi.conftest import BRIEF, wavy
 
+# networks that are hardly trained miss what a kernel finds
+pytestmark = pytest.mark.filterwarnings("ignore:The networks leave")
+
 LAW = {"kernel": RBF(0.5), "optimizer": None, "random_state": 0}
 
 

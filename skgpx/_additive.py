@@ -1,0 +1,62 @@
+"""Models of sums over rows: they add, and are solved when they are asked."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from skgpx._stage_clock import StageClock
+
+
+class AdditiveModel:
+    """An estimator of sums over rows: ``one + two`` has the rows of both.
+
+    Fitted attributes that follow from the sums are found when one of them is read.
+    `partial_fit` and `merge` change the sums, which is cheap, and forget the solution,
+    which is not: a chain of them solves once, in the end. A subclass names these
+    attributes and computes them; that this is done later changes no number.
+    """
+
+    _follows_from_sums: ClassVar[frozenset[str]]
+
+    def merge(self, other: Any) -> Self:
+        """New model of the rows of both."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Self:
+        if isinstance(other, int) and other == 0:
+            return self
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self.merge(other)
+
+    def __radd__(self, other: Any) -> Self:
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        return self + other if isinstance(other, int) else NotImplemented
+
+    def _solution(self) -> dict[str, Any]:
+        """Attributes that follow from the sums."""
+        raise NotImplementedError
+
+    def _defer(self, clock: StageClock) -> None:
+        """Forget the solution of other sums; the clock has the stages before it."""
+        for name in (*self._follows_from_sums, *clock.attributes()):
+            vars(self).pop(name, None)
+        self._unsolved = clock.attributes()
+
+    def _solved(self, solution: dict[str, Any], clock: StageClock) -> None:
+        """Keep a solution and what it has cost."""
+        vars(self).update(solution, **clock.attributes())
+        vars(self).pop("_unsolved", None)
+
+    def __getattr__(self, name: str) -> Any:
+        known, before = vars(self), vars(self).get("_unsolved")
+        if before is not None and (name in self._follows_from_sums or name in before):
+            clock = StageClock(before)
+            solution = self._solution()
+            clock.end_of("solution")
+            self._solved(solution, clock)
+        # another thread may have solved in the meantime
+        if name in known:
+            return known[name]
+        kind = type(self).__name__
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")

@@ -1,0 +1,75 @@
+"""What scores refuse, and how they say so."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpx import PLSRegressor, metrics
+from skgpx.likelihoods import Poisson
+
+PROBABILITIES = [[0.9, 0.1], [0.2, 0.8]]
+BOUNDS = np.ones((3, 2, 2)) * [-1.0, 1.0]
+
+
+@pytest.mark.parametrize("n_bins", [2.5, True, "5", 0, -1, None])
+def test_bins_are_counted(n_bins):
+    with pytest.raises(ValueError, match=r"n_bins must be a positive integer.*got"):
+        metrics.expected_calibration_error([0, 1], PROBABILITIES, n_bins=n_bins)
+    several = metrics.expected_calibration_error(
+        [0, 1], PROBABILITIES, n_bins=np.int64(5)
+    )
+    assert several == metrics.expected_calibration_error(
+        [0, 1], PROBABILITIES, n_bins=5
+    )
+
+
+def test_labels_in_a_column():
+    with pytest.raises(ValueError, match=r"shape \(n_rows,\).*got \(2, 1\).*ravel"):
+        metrics.expected_calibration_error([[0], [1]], PROBABILITIES)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([0, 0], "between 0 and 0"),
+        ([2, -1], "between -1 and 2"),
+        ([np.nan, 1.0], "be finite"),
+        (["a", "b"], "one weight for each target"),
+        ([1, 1, 1], "one weight for each target"),
+        ("mean", "one weight for each target"),
+    ],
+)
+def test_weights_of_targets(weights, said):
+    with pytest.raises(ValueError, match=rf"multioutput must.*{said}"):
+        metrics.interval_width(BOUNDS, multioutput=weights)
+    assert metrics.interval_width(BOUNDS, multioutput=[3, 0]) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1.0, -2.0, 1.0], "non-negative.*between -2 and 1"),
+        ([0.0, 0.0, 0.0], "at least one positive.*between 0 and 0"),
+        ([1.0, np.inf, 1.0], "finite"),
+        ([1.0, 1.0], r"3 numbers.*shape \(2,\)"),
+    ],
+)
+def test_weights_of_rows(weights, said):
+    with pytest.raises(ValueError, match=rf"sample_weight must.*{said}"):
+        metrics.interval_width(BOUNDS, sample_weight=weights)
+
+
+@pytest.mark.parametrize("wrong", [0.5, -100.0])
+def test_laws_of_counts_want_counts(wrong):
+    X = np.linspace(0.0, 1.0, 12)[:, np.newaxis]
+    y = np.arange(12.0)
+    model = PLSRegressor(
+        RBF(), likelihood=Poisson(), optimizer=None, n_inducing=4, n_particles=4,
+        max_iter=5, tol=100.0, random_state=0,
+    )  # fmt: skip
+    law = model.fit(X, y).predict_dist(X)
+    with pytest.raises(ValueError, match=r"0, 1, 2, \.\.\..*12 other values"):
+        metrics.pit_values(y + wrong, law)
+    with pytest.raises(ValueError, match=r"0, 1, 2, \.\.\..*12 other values"):
+        metrics.coverage_error(y + wrong, law)
+    assert np.all(metrics.pit_values(y, law, random_state=0) <= 1.0)

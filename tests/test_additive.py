@@ -1,0 +1,157 @@
+"""What follows from sums over rows is solved when it is asked for, once."""
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpx import SpectralVGPRegressor, SteinRFFRegressor
+from skgpx._spectral_vgp._kernel_fit import SparseState
+from skgpx._spectral_vgp._markov_fit import MarkovState
+from skgpx._spectral_vgp._series_fit import SeriesState
+from skgpx._stein._state import SteinState
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0.0, 3.0, (240, 1))
+Y = np.sin(4.0 * X[:, 0]) + 0.1 * rng.standard_normal(240)
+NEW = np.linspace(0.0, 3.0, 20)[:, np.newaxis]
+MODELS = {
+    "series": (SpectralVGPRegressor(domain=[[0.0, 3.0]]), SeriesState),
+    "points": (
+        SpectralVGPRegressor(RBF(), basis="inducing", n_basis=10, random_state=0),
+        SparseState,
+    ),
+    "process": (SpectralVGPRegressor(basis="markov", noise_variance=0.01), MarkovState),
+    "waves": (
+        SteinRFFRegressor(
+            RBF(), n_components=2, n_frequencies=8, max_iter=2, random_state=0
+        ),
+        SteinState,
+    ),
+}
+each = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture
+def solved(monkeypatch):
+    """How often each state was solved."""
+    count = []
+    for state in {state for _, state in MODELS.values()}:
+
+        def counting(self, solve=state.solve):
+            count.append(type(self))
+            return solve(self)
+
+        monkeypatch.setattr(state, "solve", counting)
+    return count
+
+
+def chunks():
+    return [(X[i : i + 60], Y[i : i + 60]) for i in range(0, 240, 60)]
+
+
+def chain(name):
+    model = clone(MODELS[name][0])
+    for rows, targets in chunks():
+        model.partial_fit(rows, targets)
+    return model
+
+
+@each
+def test_a_chain_of_chunks_is_solved_once(name, solved):
+    model = chain(name)
+    # the first chunk of waves is a fit
+    first = int(name == "waves")
+    assert len(solved) == first
+    model.predict(NEW, return_std=True)
+    assert model.log_evidence_ < np.inf
+    model.report()
+    assert len(solved) == first + 1
+
+
+@each
+def test_the_same_bits_as_solving_after_every_chunk(name):
+    eager = clone(MODELS[name][0])
+    for rows, targets in chunks():
+        assert np.isfinite(eager.partial_fit(rows, targets).log_evidence_)
+    model = chain(name)
+    for one, other in zip(
+        model.predict(NEW, return_std=True),
+        eager.predict(NEW, return_std=True),
+        strict=True,
+    ):
+        assert_array_equal(one, other)
+    assert model.log_evidence_ == eager.log_evidence_
+    assert set(vars(model)) == set(vars(eager))
+    assert list(model.stage_seconds_) == ["statistics", "solution"]
+    assert list(model.stage_megabytes_) in (["statistics", "solution"], [])
+
+
+@each
+def test_copies_and_pickles_of_what_is_not_solved(name, solved):
+    model = chain(name)
+    before = len(solved)
+    copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    assert len(solved) == before
+    expected = model.predict(NEW)
+    for other in copies:
+        assert_array_equal(other.predict(NEW), expected)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(NEW), expected)
+    assert len(solved) == before + 4
+
+
+@each
+def test_a_sum_of_models_is_solved_once(name, solved):
+    first = clone(MODELS[name][0]).partial_fit(*chunks()[0])
+    if name in ("series", "process"):
+        parts = [clone(MODELS[name][0]).partial_fit(*chunk) for chunk in chunks()]
+    else:
+        others = chunks()[1:]
+        parts = [copy.deepcopy(first).partial_fit(*chunk) for chunk in others]
+    before = len(solved)
+    total = sum(parts)
+    assert len(solved) == before
+    assert np.isfinite(total.log_evidence_)
+    assert len(solved) == before + 1
+    # the parts are as they were
+    assert np.isfinite(parts[0].log_evidence_)
+    assert parts[0].log_evidence_ != total.log_evidence_
+
+
+@each
+def test_new_rows_replace_the_solution(name):
+    model = clone(MODELS[name][0]).partial_fit(*chunks()[0])
+    early = model.log_evidence_, model.predict(NEW)
+    model.partial_fit(*chunks()[1])
+    assert model.log_evidence_ != early[0]
+    assert np.any(model.predict(NEW) != early[1])
+    # a fit is solved at once, and forgets that something was left to do
+    model.partial_fit(*chunks()[2]).fit(X, Y)
+    assert "posterior_" in vars(model)
+    assert_array_equal(model.predict(NEW), clone(model).fit(X, Y).predict(NEW))
+
+
+@each
+def test_other_attributes_are_missing_as_ever(name):
+    model = clone(MODELS[name][0])
+    for _ in range(2):
+        assert not hasattr(model, "coef_")
+        with pytest.raises(AttributeError, match="has no attribute 'coef_'"):
+            _ = model.coef_
+        model = chain(name)
+    assert not hasattr(clone(model), "posterior_")
+
+
+@each
+def test_threads_find_the_same_solution(name):
+    model = chain(name)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: model.predict(NEW), range(8)))
+    for one in found:
+        assert_array_equal(one, found[0])

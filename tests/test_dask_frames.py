@@ -1,0 +1,175 @@
+"""Dask dataframes, and dask arrays with chunks of unknown size, without collecting."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpx import SpectralVGPRegressor, SteinRFFRegressor
+
+dask = pytest.importorskip("dask")
+pd = pytest.importorskip("pandas")
+# it needs pyarrow
+dd = pytest.importorskip("dask.dataframe", exc_type=ImportError)
+
+rng = np.random.default_rng(0)
+TIMES = rng.uniform(0.0, 3.0, 800)
+FRAME = pd.DataFrame(
+    {"t": TIMES, "y": np.sin(4.0 * TIMES) + 0.1 * rng.standard_normal(800)}
+)
+NEW = pd.DataFrame({"t": np.linspace(0.0, 3.0, 30)})
+SPECTRAL = SpectralVGPRegressor(
+    domain=[[0.0, 3.0]], tau=1.0, noise_variance=0.01, n_basis=31
+)
+STEIN = SteinRFFRegressor(
+    RBF(), n_components=2, n_frequencies=10, max_iter=5, held_out=0, random_state=0
+)
+both = pytest.mark.parametrize("model", [SPECTRAL, STEIN], ids=["spectral", "stein"])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def in_parts(frame=FRAME):
+    """A dask dataframe of four partitions, and a list of those that were read."""
+    read = []
+
+    def part(i):
+        read.append(i)
+        return frame[200 * i : 200 * (i + 1)]
+
+    parts = dd.from_map(part, range(4), meta=frame[:0])
+    # what dask looks at to learn of the columns
+    read.clear()
+    return parts, read
+
+
+def seen(model, part):
+    fitted = copy.deepcopy(model)
+    return fitted.partial_fit(part[["t"]], part["y"]) if len(part) else 0
+
+
+def one_by_one(model):
+    whole = clone(model)
+    for first in range(0, 800, 200):
+        part = FRAME[first : first + 200]
+        whole.partial_fit(part[["t"]], part["y"])
+    return whole
+
+
+def agree(found, whole):
+    assert list(found.feature_names_in_) == ["t"]
+    expected = whole.predict(NEW, return_std=True)
+    assert_allclose(found.predict(NEW, return_std=True), expected, rtol=1e-9)
+
+
+@both
+def test_partitions_are_added_where_they_are(model):
+    parts, read = in_parts()
+    blocks, first = parts.to_delayed(), model
+    if model is STEIN:
+        # its rows choose the frequencies, and count once
+        first, blocks = (
+            clone(model).fit(FRAME[["t"]][:200], FRAME["y"][:200]),
+            blocks[1:],
+        )
+    models = [dask.delayed(seen)(first, block) for block in blocks]
+    agree(dask.delayed(sum)(models).compute(), one_by_one(model))
+    # each partition is read once, in its own task
+    assert sorted(read) == list(range(4 - len(blocks), 4))
+
+
+def test_parts_without_rows_add_nothing():
+    parts, _ = in_parts(FRAME.sort_values("t", ignore_index=True))
+    early = parts[parts["t"] < 1.0]
+    assert [len(part) for part in early.partitions][2:] == [0, 0]
+    models = [dask.delayed(seen)(SPECTRAL, block) for block in early.to_delayed()]
+    found = dask.delayed(sum)(models).compute()
+    kept = FRAME[FRAME["t"] < 1.0]
+    agree(found, clone(SPECTRAL).partial_fit(kept[["t"]], kept["y"]))
+    assert found + 0 is found
+    assert 0 + found is found
+    for wrong in (1, "0"):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            found + wrong
+
+
+@both
+def test_partitions_one_after_the_other(model):
+    parts, read = in_parts()
+    found = clone(model)
+    for part in parts.partitions:
+        rows = part.compute()
+        found.partial_fit(rows[["t"]], rows["y"])
+    assert read == [0, 1, 2, 3]
+    agree(found, one_by_one(model))
+
+
+@both
+def test_arrays_with_chunks_of_unknown_size(model):
+    parts, _ = in_parts()
+    X, y = parts[["t"]].to_dask_array(), parts["y"].to_dask_array()
+    assert np.isnan(X.chunks[0]).all()
+    found = clone(model)
+    for block in zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True):
+        found.partial_fit(*dask.compute(*block))
+    expected = one_by_one(model).predict(NEW)
+    assert_allclose(found.predict(NEW.to_numpy()), expected, rtol=1e-9)
+
+
+@both
+def test_wrappers_of_dask_ml(model):
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    parts, _ = in_parts()
+    whole = one_by_one(model)
+    incremental = wrappers.Incremental(clone(model), shuffle_blocks=False)
+    agree(incremental.fit(parts[["t"]], parts["y"]).estimator_, whole)
+    unknown = wrappers.Incremental(clone(model), shuffle_blocks=False)
+    unknown.fit(parts[["t"]].to_dask_array(), parts["y"].to_dask_array())
+    found = unknown.estimator_.predict(NEW.to_numpy())
+    assert_allclose(found, whole.predict(NEW), rtol=1e-9)
+    lazy = wrappers.ParallelPostFit(whole).predict(parts[["t"]])
+    assert isinstance(lazy, dask.array.Array)
+    assert_allclose(lazy.compute(), whole.predict(FRAME[["t"]]), rtol=1e-12)
+
+
+def test_predictions_of_partitions():
+    parts, _ = in_parts()
+    whole = one_by_one(SPECTRAL)
+
+    def predicted(part):
+        mean, std = whole.predict(part[["t"]], return_std=True)
+        return part.assign(mean=mean, std=std)
+
+    lazy = parts.map_partitions(predicted)
+    assert list(lazy.columns) == ["t", "y", "mean", "std"]
+    found = lazy.compute()
+    expected = whole.predict(FRAME[["t"]], return_std=True)
+    assert_allclose(found[["mean", "std"]].to_numpy().T, expected, rtol=1e-12)
+
+
+def test_row_groups_of_a_file(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
+    path = tmp_path / "rows.parquet"
+    FRAME.to_parquet(path, row_group_size=200)
+    found = clone(SPECTRAL)
+    for batch in parquet.ParquetFile(path).iter_batches(200):
+        part = batch.to_pandas()
+        found.partial_fit(part[["t"]], part["y"])
+    agree(found, one_by_one(SPECTRAL))
+    parts = dd.read_parquet(path, split_row_groups=True).to_delayed()
+    models = [dask.delayed(seen)(SPECTRAL, part) for part in parts]
+    agree(dask.delayed(sum)(models).compute(), found)
+
+
+def test_a_dataframe_that_is_given_to_fit_is_collected():
+    parts, _ = in_parts()
+    found = clone(SPECTRAL).fit(parts[["t"]], parts["y"])
+    expected = clone(SPECTRAL).fit(FRAME[["t"]].to_numpy(), FRAME["y"])
+    assert_array_equal(found.predict(NEW.to_numpy()), expected.predict(NEW.to_numpy()))
