@@ -1,22 +1,23 @@
 """Held-out quality of learned frequencies on the data sets of their paper.
 
     python -m benchmarks.bench_stein_quality --data FOLDER [--sets airfoil ...]
-        [--seeds 1 2 3] [--large]
+        [--seeds 1 2 3] [--large] [--jobs 16]
 
 Splits have the fractions of the paper, numbers of frequencies and components are its
 own, nothing is tuned. RMSE in the units of y, NLPD of the mixture in nats a row of the
 standardised y, coverage of the central 95 % interval. The exact process is that of the
 learner (best of RBF, Matern 5/2 and 3/2) on all training rows. With `--large`: kin40k,
 protein and a synthetic set of a million rows, beside inducing points, Nystroem features
-and GPyTorch's SVGP, if that is installed.
+and GPyTorch's SVGP, if that is installed. `--jobs` runs so many models at a time, each
+in a process and one thread of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,13 +26,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import BayesianRidge
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import threadpool_limits
 
 from benchmarks.bench_learning import parts, ridge
 from benchmarks.bench_learning import scores as normal_scores
 from benchmarks.bench_scale import make_data
 from benchmarks.data import add_data_argument, load
-from benchmarks.report import progress, report
+from benchmarks.jobs import each
+from benchmarks.report import peak_gib, progress, report
 from skgpx import PLSRegressor, SteinRFFRegressor
 from skgpx._hyperparameters._exact_evidence import held_out
 from skgpx._stein._prior import learn_prior
@@ -113,20 +114,18 @@ def contenders(name: str, seed: int) -> dict[str, Callable[[Split], dict[str, fl
     }
 
 
-def measure(
-    name: str, seed: int, folder: str | None, models: list[str] | None
-) -> list[dict[str, object]]:
-    """Scores of the contenders, all by default, on one split."""
-    data, rows = split(name, folder, seed), []
-    for contender, run in contenders(name, seed).items():
-        if models and contender not in models:
-            continue
-        start = time.process_time()
-        found = run(data)
-        row = {"set": name, "seed": seed, "model": contender} | found
-        rows.append(row | {"CPU seconds": time.process_time() - start})
-        progress(rows[-1])
-    return rows
+CONTENDERS = tuple(contenders("airfoil", 0))
+
+
+def measure(name: str, seed: int, contender: str, folder: str | None) -> dict[str, Any]:
+    """Scores of one contender by default, on one split."""
+    data = split(name, folder, seed)
+    start = time.process_time()
+    found = contenders(name, seed)[contender](data)
+    row = {"set": name, "seed": seed, "model": contender} | found
+    row["CPU seconds"] = time.process_time() - start
+    progress(row)
+    return row
 
 
 def many_rows(name: str, folder: str | None) -> Split:
@@ -178,22 +177,15 @@ LARGE: dict[str, Callable[[Split], dict[str, float]]] = {
 }
 
 
-def large(
-    folder: str | None, sets: list[str], models: list[str] | None
-) -> list[dict[str, object]]:
-    """Scores by CPU time, fit and predictions, where rows are many."""
-    rows = []
-    for name in sets:
-        data = many_rows(name, folder)
-        for model, run in LARGE.items():
-            if models and model not in models:
-                continue
-            start = time.process_time()
-            row = {"set": name, "n": len(data[1]), "model": model} | run(data)
-            row["CPU seconds"] = time.process_time() - start
-            rows.append(row)
-            progress(row)
-    return rows
+def measure_large(name: str, model: str, folder: str | None) -> dict[str, Any]:
+    """Scores and CPU time, fit and predictions; the peak is that of the process."""
+    data = many_rows(name, folder)
+    start = time.process_time()
+    row = {"set": name, "n": len(data[1]), "model": model} | LARGE[model](data)
+    row["CPU seconds"] = time.process_time() - start
+    row["peak GiB"] = peak_gib()
+    progress(row)
+    return row
 
 
 def averages(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -208,6 +200,18 @@ def averages(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     return table
 
 
+def available(model: str) -> bool:
+    """Whether what a model needs is installed."""
+    return model != "SVGP" or importlib.util.find_spec("gpytorch") is not None
+
+
+def compile_all() -> None:
+    """Compile what fits need before many processes do it at once."""
+    X = np.linspace(0.0, 1.0, 60)[:, np.newaxis]
+    model = SteinRFFRegressor(n_components=2, n_frequencies=3, max_iter=2)
+    model.fit(X, np.sin(9.0 * X[:, 0])).predict_interval(X)
+
+
 def main() -> None:
     """Measure each set and seed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -216,19 +220,22 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--models", nargs="+", help="contenders; default: all")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    with threadpool_limits(1):
-        if options.large:
-            sets = options.sets or ["kin40k", "protein", "synthetic"]
-            report("stein_large", large(options.data, sets, options.models))
-            return
-        rows = [
-            row
-            for seed in options.seeds
-            for name in options.sets or SETS
-            for row in measure(name, seed, options.data, options.models)
-        ]
+    compile_all()
+    if options.large:
+        models = [m for m in options.models or LARGE if available(m)]
+        sets = options.sets or ["synthetic", "protein", "kin40k"]
+        tasks = [(name, model, options.data) for name in sets for model in models]
+        report("stein_large", list(each(measure_large, tasks, options.jobs)))
+        return
+    tasks = [
+        (name, seed, model, options.data)
+        for name in options.sets or reversed(SETS)
+        for model in options.models or CONTENDERS
+        for seed in options.seeds
+    ]
+    rows = list(each(measure, tasks, options.jobs))
     report("stein_quality", averages(rows), {"seeds": options.seeds, "each": rows})
 
 

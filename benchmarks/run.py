@@ -37,6 +37,7 @@ NAMES = (
     "stein_kernel",
     "stein",
     "stein_quality",
+    "stein_tuned",
     "stein_deep",
     "distributed",
     "gwi_step",

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from benchmarks import bench_loops, neuron
-from benchmarks.peers import iterative, weight_space
+from benchmarks.peers import iterative, optimal_frequencies, weight_space
 from benchmarks.problems import (
     LIKELIHOODS,
     NOISE_VARIANCE,
@@ -190,6 +190,25 @@ def test_jax_moves_frequencies_as_we_do():
         ours.step()
         peer.step()
     np.testing.assert_allclose(ours.frequencies, peer.frequencies, rtol=1e-7, atol=1e-9)
+
+
+def test_the_expected_error_of_frequencies_is_that_of_samples():
+    """And its slope that of finite differences."""
+    rng = np.random.default_rng(0)
+    omega, s = rng.standard_normal((7, 3)), 0.4
+    differences = np.sqrt(s) * rng.standard_normal((200_000, 3))
+    kernel = np.exp(-0.5 * np.sum(differences**2, axis=1))
+    squares = (np.cos(differences @ omega.T).mean(axis=1) - kernel) ** 2
+    value, slope = optimal_frequencies.mean_square(omega, s)
+    error = 4.0 * squares.std() / np.sqrt(len(squares))
+    exact = value * (1.0 + 2.0 * s) ** -1.5
+    assert abs(squares.mean() - exact) < error
+
+    way = rng.standard_normal(omega.shape)
+    up, down = (
+        optimal_frequencies.mean_square(omega + h * way, s)[0] for h in (1e-5, -1e-5)
+    )
+    np.testing.assert_allclose((up - down) / 2e-5, np.sum(slope * way), rtol=1e-7)
 
 
 def test_the_torch_distance_is_that_of_the_processes():

@@ -65,7 +65,7 @@ def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cho
     relative = jitter
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
         A = _lower_copied(K, space)
-        A[np.diag_indices_from(A)] += relative * scale
+        diagonal_of(A)[:] += relative * scale
         if lapack.factorise(A) and np.isfinite(A[-1, -1] if len(K) else 1.0):
             return Cholesky(A, relative * scale)
         relative = max(relative * 10, 1e-12)
@@ -120,7 +120,7 @@ def inverse_from_root(L: Array, space: Array | None = None) -> Array:
 
 def _solve(L: Array, B: Array, transposed: bool) -> Array:
     L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
-    _check_regular(bool(np.all(np.diagonal(L))), L)
+    _check_regular(bool(np.diagonal(L).all()), L)
     if solution.size:
         lapack.solve_triangle(L, solution, transposed)
     return solution
@@ -137,6 +137,12 @@ def block_diagonal(A: Array, B: Array) -> Array:
     out[: len(A), : A.shape[1]] = A
     out[len(A) :, A.shape[1] :] = B
     return out
+
+
+def diagonal_of(A: Array) -> Array:
+    """Diagonal as a view that can be written to."""
+    view: Array = np.einsum("ii->i", A)
+    return view
 
 
 def log_determinant(L: Array) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.linalg import (
     cholesky,
+    diagonal_of,
     log_determinant,
     solve_lower,
     solve_lower_transpose,
@@ -130,13 +131,20 @@ def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
 
 
 def log_evidence_from(
-    statistics: WeightStatistics, noise_variance: float, root: Array
+    statistics: WeightStatistics,
+    noise_variance: float,
+    root: Array,
+    mean: Array | None = None,
 ) -> float:
-    """:func:`log_evidence`, given the root of the precision."""
+    """:func:`log_evidence`, given the root of the precision, and the mean or not."""
     L = root
-    half = solve_lower(L, statistics.moment) / noise_variance
-    # yᵀ(ΦΦᵀ + σ²I)⁻¹y = yᵀy/σ² - |L⁻¹Φᵀy/σ²|²
-    misfit = statistics.square / noise_variance - float(half @ half)
+    # yᵀ(ΦΦᵀ + σ²I)⁻¹y = yᵀy/σ² - |L⁻¹Φᵀy/σ²|², and the last is w̄ᵀΦᵀy/σ²
+    if mean is None:
+        half = solve_lower(L, statistics.moment) / noise_variance
+        explained = float(half @ half)
+    else:
+        explained = float(mean @ statistics.moment) / noise_variance
+    misfit = statistics.square / noise_variance - explained
     log_volume = statistics.weight * np.log(2.0 * np.pi * noise_variance)
     penalty = statistics.residual / noise_variance
     return -0.5 * float(log_volume + log_determinant(L) + misfit + penalty)
@@ -199,5 +207,5 @@ def precision_root(
     With `space` (m, m), memory for the root, the gram matrix is overwritten by B.
     """
     B = np.divide(gram, noise_variance, out=None if space is None else gram)
-    B[np.diag_indices_from(B)] += 1.0
+    diagonal_of(B)[:] += 1.0
     return cholesky(B, jitter=0.0, space=space).L

@@ -250,7 +250,7 @@ def wave_gradient(
     # m - tr S is the number of weights that the data determine
     determined = len(mean) - float(np.trace(S))
     return WaveGradient(
-        log_evidence_from(statistics, noise, root),
+        log_evidence_from(statistics, noise, root, mean),
         by_wave,
         -0.5 * (determined - float(mean @ mean)),
         -0.5 * (statistics.weight - determined - scatter / noise),

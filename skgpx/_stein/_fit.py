@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 # rows of which it holds any out.
 HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
 # Smallest noise variance of the standardised y with which frequencies learn.
-LEAST_NOISE = 1e-3
+LEAST_NOISE = 2e-4
 
 Report = Callable[[Callable[[], SteinState], Learning], bool]
 
