@@ -1,6 +1,10 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._hyperparameters._capacity import inducing_by_capacity, warn_of_budget
+from skgpx._hyperparameters._capacity import (
+    inducing_by_capacity,
+    warn_of_budget,
+    warn_of_lost_signal,
+)
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -29,5 +33,6 @@ __all__ = [
     "row_target",
     "stretched",
     "warn_of_budget",
+    "warn_of_lost_signal",
     "with_base_rates",
 ]

@@ -51,6 +51,9 @@ class Hyperparameters(NamedTuple):
         the likelihood is not Gaussian.
     candidate : Candidate or None
         Coordinates of the search, for the next one.
+    exact_noise : float
+        Noise variance that an exact process of some rows found first; NaN where none
+        was searched.
     """
 
     kernel: Any
@@ -58,6 +61,7 @@ class Hyperparameters(NamedTuple):
     log_evidence: float
     gain: float = np.nan
     candidate: Candidate | None = None
+    exact_noise: float = np.nan
 
 
 class Search(NamedTuple):

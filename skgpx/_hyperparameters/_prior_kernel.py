@@ -187,7 +187,7 @@ def _fit_gaussian(
     told = settings.kernel is not None and warn_at_bounds(best)
     if not told:
         warn_of_noise(found, rows)
-    return best
+    return best._replace(exact_noise=found.noise_variance)
 
 
 def _learned(

@@ -19,6 +19,7 @@ from skgpx._hyperparameters import (
     fit_prior,
     inducing_by_capacity,
     warn_of_budget,
+    warn_of_lost_signal,
     with_base_rates,
 )
 from skgpx._latent import LatentModel
@@ -153,6 +154,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         if m is None:
             warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
+        elif np.isfinite(found.exact_noise):
+            noise = float(result.likelihood.variance(0.0))
+            warn_of_lost_signal(len(Z), rows, found.exact_noise, noise)
         reporter.finish()
 
     def _report_of(
