@@ -73,6 +73,9 @@ def fit_prior(
 ) -> Hyperparameters:
     """Prior kernel κ and likelihood, with every free hyperparameter estimated.
 
+    One row, however often it is repeated, says nothing of a scale of y that is not
+    known: nothing is estimated, and the variance far away stays that of the prior.
+
     Parameters
     ----------
     rows : Rows
@@ -92,6 +95,8 @@ def fit_prior(
     ValueError
         If the kernel has white noise and the likelihood has no place for it.
     """
+    if len(rows.y) == 1 and likelihood.location_scale:
+        settings = settings._replace(optimizer=None)
     kernel, likelihood = _with_noise(settings, rows, likelihood)
     if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
         return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)

@@ -199,7 +199,11 @@ def _best(
     data: MarkovData, state: MarkovState, scale: float
 ) -> tuple[MarkovFound, Cycles | None]:
     """Largest evidence of the orders, with the waves or without them."""
-    settings, noise = state.settings, noise_of(state.settings, data.variance, scale)
+    settings = state.settings
+    if len(data.x) == 1 and not data.within:
+        # one row says nothing of a scale of y that is not known
+        settings = settings._replace(learns=False)
+    noise = noise_of(settings, data.variance, scale)
     # the mean of y was taken away, but is not known
     level = settings.kernel is None and settings.normalize_y
     plain = Cycles(state.frequencies[:0]) if level else None
