@@ -95,8 +95,7 @@ def fit_prior(
     ValueError
         If the kernel has white noise and the likelihood has no place for it.
     """
-    if len(rows.y) == 1 and likelihood.location_scale:
-        settings = settings._replace(optimizer=None)
+    settings = _as_far_as_rows_tell(settings, rows, likelihood)
     kernel, likelihood = _with_noise(settings, rows, likelihood)
     if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
         return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
@@ -124,9 +123,16 @@ def fit_prior(
             balanced = clone(near).set_params(kernel=kernel)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
-    warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
-    warn(best)
+    (warn_at_default_bounds if settings.kernel is None else warn_at_bounds)(best)
     return best
+
+
+def _as_far_as_rows_tell(
+    settings: PriorSettings, rows: Rows, likelihood: Likelihood
+) -> PriorSettings:
+    """Without a search where one row would shrink the prior to nothing."""
+    lone = len(rows.y) == 1 and likelihood.location_scale
+    return settings._replace(optimizer=None) if lone else settings
 
 
 def _learned_default(
