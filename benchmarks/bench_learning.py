@@ -1,12 +1,14 @@
 """What defaults learn: held-out quality of regression beside simple peers.
 
     python -m benchmarks.bench_learning --data FOLDER [--sets kin40k ...] [--threads 2]
+                                        [--seeds 1] [--jobs 1]
 
-The first tenth of a random order is the test part; inputs and targets are standardised.
-The Nystroem features of the peer have the width that does best on a tenth of the
-training rows; GPyTorch's SVGP, if it is installed, has 1000 points. Small sets are
-split 80/20 `--splits` times, with scikit-learn's exact process with one lengthscale a
-column and a restart as the peer.
+The first tenth of a random order is the test part, for each of `--seeds` orders; inputs
+and targets are standardised. The Nystroem features of the peer have the width that does
+best on a tenth of the training rows; GPyTorch's SVGP, if it is installed, has 1000
+points; the exact process has 2000 rows. Small sets are split 80/20 `--splits` times,
+with scikit-learn's exact process with one lengthscale a column and a restart as the
+peer. With several `--jobs` fits share the processor, which seconds feel.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import importlib
 import importlib.util
 import time
 import warnings
+from collections.abc import Callable
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import BayesianRidge
@@ -33,6 +37,7 @@ LARGE = ("kin40k", "protein", "kin8nm", "power")
 SMALL = ("airfoil", "boston", "concrete", "energy_heating", "wine")
 _WIDTHS = (0.03, 0.1, 0.3)
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Contender = Callable[[Parts, int], dict]
 
 
 def parts(name: str, folder: str | None, seed: int, share: float) -> Parts:
@@ -116,34 +121,52 @@ def svgp(data: Parts, seed: int) -> dict[str, float]:
     return scores(y_test, mean, std) | {"seconds": seconds}
 
 
-def measure(
-    name: str, folder: str | None, n_splits: int, peers: bool
-) -> list[dict[str, object]]:
-    """One row a model, averaged over the splits of a small set."""
-    large = name in LARGE
-    runs: dict[str, list] = {}
-    for seed in range(1 if large else n_splits):
-        data = parts(name, folder, seed, 0.1 if large else 0.2)
-        models = {"PLSRegressor": PLSRegressor(random_state=seed)}
-        if large:
-            models["SpectralVGP"] = SpectralVGPRegressor(random_state=seed)
-        for label, model in models.items():
-            runs.setdefault(label, []).append(ours(model, data))
-        if peers:
-            rows = 1200 if large else 2000
-            runs.setdefault("exact GP", []).append(exact(data, rows, seed))
-        if peers and large:
-            runs.setdefault("Nystroem ridge", []).append(ridge(data, seed))
-            runs.setdefault("boosting", []).append(boosting(data, seed))
-            if importlib.util.find_spec("gpytorch"):
-                runs.setdefault("GPyTorch SVGP", []).append(svgp(data, seed))
+def contenders(name: str, peers: bool) -> dict[str, Contender]:
+    """What is fitted to one set; the slowest first, which fills several jobs best."""
+    found: dict[str, Contender] = {}
+    if peers:
+        found["exact GP"] = lambda data, seed: exact(data, 2000, seed)
+    if peers and name in LARGE:
+        if importlib.util.find_spec("gpytorch"):
+            found["GPyTorch SVGP"] = svgp
+        found |= {"Nystroem ridge": ridge, "boosting": boosting}
+    if name in LARGE:
+        spectral = SpectralVGPRegressor
+        found["SpectralVGP"] = lambda data, seed: ours(
+            spectral(random_state=seed), data
+        )
+    found["PLSRegressor"] = lambda data, seed: ours(
+        PLSRegressor(random_state=seed), data
+    )
+    return found
+
+
+def run(name: str, model: str, seed: int, options: argparse.Namespace) -> dict:
+    """Scores of one model on one split."""
+    warnings.simplefilter("ignore")
+    data = parts(name, options.data, seed, 0.1 if name in LARGE else 0.2)
+    with threadpool_limits(options.threads):
+        row = contenders(name, not options.no_peers)[model](data, seed)
+    row = {"data": name, "model": model, "seed": seed} | row
+    progress(row)
+    return row
+
+
+def average(runs: list[dict]) -> list[dict[str, object]]:
+    """One row a set and model, with the range over its splits."""
+    groups: dict[tuple[str, str], list[dict]] = {}
+    for one in runs:
+        groups.setdefault((one["data"], one["model"]), []).append(one)
     table = []
-    for label, found in runs.items():
+    for found in groups.values():
         numbers = [k for k, v in found[0].items() if not isinstance(v, str)]
-        row = {k: float(np.mean([one[k] for one in found])) for k in numbers}
-        last = {k: v for k, v in found[-1].items() if isinstance(v, str)}
-        table.append({"data": name, "model": label} | row | last)
-        progress(table[-1])
+        row = found[-1] | {
+            k: float(np.mean([one[k] for one in found])) for k in numbers
+        }
+        for key in ("RMSE", "NLPD", "coverage"):
+            values = [one[key] for one in found]
+            row[f"{key} range"] = (min(values), max(values))
+        table.append(row | {"seed": "all", "splits": len(found)})
     return table
 
 
@@ -152,19 +175,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_argument(parser)
     parser.add_argument("--sets", nargs="+", default=(*LARGE, *SMALL))
-    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--splits", type=int, default=4, help="of a small set")
+    parser.add_argument("--seeds", type=int, default=1, help="splits of a large set")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-peers", action="store_true")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    rows: list[dict[str, object]] = []
-    with threadpool_limits(arguments.threads):
-        for name in arguments.sets:
-            folder, peers = arguments.data, not arguments.no_peers
-            rows += measure(name, folder, arguments.splits, peers)
-    settings = {"splits": arguments.splits, "threads": arguments.threads}
-    columns = ("data", "model", "RMSE", "NLPD", "coverage", "seconds", "M")
-    report("learning", rows, settings, columns)
+    options = parser.parse_args()
+    tasks = [
+        (name, model, seed)
+        for name in options.sets
+        for seed in range(options.seeds if name in LARGE else options.splits)
+        for model in contenders(name, not options.no_peers)
+    ]
+    tasks.sort(key=lambda task: list(contenders(LARGE[0], True)).index(task[1]))
+    runs = Parallel(options.jobs)(delayed(run)(*task, options) for task in tasks)
+    settings = {key: value for key, value in vars(options).items() if key != "data"}
+    columns = ("data", "model", "RMSE", "NLPD", "coverage", "seconds", "M", "splits")
+    table = sorted(average(runs), key=lambda row: options.sets.index(row["data"]))
+    report("learning", table, settings | {"runs": runs}, columns)
 
 
 if __name__ == "__main__":
