@@ -126,8 +126,6 @@ class GWIProblem:
             chosen = self._chosen(mean, prior, networks)
             clock.end_of("mean")
         if networks is None or chosen == "svgp":
-            if networks is not None:
-                prior = self.learned_prior(self.rows.y - self.level, thinned=False)
             found = self.with_sparse_mean(prior)._replace(networks=networks)
         else:
             warn_if_periodic(prior.kernel)

@@ -1,6 +1,10 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._hyperparameters._capacity import inducing_by_capacity, warn_of_budget
+from skgpx._hyperparameters._capacity import (
+    inducing_by_capacity,
+    warn_of_budget,
+    warn_of_lost_signal,
+)
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -11,10 +15,10 @@ from skgpx._hyperparameters._evidence import (
     row_target,
 )
 from skgpx._hyperparameters._exact_evidence import held_out
+from skgpx._hyperparameters._few_rows import FEWEST_ROWS
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._prior_kernel import (
-    FEWEST_ROWS,
     PriorSettings,
     fit_prior,
     stretched,
@@ -45,5 +49,6 @@ __all__ = [
     "row_target",
     "stretched",
     "warn_of_budget",
+    "warn_of_lost_signal",
     "with_base_rates",
 ]

@@ -20,6 +20,9 @@ _ENOUGH = 1e-3
 _BUDGET, _MOST, _LEAST = 2.5e11, 2500, 100
 # Nats a row that the most points may leave unexplained without a word.
 _WORTH_SAYING = 0.1
+# Noise of few points that is signal: a share of what an exact process explains, and as
+# many standard errors of its own noise; rows that can tell.
+_SHARE, _ERRORS, _ROWS = 0.2, 3.0, 50
 
 
 def most_inducing(n: int, largest: int | None = None) -> int:
@@ -103,6 +106,41 @@ def warn_of_budget(
         "unexplained: predictions are valid and may be less sharp than more points "
         f"would make them. {parameter}={2 * m} takes about four times as long for the "
         f"final pass; {parameter}={m} accepts the number.",
+        ConvergenceWarning,
+        stacklevel=caller_stacklevel(),
+    )
+
+
+def warn_of_lost_signal(
+    m: int, rows: Rows, exact_noise: float, noise_variance: float
+) -> None:
+    """Say so if a given number of points leaves signal that noise has taken.
+
+    Parameters
+    ----------
+    m : int
+        Number of points.
+    rows : Rows
+    exact_noise, noise_variance : float
+        Variance of the noise beside an exact process, and beside the points.
+    """
+    y, weights = rows.y, rows.weights
+    n, mean = float(weights.sum()), np.average(y, weights=weights)
+    variance = float(weights @ (y - mean) ** 2) / n
+    taken, explained = noise_variance - exact_noise, variance - exact_noise
+    # std of an estimated variance: σ² √(2 / n)
+    beyond = taken > _ERRORS * exact_noise * np.sqrt(2.0 / n)
+    few = beyond and explained > 0.0 and taken > _SHARE * explained
+    if m >= len(y) or n < _ROWS or not few:
+        return
+    share = 100.0 * min(taken / explained, 1.0)
+    was, now = np.sqrt(exact_noise / variance), np.sqrt(noise_variance / variance)
+    warnings.warn(
+        f"{m} inducing points are too few for this function: the noise has taken "
+        f"{share:.0f} % of the variance that an exact process of some rows explains. "
+        f"Its standard deviation is {now:.2g} of that of y, beside the process "
+        f"{was:.2g}: predictions are shrunk towards the mean, and their intervals too "
+        'wide. n_inducing="auto" takes as many points as the data need.',
         ConvergenceWarning,
         stacklevel=caller_stacklevel(),
     )

@@ -54,6 +54,9 @@ class Hyperparameters(NamedTuple):
         Coordinates of the search, for the next one.
     record : SearchRecord
         Which rows searched.
+    exact_noise : float
+        Noise variance that an exact process of some rows found first; NaN where none
+        was searched.
     """
 
     kernel: Any
@@ -62,6 +65,7 @@ class Hyperparameters(NamedTuple):
     gain: float = np.nan
     candidate: Candidate | None = None
     record: SearchRecord = SearchRecord()
+    exact_noise: float = np.nan
 
 
 class Search(NamedTuple):

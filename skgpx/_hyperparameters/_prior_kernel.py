@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +17,9 @@ from skgpx._hyperparameters._climb import (
     NOISE_PRICE,
     Found,
     all_noise,
-    with_noise,
 )
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
+from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
     learn_default,
@@ -30,7 +29,7 @@ from skgpx._hyperparameters._learner import (
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows
 from skgpx.kernels import (
     GREKernel,
     default_kernel,
@@ -45,8 +44,6 @@ Array = NDArray[np.float64]
 LARGEST_BOUND = 400
 # Points that stand for the law of the inputs in the GRE kernel.
 _SUPPORT = 200
-# Distinct rows from which on anything is learned, and the noise variance before that.
-FEWEST_ROWS, _UNLEARNED_NOISE = 4, 0.1
 
 
 class PriorSettings(NamedTuple):
@@ -85,6 +82,9 @@ def fit_prior(
 ) -> Hyperparameters:
     """Prior kernel κ and likelihood, with every free hyperparameter estimated.
 
+    Up to three distinct rows say next to nothing of a scale of y that is not known:
+    nothing is estimated, and the variance far away stays that of the prior.
+
     Parameters
     ----------
     rows : Rows
@@ -105,6 +105,10 @@ def fit_prior(
         If the kernel has white noise and the likelihood has no place for it.
     """
     kernel, likelihood = _with_noise(settings, rows, likelihood)
+    learns = settings.optimizer is not None and previous is None
+    if len(rows.y) < FEWEST_ROWS and likelihood.location_scale and learns:
+        prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+        return unlearned(prior, likelihood, rows)
     if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
         return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
     n_inducing = len(rows.y) if settings.n_inducing is None else settings.n_inducing
@@ -126,8 +130,7 @@ def fit_prior(
             balanced = clone(near).set_params(kernel=kernel)
             starts = [(balanced, likelihood), (near, best.likelihood)]
             best = maximise_evidence(rows, starts, *search)
-    warn = warn_at_default_bounds if settings.kernel is None else warn_at_bounds
-    warn(best)
+    (warn_at_default_bounds if settings.kernel is None else warn_at_bounds)(best)
     return best
 
 
@@ -195,8 +198,6 @@ def _fit_gaussian(
 ) -> Hyperparameters:
     """Gaussian regression: by the exact evidence, then by the bound of few points."""
     learn, search = rng.spawn(2)
-    if len(rows.y) < FEWEST_ROWS and previous is None:
-        return _unlearned(kernel, likelihood, rows, settings, learn)
     found = _learned(kernel, likelihood, rows, settings, learn, previous)
     if not len(found.kernel.theta) + len(found.likelihood.theta):
         record = SearchRecord(distinct_rows=len(rows.y))
@@ -216,34 +217,7 @@ def _fit_gaussian(
     told = settings.kernel is not None and warn_at_bounds(best)
     if not told:
         warn_of_noise(found, rows)
-    return best
-
-
-def _unlearned(
-    kernel: Any,
-    likelihood: Gaussian,
-    rows: Rows,
-    settings: PriorSettings,
-    rng: np.random.Generator,
-) -> Hyperparameters:
-    """The parameters as they start: the evidence of so few rows would be certain.
-
-    The most probable process of a single row is a constant without noise.
-    """
-    prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
-    likelihood = with_noise(likelihood, _UNLEARNED_NOISE)
-    if len(prior.theta) + len(likelihood.theta):
-        warnings.warn(
-            f"Too few distinct rows to learn from, {len(rows.y)}: the kernel stays "
-            f"{prior!r} and free noise has the variance {_UNLEARNED_NOISE}, in "
-            "units of the standardised y, so that standard deviations are guesses. "
-            f"Fit {FEWEST_ROWS} or more rows, or give a kernel and a noise_variance "
-            "that are fixed.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
-        )
-    record = SearchRecord(distinct_rows=len(rows.y))
-    return Hyperparameters(prior, likelihood, np.nan, record=record)
+    return best._replace(exact_noise=found.noise_variance)
 
 
 def _learned(

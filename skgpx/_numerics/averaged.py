@@ -3,7 +3,8 @@
 A dozen nodes do for a residual that is not much wider than the likelihood. Beyond that
 a logarithm of a square has a rule whose error does not depend on the ratio, and so have
 classes, see `averaged_softmax`; for other likelihoods of one output the nodes are
-doubled until two rules agree.
+doubled until two rules agree, and for those of several there is a ladder of rules, see
+`averaged_outputs`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._numerics.averaged_outputs import rule_of_outputs
 from skgpx._numerics.averaged_softmax import AveragedSoftmax, hazard_table
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.pointwise import (
@@ -130,15 +132,15 @@ class AveragedLog(NamedTuple):
 def averaged(target: Target) -> Target:
     """The target with a rule for its residual that suits the ratio of the two widths.
 
-    Targets without a residual, or of several outputs of a user's likelihood, are
-    returned as they are.
+    Targets without a residual are returned as they are.
     """
     if len(target.nodes) == 1 or not np.any(target.std):
         return target
     if target.code == CATEGORICAL:
         return _of_classes(target)
     if target.n_outputs > 1:
-        return target
+        nodes, weights = rule_of_outputs(target)
+        return target._replace(nodes=nodes, node_weights=weights)
     law = None
     if target.code == STUDENT_T:
         df, scale = target.parameters

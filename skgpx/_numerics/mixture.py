@@ -124,7 +124,7 @@ def normal_nodes(
         nodes, node_weights = _interleaved_normal_rules(s, k * refinement)
         return nodes[np.newaxis], node_weights
     k = n_nodes or max(6, math.ceil(600 / s))
-    return _normal_points(c, s, k * refinement)
+    return normal_points(c, s, k * refinement)
 
 
 def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:
@@ -149,7 +149,7 @@ def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:
     return nodes, weights
 
 
-def _normal_points(c: int, s: int, k: int) -> tuple[Array, Array]:
+def normal_points(c: int, s: int, k: int) -> tuple[Array, Array]:
     """Nodes (c, s, k) and weights (s, k) of s consecutive stretches of one sequence.
 
     The sequence is ``frac(i sqrt(p_d))`` for the primes p_d, mapped to normals; each

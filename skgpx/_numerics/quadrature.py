@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.mixture import normal_points
+
 Array = NDArray[np.float64]
 
 
@@ -42,3 +45,25 @@ def trapezoidal_nodes(n_nodes: int) -> tuple[Array, Array]:
     nodes = np.linspace(-6.5, 6.5, n_nodes)
     weights = np.exp(-0.5 * nodes**2)
     return nodes[:, np.newaxis], weights / weights.sum()
+
+
+def product_nodes(n_outputs: int, rule: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Nodes (q, 1) and weights of one output, of every output with every other."""
+    x, w = rule[0][:, 0], rule[1]
+    nodes = np.stack(np.meshgrid(*[x] * n_outputs, indexing="ij"), axis=-1)
+    masses = np.stack(np.meshgrid(*[w] * n_outputs, indexing="ij"), axis=-1)
+    return nodes.reshape(-1, n_outputs), np.prod(masses, axis=-1).ravel()
+
+
+def sequence_nodes(n_outputs: int, n_nodes: int) -> tuple[Array, Array]:
+    """Points of a Kronecker sequence and their negatives, (q, c), of equal weights.
+
+    Exact up to degree three, and of an error that falls about as ``1 / q`` for
+    functions with kinks, whatever the number of outputs. `n_nodes` is even and at least
+    four times the number of outputs.
+    """
+    points = normal_points(n_outputs, 1, n_nodes)[0][:, 0]
+    # second moments of the identity: L⁻¹ P for P Pᵀ / q = L Lᵀ
+    L = cholesky(points @ points.T / points.shape[1], jitter=0.0).L
+    nodes = np.ascontiguousarray(solve_lower(L, points).T)
+    return nodes, np.full(len(nodes), 1.0 / len(nodes))

@@ -19,6 +19,7 @@ from skgpx._hyperparameters import (
     fit_prior,
     inducing_by_capacity,
     warn_of_budget,
+    warn_of_lost_signal,
     with_base_rates,
 )
 from skgpx._latent import LatentModel
@@ -151,9 +152,23 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         fitted = self._fitted_attributes(found, result, units)
         fitted["log_evidence_"] = evidence_of_y(found, result, rows, units.scale)
         vars(self).update(fitted, **clock.attributes())
-        if m is None:
-            warn_of_budget(len(Z), len(rows.y), result.unexplained, "n_inducing")
+        self._warn_of_points(len(Z), rows, found, result, m is not None)
         reporter.finish()
+
+    def _warn_of_points(
+        self,
+        m: int,
+        rows: Rows,
+        found: Hyperparameters,
+        result: Inference,
+        given: bool,
+    ) -> None:
+        """Say so if the points leave much, however their number was chosen."""
+        if not given:
+            warn_of_budget(m, len(rows.y), result.unexplained, "n_inducing")
+        elif np.isfinite(found.exact_noise):
+            noise = float(result.likelihood.variance(0.0))
+            warn_of_lost_signal(m, rows, found.exact_noise, noise)
 
     def _report_of(
         self, reporter: RoundReporter, found: Hyperparameters, units: Units

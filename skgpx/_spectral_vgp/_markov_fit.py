@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from skgpx._spectral_vgp._markov_search import (
     search_again,
 )
 from skgpx._spectral_vgp._solution import SpectralFit
-from skgpx._validation import Rows, caller_stacklevel, canonical_rows
+from skgpx._validation import Rows, canonical_rows
 from skgpx.kernels import split_noise
 
 Array = NDArray[np.float64]
@@ -100,7 +99,7 @@ class MarkovState(NamedTuple):
 
     def solve(self) -> SpectralFit:
         """Hyperparameters, posterior and evidence; O(n) a step of the search."""
-        shift, scale = self._units()
+        shift, scale = self.units()
         data = MarkovData(
             self.x, self.weights, (self.means - shift) / scale, self.within / scale**2
         )
@@ -135,7 +134,7 @@ class MarkovState(NamedTuple):
             return SearchRecord()
         return SearchRecord("exact evidence of the process", 0, "all")
 
-    def _units(self) -> tuple[float, float]:
+    def units(self) -> tuple[float, float]:
         """Mean and standard deviation of y; 1 for a constant y."""
         if not self.settings.normalize_y:
             return 0.0, 1.0
@@ -208,7 +207,11 @@ def _best(
     data: MarkovData, state: MarkovState, scale: float
 ) -> tuple[MarkovFound, Cycles | None]:
     """Largest evidence of the orders, with the waves or without them."""
-    settings, noise = state.settings, _noise(state.settings, data, scale)
+    settings = state.settings
+    if len(data.x) == 1 and not data.within:
+        # one row says nothing of a scale of y that is not known
+        settings = settings._replace(learns=False)
+    noise = noise_of(settings, data.variance, scale)
     # the mean of y was taken away, but is not known
     level = settings.kernel is None and settings.normalize_y
     plain = Cycles(state.frequencies[:0]) if level else None
@@ -242,8 +245,8 @@ def _features(functions: Cycles | None, data: MarkovData) -> Array:
     return functions(data.x[:, np.newaxis])
 
 
-def _noise(settings: MarkovSettings, data: MarkovData, scale: float) -> MarkovNoise:
-    """Noise variance of the standardised y, and its bounds."""
+def noise_of(settings: MarkovSettings, variance: float, scale: float) -> MarkovNoise:
+    """Noise variance of the standardised y, of this variance, and its bounds."""
     if settings.noise_variance is not None:
         fixed = settings.noise_variance / scale**2
         return MarkovNoise(fixed, fixed, fixed)
@@ -253,25 +256,6 @@ def _noise(settings: MarkovSettings, data: MarkovData, scale: float) -> MarkovNo
     if level is not None and (isinstance(bounds, str) or not settings.learns):
         return MarkovNoise(level, level, level)
     if bounds is None or isinstance(bounds, str):
-        bounds = tuple(data.variance * np.array(_NOISE_BOUNDS))
+        bounds = tuple(variance * np.array(_NOISE_BOUNDS))
     low, high = (float(bound) for bound in np.ravel(bounds)[:2])
     return MarkovNoise(level, low, high)
-
-
-def warn_if_noise(found: SpectralFit, state: MarkovState) -> None:
-    """Say that the process explains nothing."""
-    square = state.within + state.weights @ (state.means - found.shift) ** 2
-    weight = float(np.sum(state.weights))
-    variance = float(square) / weight
-    if variance <= 0.0:
-        return
-    alone = -0.5 * weight * (np.log(2.0 * np.pi * variance) + 1.0)
-    if found.log_evidence > alone:
-        return
-    warnings.warn(
-        "Nothing but noise was found: no Matern process has a larger evidence than "
-        "noise around a constant. If there is more in the data, give more rows, or a "
-        'kernel with basis="inducing".',
-        UserWarning,
-        stacklevel=caller_stacklevel(),
-    )

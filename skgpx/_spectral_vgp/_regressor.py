@@ -25,7 +25,8 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside
 from skgpx._spectral_vgp._given_rows import given_rows
 from skgpx._spectral_vgp._kernel_fit import start_sparse
-from skgpx._spectral_vgp._markov_fit import start_markov, warn_if_noise
+from skgpx._spectral_vgp._markov_doubts import warn_of_markov
+from skgpx._spectral_vgp._markov_fit import start_markov
 from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_fit import (
     SeriesState,
@@ -401,7 +402,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 clock.end_of("search")
             found = state.solve()
             if self.basis_ == "markov":
-                warn_if_noise(found, state)
+                warn_of_markov(found, state)
                 clock.end_of("search")
         solution = self._attributes(state, found)
         clock.end_of("solution")

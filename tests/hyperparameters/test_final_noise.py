@@ -97,6 +97,7 @@ def test_few_rows_keep_the_noise_of_the_search(n):
 
 @pytest.mark.parametrize("n", [ABUNDANT_ROWS - 1, ABUNDANT_ROWS])
 @pytest.mark.parametrize("rough", [False, True])
+@pytest.mark.filterwarnings("ignore:.*too few for this function")
 def test_rows_kept_out_judge_where_much_is_left_out(n, rough):
     model, X, y = fitted(n, rough, 60)
     best = bound_noise(model, X, y)

@@ -301,6 +301,7 @@ def test_how_much_closer_all_rows_are(n, d, ratio):
 
 @pytest.mark.parametrize("kernel", [None, ConstantKernel(1.0) * Matern(1.0, nu=1.5)])
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
+@pytest.mark.filterwarnings("ignore:.*too few for this function")
 def test_no_search_is_lost_in_noise(kernel, n_inducing):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 8))
@@ -318,6 +319,7 @@ def test_no_search_is_lost_in_noise(kernel, n_inducing):
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("n_inducing", [20, 60])
+@pytest.mark.filterwarnings("ignore:.*too few for this function")
 def test_few_points_start_from_noise_that_covers_what_they_leave(seed, n_inducing):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((250, 8))
@@ -329,6 +331,7 @@ def test_few_points_start_from_noise_that_covers_what_they_leave(seed, n_inducin
     assert model.unexplained_ < 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.*too few for this function")
 def test_noise_is_fitted_again_only_where_it_is_free():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((250, 8))

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -97,6 +98,7 @@ def test_bounds_and_what_is_fixed():
     assert 0.3 * Y.var() <= fitted(kernel=bounded).noise_variance_ <= 0.6 * Y.var()
 
 
+@pytest.mark.filterwarnings("ignore:The noise variance ended at nothing")
 def test_repetitions_are_weights_and_rows_have_no_order():
     counts = RNG.integers(0, 4, 150)
     repeated = np.repeat(np.arange(150), counts)
@@ -148,6 +150,52 @@ def test_units_do_not_matter(scale):
 def test_a_far_row_changes_nothing_for_the_others():
     far = np.concatenate((X, [[1e9]])), np.append(Y, 5.0)
     assert_allclose(fitted(*far).predict(X), fitted().predict(X), atol=0.02)
+
+
+def walk(n=300, noise=0.0):
+    """Rows of a process as rough as noise, and noise."""
+    rng = np.random.default_rng(5)
+    y = np.cumsum(rng.standard_normal(n)) + noise * rng.standard_normal(n)
+    return np.arange(float(n))[:, np.newaxis], y
+
+
+def told_of_no_noise(*data, **parameters):
+    """Whether a fit warns, in the caller's name, of noise that is nothing."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fitted(*data, **parameters)
+    assert {one.category for one in told} <= {ConvergenceWarning}
+    assert all("ended at nothing" in str(one.message) for one in told)
+    assert all(one.filename == __file__ for one in told)
+    return len(told)
+
+
+def test_no_noise_beside_a_rough_process_is_told_once():
+    assert told_of_no_noise(*walk()) == 1
+    assert told_of_no_noise(*walk(), kernel=Matern(10.0, nu=0.5)) == 1
+    # rows twice, from which the noise is known to be nothing
+    Z, y = walk(100)
+    assert told_of_no_noise(np.repeat(Z, 2, axis=0), np.repeat(y, 2)) == 1
+
+
+def test_noise_that_is_found_known_or_of_smooth_functions_is_not_told():
+    model = fitted(*walk(noise=2.0))
+    assert model.noise_variance_ == pytest.approx(4.0, rel=0.5)
+    Z, y = walk()
+    fitted(Z, y, noise_variance=0.01)
+    kernel = 100.0 * Matern(100.0, nu=0.5) + WhiteKernel(1e-5)
+    fitted(Z, y, **GIVEN, kernel=kernel)
+    fitted(Z, np.sin(0.1 * Z[:, 0]))
+    # the other remedy
+    fitted(Z, y, kernel=Matern(nu=1.5))
+
+
+@pytest.mark.parametrize(("n", "told"), [(19, 0), (20, 1), (21, 1)])
+def test_few_rows_say_nothing_of_their_noise(n, told):
+    Z, y = walk(n)
+    kernel = ConstantKernel(4.0, (1.0, 10.0)) * Matern(10.0, (5.0, 50.0), nu=0.5)
+    repeated = np.repeat(Z, 2, axis=0), np.repeat(y, 2)
+    assert told_of_no_noise(*repeated, kernel=kernel) == told
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

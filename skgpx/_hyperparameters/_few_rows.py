@@ -1,0 +1,37 @@
+"""Rows that are too few to learn hyperparameters from."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from skgpx._hyperparameters._climb import with_noise
+from skgpx._hyperparameters._evidence import Hyperparameters
+from skgpx._hyperparameters._search_record import SearchRecord
+from skgpx._validation import Rows, caller_stacklevel
+from skgpx.likelihoods import Gaussian, Likelihood
+
+# Distinct rows from which on anything is learned, and the noise variance before that.
+FEWEST_ROWS, _NOISE_VARIANCE = 4, 0.1
+
+
+def unlearned(prior: Any, likelihood: Likelihood, rows: Rows) -> Hyperparameters:
+    """The parameters as they start: the evidence of so few rows would be certain.
+
+    The most probable process of a single row is a constant without noise.
+    """
+    if isinstance(likelihood, Gaussian):
+        likelihood = with_noise(likelihood, _NOISE_VARIANCE)
+    if len(prior.theta) + len(likelihood.theta):
+        warnings.warn(
+            f"Too few distinct rows to learn from, {len(rows.y)}: the kernel stays "
+            f"{prior!r}, in units of the standardised y, and the noise as it starts. "
+            f"Standard deviations are guesses. Fit {FEWEST_ROWS} or more rows, or give "
+            "a kernel and a noise that are fixed.",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )
+    record = SearchRecord(distinct_rows=len(rows.y))
+    return Hyperparameters(prior, likelihood, np.nan, record=record)

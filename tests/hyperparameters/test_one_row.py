@@ -1,0 +1,37 @@
+"""One row says nothing of the scale of y: far away the prior is as it was."""
+
+import numpy as np
+import pytest
+
+from skgpx import PLSRegressor, SpectralVGPRegressor
+
+pytestmark = pytest.mark.filterwarnings("ignore:Too few distinct rows")
+
+MODELS = [
+    (PLSRegressor(random_state=0), 3),
+    (PLSRegressor(random_state=0), 1),
+    (SpectralVGPRegressor(basis="inducing"), 3),
+    (SpectralVGPRegressor(basis="markov"), 1),
+]
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize(("model", "d"), MODELS, ids=str)
+def test_one_row_is_uncertain_far_away(model, d, n):
+    # repeated or not
+    model.fit(np.full((n, d), 0.3), np.full(n, 5.0))
+    mean, std = model.predict(np.full((1, d), 1e3), return_std=True)
+    assert mean == pytest.approx([5.0])
+    assert 0.9 < std[0] < 1.5
+    near, std = model.predict(np.full((1, d), 0.3), return_std=True)
+    assert near == pytest.approx([5.0])
+    assert std[0] < 0.5
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.filterwarnings("ignore:Nothing but noise")
+@pytest.mark.parametrize(("model", "d"), MODELS, ids=str)
+def test_two_rows_are_uncertain_far_away(model, d, n, rng):
+    X, y = rng.random((n, d)), 5.0 + 2.0 * rng.standard_normal(n)
+    std = model.fit(X, y).predict(np.full((1, d), 1e3), return_std=True)[1]
+    assert 0.8 * y.std() < std[0] < 2.0 * y.std()
