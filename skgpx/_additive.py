@@ -13,7 +13,8 @@ class AdditiveModel:
     Fitted attributes that follow from the sums are found when one of them is read.
     `partial_fit` and `merge` change the sums, which is cheap, and forget the solution,
     which is not: a chain of them solves once, in the end. A subclass names these
-    attributes and computes them; that this is done later changes no number.
+    attributes and computes them; that this is done later changes no number, as long as
+    parameters stay as they are: those of the first use count.
     """
 
     _follows_from_sums: ClassVar[frozenset[str]]
@@ -52,7 +53,11 @@ class AdditiveModel:
         known, before = vars(self), vars(self).get("_unsolved")
         if before is not None and (name in self._follows_from_sums or name in before):
             clock = StageClock(before)
-            solution = self._solution()
+            try:
+                solution = self._solution()
+            except AttributeError as error:
+                # which would read as: there is no such attribute
+                raise RuntimeError(f"The solution failed: {error}") from error
             clock.end_of("solution")
             self._solved(solution, clock)
         # another thread may have solved in the meantime

@@ -50,7 +50,7 @@ class MeanErrors(NamedTuple):
         mean: FittedMean,
         share: float = 1.0,
     ) -> MeanErrors | None:
-        """Of networks and of the process of the prior on at most 1000 rows.
+        """Of networks and of the process of the prior on at most 500 rows.
 
         Parameters
         ----------
@@ -69,12 +69,12 @@ class MeanErrors(NamedTuple):
             None if fewer than 20 rows could judge, or y is constant.
         """
         judges = np.flatnonzero(mean.trusted)
-        judges = judges[:: max(len(judges) // _MOST, 1)]
+        judges = judges[:: -(-len(judges) // _MOST) or 1]
         others = np.setdiff1d(np.arange(len(rows.y)), judges)
         spread = float(np.average(rows.y**2, weights=rows.weights))
         if len(judges) < FEWEST_TOLD or len(others) == 0 or spread == 0.0:
             return None
-        few = others[:: max(len(others) // SEARCH_ROWS, 1)]
+        few = others[:: -(-len(others) // SEARCH_ROWS)]
         seen = rows._replace(y=rows.y - level).take(few)
         law = held_out(prior.kernel, prior.noise_variance, seen, rows.X[judges])
         y, weights = rows.y[judges], rows.weights[judges]

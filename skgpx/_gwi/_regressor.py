@@ -53,7 +53,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         "net" is the average of networks with different starts; "svgp" is a sum of
         kernel sections at the inducing points, by regularised least squares. "auto"
         trains networks, and takes "svgp" if their squared errors at held-out rows are
-        more than 1.25 times those of an exact process that has seen at most 1000 of the
+        more than 1.25 times those of an exact process that has seen at most 500 of the
         others, or rows are too few to say. A
         regressor of any kind, also a Pipeline or a search, is cloned and fitted to all
         rows; clones that were fitted to other rows say how large its errors are.
@@ -457,7 +457,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             "inducing_points_": found.inducing_points,
             "wasserstein_distance_": found.distance * units.scale,
             "n_iter_": 1 if networks is None else networks.n_iter,
-            "mean_": found.mean,
+            "mean_": found.mean or "net",
         }
         if networks is None:
             return attributes

@@ -15,7 +15,7 @@ from skgpx._hyperparameters._evidence import (
     row_target,
 )
 from skgpx._hyperparameters._exact_evidence import held_out
-from skgpx._hyperparameters._few_rows import FEWEST_ROWS
+from skgpx._hyperparameters._few_rows import FEWEST_ROWS, are_few
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._prior_kernel import (
@@ -37,6 +37,7 @@ __all__ = [
     "PriorSettings",
     "SearchRecord",
     "SparseEvidence",
+    "are_few",
     "final_noise",
     "fit_prior",
     "held_out",

@@ -56,7 +56,7 @@ class Hyperparameters(NamedTuple):
         Which rows searched.
     exact_noise : float
         Noise variance that an exact process of some rows found first; NaN where none
-        was searched.
+        was searched, or it found nothing else.
     """
 
     kernel: Any

@@ -17,6 +17,15 @@ from skgpx.likelihoods import Gaussian, Likelihood
 FEWEST_ROWS, _NOISE_VARIANCE = 4, 0.1
 
 
+def are_few(rows: Rows) -> bool:
+    """Whether fewer rows differ than are learned from; rows need not be merged."""
+    left = np.column_stack((rows.X, rows.y))[rows.weights > 0.0]
+    for _ in range(FEWEST_ROWS - 1):
+        if len(left):
+            left = left[np.any(left != left[0], axis=1)]
+    return len(left) == 0
+
+
 def unlearned(prior: Any, likelihood: Likelihood, rows: Rows) -> Hyperparameters:
     """The parameters as they start: the evidence of so few rows would be certain.
 

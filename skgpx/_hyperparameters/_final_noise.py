@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters._climb import noise_only, with_noise
+from skgpx._hyperparameters._few_rows import FEWEST_ROWS
 from skgpx._hyperparameters._search_record import (
     NOISE_AS_SEARCHED,
     NOISE_BY_BOUND,
@@ -99,7 +100,7 @@ def final_noise(
     profile = ScaleProfile.of(statistics)
     learned = float(likelihood.variance(0.0))
     as_learned = profile.value_and_gradient(learned, 1.0)[0]
-    if not len(likelihood.theta):
+    if not len(likelihood.theta) or len(rows.y) < FEWEST_ROWS:
         return FinalNoise(likelihood, as_learned, by="")
     bounded = with_noise(likelihood, profile.best_noise_variance())
     best = float(bounded.variance(0.0))

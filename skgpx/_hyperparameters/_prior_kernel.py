@@ -105,9 +105,11 @@ def fit_prior(
         If the kernel has white noise and the likelihood has no place for it.
     """
     kernel, likelihood = _with_noise(settings, rows, likelihood)
-    learns = settings.optimizer is not None and previous is None
-    if len(rows.y) < FEWEST_ROWS and likelihood.location_scale and learns:
+    learns = settings.optimizer is not None and likelihood.location_scale
+    if len(rows.y) < FEWEST_ROWS and learns:
         prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
+        if previous is not None:
+            prior = _renewed(previous.kernel, rows, rng)
         return unlearned(prior, likelihood, rows)
     if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
         return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
@@ -217,7 +219,8 @@ def _fit_gaussian(
     told = settings.kernel is not None and warn_at_bounds(best)
     if not told:
         warn_of_noise(found, rows)
-    return best._replace(exact_noise=found.noise_variance)
+    exact = found.noise_variance if found.gain > NOISE_PRICE else np.nan
+    return best._replace(exact_noise=exact)
 
 
 def _learned(

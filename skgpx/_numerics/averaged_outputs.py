@@ -48,8 +48,9 @@ def rule_of_outputs(target: Target) -> Rule:
     reference = _average(target, rows, _reference(target.n_outputs))
     smallest, best = np.inf, None
     for rule in _rules(target.n_outputs):
-        apart = np.abs(_average(target, rows, rule) - reference)
-        gap = float(np.max(apart / (1.0 + np.abs(reference))))
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(_average(target, rows, rule) - reference)
+            gap = float(np.max(apart / (1.0 + np.abs(reference))))
         if gap <= _TOLERANCE:
             return rule
         # without a mesh a small gap may be chance: the finest
@@ -96,7 +97,7 @@ def _average(target: Target, rows: NDArray[np.intp], rule: Rule) -> Array:
         f = at[:, :, :, np.newaxis] + moved[:, :, np.newaxis]
         with np.errstate(all="ignore"):
             nll = target.likelihood.row_nll(y, f.reshape(len(rows), c, -1))
-        total += nll.reshape(len(rows), _PLACES, -1) @ weights[some]
+            total += nll.reshape(len(rows), _PLACES, -1) @ weights[some]
     return total
 
 
@@ -106,9 +107,10 @@ def _places(c: int) -> Array:
 
 
 def _warn(target: Target, gap: float) -> None:
+    size = f"uncertain by {gap:.2g} of a row's negative log-likelihood"
     warnings.warn(
-        f"The optimal potential of {type(target.likelihood).__name__} is uncertain by "
-        f"{gap:.2g} of a row's negative log-likelihood, with rules of up to {_MOST} "
+        f"The optimal potential of {type(target.likelihood).__name__} is "
+        f"{size if np.isfinite(gap) else 'not finite'}, with rules of up to {_MOST} "
         f"nodes for its {target.n_outputs} outputs: the residual of the inducing "
         "points is far wider than the likelihood. Increase n_inducing, or use "
         'potential="projected".',

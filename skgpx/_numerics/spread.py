@@ -13,11 +13,13 @@ Array = NDArray[np.float64]
 # zero.
 LARGEST = 1e120
 
-# A number further from the median than so many times the distance between the 5 % and
-# 95 % quantiles lies outside: 9.9 standard deviations of a normal law.
-_FENCE = 3.0
+# A number further from the median than so many times the distance between two outer
+# quantiles lies outside: 9.8 standard deviations of a normal law.
+_LEVELS, _FENCE = [0.025, 0.5, 0.975], 2.5
 # The distance between these quantiles, in standard deviations of a normal law.
-_NORMAL_RANGE = 3.29
+_NORMAL_RANGE = 3.92
+# Part of the largest entry up to which a distance counts as rounding.
+_ROUNDING = 1e-14
 
 
 def mean_and_spread(
@@ -74,12 +76,12 @@ class Squash(NamedTuple):
     @classmethod
     def of(cls, values: Array, weights: Array) -> Squash:
         """From rows (n, d); O(n d log n)."""
-        levels = [0.05, 0.5, 0.95]
-        quantiles = [weighted_quantiles(x, weights, levels) for x in values.T]
+        quantiles = [weighted_quantiles(x, weights, _LEVELS) for x in values.T]
         low, middle, high = np.reshape(quantiles, (-1, 3)).T
-        span = high - low
-        fence = np.where(span > 0.0, _FENCE * span, np.inf)
-        return cls(middle, fence, np.where(span > 0.0, span / _NORMAL_RANGE, 1.0))
+        span, largest = high - low, np.max(np.abs(values), axis=0, initial=0.0)
+        spread = span > _ROUNDING * largest
+        fence = np.where(spread, _FENCE * span, np.inf)
+        return cls(middle, fence, np.where(spread, span / _NORMAL_RANGE, 1.0))
 
     def __call__(self, values: Array) -> Array:
         """Rows (n, d), squashed; exactly as they are where nothing lies outside."""
@@ -111,7 +113,7 @@ class InputFrame(NamedTuple):
     def of(cls, values: Array, weights: Array) -> InputFrame:
         """From rows (n, d)."""
         squash = Squash.of(values, weights)
-        return cls(squash, *mean_and_spread(squash(values), weights, 1e-14))
+        return cls(squash, *mean_and_spread(squash(values), weights, _ROUNDING))
 
     def __call__(self, values: Array) -> Array:
         """Rows (n, d) in this frame."""

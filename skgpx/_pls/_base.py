@@ -166,7 +166,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """Say so if the points leave much, however their number was chosen."""
         if not given:
             warn_of_budget(m, len(rows.y), result.unexplained, "n_inducing")
-        elif np.isfinite(found.exact_noise):
+        elif isinstance(self.inducing, str) and np.isfinite(found.exact_noise):
             noise = float(result.likelihood.variance(0.0))
             warn_of_lost_signal(m, rows, found.exact_noise, noise)
 

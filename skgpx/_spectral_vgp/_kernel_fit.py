@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._hyperparameters import (
+    FEWEST_ROWS,
     NOISE_BY_BOUND,
     NOISE_BY_DENSITY,
     PriorSettings,
@@ -78,6 +79,8 @@ class SparseState:
         Which rows chose kernel and noise.
     shift, scale : float
         Standardisation of y, of the rows that chose the basis.
+    n_first : int
+        Distinct rows that chose the basis.
     """
 
     basis: Any
@@ -91,6 +94,7 @@ class SparseState:
     record: SearchRecord
     shift: float
     scale: float
+    n_first: int
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SparseState:
         """State after more rows."""
@@ -135,7 +139,9 @@ class SparseState:
     def solve(self) -> SpectralFit:
         """Noise variance, posterior and bound; O(m^3)."""
         best = noise = self.noise_variance
-        if self.noise_is_free:
+        # nothing is learned from a few first rows, until there are others
+        few = self.n_first < FEWEST_ROWS and self.statistics is self.first
+        if self.noise_is_free and not few:
             best = _best_noise(self.statistics, self.noise_bounds)
             noise = float(np.clip(self.judged * best, *self.noise_bounds))
         law = posterior(self.statistics, noise)
@@ -179,7 +185,7 @@ def start_sparse(
     free = _noise_is_free(settings)
     statistics = row_statistics(basis, rows, n_jobs)
     bounds, judged = _noise_bounds(likelihood), 1.0
-    if free:
+    if free and len(rows.y) >= FEWEST_ROWS:
         by_rows = basis, rows, statistics, noise, bounds, judge
         noise, judged, record = _judged(record, *by_rows)
     if _by_capacity(settings):
@@ -188,7 +194,7 @@ def start_sparse(
         warn_of_budget(m, len(rows.y), left_out, "n_basis", settings.largest)
     seen, sums = input_range(rows.X), (statistics, statistics)
     searched = noise, free, bounds, judged, record
-    return SparseState(basis, seen, *sums, *searched, shift, scale)
+    return SparseState(basis, seen, *sums, *searched, shift, scale, len(rows.y))
 
 
 def _judged(

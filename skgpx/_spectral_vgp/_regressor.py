@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._hyperparameters import are_few
 from skgpx._spectral_vgp._basis_choice import better_than_functions
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -392,7 +393,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
-        self.basis_ = resolved_basis(self, len(rows.y))
+        self.basis_ = resolved_basis(self, are_few(rows))
         state: Any
         if self.basis_ == "fourier":
             state, found = self._fit_series(rows, clock, reporter)
@@ -402,8 +403,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 clock.end_of("search")
             found = state.solve()
             if self.basis_ == "markov":
-                warn_of_markov(found, state)
                 clock.end_of("search")
+        if self.basis_ == "markov":
+            warn_of_markov(found, state)
         solution = self._attributes(state, found)
         clock.end_of("solution")
         self._solved(solution, clock)

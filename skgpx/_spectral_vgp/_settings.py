@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._hyperparameters import FEWEST_ROWS
 from skgpx._spectral_vgp._kernel_fit import SparseSettings
 from skgpx._spectral_vgp._markov_fit import MarkovSettings, check_markov
 from skgpx._spectral_vgp._series_search import SeriesSettings
@@ -80,7 +79,7 @@ def _same_kernel(one: Any, two: Any) -> bool:
     return a.keys() == b.keys() and all(_same_value(a[name], b[name]) for name in a)
 
 
-def resolved_basis(model: BaseEstimator, n_rows: int = FEWEST_ROWS) -> str:
+def resolved_basis(model: BaseEstimator, few_rows: bool = False) -> str:
     """Kind of inducing variables for the columns that were seen.
 
     A process where functions may be chosen, but rows are too few to learn from.
@@ -91,7 +90,7 @@ def resolved_basis(model: BaseEstimator, n_rows: int = FEWEST_ROWS) -> str:
         If the one asked for is not possible.
     """
     basis = _possible_basis(model)
-    if n_rows < FEWEST_ROWS and says_nothing_of_functions(model):
+    if few_rows and says_nothing_of_functions(model):
         basis = "inducing"
     if basis == "markov":
         check_markov(markov_settings(model), model.n_features_in_)

@@ -56,3 +56,52 @@ def test_what_is_given_is_kept_without_a_word():
     model = SpectralVGPRegressor(kernel, basis="inducing", noise_variance=0.01)
     model.fit(X[:2], Y[:2])
     assert model.kernel_ == kernel
+
+
+@pytest.mark.parametrize("name", ["pls", "spectral", "stein", "gwi"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.filterwarnings("ignore:Too few")
+def test_noise_stays_as_it_starts(name, n):
+    y = np.array([1.0, -1.0, 4.0])[:n]
+    model = ESTIMATORS[name].fit(X[:n], y)
+    spread = np.var(y) if n > 1 else 1.0
+    assert np.isclose(model.likelihood_.variance(0.0), 0.1 * spread, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Too few")
+@pytest.mark.parametrize("n", range(1, FEWEST_ROWS + 2))
+def test_weights_are_repetitions(n):
+    one, other = SpectralVGPRegressor(), SpectralVGPRegressor()
+    one.fit(X[:n, :1], Y[:n], sample_weight=np.full(n, 5.0))
+    other.fit(np.repeat(X[:n, :1], 5, axis=0), np.repeat(Y[:n], 5))
+    assert one.basis_ == other.basis_
+    for a, b in zip(
+        one.predict(X[:n, :1], return_std=True),
+        other.predict(X[:n, :1], return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore:Too few")
+def test_a_warm_start_from_many_rows_keeps_its_kernel():
+    rng = np.random.default_rng(1)
+    many = rng.uniform(0.0, 3.0, size=(60, 1))
+    model = PLSRegressor(warm_start=True, random_state=0)
+    model.fit(many, np.sin(2.0 * many[:, 0]) + 0.1 * rng.standard_normal(60))
+    kernel = model.kernel_
+    model.fit(many[:1], [1.0])
+    assert model.kernel_ == kernel
+    assert model.noise_variance_ > 0.05
+
+
+@pytest.mark.filterwarnings("ignore:Too few")
+def test_noise_is_found_once_there_are_rows():
+    fresh = np.random.default_rng(2)
+    X_all = fresh.uniform(0.0, 3.0, size=(300, 2))
+    y_all = X_all[:, 0] + 0.3 * fresh.standard_normal(300)
+    model = SpectralVGPRegressor(basis="inducing", normalize_y=False)
+    model.partial_fit(X_all[:2], y_all[:2])
+    assert np.isclose(model.noise_variance_, 0.1)
+    model.partial_fit(X_all[2:], y_all[2:])
+    assert not np.isclose(model.noise_variance_, 0.1)
