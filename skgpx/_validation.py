@@ -365,15 +365,15 @@ def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
         yield slice(first, min(first + size, n_rows))
 
 
-def check_some_folds(folds: Sized) -> None:
-    """Refuse a `cv` without folds.
+def check_some_folds(cv: Any) -> None:
+    """Refuse a list of folds that is empty.
 
     Raises
     ------
     ValueError
         If there are none.
     """
-    if not len(folds):
+    if isinstance(cv, Sized) and not len(cv):
         raise ValueError(
             "cv must have at least one fold; got none. Pass a number of folds, a "
             "splitter, or a list of (train, test) that is not empty."

@@ -43,6 +43,7 @@ from skgpx._table import as_table
 from skgpx._validation import (
     StrOptions,
     check_is_fitted,
+    check_some_folds,
     fit_context,
     validate_data,
 )
@@ -320,6 +321,7 @@ class TemperedRegressor(
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             check_is_fitted(estimator)
             return fitted_elsewhere(estimator, rows, respond)
+        check_some_folds(self.cv)
         keyword = self._weight_keyword(rows.weights, weighted)
         found = cross_fit(
             estimator, rows, respond,

@@ -278,6 +278,7 @@ def test_targets_of_the_density(case):
 # ---- Answered --------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Too few distinct rows")
 @cases
 def test_few_rows(case):
     y = CASES[case][1]

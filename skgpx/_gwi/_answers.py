@@ -23,7 +23,12 @@ from skgpx._draws import InputMap
 from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
 from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
 from skgpx._table import take_rows
-from skgpx._validation import Rows, caller_stacklevel, check_is_fitted
+from skgpx._validation import (
+    Rows,
+    caller_stacklevel,
+    check_is_fitted,
+    check_some_folds,
+)
 
 Array = NDArray[np.float64]
 
@@ -118,6 +123,7 @@ def ask(
     else:
         mean, keyword = seeded(mean, rng), weight_keyword(mean)
         warn_of_lost_weights(mean, given.weights, keyword)
+        check_some_folds(question.cv)
         cv = folds_of_groups(question.cv, groups, question.splitter)
         if is_count(cv):
             given, cv = question.dealt(given, cv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,8 +18,10 @@ from skgpx._validation import caller_stacklevel
 _NONE, _FEWEST = 1e-3, 20
 
 
-def warn_of_markov(found: SpectralFit, state: MarkovState) -> None:
-    """One warning at most: that all is noise, or that none is."""
+def warn_of_markov(found: SpectralFit, state: Any) -> None:
+    """One warning at most, of a Markov process: that all is noise, or that none is."""
+    if not isinstance(state, MarkovState):
+        return
     if _explains_nothing(found, state):
         warnings.warn(
             "Nothing but noise was found: no Matern process has a larger evidence than "

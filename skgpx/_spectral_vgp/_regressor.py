@@ -404,8 +404,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             found = state.solve()
             if self.basis_ == "markov":
                 clock.end_of("search")
-        if self.basis_ == "markov":
-            warn_of_markov(found, state)
+        warn_of_markov(found, state)
         solution = self._attributes(state, found)
         clock.end_of("solution")
         self._solved(solution, clock)
@@ -450,9 +449,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             self.basis_ = resolved_basis(self)
             state: Any
             if self.basis_ == "fourier":
-                rows, domain = self._series_rows(rows)
                 settings = series_settings(self, self._noise)
-                state = start_series(rows, domain, settings, self.n_jobs)
+                state = start_series(*self._series_rows(rows), settings, self.n_jobs)
             else:
                 state = self._start(rows)
         else:

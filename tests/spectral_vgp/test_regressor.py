@@ -427,6 +427,7 @@ def test_offsets_order_and_duplicates():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:Too few distinct rows")
 @pytest.mark.parametrize("basis", ["fourier", "inducing", "empirical"])
 def test_degenerate_data(basis):
     model = SpectralVGPRegressor(basis=basis, random_state=0)

@@ -214,6 +214,7 @@ def test_sizes_of_layers_are_checked(sizes):
         SteinRFFRegressor(n_hidden=sizes).fit(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore:Too few distinct rows")
 @pytest.mark.parametrize("n", [1, 2, 49, 50, 51])
 def test_few_rows(n):
     model = SteinRFFRegressor(**DEEP | {"max_iter": 3}).fit(X[:n], Y[:n])
