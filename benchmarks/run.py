@@ -49,7 +49,7 @@ NAMES = (
 QUICK = {
     "kernels": ("--check",),
     "step": ("--quick", "--rounds", "3"),
-    "scale": ("--rows", "1000", "3000", "--inducing", "100"),
+    "scale": ("--rows", "1000", "--inducing", "100"),
     "latency": ("--rounds", "1"),
     "draws": ("--quick", "--rounds", "2"),
     "draws_accuracy": ("--trials", "1", "--dimensions", "2"),
@@ -57,7 +57,7 @@ QUICK = {
     "series_elbow": ("--quick",),
     "series_cycles": ("--quick",),
     "stein_kernel": ("--quick",),
-    "distributed": ("--quick",),
+    "distributed": ("--quick", "--cases", "sums", "blocks", "predictions", "round"),
 }
 
 
