@@ -57,7 +57,7 @@ def test_models_that_agree_are_near():
     model = PLS.set_params(likelihood=skgpx.likelihoods.Gaussian(noise)).fit(X, Y)
     exact = GaussianProcessRegressor(RBF(0.5), alpha=noise, optimizer=None).fit(X, Y)
     assert process_wasserstein_distance(model, exact, X) < 1e-3
-    assert process_wasserstein_distance(model, model, X) == 0.0
+    assert process_wasserstein_distance(model, model, X) < 1e-8
     noisy = process_wasserstein_distance(model, exact, X, include_noise=True)
     assert 0.5 * np.sqrt(noise) < noisy < 1.5 * np.sqrt(noise)
 
