@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -292,8 +291,16 @@ class GWIProblem:
 
 
 def _again(rng: np.random.Generator) -> np.random.Generator:
-    """The same stream at every call, as a callback may ask for a fit of any round."""
-    return copy.deepcopy(rng)
+    """The same stream at every call, as a callback may ask for a fit of any round.
+
+    From its seed: a copy in NumPy 1 forgets that, and its children would be any.
+    """
+    source = rng.bit_generator
+    known: Any = source.seed_seq
+    seed = np.random.SeedSequence(
+        known.entropy, spawn_key=known.spawn_key, pool_size=known.pool_size
+    )
+    return np.random.Generator(type(source)(seed))
 
 
 def distance_of(objective: Objective, law: GaussianWeights) -> float:
