@@ -18,6 +18,7 @@ from skgpx._hyperparameters._climb import (
     Found,
     all_noise,
 )
+from skgpx._hyperparameters._copies import counted_once, lost_noise_to_copies
 from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
@@ -27,7 +28,7 @@ from skgpx._hyperparameters._learner import (
     warn_of_noise,
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
-from skgpx._hyperparameters._search_record import SearchRecord
+from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
 from skgpx.kernels import (
@@ -113,27 +114,44 @@ def fit_prior(
         return unlearned(prior, likelihood, rows)
     if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
         return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
-    n_inducing = len(rows.y) if settings.n_inducing is None else settings.n_inducing
-    search = settings.inducing, n_inducing, rng
     if settings.optimizer != "evidence":
         return _without_search(kernel, likelihood, rows, settings, rng)
-    if previous is not None:
-        start = _renewed(previous.kernel, rows, rng), likelihood
-        best = maximise_evidence(rows, [start], *search, candidate=previous.candidate)
-    elif settings.kernel is None:
-        best = _learned_default(kernel, likelihood, rows, settings, rng)
-    else:
-        starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
-        gre = settings.prior == "gre"
-        best = maximise_evidence(rows, starts, *search, polish=not gre)
-        if gre:
-            # one start from the kernel as it is, one near the process just fitted
-            near = _gre(_narrowed(best.kernel), rows, rng)
-            balanced = clone(near).set_params(kernel=kernel)
-            starts = [(balanced, likelihood), (near, best.likelihood)]
-            best = maximise_evidence(rows, starts, *search)
+    best = _fit_by_mode(kernel, likelihood, rows, settings, rng, previous)
+    if lost_noise_to_copies(best.likelihood, rows):
+        once = counted_once(rows)
+        best = _fit_by_mode(kernel, likelihood, once, settings, rng, previous)
+        best = best._replace(record=best.record._replace(copies=COUNTED_ONCE))
     (warn_at_default_bounds if settings.kernel is None else warn_at_bounds)(best)
     return best
+
+
+def _fit_by_mode(
+    kernel: Any,
+    likelihood: Likelihood,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+    previous: Hyperparameters | None,
+) -> Hyperparameters:
+    """Other likelihoods: by Laplace's evidence of the sparse model."""
+    n_inducing = len(rows.y) if settings.n_inducing is None else settings.n_inducing
+    search = settings.inducing, n_inducing, rng
+    if previous is not None:
+        start = _renewed(previous.kernel, rows, rng), likelihood
+        how = {"candidate": previous.candidate}
+        return maximise_evidence(rows, [start], *search, **how)
+    if settings.kernel is None:
+        return _learned_default(kernel, likelihood, rows, settings, rng)
+    starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
+    gre = settings.prior == "gre"
+    best = maximise_evidence(rows, starts, *search, polish=not gre)
+    if not gre:
+        return best
+    # one start from the kernel as it is, one near the process just fitted
+    near = _gre(_narrowed(best.kernel), rows, rng)
+    balanced = clone(near).set_params(kernel=kernel)
+    starts = [(balanced, likelihood), (near, best.likelihood)]
+    return maximise_evidence(rows, starts, *search)
 
 
 def _without_search(
@@ -201,6 +219,10 @@ def _fit_gaussian(
     """Gaussian regression: by the exact evidence, then by the bound of few points."""
     learn, search = rng.spawn(2)
     found = _learned(kernel, likelihood, rows, settings, learn, previous)
+    if lost_noise_to_copies(found.likelihood, rows):
+        once = counted_once(rows)
+        found = _learned(kernel, likelihood, once, settings, learn, previous)
+        found = found._replace(record=found.record._replace(copies=COUNTED_ONCE))
     if not len(found.kernel.theta) + len(found.likelihood.theta):
         record = SearchRecord(distinct_rows=len(rows.y))
         return Hyperparameters(found.kernel, found.likelihood, np.nan, record=record)

@@ -18,6 +18,8 @@ class SearchRecord(NamedTuple):
         Rows that the last search read; "all" where it read sums over every row.
     pilot_rows : int
         Rows of a search before it, which decided where it starts.
+    copies : str
+        How rows that are there more than once were counted, if not by their weights.
     neighbourhoods : str
         Neighbourhoods of rows whose evidence counted besides.
     chosen_by : str
@@ -45,6 +47,7 @@ class SearchRecord(NamedTuple):
     distinct_rows: int = 0
     rows_searched: int | str = 0
     pilot_rows: int = 0
+    copies: str = ""
     neighbourhoods: str = ""
     chosen_by: str = ""
     rows_kept_out_to_choose: int = 0
@@ -65,3 +68,6 @@ class SearchRecord(NamedTuple):
 # What chose the noise variance.
 NOISE_AS_SEARCHED, NOISE_BY_BOUND = "as searched", "bound of all rows"
 NOISE_BY_DENSITY = "log density of rows kept out"
+
+# How rows of a weight above one were counted where their copies made noise vanish.
+COUNTED_ONCE = "once: with their copies noise would vanish"
