@@ -18,10 +18,10 @@ from skgpx._hyperparameters._exact_evidence import held_out
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, are_few
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
+from skgpx._hyperparameters._lengthscales import stretched
 from skgpx._hyperparameters._prior_kernel import (
     PriorSettings,
     fit_prior,
-    stretched,
 )
 from skgpx._hyperparameters._search_record import (
     NOISE_BY_BOUND,

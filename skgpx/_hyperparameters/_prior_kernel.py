@@ -27,14 +27,17 @@ from skgpx._hyperparameters._learner import (
     learn_given,
     warn_of_noise,
 )
+from skgpx._hyperparameters._lengthscales import (
+    narrowed,
+    stretched,
+    with_long_lengthscales,
+)
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
 from skgpx.kernels import (
     GREKernel,
-    default_kernel,
-    length_scale_entries,
     split_noise,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -148,7 +151,7 @@ def _fit_by_mode(
     if not gre:
         return best
     # one start from the kernel as it is, one near the process just fitted
-    near = _gre(_narrowed(best.kernel), rows, rng)
+    near = _gre(narrowed(best.kernel), rows, rng)
     balanced = clone(near).set_params(kernel=kernel)
     starts = [(balanced, likelihood), (near, best.likelihood)]
     return maximise_evidence(rows, starts, *search)
@@ -229,7 +232,7 @@ def _fit_gaussian(
     best = _hyperparameters_of(found)
     few = settings.n_inducing
     if few is not None and few < min(len(rows.y), LARGEST_BOUND):
-        long = _with_long_lengthscales(best.kernel, rows), likelihood
+        long = with_long_lengthscales(best.kernel, rows), likelihood
         # the learner's noise may be far too small for what few points leave out
         noisy = best.kernel, all_noise(rows, likelihood)
         starts = [best[:2], noisy, long] if previous is None else [best[:2], noisy]
@@ -270,7 +273,7 @@ def _learned(
     if not gre:
         return best
     # one start from the kernel as it is, one near the process just fitted
-    near = _gre(_narrowed(best.kernel), rows, rng)
+    near = _gre(narrowed(best.kernel), rows, rng)
     balanced = clone(near).set_params(kernel=kernel)
     candidate = None
     if settings.kernel is None:
@@ -326,38 +329,10 @@ def _starts(
     """The kernel as it is, one with long lengthscales, and random ones."""
     starts = [kernel]
     if settings.kernel is not None:
-        starts.append(_with_long_lengthscales(kernel, rows))
+        starts.append(with_long_lengthscales(kernel, rows))
     else:
         starts.append(stretched(kernel, -np.log(4.0)))
     for _ in range(settings.n_restarts - 1):
         low, high = kernel.bounds.reshape(-1, 2).T
         starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
     return starts[: settings.n_restarts + 1]
-
-
-def stretched(kernel: Any, log_factor: float) -> Any:
-    """The same kernel with its free lengthscales multiplied, within their bounds."""
-    theta = kernel.theta.copy()
-    if not len(theta):
-        return kernel
-    for entries in length_scale_entries(kernel):
-        theta[entries] += log_factor
-    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
-
-
-def _narrowed(kernel: Any) -> Any:
-    """Lengthscales divided by √2: the background of its GRE kernel is the original."""
-    return stretched(kernel, -0.5 * np.log(2.0))
-
-
-def _with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
-    """The same kernel with free lengthscales of 2√d standard deviations."""
-    scale = default_kernel(rows.X, rows.weights).get_params()["k2__length_scale"]
-    scale = np.atleast_1d(scale)
-    theta = kernel.theta.copy()
-    for entries in length_scale_entries(kernel):
-        several = entries.stop - entries.start > 1
-        theta[entries] = np.log(scale if several else scale.mean())
-    if not len(theta):
-        return kernel
-    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))

@@ -1,4 +1,4 @@
-"""Rows that are there twice do not make the noise vanish: bootstraps, joins, weights."""
+"""Rows that are there twice do not make noise vanish: bootstraps, joins, weights."""
 
 import numpy as np
 import pytest

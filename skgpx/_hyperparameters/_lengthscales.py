@@ -1,0 +1,38 @@
+"""The same kernel with other lengthscales: where searches start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skgpx._validation import Rows
+from skgpx.kernels import default_kernel, length_scale_entries
+
+
+def stretched(kernel: Any, log_factor: float) -> Any:
+    """The same kernel with its free lengthscales multiplied, within their bounds."""
+    theta = kernel.theta.copy()
+    if not len(theta):
+        return kernel
+    for entries in length_scale_entries(kernel):
+        theta[entries] += log_factor
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def narrowed(kernel: Any) -> Any:
+    """Lengthscales divided by √2: the background of its GRE kernel is the original."""
+    return stretched(kernel, -0.5 * np.log(2.0))
+
+
+def with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
+    """The same kernel with free lengthscales of 2√d standard deviations."""
+    scale = default_kernel(rows.X, rows.weights).get_params()["k2__length_scale"]
+    scale = np.atleast_1d(scale)
+    theta = kernel.theta.copy()
+    for entries in length_scale_entries(kernel):
+        several = entries.stop - entries.start > 1
+        theta[entries] = np.log(scale if several else scale.mean())
+    if not len(theta):
+        return kernel
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
