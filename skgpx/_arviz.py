@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._validation import check_is_fitted, check_X, generator
+from skgpx._validation import check_count, check_is_fitted, check_X, generator
 
 Array = NDArray[np.float64]
 
@@ -66,6 +66,7 @@ class ArvizExport:
             raise ValueError(
                 f"interface must be one of {_INTERFACES}; got {interface!r}."
             )
+        check_count(n_samples, "n_samples")
         module, nested = _module_of(interface)
         if X is None:
             groups = {"posterior": {"weights": _particles_of(self)}}

@@ -19,6 +19,7 @@ from skgpx._report import Reporting
 from skgpx._row_quantities import relative, row_quantity
 from skgpx._validation import (
     caller_stacklevel,
+    check_count,
     check_is_fitted,
     check_X,
     generator,
@@ -80,6 +81,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
             the same functions.
         """
         check_is_fitted(self)
+        check_count(n_samples, "n_samples")
         own = getattr(self, "random_state", None)
         rng = generator(own if random_state is None else random_state)
         return self.posterior_.draw(n_samples, rng)

@@ -118,6 +118,7 @@ def training_rows(
         raise ValueError(
             f"X and y must have equally many rows; got {len(table)} and {len(targets)}."
         )
+    estimator._n_rows = len(targets)
     return Training(table, targets, check_weights(sample_weight, targets[:, None]))
 
 

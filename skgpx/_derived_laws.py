@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from skgpx._numerics.crps import normal_crps
 from skgpx._predictive_law import Predictive
-from skgpx._validation import generator
+from skgpx._validation import check_count, generator
 
 Array = NDArray[np.float64]
 
@@ -162,6 +162,7 @@ class NormalMoments(NormalLaw):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations, (n_rows, n_samples), independent between the rows."""
+        check_count(n_samples, "n_samples")
         noise = generator(random_state).standard_normal((self.n_rows, n_samples))
         mean, std = self._moments
         drawn: Array = mean[:, np.newaxis] + std[:, np.newaxis] * noise

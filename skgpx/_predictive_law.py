@@ -12,7 +12,13 @@ from skgpx._latent import LatentModel, MarkovModel, MixtureModel
 from skgpx._numerics.crps import LEVELS, continuous_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
-from skgpx._validation import generator, row_blocks, working_floats
+from skgpx._validation import (
+    check_count,
+    check_coverage,
+    generator,
+    row_blocks,
+    working_floats,
+)
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -83,11 +89,7 @@ class Predictive:
         -------
         bounds : ndarray of shape (n_rows, 2)
         """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(
-                f"coverage must lie strictly between 0 and 1; got {coverage!r}."
-            )
-        tail = 0.5 * (1.0 - coverage)
+        tail = 0.5 * (1.0 - check_coverage(coverage))
         return self.quantile((tail, 1.0 - tail))
 
     def cdf(self, y: ArrayLike) -> Array:
@@ -317,6 +319,7 @@ class PredictiveDistribution(Predictive):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples); O(n_rows)."""
+        check_count(n_samples, "n_samples")
         seed = self.random_state if random_state is None else random_state
         rng = generator(seed)
         draws, one = (

@@ -72,6 +72,11 @@ class Reporting:
             "basis", "inference", "seconds", "memory", "held_out" and "advice", as far
             as they apply.
 
+        Raises
+        ------
+        ValueError
+            For y without X.
+
         Notes
         -----
         Without X it reads attributes only. The size of the model is that of its pickle.
@@ -81,6 +86,11 @@ class Reporting:
         in processes of their own not.
         """
         check_is_fitted(self)
+        if X is None and y is not None:
+            raise ValueError(
+                "report expects the rows X of the targets y; got y alone. Call "
+                "report(X, y), with rows that the model has not seen."
+            )
         sections: dict[str, Any] = {
             "model": _model(self),
             "prior": _prior(self),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from skgpx._validation import rows_of
+from skgpx._validation import check_table, rows_of
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -24,10 +24,11 @@ def as_table(X: Any, numbers: bool = True) -> Any:
     TypeError
         For sparse matrices.
     ValueError
-        For another number of dimensions.
+        For another number of dimensions, or what is no table.
     """
     if issparse(X):
         raise TypeError("Sparse X is not taken here; use X.toarray().")
+    check_table(X)
     table = X if hasattr(X, "columns") else np.asarray(X)
     if len(table.shape) != 2:
         raise ValueError(

@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Sized
 from datetime import date, timedelta
+from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,12 +37,15 @@ __all__ = [
     "canonical_rows",
     "check_X",
     "check_columns",
+    "check_count",
+    "check_coverage",
     "check_is_fitted",
     "check_kernel",
     "check_likelihood_given",
     "check_points",
     "check_range",
     "check_rows",
+    "check_table",
     "check_weights",
     "copy_to_merge",
     "fit_context",
@@ -141,13 +145,26 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     ValueError
         For negative weights, or none that is positive.
     """
-    weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    try:
+        weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    except TypeError as error:
+        raise _no_weights(sample_weight) from error
+    except ValueError as error:
+        if "convert" not in str(error):
+            raise
+        raise _no_weights(sample_weight) from error
     if np.any(weights < 0.0) or not np.any(weights > 0.0):
         raise ValueError(
             "sample_weight must be non-negative with at least one positive weight; "
             f"got weights between {weights.min():g} and {weights.max():g}."
         )
     return weights
+
+
+def _no_weights(given: Any) -> ValueError:
+    return ValueError(
+        f"sample_weight must be None or one number for each row; got {given!r}."
+    )
 
 
 def _count_rows(estimator: Any, n: int, reset: bool) -> None:
@@ -169,8 +186,9 @@ def check_columns(X: Any, y: Any = None) -> None:
     Raises
     ------
     ValueError
-        That says how to convert them.
+        That says how to convert them, or that X is no table.
     """
+    check_table(X)
     if _has_dates(X):
         raise ValueError(
             "X must be numeric; got dates or durations. Convert them to numbers, for "
@@ -191,6 +209,22 @@ def check_columns(X: Any, y: Any = None) -> None:
             f"y must be numeric; got {targets.dtype} ({error}). PLSClassifier takes "
             "labels of any type."
         ) from error
+
+
+def check_table(X: Any) -> None:
+    """Refuse what holds no rows, or only once: None, text, generators.
+
+    Raises
+    ------
+    ValueError
+        That says what to pass.
+    """
+    if X is None or isinstance(X, str | bytes | Iterator):
+        got = "None" if X is None else f"an object of type {type(X).__name__}"
+        raise ValueError(
+            "X must be an array, a data frame or a list of rows, of shape (n_rows, "
+            f"n_features); got {got}."
+        )
 
 
 def _has_dates(X: Any) -> bool:
@@ -338,6 +372,34 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite; got NaN or infinity.")
     return array
+
+
+def check_count(value: Any, name: str) -> None:
+    """Refuse what is no positive integer.
+
+    Raises
+    ------
+    ValueError
+        That says so.
+    """
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+
+
+def check_coverage(coverage: Any) -> float:
+    """Probability of an interval or a set.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+        raise ValueError(
+            "coverage must be a number strictly between 0 and 1, such as 0.95; got "
+            f"{coverage!r}."
+        )
+    return float(coverage)
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -42,6 +42,7 @@ from skgpx._validation import (
     Interval,
     StrOptions,
     check_columns,
+    check_count,
     check_is_fitted,
     check_range,
     check_X,
@@ -475,7 +476,7 @@ class DecoupledSampler(
         """
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        _check_count(n_samples)
+        check_count(n_samples, "n_samples")
         if self.posterior_ is None:
             draws: FunctionDraws = self.estimator_.sample_functions(n_samples, seed)
             return draws
@@ -507,7 +508,7 @@ class DecoupledSampler(
         """
         rows: Any = X
         X = check_X(self, X)
-        _check_count(n_samples)
+        check_count(n_samples, "n_samples")
         seed = self.random_state if random_state is None else random_state
         if self.posterior_ is None:
             # the estimator was fitted with the names of the columns, if any
@@ -575,8 +576,3 @@ def _count_groups(n_groups: int | str, size: int) -> int:
     if n_groups == "auto":
         return min(8, max(1, size // 64))
     return min(int(n_groups), size)
-
-
-def _check_count(n_samples: Any) -> None:
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"n_samples must be a positive integer; got {n_samples!r}.")

@@ -49,13 +49,13 @@ def minimise(
         )
     box = _box(bounds)
     draws.check_width(len(box))
-    # draws without gradients raise here, before they are evaluated on the mesh
-    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
     if n_starts < 1 or n_mesh < n_starts:
         raise ValueError(
             "n_starts must be at least 1 and n_mesh at least n_starts; got "
             f"n_starts={n_starts}, n_mesh={n_mesh}."
         )
+    # draws without gradients raise here, before they are evaluated on the mesh
+    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
     d, s = len(box), draws.n_draws
     n_powers = max(n_mesh - 1, 1).bit_length()
     rng = np.random.default_rng(seed)

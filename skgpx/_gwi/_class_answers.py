@@ -63,6 +63,7 @@ def labelled_rows(
             f"X and y must have equally many rows; got {len(table)} and {len(labels)}."
         )
     weights = check_weights(sample_weight, np.empty((len(labels), 1)))
+    estimator._n_rows = len(labels)
     return Training(table, labels, weights)
 
 

@@ -92,17 +92,3 @@ def simultaneous_factor(
         for _ in range(_SUPREMA // _BLOCK)
     ]
     return float(np.quantile(np.concatenate(suprema), coverage))
-
-
-def check_coverage(coverage: float) -> None:
-    """Refuse what is no probability.
-
-    Raises
-    ------
-    ValueError
-        That says so.
-    """
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(
-            f"coverage must lie strictly between 0 and 1; got {coverage!r}."
-        )

@@ -16,7 +16,6 @@ from skgpx._hyperparameters import are_few
 from skgpx._spectral_vgp._basis_choice import better_than_functions
 from skgpx._spectral_vgp._credible import (
     ball_radius,
-    check_coverage,
     covers_its_box,
     domain_grid,
     periodic_ball_radius,
@@ -52,6 +51,7 @@ from skgpx._validation import (
     Rows,
     StrOptions,
     canonical_rows,
+    check_coverage,
     check_is_fitted,
     check_X,
     copy_to_merge,

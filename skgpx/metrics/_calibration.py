@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._predictive_law import Predictive
-from skgpx._validation import generator
+from skgpx._validation import check_coverage, generator
 from skgpx.metrics._intervals import interval_coverage
 from skgpx.metrics._targets import (
-    checked_coverage,
     checked_law,
     checked_targets,
     checked_weights,
@@ -144,7 +143,7 @@ def coverage_error(
     True
     """
     y = checked_targets(y_true)
-    bounds = checked_law(law, y).interval(checked_coverage(coverage))
+    bounds = checked_law(law, y).interval(check_coverage(coverage))
     observed = interval_coverage(y, bounds, sample_weight=sample_weight)
     return float(abs(observed - coverage))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgpx._validation import check_coverage
 from skgpx.metrics._targets import (
     averaged,
     beside,
-    checked_coverage,
     checked_targets,
     not_negative,
 )
@@ -53,7 +53,7 @@ def interval_score(
     """
     y = checked_targets(y_true)
     low, high = _ends(bounds, y)
-    price = 2.0 / (1.0 - checked_coverage(coverage))
+    price = 2.0 / (1.0 - check_coverage(coverage))
     outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
     return averaged(high - low + price * outside, sample_weight, multioutput)
 

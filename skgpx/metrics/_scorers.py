@@ -168,6 +168,7 @@ class PredictiveScorer:
         sign = ", greater_is_better=True" if self.greater_is_better else ""
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())
         name = getattr(self.metric, "__name__", repr(self.metric))
+        name = name.removeprefix("_").removesuffix("_of")
         return f"PredictiveScorer({name}{sign}{options})"
 
     def _accept_sample_weight(self) -> bool:

@@ -72,21 +72,6 @@ def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
     return values
 
 
-def checked_coverage(coverage: float) -> float:
-    """Probability of an interval, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(
-            f"coverage must lie strictly between 0 and 1; got {coverage!r}."
-        )
-    return float(coverage)
-
-
 def checked_law(law: Any, y: Array) -> Predictive:
     """Predictive law of as many rows as there are targets y (n,).
 

@@ -1,0 +1,153 @@
+"""What is not a table, a count, a probability or a weight is named at the door."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+
+import skgpx
+from skgpx import (
+    DecoupledSampler,
+    GWIClassifier,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinFourierFeatures,
+    SteinRFFRegressor,
+    metrics,
+)
+from skgpx.calibration import TemperedRegressor
+
+X = np.random.default_rng(0).standard_normal((30, 2))
+Y = np.sin(X[:, 0])
+LABELS = (Y > 0.0).astype(int)
+FIXED = {"kernel": RBF(1.0), "optimizer": None}
+
+MODELS = {
+    "pls": PLSRegressor(n_inducing=10, random_state=0, **FIXED),
+    "classes": PLSClassifier(
+        n_inducing=10, n_particles=8, tol=3.0, random_state=0, **FIXED
+    ),
+    "spectral": SpectralVGPRegressor(n_basis=20, random_state=0),
+    "stein": SteinRFFRegressor(
+        n_components=2, n_frequencies=10, max_iter=2, random_state=0
+    ),
+    "gwi": GWIRegressor(BayesianRidge(), n_inducing=10, cv=2, random_state=0),
+    "gwi classes": GWIClassifier(
+        LogisticRegression(), n_inducing=10, cv=2, random_state=0
+    ),
+    "decoupled": DecoupledSampler(n_basis=64, random_state=0),
+    "tempered": TemperedRegressor(BayesianRidge(), cv=2),
+}
+WITH_DRAWS = [name for name in MODELS if name != "tempered"]
+WITH_INTERVALS = ["pls", "spectral", "stein", "gwi", "tempered"]
+
+
+def target(name):
+    return LABELS if "classes" in name else Y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """One fit of each, made when first asked for."""
+    models = {}
+
+    def get(name):
+        if name not in models:
+            models[name] = clone(MODELS[name]).fit(X, target(name))
+        return models[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", [*MODELS, "features"])
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [(None, "None"), ("rows", "str"), ((row for row in X), "generator")],
+    ids=["none", "text", "generator"],
+)
+def test_what_holds_no_rows(name, given, got):
+    model = SteinFourierFeatures() if name == "features" else clone(MODELS[name])
+    with pytest.raises(ValueError, match=f"X must be an array, .* got .*{got}"):
+        model.fit(given, None if name == "features" else target(name))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "tempered"])
+def test_what_holds_no_rows_to_predict(name, fitted):
+    with pytest.raises(ValueError, match="X must be an array, .* got .*generator"):
+        fitted(name).predict(row for row in X)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "decoupled"])
+@pytest.mark.parametrize("given", ["balanced", {0: 1.0, 1: 2.0}], ids=["text", "dict"])
+def test_weights_that_are_not_one_number_a_row(name, given):
+    with pytest.raises(ValueError, match="sample_weight must be None or one number"):
+        clone(MODELS[name]).fit(X, target(name), sample_weight=given)
+
+
+@pytest.mark.parametrize("name", WITH_DRAWS)
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, "3", None])
+def test_numbers_of_draws(name, n_samples, fitted):
+    message = "n_samples must be a positive integer"
+    model = fitted(name)
+    with pytest.raises(ValueError, match=message):
+        model.sample_functions(n_samples)
+    with pytest.raises(ValueError, match=message):
+        skgpx.sample_functions(model, n_samples)
+    with pytest.raises(ValueError, match=message):
+        model.sample_y(X, n_samples)
+    if hasattr(model, "to_arviz"):
+        with pytest.raises(ValueError, match=message):
+            model.to_arviz(X, n_samples=n_samples)
+
+
+@pytest.mark.parametrize("law", ["ridge", "tempered"])
+def test_numbers_of_draws_of_laws(law, fitted):
+    model = fitted("tempered") if law == "tempered" else BayesianRidge().fit(X, Y)
+    with pytest.raises(ValueError, match=r"n_samples must|no sample_y"):
+        skgpx.predict_dist(model, X).sample(0)
+
+
+@pytest.mark.parametrize("name", WITH_INTERVALS)
+@pytest.mark.parametrize("coverage", [0, 1, 95, "0.9", [0.5, 0.9], np.nan, None])
+def test_coverage_is_one_probability(name, coverage, fitted):
+    message = "coverage must be a number strictly between 0 and 1"
+    with pytest.raises(ValueError, match=message):
+        fitted(name).predict_interval(X, coverage=coverage)
+
+
+@pytest.mark.parametrize("coverage", [95, "0.9", [0.5, 0.9]])
+def test_coverage_of_scores_and_bands(coverage, fitted):
+    message = "coverage must be a number strictly between 0 and 1"
+    with pytest.raises(ValueError, match=message):
+        metrics.interval_score(Y, np.c_[Y, Y], coverage=coverage)
+    with pytest.raises(ValueError, match=message):
+        fitted("spectral").credible_band(X, coverage=coverage)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_report_of_targets_needs_their_rows(name, fitted):
+    with pytest.raises(ValueError, match="got y alone"):
+        fitted(name).report(y=target(name))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_report_counts_the_rows(name, fitted):
+    assert fitted(name).report()["model"]["rows"] == len(X)
+
+
+def test_scorers_are_named_after_what_they_score():
+    assert repr(metrics.neg_calibration_error_scorer) == (
+        "PredictiveScorer(calibration_error)"
+    )
+    assert repr(metrics.neg_interval_score_scorer) == (
+        "PredictiveScorer(interval_score, coverage=0.9)"
+    )
+
+
+def test_numbers_of_starts_are_refused_before_anything_is_evaluated(fitted):
+    draws = fitted("decoupled").sample_functions(2)
+    with pytest.raises(ValueError, match="n_starts must be at least 1"):
+        draws.minimize([(0.0, 1.0), (0.0, 1.0)], n_starts=0)
