@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from skgpx._stage_clock import StageClock
+from skgpx._validation import check_is_fitted
 
 
 class AdditiveModel:
@@ -33,6 +34,16 @@ class AdditiveModel:
     def __radd__(self, other: Any) -> Self:
         """``sum(models)`` begins with zero, which stands for a part without rows."""
         return self + other if isinstance(other, int) else NotImplemented
+
+    def _check_other(self, other: Any) -> None:
+        """Refuse to merge what is not fitted, or has other sums."""
+        check_is_fitted(self)
+        if not isinstance(other, type(self)):
+            raise ValueError(
+                f"{type(self).__name__}.merge expects another {type(self).__name__}; "
+                f"got {other!r}."
+            )
+        check_is_fitted(other)
 
     def _solution(self) -> dict[str, Any]:
         """Attributes that follow from the sums."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator, Sized
-from datetime import date, timedelta
-from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing, check_random_state
@@ -22,6 +19,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skgpx._arguments import (
+    check_columns,
+    check_count,
+    check_coverage,
+    check_points,
+    check_range,
+    check_table,
+)
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
 from skgpx.likelihoods import Likelihood
@@ -70,7 +75,6 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
     return decorator
 
 
-_DATES = (date, timedelta, np.datetime64, np.timedelta64)
 # Packages between a user and a warning: this one, and those that call it or wrap it.
 _BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
@@ -180,85 +184,6 @@ def copy_to_merge(estimator: Any) -> Any:
     return merged
 
 
-def check_columns(X: Any, y: Any = None) -> None:
-    """Refuse columns of dates, and a y of text or objects; None is not looked at.
-
-    Raises
-    ------
-    ValueError
-        That says how to convert them, or that X is no table.
-    """
-    check_table(X)
-    if _has_dates(X):
-        raise ValueError(
-            "X must be numeric; got dates or durations. Convert them to numbers, for "
-            "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
-        )
-    # a lazy array, such as one of dask, is not computed only to look at its type
-    if y is None or getattr(getattr(y, "dtype", None), "kind", "O") not in "OUSMm":
-        return
-    targets = np.asarray(y)
-    if targets.dtype.kind not in "OUSMm":
-        return
-    try:
-        if targets.dtype.kind in "Mm":
-            raise TypeError("they are dates")
-        targets.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"y must be numeric; got {targets.dtype} ({error}). PLSClassifier takes "
-            "labels of any type."
-        ) from error
-
-
-def check_table(X: Any) -> None:
-    """Refuse what holds no rows, or only once: None, text, generators.
-
-    Raises
-    ------
-    ValueError
-        That says what to pass.
-    """
-    if X is None or isinstance(X, str | bytes | Iterator):
-        got = "None" if X is None else f"an object of type {type(X).__name__}"
-        raise ValueError(
-            "X must be an array, a data frame or a list of rows, of shape (n_rows, "
-            f"n_features); got {got}."
-        )
-
-
-def _has_dates(X: Any) -> bool:
-    """Whether a column holds dates or durations; of objects, whether its first does."""
-    if issparse(X):
-        return False
-    if hasattr(X, "dtypes"):
-        return any(getattr(kind, "kind", "") in "Mm" for kind in np.ravel(X.dtypes))
-    kind = getattr(getattr(X, "dtype", None), "kind", "O")
-    if kind != "O":
-        return kind in "Mm"
-    values = np.asarray(X)
-    if values.dtype.kind == "O" and values.ndim:
-        return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
-    return values.dtype.kind in "Mm"
-
-
-def check_range(name: str, values: Array) -> None:
-    """Refuse columns whose squares leave the range of doubles.
-
-    Raises
-    ------
-    ValueError
-        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
-    """
-    largest = np.max(np.abs(values), axis=0, initial=0.0)
-    small = (largest > 0.0) & (largest < 1.0 / LARGEST)
-    if np.any(small) or np.any(largest > LARGEST):
-        raise ValueError(
-            f"{name} must be of a size between {1.0 / LARGEST:g} and {LARGEST:g}; "
-            f"got a largest value of {np.max(largest):g}. Change its units."
-        )
-
-
 def canonical_rows(
     X: Array, y: Array, weights: Array, known: Array | None = None
 ) -> Rows:
@@ -349,57 +274,6 @@ def check_likelihood_given(likelihood: Any) -> None:
             f"subclass of Likelihood), such as StudentT(df=4); got {name}."
         )
     likelihood.check_parameters()
-
-
-def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array:
-    """Check an array that is not the X of an estimator: float64, finite, of a shape.
-
-    None in `shape` stands for any positive number.
-
-    Raises
-    ------
-    ValueError
-        If it has another shape, is empty, or has NaN or infinity.
-    """
-    array: Array = np.asarray(values, dtype=np.float64, order="C")
-    fits = array.ndim == len(shape) and all(
-        got > 0 if wanted is None else got == wanted
-        for got, wanted in zip(array.shape, shape, strict=True)
-    )
-    if not fits:
-        sizes = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name} must have shape ({sizes}); got {array.shape}.")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite; got NaN or infinity.")
-    return array
-
-
-def check_count(value: Any, name: str) -> None:
-    """Refuse what is no positive integer.
-
-    Raises
-    ------
-    ValueError
-        That says so.
-    """
-    if not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-
-
-def check_coverage(coverage: Any) -> float:
-    """Probability of an interval or a set.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
-        raise ValueError(
-            "coverage must be a number strictly between 0 and 1, such as 0.95; got "
-            f"{coverage!r}."
-        )
-    return float(coverage)
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -34,7 +34,8 @@ LAYERS = {
     "_parallel": set(),
     "_stage_clock": set(),
     "_callbacks": set(),
-    "_validation": BELOW_SHELL,
+    "_arguments": FLOOR,
+    "_validation": BELOW_SHELL | {"_arguments"},
     "_documentation": set(),
     "_searches": {"_validation"},
     "_row_quantities": BELOW_SHELL,
@@ -47,7 +48,7 @@ LAYERS = {
     | {"_arviz", "_report"}
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
-    "_additive": {"_stage_clock"},
+    "_additive": {"_stage_clock", "_validation"},
     "_table": {"_validation"},
     "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
     "_hyperparameters": BELOW_SHELL | DOOR,

@@ -76,7 +76,7 @@ def test_what_holds_no_rows(name, given, got):
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "tempered"])
 def test_what_holds_no_rows_to_predict(name, fitted):
-    with pytest.raises(ValueError, match="X must be an array, .* got .*generator"):
+    with pytest.raises(ValueError, match=r"X must be an array, .* got .*generator"):
         fitted(name).predict(row for row in X)
 
 
@@ -151,3 +151,16 @@ def test_numbers_of_starts_are_refused_before_anything_is_evaluated(fitted):
     draws = fitted("decoupled").sample_functions(2)
     with pytest.raises(ValueError, match="n_starts must be at least 1"):
         draws.minimize([(0.0, 1.0), (0.0, 1.0)], n_starts=0)
+
+
+@pytest.mark.parametrize("name", ["spectral", "stein"])
+@pytest.mark.parametrize("other", ["pls", "class"])
+def test_models_that_cannot_be_merged(name, other, fitted):
+    given = fitted(other) if other == "pls" else type(MODELS[name])
+    with pytest.raises(ValueError, match=f"merge expects another .*{'Regressor'}"):
+        fitted(name).merge(given)
+
+
+def test_probabilities_that_do_not_sum_to_one():
+    with pytest.raises(ValueError, match=r"sum to one.*between 1 and 1.1"):
+        metrics.expected_calibration_error([0, 1], [[0.2, 0.8], [0.5, 0.6]])

@@ -102,7 +102,7 @@ def test_what_is_asked_wrongly(fitted):
     for level in (0.0, 1.0, [0.5, 2.0], [[0.5]]):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             law.quantile(level)
-    with pytest.raises(ValueError, match="coverage must lie strictly"):
+    with pytest.raises(ValueError, match="coverage must be a number strictly"):
         law.interval(1.0)
     for method in (law.cdf, law.log_density):
         with pytest.raises(ValueError, match=r"y must have shape \(7,\)"):

@@ -15,7 +15,7 @@ from skgpx._hyperparameters._evidence import (
     row_target,
 )
 from skgpx._hyperparameters._exact_evidence import held_out
-from skgpx._hyperparameters._few_rows import FEWEST_ROWS, are_few
+from skgpx._hyperparameters._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_few
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._lengthscales import stretched
@@ -33,6 +33,7 @@ __all__ = [
     "FEWEST_ROWS",
     "NOISE_BY_BOUND",
     "NOISE_BY_DENSITY",
+    "UNLEARNED_NOISE",
     "Hyperparameters",
     "PriorSettings",
     "SearchRecord",

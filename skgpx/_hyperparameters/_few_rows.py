@@ -14,7 +14,7 @@ from skgpx._validation import Rows, caller_stacklevel
 from skgpx.likelihoods import Gaussian, Likelihood
 
 # Distinct rows from which on anything is learned, and the noise variance before that.
-FEWEST_ROWS, _NOISE_VARIANCE = 4, 0.1
+FEWEST_ROWS, UNLEARNED_NOISE = 4, 0.1
 
 
 def are_few(rows: Rows) -> bool:
@@ -32,7 +32,7 @@ def unlearned(prior: Any, likelihood: Likelihood, rows: Rows) -> Hyperparameters
     The most probable process of a single row is a constant without noise.
     """
     if isinstance(likelihood, Gaussian):
-        likelihood = with_noise(likelihood, _NOISE_VARIANCE)
+        likelihood = with_noise(likelihood, UNLEARNED_NOISE)
     if len(prior.theta) + len(likelihood.theta):
         warnings.warn(
             f"Too few distinct rows to learn from, {len(rows.y)}: the kernel stays "

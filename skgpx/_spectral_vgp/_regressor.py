@@ -479,10 +479,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         ------
         ValueError
             If the sums of the two are not about the same functions, or their kernels
-            or other parameters differ.
+            or other parameters differ, or other is no such model.
         """
-        check_is_fitted(self)
-        check_is_fitted(other)
+        self._check_other(other)
         if self._noise is not None or other._noise is not None:
             raise ValueError(
                 "Models that were fitted with the noise_variance of each row cannot be "

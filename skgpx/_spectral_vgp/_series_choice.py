@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import stretched
+from skgpx._hyperparameters import FEWEST_ROWS, UNLEARNED_NOISE, stretched
 from skgpx._numerics.fourier_index import Integers
 from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import kernel_of
@@ -205,6 +205,9 @@ def _search_once(
         free = np.zeros_like(free)
     bound = SeriesBound(sums, functions, size)
     given = settings.given_noise_variance(sums.scale)
+    if statistics.weight < FEWEST_ROWS and not sums.varies:
+        # the most probable function of one row is a constant without noise
+        free, given = np.zeros_like(free), given or UNLEARNED_NOISE
     prior, only_noise = maximise_bound(Search(bound, free, given), rule, noise)
     supported = size
     if settings.n_basis == "auto":

@@ -98,6 +98,13 @@ class StandardSums:
         return self.statistics.shift
 
     @property
+    def varies(self) -> bool:
+        """Whether y is not one number, to rounding."""
+        s = self.statistics
+        rest = s.square - s.total**2 / s.weight
+        return bool(rest > 1e-24 * (s.square + s.shift**2 * s.weight))
+
+    @property
     def variance(self) -> float:
         """Variance of the standardised y: 1, unless y is constant or not scaled."""
         return self.statistics.square / self.statistics.weight / self.scale**2 or 1.0

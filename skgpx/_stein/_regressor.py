@@ -383,10 +383,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Raises
         ------
         ValueError
-            If the frequencies of the two differ.
+            If the frequencies of the two differ, or other is no such model.
         """
-        check_is_fitted(self)
-        check_is_fitted(other)
+        self._check_other(other)
         clock, merged = StageClock(), copy_to_merge(self)
         merged._state = self._state.merged(other._state)
         clock.end_of("statistics")

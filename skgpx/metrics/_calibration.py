@@ -226,6 +226,12 @@ def _confidence_and_success(
         )
     if not np.all((proba >= 0.0) & (proba <= 1.0)):
         raise ValueError("y_proba must lie between 0 and 1; got others, or NaN.")
+    sums = proba.sum(axis=1) if proba.ndim == 2 else np.ones(1)
+    if not np.allclose(sums, 1.0, rtol=0.0, atol=1e-3):
+        raise ValueError(
+            "The rows of y_proba must sum to one, as those of predict_proba do; got "
+            f"sums between {sums.min():g} and {sums.max():g}."
+        )
     if len(known) != columns or not np.all(np.isin(y, known)):
         raise ValueError(
             f"y_proba has {columns} classes, and the labels are {known.tolist()[:10]}: "

@@ -35,3 +35,25 @@ def test_two_rows_are_uncertain_far_away(model, d, n, rng):
     X, y = rng.random((n, d)), 5.0 + 2.0 * rng.standard_normal(n)
     std = model.fit(X, y).predict(np.full((1, d), 1e3), return_std=True)[1]
     assert 0.8 * y.std() < std[0] < 2.0 * y.std()
+
+
+@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
+@pytest.mark.parametrize("noise_variance", [None, 0.01])
+def test_one_row_of_a_series(fit, noise_variance):
+    # standard deviations of 0.0001 before: a constant without noise
+    model = SpectralVGPRegressor(domain=[[-5.0, 5.0]], noise_variance=noise_variance)
+    getattr(model, fit)([[0.3]], [5.0])
+    mean, std = model.predict([[0.3], [4.0]], return_std=True)
+    assert mean == pytest.approx([5.0, 5.0], abs=0.5)
+    assert std[0] < 0.5
+    assert 0.9 < std[1] < 1.6
+
+
+def test_the_first_row_of_a_stream_changes_nothing_later():
+    x = np.linspace(-4.0, 4.0, 60)[:, np.newaxis]
+    y = np.sin(x[:, 0])
+    whole, parts = (SpectralVGPRegressor(domain=[[-5.0, 5.0]]) for _ in range(2))
+    whole.fit(x, y)
+    parts.partial_fit(x[:1], y[:1]).predict(x)
+    parts.partial_fit(x[1:], y[1:])
+    np.testing.assert_allclose(parts.predict(x), whole.predict(x), atol=1e-5)
