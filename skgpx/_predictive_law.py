@@ -183,12 +183,14 @@ def checked_levels(q: ArrayLike, name: str) -> Array:
     ValueError
         Unless there are some, strictly between 0 and 1.
     """
-    levels = np.asarray(q, dtype=np.float64)
+    try:
+        levels = np.asarray(q, dtype=np.float64)
+    except (TypeError, ValueError):
+        levels = np.empty(0)
     inside = np.all((levels > 0.0) & (levels < 1.0))
     if levels.ndim > 1 or not levels.size or not inside:
         raise ValueError(
-            f"{name} must be one or more numbers strictly between 0 and 1; got "
-            f"{np.asarray(q)!r}."
+            f"{name} must be one or more numbers strictly between 0 and 1; got {q!r}."
         )
     return levels
 

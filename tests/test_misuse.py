@@ -19,6 +19,7 @@ from skgpx import (
     metrics,
 )
 from skgpx.calibration import TemperedRegressor
+from skgpx.inspection import FunctionDrawsDisplay
 
 X = np.random.default_rng(0).standard_normal((30, 2))
 Y = np.sin(X[:, 0])
@@ -164,3 +165,16 @@ def test_models_that_cannot_be_merged(name, other, fitted):
 def test_probabilities_that_do_not_sum_to_one():
     with pytest.raises(ValueError, match=r"sum to one.*between 1 and 1.1"):
         metrics.expected_calibration_error([0, 1], [[0.2, 0.8], [0.5, 0.6]])
+
+
+@pytest.mark.parametrize("quantiles", ["median", None, [], [0.5, "a"], [0.1, 2.0]])
+def test_quantiles_are_probabilities(quantiles, fitted):
+    message = "quantiles must be one or more numbers strictly between 0 and 1; got "
+    with pytest.raises(ValueError, match=message):
+        fitted("pls").predict_quantiles(X, quantiles)
+
+
+def test_numbers_of_draws_in_a_picture(fitted):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match="n_draws must be a positive integer; got 0"):
+        FunctionDrawsDisplay.from_estimator(fitted("pls"), X, n_draws=0)

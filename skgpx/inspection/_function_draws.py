@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgpx._validation import check_count
 from skgpx._wrapped import sample_functions
 from skgpx.inspection._axes import axes_of
 from skgpx.inspection._columns import line_along
@@ -114,6 +115,7 @@ class FunctionDrawsDisplay:
             If the functions have several outputs.
         """
         line = line_along(X, feature, resolution, margin)
+        check_count(n_draws, "n_draws")
         values = sample_functions(estimator, n_draws, random_state)(line.rows)
         data = None if y is None else line.data
         return cls.from_predictions(
