@@ -48,7 +48,7 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
             f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
         )
     names = _names_of(frame)
-    position = _position_of(feature, names)
+    position = position_of(feature, names)
     column = frame.iloc[:, position] if hasattr(frame, "iloc") else frame[:, position]
     try:
         data = np.asarray(column, dtype=np.float64)
@@ -62,6 +62,14 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
     return Line(_fixed_but(frame, position, x), x, data, names[position])
 
 
+def names_of_fit(model: Any) -> list[str]:
+    """Names of the columns that a fitted estimator has seen, or x, or x0, x1, ..."""
+    seen = getattr(model, "feature_names_in_", None)
+    if seen is not None:
+        return [str(name) for name in seen]
+    return _names_of(np.empty((0, model.n_features_in_)))
+
+
 def _names_of(frame: Any) -> list[str]:
     if hasattr(frame, "columns"):
         return [str(name) for name in frame.columns]
@@ -69,7 +77,14 @@ def _names_of(frame: Any) -> list[str]:
     return [f"x{j}" if several else "x" for j in range(frame.shape[1])]
 
 
-def _position_of(feature: int | str, names: list[str]) -> int:
+def position_of(feature: int | str, names: list[str]) -> int:
+    """Position of a column that is given by number or name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column.
+    """
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
     if isinstance(feature, int | np.integer) and 0 <= feature < len(names):

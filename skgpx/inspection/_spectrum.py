@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from skgpx._validation import check_is_fitted
 from skgpx._wrapped import innermost
 from skgpx.inspection._axes import axes_of
+from skgpx.inspection._columns import names_of_fit, position_of
 
 Array = NDArray[np.float64]
 
@@ -74,7 +75,7 @@ class SpectrumDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, feature: int = 0, ax: Any = None
+        cls, estimator: Any, *, feature: int | str = 0, ax: Any = None
     ) -> Self:
         """Draw the spectrum of a fitted SteinRFFRegressor or SpectralVGPRegressor.
 
@@ -82,9 +83,9 @@ class SpectrumDisplay:
         ----------
         estimator : estimator
             Fitted, or a pipeline, a search or a transformed target around one.
-        feature : int, default=0
-            Column of X (as the regressor sees it) whose frequency is shown; not used
-            for a SpectralVGPRegressor.
+        feature : int or str, default=0
+            Number or name of the column of X (as the regressor sees it) whose frequency
+            is shown; not used for a SpectralVGPRegressor.
         ax : matplotlib.axes.Axes, default=None
             None is a new figure.
 
@@ -95,7 +96,7 @@ class SpectrumDisplay:
         Raises
         ------
         ValueError
-            For models that are not made of waves.
+            For models that are not made of waves, or a column that is not there.
         """
         model = innermost(estimator)
         check_is_fitted(model)
@@ -154,14 +155,12 @@ class SpectrumDisplay:
         return cls(at, height, labels, name, value_name).plot(ax=ax)
 
     @classmethod
-    def _of_learned(cls, model: Any, feature: int) -> Self:
-        d = model.n_features_in_
-        if not 0 <= feature < d:
-            raise ValueError(f"feature must be from 0 to {d - 1}; got {feature!r}.")
-        at = np.abs(model.frequencies_[:, :, feature]) / (2.0 * np.pi)
-        unit = "x" if d == 1 else f"x{feature}"
+    def _of_learned(cls, model: Any, feature: int | str) -> Self:
+        names = names_of_fit(model)
+        column = position_of(feature, names)
+        at = np.abs(model.frequencies_[:, :, column]) / (2.0 * np.pi)
         labels = [f"component {k + 1}" for k in range(len(at))]
-        named = f"cycles for each unit of {unit}", "mean square of the wave"
+        named = f"cycles per unit of {names[column]}", "mean square of the wave"
         return cls(at, model.spectrum_, labels, *named)
 
     @classmethod

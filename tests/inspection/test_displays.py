@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -176,8 +177,13 @@ def test_spectra():
         SpectrumDisplay.from_predictions([1.0], [-1.0])
     with pytest.raises(ValueError, match="SpectrumDisplay expects"):
         SpectrumDisplay.from_estimator(MODELS["pls"].fit(X, Y))
-    with pytest.raises(ValueError, match="feature must be from 0 to 1"):
+    with pytest.raises(ValueError, match="feature must be the number or the name"):
         SpectrumDisplay.from_estimator(stein, feature=2)
+    named = clone(stein).fit(pd.DataFrame(X, columns=["age", "height"]), Y)
+    by_name = SpectrumDisplay.from_estimator(named, feature="height")
+    assert_array_equal(by_name.frequencies, display.frequencies)
+    assert by_name.name == "cycles per unit of height"
+    assert display.name == "cycles per unit of x1"
     trace = TraceDisplay.from_estimator(stein)
     assert_array_equal(trace.lines_[0].get_ydata(), stein.loss_curve_)
 
