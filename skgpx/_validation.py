@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, NamedTuple, TypeVar
 
@@ -75,6 +76,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
     return decorator
 
 
+# A sum of the weights of so many rows that is less is one of shares, not frequencies.
+_SHARES, _MANY = 2.0, 10
 # Packages between a user and a warning: this one, and those that call it or wrap it.
 _BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
@@ -148,6 +151,11 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     ------
     ValueError
         For negative weights, or none that is positive.
+
+    Warns
+    -----
+    UserWarning
+        If weights of many rows sum to about one.
     """
     try:
         weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -162,7 +170,21 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
             "sample_weight must be non-negative with at least one positive weight; "
             f"got weights between {weights.min():g} and {weights.max():g}."
         )
+    _warn_of_shares(weights)
     return weights
+
+
+def _warn_of_shares(weights: Array) -> None:
+    """Say so if weights are meant as shares, of which priors make next to nothing."""
+    total, counted = float(weights.sum()), int(np.sum(weights > 0.0))
+    if total < _SHARES and counted >= _MANY:
+        warnings.warn(
+            f"sample_weight are frequencies: those of {counted} rows sum to {total:g}, "
+            "and count as so many rows in all, so that the prior outweighs the data. "
+            "Scale them to a mean of one: sample_weight / sample_weight.mean().",
+            UserWarning,
+            stacklevel=caller_stacklevel(),
+        )
 
 
 def _no_weights(given: Any) -> ValueError:

@@ -1,5 +1,7 @@
 """What is not a table, a count, a probability or a weight is named at the door."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -178,3 +180,21 @@ def test_numbers_of_draws_in_a_picture(fitted):
     pytest.importorskip("matplotlib")
     with pytest.raises(ValueError, match="n_draws must be a positive integer; got 0"):
         FunctionDrawsDisplay.from_estimator(fitted("pls"), X, n_draws=0)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "decoupled"])
+def test_weights_that_are_shares(name):
+    model, y = clone(MODELS[name]), target(name)
+    with pytest.warns(UserWarning, match="sum to 1, and count as so many rows"):
+        model.fit(X, y, sample_weight=np.full(len(y), 1.0 / len(y)))
+
+
+@pytest.mark.parametrize(
+    ("n", "total", "told"), [(10, 1.99, True), (10, 2.01, False), (9, 1.0, False)]
+)
+def test_when_weights_are_shares(n, total, told):
+    weights = np.full(n, total / n)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MODELS["pls"].fit(X[:n], Y[:n], sample_weight=weights)
+    assert any("frequencies" in str(one.message) for one in caught) is told
