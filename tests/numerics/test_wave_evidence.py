@@ -123,14 +123,13 @@ def test_blocks_of_rows_change_nothing(rng, n, monkeypatch):
     rows = WaveRows.of(X, y, rng.uniform(0.5, 2.0, n))
     whole = wave_gradient(rows, waves, inputs=True)
     monkeypatch.setattr(module, "_BLOCK", 40)
-    monkeypatch.setattr(module, "_SLAB", 13)
     assert len(list(rows.blocks())) == -(-n // 40)
     parts = wave_gradient(rows, waves, inputs=True)
     for one, other in zip(whole, parts, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [255, 256, 257, 2047, 2048, 2049])
+@pytest.mark.parametrize("n", [2047, 2048, 2049])
 def test_sizes_around_those_of_blocks(rng, n):
     X, y, waves = problem(rng, n)
     gradient = wave_gradient(ones(X, y), waves)
