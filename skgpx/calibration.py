@@ -24,10 +24,8 @@ from sklearn.utils.metadata_routing import (
 from skgpx._cross_fitting import (
     UNWEIGHTED,
     CrossFit,
-    Training,
     cross_fit,
     fitted_elsewhere,
-    training_rows,
     warn_of_lost_weights,
     weight_keyword,
 )
@@ -39,7 +37,7 @@ from skgpx._predictive_law import Predictive, PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._searches import best_of, is_search, unwrapped
 from skgpx._stage_clock import StageClock
-from skgpx._table import as_table
+from skgpx._table import Training, as_table, training_rows
 from skgpx._validation import (
     StrOptions,
     check_is_fitted,

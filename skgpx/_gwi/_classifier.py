@@ -13,12 +13,13 @@ from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._gwi._answers import Answers
 from skgpx._gwi._around_others import CONSTRAINTS, AroundOthersMixin
-from skgpx._gwi._class_answers import ask_classifiers, labelled_rows
+from skgpx._gwi._class_answers import ask_classifiers
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._class_tempering import warn_at_bound
 from skgpx._gwi._folds import check_folds
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
+from skgpx._table import training_rows
 from skgpx._validation import (
     Rows,
     canonical_rows,
@@ -331,7 +332,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
     ) -> Answers:
         """What a classifier says, which may see more than numbers."""
-        given = labelled_rows(self, X, y, sample_weight)
+        given = training_rows(self, X, y, sample_weight, labels=True)
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
