@@ -40,8 +40,8 @@ class ShiftedMixture(NormalNoise):
     --------
     >>> from skgpx.likelihoods import ShiftedMixture
     >>> likelihood = ShiftedMixture(shift=4.0, noise_variance=1.0)
-    >>> likelihood.mean(0.0)
-    np.float64(2.0)
+    >>> float(likelihood.mean(0.0))
+    2.0
     >>> likelihood.gradient(4.0, [0.0, 4.0]).round(2)
     array([0., 0.])
     """

@@ -482,8 +482,9 @@ def test_columns_of_mixed_tables_keep_their_types(extension, holes):
 
 
 def test_numbers_that_are_not_whole_any_more():
-    model = around(BayesianRidge()).fit(CODES, OF_CODES)
-    plain = BayesianRidge().fit(CODES, OF_CODES)
+    # whose weights are repetitions in every version of scikit-learn
+    model = around(LinearRegression()).fit(CODES, OF_CODES)
+    plain = LinearRegression().fit(CODES, OF_CODES)
     assert_allclose(model.predict(CODES + 0.5), plain.predict(CODES + 0.5))
     assert_allclose(model.predict(1e30 * CODES), plain.predict(1e30 * CODES))
 

@@ -68,8 +68,8 @@ def test_through_pipelines_searches_and_frozen_estimators():
     frozen = FrozenEstimator(scaled)
     grid = {"gaussianprocessregressor__alpha": [0.1]}
     search = GridSearchCV(scaled, grid, cv=2).fit(X, Y)
-    assert process_wasserstein_distance(scaled, frozen, X) == 0.0
-    assert process_wasserstein_distance(search, frozen, X) < 1e-12
+    assert process_wasserstein_distance(scaled, frozen, X) < 1e-8
+    assert process_wasserstein_distance(search, frozen, X) < 1e-8
 
 
 def test_what_is_refused():

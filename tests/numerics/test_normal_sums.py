@@ -97,6 +97,8 @@ def test_student_is_a_mixture_of_normals(df, z):
 @pytest.mark.parametrize("p", [1e-6, 0.05, 0.5])
 def test_student_probabilities(df, p):
     z = stats.t(df).ppf(p)
+    # quantiles of older versions of SciPy are off by 6e-9 of the probability
+    p = stats.t(df).cdf(z)
     noise = noise_for_level(df, 1.0, p)
     found = cdf(np.array([z]), np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1), noise)
     assert found[0] == pytest.approx(p, rel=2e-9)
