@@ -46,7 +46,7 @@ class OurStein:
         self._first, self._second = np.zeros_like(omega), np.zeros_like(omega)
         self._amplitudes = np.full(omega.shape[1], omega.shape[1] ** -0.5)
         self._scale, self._noise = length_scale, noise_variance
-        self._spaces = [wave.workspace(len(y)) for wave in self._waves()]
+        self._space = self._waves()[0].workspace(len(y))
 
     def _waves(self):
         scaled = self.frequencies / self._scale
@@ -56,9 +56,7 @@ class OurStein:
         """Move the frequencies once."""
         self._t += 1
         omega = self.frequencies
-        found = map(
-            wave_gradient, [self._rows] * len(omega), self._waves(), self._spaces
-        )
+        found = (wave_gradient(self._rows, w, self._space) for w in self._waves())
         slopes = np.stack([gradient.frequencies for gradient in found])
         squares = bandwidths(omega)
         force = pooled_force(omega, slopes / self._scale, squares, 1.0, RBF)

@@ -31,8 +31,10 @@ _Integer: Any = (
     if b"int *" in _signature(cython_lapack.__pyx_capi__["dpotrf"])
     else ctypes.c_int64
 )
-_ONE = ctypes.byref(ctypes.c_double(1.0))
+_ZERO, _ONE, _MINUS_ONE = (ctypes.byref(ctypes.c_double(v)) for v in (0.0, 1.0, -1.0))
 _STEP = ctypes.byref(_Integer(1))
+# Order up to which LAPACK's own loops are faster than products of halves.
+_LEAF = 64
 
 
 def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
@@ -47,6 +49,9 @@ def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
 _potrf = _routine(cython_lapack, "dpotrf", 5)
 _potri = _routine(cython_lapack, "dpotri", 5)
 _trtri = _routine(cython_lapack, "dtrtri", 6)
+_lauum = _routine(cython_lapack, "dlauum", 5)
+_syrk = _routine(cython_blas, "dsyrk", 10)
+_trmm = _routine(cython_blas, "dtrmm", 11)
 _trsm = _routine(cython_blas, "dtrsm", 11)
 _trsv = _routine(cython_blas, "dtrsv", 8)
 
@@ -91,6 +96,69 @@ def invert_triangle(L: Array) -> bool:
         False if a diagonal entry is zero.
     """
     return _on_square(_trtri, L, b"N")
+
+
+def square_triangle(L: Array) -> None:
+    """Overwrite a lower triangle by that of ``LᵀL``; O(m^3 / 3)."""
+    _on_square(_lauum, L)
+
+
+def add_gram(rows: Array, gram: Array, fresh: bool) -> None:
+    """Add ``A Aᵀ`` to the lower triangle of a matrix, or write it if that is fresh.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, n), C-contiguous
+        A.
+    gram : ndarray of shape (m, m), C-contiguous
+    fresh : bool
+
+    Notes
+    -----
+    Half the work of a product, n m², without the copy of one triangle to the other.
+    """
+    m, n = (ctypes.byref(_Integer(size)) for size in rows.shape)
+    lead = ctypes.byref(_Integer(max(rows.shape[1], 1)))
+    before = _ZERO if fresh else _ONE
+    _syrk(b"U", b"T", m, n, _ONE, rows.ctypes.data, lead, before, gram.ctypes.data, m)
+
+
+def invert_root(A: Array) -> bool:
+    """Overwrite a lower triangle by ``L⁻¹``, where ``A = L Lᵀ``; O(2 m^3 / 3).
+
+    By halves, ``L₂₁ = A₂₁ L₁₁⁻ᵀ`` and ``(L⁻¹)₂₁ = -L₂₂⁻¹ L₂₁ L₁₁⁻¹``: products with
+    triangles take half the time of solves, and blocks within LAPACK are small.
+
+    Returns
+    -------
+    positive : bool
+        False, and A is worthless, if the matrix is not positive definite.
+    """
+    return _invert_root(A.ctypes.data, len(A), max(len(A), 1))
+
+
+def _invert_root(address: int, m: int, order: int) -> bool:
+    size, lead, info = _Integer(m), ctypes.byref(_Integer(order)), _Integer(0)
+    if m <= _LEAF:
+        matrix = ctypes.byref(size), address, lead, ctypes.byref(info)
+        _potrf(b"U", *matrix)
+        if info.value == 0:
+            _trtri(b"U", b"N", *matrix)
+        return info.value == 0
+    half = m // 2
+    below = address + 8 * half * order
+    last = below + 8 * half
+    sizes = ctypes.byref(_Integer(half)), ctypes.byref(_Integer(m - half))
+    block = b"N", *sizes
+    if not _invert_root(address, half, order):
+        return False
+    _trmm(b"L", b"U", b"T", *block, _ONE, address, lead, below, lead)
+    _syrk(b"U", b"T", *sizes[::-1], _MINUS_ONE, below, lead, _ONE, last, lead)
+    if not _invert_root(last, m - half, order):
+        return False
+    _trmm(b"L", b"U", b"N", *block, _MINUS_ONE, address, lead, below, lead)
+    _trmm(b"R", b"U", b"N", *block, _ONE, last, lead, below, lead)
+    return True
 
 
 def _on_square(routine: Callable[..., None], A: Array, *more: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class Cholesky(NamedTuple):
     jitter: float
 
 
-def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cholesky:
+def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
     """Jittered Cholesky factor of a symmetric positive semi-definite matrix.
 
     Parameters
@@ -43,9 +44,6 @@ def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cho
     jitter : float, default=1e-10
         First amount added to the diagonal, relative to its mean; multiplied by ten
         until the factorisation succeeds, up to 1e-4.
-    space : ndarray of shape (m, m), optional
-        Memory for the factor, if K is C-contiguous: new memory costs as much as the
-        factorisation of a matrix of order 200.
 
     Returns
     -------
@@ -61,12 +59,30 @@ def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cho
     -----
     O(m^3) time for each attempt.
     """
-    scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
-    relative = jitter
+    return _jittered(lapack.factorise, K, jitter, None)
+
+
+def inverse_root(K: Array, space: Array | None = None) -> Array:
+    """``L⁻¹`` of the factor, lower triangular; without jitter where that is possible.
+
+    Faster than factor and solves; of K (m, m) only the lower triangle is read. In the
+    memory of `space` (m, m), if that is given and K is C-contiguous. Errors as of
+    :func:`cholesky`.
+    """
+    return _jittered(lapack.invert_root, K, 0.0, space).L
+
+
+def _jittered(
+    factorise: Callable[[Array], bool], K: Array, jitter: float, space: Array | None
+) -> Cholesky:
+    """Factor with the least jitter with which there is one."""
+    relative, scale = jitter, 0.0
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
         A = _lower_copied(K, space)
-        diagonal_of(A)[:] += relative * scale
-        if lapack.factorise(A) and np.isfinite(A[-1, -1] if len(K) else 1.0):
+        if relative:
+            scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
+            diagonal_of(A)[:] += relative * scale
+        if factorise(A) and np.isfinite(A[-1, -1] if len(K) else 1.0):
             return Cholesky(A, relative * scale)
         relative = max(relative * 10, 1e-12)
     raise np.linalg.LinAlgError(
@@ -109,13 +125,11 @@ def invert_lower(L: Array) -> Array:
     return inverse
 
 
-def inverse_from_root(L: Array, space: Array | None = None) -> Array:
-    """``(L Lᵀ)⁻¹`` from the lower root, symmetric; in `space`, if that is given."""
-    inverse = np.empty(L.shape) if space is None else space
-    inverse[:] = L
-    _check_regular(lapack.invert_factorised(inverse), L)
-    triangles.mirror(inverse)
-    return inverse
+def square_triangle(L: Array) -> Array:
+    """Overwrite a lower triangle by ``LᵀL``, symmetric, and return it."""
+    lapack.square_triangle(L)
+    triangles.mirror(L)
+    return L
 
 
 def _solve(L: Array, B: Array, transposed: bool) -> Array:

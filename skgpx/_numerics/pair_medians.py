@@ -35,20 +35,26 @@ def median_squares(points: Array) -> Array:
     in O(n). The bounds of the search are differences that occur, so that it ends with
     the element itself; about a dozen counts, O(n log n) in all.
     """
-    n, d = points.shape
+    d = points.shape[1]
     medians = np.empty(d)
+    for k in range(d):
+        medians[k] = median_square(np.sort(points[:, k]))
+    return medians
+
+
+@kernel
+def median_square(x: Array) -> float:
+    """:func:`median_squares` of one column (n,), sorted."""
+    n = x.size
     # of the n² differences the n smallest are zero, and each other one occurs twice
     first = ((n * n - 1) // 2 - n) // 2 + 1
     second = first if n % 2 else (n * n // 2 - n) // 2 + 1
-    for k in range(d):
-        x = np.sort(points[:, k])
-        low = _difference(x, first)
-        high = low
-        if second > max(first, 0):
-            count, _, above = _up_to(x, low)
-            high = low if count >= second else above
-        medians[k] = 0.5 * (low * low + high * high)
-    return medians
+    low = _difference(x, first)
+    high = low
+    if second > max(first, 0):
+        count, _, above = _up_to(x, low)
+        high = low if count >= second else above
+    return 0.5 * (low * low + high * high)
 
 
 @kernel

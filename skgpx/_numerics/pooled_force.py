@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import radial
-from skgpx._numerics.pair_medians import median_squares
+from skgpx._numerics.pair_medians import median_square
 
 Array = NDArray[np.float64]
 
@@ -35,7 +35,9 @@ def bandwidths(frequencies: Array) -> Array:
 
     One where the median is zero: a single frequency, or a column of equal ones.
     """
-    medians = median_squares(frequencies.reshape(-1, frequencies.shape[-1]))
+    # NumPy sorts several times as fast as compiled Python
+    columns = np.sort(frequencies.reshape(-1, frequencies.shape[-1]).T, axis=1)
+    medians = np.array([median_square(column) for column in columns])
     return np.where(medians > 0.0, medians, 1.0)
 
 

@@ -57,11 +57,7 @@ class WeightStatistics(NamedTuple):
 
 
 def weight_statistics(
-    features: Array,
-    y: Array,
-    weights: Array,
-    residual: Array,
-    space: Array | None = None,
+    features: Array, y: Array, weights: Array, residual: Array
 ) -> WeightStatistics:
     """Statistics of one block of rows.
 
@@ -70,8 +66,6 @@ def weight_statistics(
     features : ndarray of shape (n, m)
     y, weights, residual : ndarray of shape (n,)
         Targets, frequency weights, and the prior variance outside the basis.
-    space : ndarray of shape (m, m), optional
-        Memory for the gram matrix.
 
     Notes
     -----
@@ -81,7 +75,7 @@ def weight_statistics(
     # a matrix times its own transpose is half the work of any other product
     half = features if np.all(root == 1.0) else features * root[:, np.newaxis]
     return WeightStatistics(
-        np.matmul(half.T, half, out=space),
+        half.T @ half,
         half.T @ (root * y),
         float(weights @ y**2),
         float(weights @ residual),
@@ -131,23 +125,25 @@ def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
 
 
 def log_evidence_from(
+    statistics: WeightStatistics, noise_variance: float, root: Array
+) -> float:
+    """:func:`log_evidence`, given the root of the precision."""
+    half = solve_lower(root, statistics.moment) / noise_variance
+    return log_evidence_of(statistics, noise_variance, half, log_determinant(root))
+
+
+def log_evidence_of(
     statistics: WeightStatistics,
     noise_variance: float,
-    root: Array,
-    mean: Array | None = None,
+    half: Array,
+    log_determinant: float,
 ) -> float:
-    """:func:`log_evidence`, given the root of the precision, and the mean or not."""
-    L = root
-    # yᵀ(ΦΦᵀ + σ²I)⁻¹y = yᵀy/σ² - |L⁻¹Φᵀy/σ²|², and the last is w̄ᵀΦᵀy/σ²
-    if mean is None:
-        half = solve_lower(L, statistics.moment) / noise_variance
-        explained = float(half @ half)
-    else:
-        explained = float(mean @ statistics.moment) / noise_variance
-    misfit = statistics.square / noise_variance - explained
+    """:func:`log_evidence`, given ``L⁻¹Φᵀy/σ²`` and the log determinant of B = L Lᵀ."""
+    # yᵀ(ΦΦᵀ + σ²I)⁻¹y = yᵀy/σ² - |L⁻¹Φᵀy/σ²|²
+    misfit = statistics.square / noise_variance - float(half @ half)
     log_volume = statistics.weight * np.log(2.0 * np.pi * noise_variance)
     penalty = statistics.residual / noise_variance
-    return -0.5 * float(log_volume + log_determinant(L) + misfit + penalty)
+    return -0.5 * float(log_volume + log_determinant + misfit + penalty)
 
 
 class EvidenceGradient(NamedTuple):
@@ -199,13 +195,8 @@ def log_evidence_gradient(
     )
 
 
-def precision_root(
-    gram: Array, noise_variance: float, space: Array | None = None
-) -> Array:
-    """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one.
-
-    With `space` (m, m), memory for the root, the gram matrix is overwritten by B.
-    """
-    B = np.divide(gram, noise_variance, out=None if space is None else gram)
+def precision_root(gram: Array, noise_variance: float) -> Array:
+    """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one."""
+    B = gram / noise_variance
     diagonal_of(B)[:] += 1.0
-    return cholesky(B, jitter=0.0, space=space).L
+    return cholesky(B, jitter=0.0).L

@@ -32,6 +32,16 @@ def subtract_from_square(A: Array, a: Array) -> None:
 
 
 @kernel
+def scale_and_shift(A: Array, factor: float, shift: float) -> None:
+    """Overwrite A by ``factor A + shift I``."""
+    for i in range(len(A)):
+        row = A[i]
+        for j in range(i + 1):
+            row[j] *= factor
+        row[i] += shift
+
+
+@kernel
 def mirror(A: Array) -> None:
     """Copy the lower triangle of A to the upper one, in blocks for the cache."""
     n, size = len(A), 32

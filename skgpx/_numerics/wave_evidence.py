@@ -12,28 +12,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import trigonometry
+from skgpx._numerics import lapack, triangles, trigonometry
 from skgpx._numerics._jit import kernel
-from skgpx._numerics.linalg import inverse_from_root
-from skgpx._numerics.regression import (
-    WeightStatistics,
-    log_evidence_from,
-    posterior_mean_from,
-    precision_root,
-    weight_statistics,
+from skgpx._numerics.linalg import (
+    inverse_root,
+    log_determinant,
+    square_triangle,
 )
+from skgpx._numerics.regression import WeightStatistics, log_evidence_of
 
 Array = NDArray[np.float64]
 
-# Rows whose features are in memory at a time: with 200 waves 6 MB; and rows whose
-# products with S are, which then stay in the cache.
-_BLOCK, _SLAB = 2048, 256
+# Rows whose features, and products with S, are in memory at a time: with 200 waves 6 MB
+# each.
+_BLOCK = 2048
 
 
 class WaveRows(NamedTuple):
@@ -116,9 +113,9 @@ class Waves(NamedTuple):
         New memory of this size costs as much as filling it.
         """
         m, rows = 2 * len(self.frequencies), min(n_rows, _BLOCK)
-        flat = np.empty(m * rows), np.empty(m * min(rows, _SLAB))
-        square = (np.empty((m, m)) for _ in range(3))
-        return WaveSpace(*flat, np.empty(flat[1].size // 2), *square)
+        flat = (np.empty(m * rows) for _ in range(2))
+        square = (np.empty((m, m)) for _ in range(2))
+        return WaveSpace(*flat, *square)
 
 
 class WaveSpace(NamedTuple):
@@ -126,17 +123,15 @@ class WaveSpace(NamedTuple):
 
     Attributes
     ----------
-    features, products, slopes : ndarray
-        Flat: Φᵀ of a block, S Φᵀ of a slab and slopes in the phases there.
-    gram, root, inverse : ndarray of shape (m, m)
-        ΦᵀΦ, then B; its root; S.
+    features, products : ndarray
+        Flat: Φᵀ of a block, and S Φᵀ.
+    gram, inverse : ndarray of shape (m, m)
+        ΦᵀΦ, then B, of which only the lower triangle; the inverse of its root, then S.
     """
 
     features: Array
     products: Array
-    slopes: Array
     gram: Array
-    root: Array
     inverse: Array
 
 
@@ -173,24 +168,21 @@ class WaveGradient(NamedTuple):
         return -np.einsum("rd,rd->d", frequencies, self.frequencies)
 
 
-def wave_statistics(
-    rows: WaveRows, waves: Waves, space: WaveSpace | None = None
-) -> WeightStatistics:
-    """Sums over the rows; O(n m²). With `space`, a single block's are in there."""
-    flat, gram = (None, None) if space is None else (space.features, space.gram)
-    single = len(rows.y) <= _BLOCK
-    parts = (
-        _block_statistics(b, waves.features(b.points, flat), gram if single else None)
-        for b in rows.blocks()
-    )
-    return reduce(WeightStatistics.add, parts)
+def wave_statistics(rows: WaveRows, waves: Waves, space: WaveSpace) -> WeightStatistics:
+    """Sums over the rows; O(n m²). Of the gram matrix only the lower triangle.
 
-
-def _block_statistics(
-    rows: WaveRows, features: Array, gram: Array | None
-) -> WeightStatistics:
-    nothing = np.zeros(len(rows.y))
-    return weight_statistics(features.T, rows.y, rows.weights, nothing, gram)
+    In the workspace are the gram matrix and the features of the last block.
+    """
+    moment = np.zeros(len(space.gram))
+    for number, block in enumerate(rows.blocks()):
+        features, y = waves.features(block.points, space.features), block.y
+        root = np.sqrt(block.weights)
+        if np.any(root != 1.0):
+            features, y = features * root, y * root
+        lapack.add_gram(features, space.gram, fresh=number == 0)
+        moment += features @ y
+    square, total = float(rows.weights @ rows.y**2), float(rows.weights.sum())
+    return WeightStatistics(space.gram, moment, square, 0.0, total)
 
 
 def wave_evidence(rows: WaveRows, waves: Waves) -> float:
@@ -205,9 +197,34 @@ def wave_evidence(rows: WaveRows, waves: Waves) -> float:
     ----------
     .. [1] Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
     """
-    statistics = wave_statistics(rows, waves)
-    root = precision_root(statistics.gram, waves.noise_variance)
-    return log_evidence_from(statistics, waves.noise_variance, root)
+    return _solved(rows, waves, waves.workspace(len(rows.y))).value
+
+
+class _Solved(NamedTuple):
+    """What evidence and gradient have in common.
+
+    Attributes
+    ----------
+    root : ndarray of shape (m, m)
+        ``L⁻¹``, where ``B = L Lᵀ``; in the workspace.
+    mean : ndarray of shape (m,)
+    value, weight : float
+        Log evidence, and sum of the weights of the rows.
+    """
+
+    root: Array
+    mean: Array
+    value: float
+    weight: float
+
+
+def _solved(rows: WaveRows, waves: Waves, space: WaveSpace) -> _Solved:
+    sums, noise = wave_statistics(rows, waves, space), waves.noise_variance
+    triangles.scale_and_shift(sums.gram, 1.0 / noise, 1.0)
+    root = inverse_root(sums.gram, space.inverse)
+    half = root @ (sums.moment / noise)
+    value = log_evidence_of(sums, noise, half, -log_determinant(root))
+    return _Solved(root, half @ root, value, sums.weight)
 
 
 def wave_gradient(
@@ -234,26 +251,21 @@ def wave_gradient(
     Cholesky factor and one inverse: ``3 n m² + m³`` multiplications and additions.
     """
     space = waves.workspace(len(rows.y)) if space is None else space
-    statistics = wave_statistics(rows, waves, space)
-    noise = waves.noise_variance
-    root = precision_root(statistics.gram, noise, space.root)
-    mean = posterior_mean_from(statistics, noise, root)
-    S = inverse_from_root(root, space.inverse)
+    solved, noise = _solved(rows, waves, space), waves.noise_variance
+    mean, S = solved.mean, square_triangle(solved.root)
+    # m - tr S is the number of weights that the data determine
+    determined = len(mean) - float(np.einsum("ii", S))
     by_wave, by_row, scatter = np.zeros(waves.frequencies.shape), [], 0.0
-    # the workspace still has the features of a single block
-    kept = len(rows.y) <= _BLOCK
-    for slopes, misfit, part in _phase_slopes(rows, waves, mean, S, space, kept):
+    for slopes, misfit, part in _phase_slopes(rows, waves, mean, S, space):
         by_wave += slopes @ part.pulled
         if inputs:
             by_row.append(part.weights[:, np.newaxis] * (slopes.T @ waves.frequencies))
         scatter += float(part.weights @ misfit**2)
-    # m - tr S is the number of weights that the data determine
-    determined = len(mean) - float(np.trace(S))
     return WaveGradient(
-        log_evidence_from(statistics, noise, root, mean),
+        solved.value,
         by_wave,
         -0.5 * (determined - float(mean @ mean)),
-        -0.5 * (statistics.weight - determined - scatter / noise),
+        -0.5 * (solved.weight - determined - scatter / noise),
         mean,
         S,
         np.concatenate(by_row) if inputs else None,
@@ -261,52 +273,45 @@ def wave_gradient(
 
 
 def _phase_slopes(
-    rows: WaveRows, waves: Waves, mean: Array, S: Array, space: WaveSpace, kept: bool
+    rows: WaveRows, waves: Waves, mean: Array, S: Array, space: WaveSpace
 ) -> Iterator[tuple[Array, Array, WaveRows]]:
-    """Derivatives in the phases (R, s), for weights of one, misfits (s,), and rows.
+    """Derivatives in the phases (R, n), for weights of one, misfits (n,), and rows.
 
-    In slabs of s rows; `kept` if the features of all rows are in the workspace.
+    In blocks of n rows. The features of a single one are in the workspace.
     """
-    m = len(mean)
     for block in rows.blocks():
-        if kept:
-            features = space.features[: m * len(block.y)].reshape(m, -1)
+        n = len(block.y)
+        product = space.products[: len(mean) * n].reshape(-1, n)
+        if n == len(rows.y):
+            features = space.features[: product.size].reshape(-1, n)
         else:
             features = waves.features(block.points, space.features)
         misfit = block.y - mean @ features
-        for first in range(0, len(misfit), _SLAB):
-            slab = slice(first, first + _SLAB)
-            part = block.part(slab)
-            n = len(part.y)
-            product = space.products[: m * n].reshape(m, n)
-            np.matmul(S, features[:, slab], out=product)
-            slopes = space.slopes[: m // 2 * n].reshape(m // 2, n)
-            scaled = mean, misfit, product, waves.noise_variance
-            _to_phase_slopes(features, first, *scaled, slopes)
-            yield slopes, misfit[slab], part
+        np.matmul(S, features, out=product)
+        _to_phase_slopes(features, mean, misfit, waves.noise_variance, product)
+        yield product[: len(product) // 2], misfit, block
 
 
 @kernel
 def _to_phase_slopes(
     features: Array,
-    first: int,
     mean: Array,
     misfit: Array,
-    spread: Array,
     noise_variance: float,
-    out: Array,
+    product: Array,
 ) -> None:
-    """Slopes in the phases of some rows, from ``S Φᵀ`` (m, s) of these.
+    """Overwrite the upper half of ``S Φᵀ`` (m, n) by slopes in the phases.
 
     ``∂/∂Φᵀ = (w̄ eᵀ - S Φᵀ) / σ²`` with the misfit e; in the phases it is the slope
     in the sine times the cosine, less the slope in the cosine times the sine.
     """
-    R, n = out.shape
+    R, n = len(product) // 2, product.shape[1]
+    precision = 1.0 / noise_variance
     for r in range(R):
-        a, b = mean[r], mean[R + r]
-        precision = 1.0 / noise_variance
+        a, b = precision * mean[r], precision * mean[R + r]
+        cosine, sine = features[r], features[R + r]
+        by_cosine, by_sine = product[r], product[R + r]
         for i in range(n):
-            e = misfit[first + i]
-            along_sine = (b * e - spread[R + r, i]) * features[r, first + i]
-            along_cosine = (a * e - spread[r, i]) * features[R + r, first + i]
-            out[r, i] = precision * (along_sine - along_cosine)
+            along_sine = b * misfit[i] - precision * by_sine[i]
+            along_cosine = a * misfit[i] - precision * by_cosine[i]
+            by_cosine[i] = along_sine * cosine[i] - along_cosine * sine[i]

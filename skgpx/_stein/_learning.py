@@ -112,7 +112,7 @@ def learn(
     # what a network makes of the rows would have to be sent in every step
     short = start.warp is not None or _operations(rows, start) < _WORTH_SENDING
     with workers(n_jobs, rows, in_threads=short) as some:
-        spaces = _workspaces(rows, start, some)
+        spaces: list[WaveSpace] = []
         for step in range(last):
             judged = judge is not None and step % ROUND == 0
             found, pullback = _gradients(rows, state.mixture, spaces, some, judged)
@@ -137,47 +137,46 @@ def _operations(rows: WaveRows, mixture: WaveMixture) -> float:
     return 3.0 * len(rows.y) * m**2
 
 
-def _workspaces(
-    rows: WaveRows, mixture: WaveMixture, some: Workers
-) -> list[WaveSpace | None]:
-    """Memory for each component, which workers of other processes have of their own."""
-    none: list[WaveSpace | None] = [None] * len(mixture.frequencies)
-    if not some.share_memory:
-        return none
-    return [mixture.waves(0).workspace(len(rows.y)) for _ in none]
-
-
 def _gradients(
     rows: WaveRows,
     mixture: WaveMixture,
-    spaces: list[WaveSpace | None],
+    spaces: list[WaveSpace],
     some: Workers,
     judged: bool,
 ) -> tuple[list[WaveGradient], Pullback | None]:
     """Gradient of each component, with the law of the weights if it is judged.
 
-    And what pulls gradients in inputs back to the network, if there is one.
+    And what pulls gradients in inputs back to the network, if there is one. `spaces`
+    are what threads of this process may use and give back.
     """
     seen, pullback = None, None
     if mixture.warp is not None:
         mapped, pullback = mixture.warp.with_parameter_pullback(rows.points.T)
         seen = WaveRows.of(mapped, rows.y, rows.weights)
-    items = ((mixture.waves(k), space, judged, seen) for k, space in enumerate(spaces))
+    waves = map(mixture.waves, range(len(mixture.frequencies)))
+    items = ((one, spaces, judged, seen) for one in waves)
     return some.each(_gradient, items), pullback
 
 
 def _gradient(
     rows: WaveRows,
     waves: Waves,
-    space: WaveSpace | None,
+    spaces: list[WaveSpace],
     judged: bool,
     seen: WaveRows | None,
 ) -> WaveGradient:
     """Gradient at the rows, or at what a network makes of them."""
-    inputs = seen is not None
-    found = wave_gradient(rows if seen is None else seen, waves, space, inputs)
-    # the largest part of what a worker would send
-    return found if judged else found._replace(covariance=np.empty((0, 0)))
+    here, inputs = rows if seen is None else seen, seen is not None
+    try:
+        # the last one that was used is the one in the cache
+        space = spaces.pop()
+    except IndexError:
+        space = waves.workspace(len(here.y))
+    found = wave_gradient(here, waves, space, inputs)
+    # in the workspace, and the largest part of what another process would send
+    covariance = found.covariance.copy() if judged else np.empty((0, 0))
+    spaces.append(space)
+    return found._replace(covariance=covariance)
 
 
 def _verdict(

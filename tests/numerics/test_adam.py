@@ -4,8 +4,9 @@ import pytest
 from skgpx._numerics.adam import adam_step, cosine_decay
 
 
-def reference(theta, gradients, learning_rate, beta1=0.9, beta2=0.999, epsilon=1e-8):
+def reference(theta, gradients, learning_rate):
     """Algorithm 1 of Kingma and Ba, written as it stands there."""
+    beta1, beta2, epsilon = 0.9, 0.999, 1e-8
     m = v = np.zeros_like(theta)
     for t, g in enumerate(gradients, 1):
         m = beta1 * m + (1 - beta1) * g
@@ -25,25 +26,15 @@ def test_equals_the_published_algorithm(shape, rng):
     np.testing.assert_allclose(theta, expected, rtol=1e-12)
 
 
-def test_other_constants(rng):
-    theta, gradients = rng.normal(size=4), rng.normal(size=(5, 4))
-    expected = reference(theta, gradients, 0.2, 0.5, 0.7, 1e-2)
-    first, second = np.zeros(4), np.zeros(4)
-    for t, gradient in enumerate(gradients, 1):
-        adam_step(theta, gradient, first, second, t, 0.2, 0.5, 0.7, 1e-2)
-    np.testing.assert_allclose(theta, expected, rtol=1e-12)
-
-
 def test_without_a_gradient_nothing_moves():
     theta = np.ones(3)
     adam_step(theta, np.zeros(3), np.zeros(3), np.zeros(3), 1, 0.1)
     np.testing.assert_array_equal(theta, 1.0)
 
 
-def test_the_decay_goes_from_the_rate_to_the_floor():
-    rates = [cosine_decay(t, 10, 0.5, 0.1) for t in range(11)]
+def test_the_decay_goes_from_the_rate_to_zero():
+    rates = [cosine_decay(t, 10, 0.5) for t in range(11)]
     assert rates[0] == 0.5
-    assert rates[5] == pytest.approx(0.3)
-    assert rates[10] == pytest.approx(0.1)
+    assert rates[5] == pytest.approx(0.25)
+    assert rates[10] == pytest.approx(0.0, abs=1e-16)
     assert np.all(np.diff(rates) < 0.0)
-    assert cosine_decay(10, 10, 0.5) == pytest.approx(0.0, abs=1e-16)

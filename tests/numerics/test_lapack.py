@@ -35,6 +35,16 @@ def test_what_cannot_be_factorised_or_inverted_is_said():
     assert not lapack.invert_factorised(np.diag([0.0, 1.0]))
 
 
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 0), (5, 9), (70, 33)])
+def test_gram_of_rows(rng, m, n):
+    rows, gram = rng.standard_normal((m, n)), np.full((m, m), np.nan)
+    lapack.add_gram(rows, gram, fresh=True)
+    np.testing.assert_allclose(np.tril(gram), np.tril(rows @ rows.T), atol=1e-12)
+    lapack.add_gram(rows, gram, fresh=False)
+    np.testing.assert_allclose(np.tril(gram), 2.0 * np.tril(rows @ rows.T), atol=1e-12)
+    assert np.all(np.isnan(gram[np.triu_indices(m, 1)]))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("m", [1, 6, 33])
 def test_solves_in_both_orders(rng, m, transposed):
@@ -53,7 +63,8 @@ def test_solves_in_both_orders(rng, m, transposed):
 
 
 def test_other_threads_run_meanwhile():
-    for routine in ("potrf", "potri", "trtri", "trsm", "trsv"):
+    names = "potrf", "potri", "trtri", "lauum", "syrk", "trmm", "trsm", "trsv"
+    for routine in names:
         kind = type(getattr(lapack, f"_{routine}"))
         assert issubclass(kind, ctypes._CFuncPtr)
         assert not kind._flags_ & HOLDS_THE_LOCK

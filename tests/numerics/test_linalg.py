@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from skgpx._numerics.linalg import (
     block_diagonal,
     cholesky,
-    inverse_from_root,
+    inverse_root,
     log_determinant,
     solve_lower,
     solve_lower_transpose,
+    square_triangle,
 )
 
 
@@ -80,26 +81,46 @@ def test_triangular_solves(rng):
     np.testing.assert_allclose(L @ solve_lower(L, B[:, 0]), B[:, 0], atol=1e-13)
 
 
-def test_inverse_from_a_root(rng):
-    K = positive_definite(rng, 5)
-    inverse = inverse_from_root(cholesky(K, jitter=0.0).L)
-    np.testing.assert_allclose(K @ inverse, np.eye(5), atol=1e-13)
-    np.testing.assert_array_equal(inverse, inverse.T)
-
-
-@pytest.mark.parametrize("m", [1, 31, 32, 33, 64, 65, 100])
-def test_given_memory_changes_nothing(rng, m):
+@pytest.mark.parametrize("m", [1, 31, 32, 33, 63, 64, 65, 128, 129, 150])
+def test_inverse_root(rng, m):
+    """At sizes around those of blocks; what is above the diagonal is not read."""
     K = positive_definite(rng, m)
-    one, other = np.full((m, m), np.nan), np.full((m, m), np.nan)
-    factor = cholesky(K, 0.0, one)
-    assert factor.L is one
-    np.testing.assert_allclose(one, cholesky(K, 0.0).L, rtol=1e-12, atol=1e-13)
-    inverse = inverse_from_root(one, other)
-    assert inverse is other
-    expected = inverse_from_root(one)
-    np.testing.assert_allclose(other, expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(other, other.T)
-    np.testing.assert_allclose(K @ other, np.eye(m), atol=1e-9)
+    lower, space = np.where(np.tri(m) > 0.0, K, np.nan), np.full((m, m), np.nan)
+    root = inverse_root(lower, space)
+    assert root is space
+    np.testing.assert_array_equal(root, inverse_root(K))
+    np.testing.assert_array_equal(root, np.tril(root))
+    np.testing.assert_allclose(root @ cholesky(K, 0.0).L, np.eye(m), atol=1e-10)
+    square = square_triangle(root.copy())
+    np.testing.assert_array_equal(square, square.T)
+    np.testing.assert_allclose(square, root.T @ root, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(K @ square, np.eye(m), atol=1e-9)
+
+
+def test_inverse_root_of_a_wide_spectrum(rng):
+    """Eigenvalues from 1 to 1e8; as accurate as factor and triangular solves."""
+    m = 150
+    Q = np.linalg.qr(rng.standard_normal((m, m)))[0]
+    values = np.geomspace(1.0, 1e8, m)
+    K = (Q * values) @ Q.T
+    K = 0.5 * (K + K.T)
+    root = inverse_root(K)
+    whitened = root @ K @ root.T
+    np.testing.assert_allclose(whitened, np.eye(m), atol=1e-6)
+    log_volume = -log_determinant(root)
+    np.testing.assert_allclose(log_volume, np.sum(np.log(values)), rtol=1e-9)
+
+
+def test_inverse_root_takes_jitter_or_says_so():
+    root = inverse_root(np.ones((70, 70)))
+    assert np.all(np.isfinite(root))
+    with pytest.raises(np.linalg.LinAlgError, match="order 2 is not positive definite"):
+        inverse_root(np.diag([1.0, -1.0]))
+    for last in (3, 99):
+        K = np.eye(100)
+        K[last, last] = -1.0
+        with pytest.raises(np.linalg.LinAlgError, match="order 100"):
+            inverse_root(K)
 
 
 def test_log_determinant(rng):

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.triangles import inner_product, mirrored, subtract_from_square
+from skgpx._numerics.triangles import (
+    inner_product,
+    mirrored,
+    scale_and_shift,
+    subtract_from_square,
+)
 
 
 def symmetric(rng, n):
@@ -20,6 +25,9 @@ def test_lower_triangles_stand_for_symmetric_matrices(rng, n):
     np.testing.assert_array_equal(mirrored(below(A)), A)
     expected = np.sum(A * B)
     assert inner_product(below(A), below(B)) == pytest.approx(expected, abs=1e-10)
+    C = below(A)
+    scale_and_shift(C, 0.3, 2.0)
+    np.testing.assert_allclose(mirrored(C), 0.3 * A + 2.0 * np.eye(n), atol=1e-15)
     C = below(A)
     subtract_from_square(C, a)
     np.testing.assert_allclose(mirrored(C), 0.5 * (np.outer(a, a) - A), atol=1e-13)

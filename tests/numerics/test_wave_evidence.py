@@ -123,16 +123,19 @@ def test_blocks_of_rows_change_nothing(rng, n, monkeypatch):
     rows = WaveRows.of(X, y, rng.uniform(0.5, 2.0, n))
     whole = wave_gradient(rows, waves, inputs=True)
     monkeypatch.setattr(module, "_BLOCK", 40)
-    monkeypatch.setattr(module, "_SLAB", 13)
     assert len(list(rows.blocks())) == -(-n // 40)
     parts = wave_gradient(rows, waves, inputs=True)
     for one, other in zip(whole, parts, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [255, 256, 257, 2047, 2048, 2049])
-def test_sizes_around_those_of_blocks(rng, n):
-    X, y, waves = problem(rng, n)
+@pytest.mark.parametrize(
+    ("n", "R"),
+    [(2047, 6), (2048, 6), (2049, 6), (90, 31), (90, 32), (90, 33), (90, 65)],
+)
+def test_sizes_around_those_of_blocks(rng, n, R):
+    """Of rows, and of features whose factor is taken by halves."""
+    X, y, waves = problem(rng, n, R)
     gradient = wave_gradient(ones(X, y), waves)
     features = Fourier(waves.frequencies, waves.amplitudes)
     nothing = np.zeros(n)

@@ -78,6 +78,16 @@ def test_one_component_is_bayesian_ridge_on_its_features(max_iter):
     assert_allclose(model.log_evidence_, evidence, rtol=1e-10)
 
 
+@pytest.mark.parametrize("R", [31, 32, 33, 64, 65])
+def test_first_loss_is_that_of_the_start(R):
+    """At sizes around those whose factors are taken by halves."""
+    settings = FIXED | {"n_components": 1, "n_frequencies": R}
+    start = SteinRFFRegressor(**settings, max_iter=0).fit(X, Y)
+    learned = SteinRFFRegressor(**settings, max_iter=1).fit(X, Y)
+    loss = -start.log_evidence_ / len(Y)
+    assert_allclose(learned.loss_curve_, [loss], rtol=1e-10)
+
+
 def test_without_steps_the_features_have_the_kernel():
     settings = FIXED | {"n_components": 1, "max_iter": 0}
     model = SteinRFFRegressor(**settings, n_frequencies=512).fit(X, Y)
