@@ -10,26 +10,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._parallel import parallel_map
 from skgpx._searches import is_search
-from skgpx._table import as_table, row_codes, take_rows
+from skgpx._table import Training, row_codes, take_rows
 from skgpx._validation import (
     caller_stacklevel,
-    check_columns,
-    check_range,
-    check_weights,
-    validate_data,
 )
 
 Array = NDArray[np.float64]
@@ -71,55 +66,6 @@ class CrossFit(NamedTuple):
     def unseen(self) -> NDArray[np.bool_]:
         """Rows that an estimator which was not fitted to them speaks about."""
         return self.folds != SEEN
-
-
-class Training(NamedTuple):
-    """Rows as they are given to estimators.
-
-    Attributes
-    ----------
-    X : array-like or data frame of n rows
-        As the user gave it: the estimator may take more than numbers.
-    y : ndarray of shape (n,)
-        Numbers or labels.
-    weights : ndarray of shape (n,)
-        Frequency weights, some of which may be zero.
-    """
-
-    X: Any
-    y: NDArray[Any]
-    weights: Array
-
-
-def training_rows(
-    estimator: Any, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
-) -> Training:
-    """Check the arguments of `fit` of an estimator around others.
-
-    Raises
-    ------
-    TypeError
-        For a sparse X.
-    ValueError
-        For a y that is not one finite number a row, or weights that are no weights.
-    """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
-    table = as_table(X)
-    validate_data(estimator, X, skip_check_array=True)
-    check_columns(np.empty((0, 0)), y)
-    checked = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    targets = column_or_1d(checked, warn=True)
-    check_range("y", targets)
-    if len(table) != len(targets):
-        raise ValueError(
-            f"X and y must have equally many rows; got {len(table)} and {len(targets)}."
-        )
-    estimator._n_rows = len(targets)
-    return Training(table, targets, check_weights(sample_weight, targets[:, None]))
 
 
 def cross_fit(

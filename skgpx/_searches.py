@@ -1,8 +1,11 @@
-"""Searches over the parameters of an estimator, and what they found."""
+"""What an estimator is wrapped in: pipelines, frozen estimators and searches."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from skgpx._validation import check_is_fitted
 
@@ -29,3 +32,14 @@ def best_of(fitted: Any) -> Any:
             "does not have. Search with refit=True."
         )
     return fitted.best_estimator_
+
+
+def unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """The fitted estimator inside, in any nesting, and X as it sees the rows."""
+    if isinstance(estimator, Pipeline):
+        check_is_fitted(estimator)
+        inner = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        return unwrapped(estimator[-1], inner)
+    if isinstance(estimator, FrozenEstimator):
+        return unwrapped(estimator.estimator, X)
+    return unwrapped(best_of(estimator), X) if is_search(estimator) else (estimator, X)

@@ -1,17 +1,44 @@
-"""Tables that need not be numeric: rows of arrays and data frames."""
+"""Tables that need not be numeric: rows of arrays and data frames, and their door."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
-from skgpx._validation import check_table, rows_of
+from skgpx._validation import (
+    check_columns,
+    check_range,
+    check_table,
+    check_weights,
+    rows_of,
+    validate_data,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+
+class Training(NamedTuple):
+    """Rows as they are given to estimators.
+
+    Attributes
+    ----------
+    X : array-like or data frame of n rows
+        As the user gave it: the estimator may take more than numbers.
+    y : ndarray of shape (n,)
+        Numbers or labels.
+    weights : ndarray of shape (n,)
+        Frequency weights, some of which may be zero.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    weights: Array
 
 
 def as_table(X: Any, numbers: bool = True) -> Any:
@@ -42,6 +69,49 @@ def as_table(X: Any, numbers: bool = True) -> Any:
         except (TypeError, ValueError):
             return table
     return table
+
+
+def training_rows(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    labels: bool = False,
+) -> Training:
+    """Check the arguments of `fit` of an estimator around others.
+
+    Raises
+    ------
+    TypeError
+        For a sparse X.
+    ValueError
+        For a y that is not one finite number a row, or one label if `labels`, or
+        weights that are no weights.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    table = as_table(X)
+    validate_data(estimator, X, skip_check_array=True)
+    if not labels:
+        check_columns(np.empty((0, 0)), y)
+    kind = None if labels else np.float64
+    checked = check_array(y, ensure_2d=False, dtype=kind, input_name="y")
+    targets = column_or_1d(checked, warn=True)
+    if labels:
+        check_classification_targets(targets)
+    else:
+        check_range("y", targets)
+    if len(table) != len(targets):
+        raise ValueError(
+            f"X and y must have equally many rows; got {len(table)} and {len(targets)}."
+        )
+    weights = check_weights(sample_weight, np.empty((len(targets), 1)))
+    estimator._n_rows = len(targets)
+    return Training(table, targets, weights)
 
 
 def take_rows(X: Any, positions: Index) -> Any:

@@ -17,7 +17,7 @@ from skgpx._decoupled import DecoupledSampler
 from skgpx._derived_laws import NormalDistribution, TransformedDistribution
 from skgpx._draws import FunctionDraws
 from skgpx._predictive_law import Predictive
-from skgpx._searches import best_of, is_search
+from skgpx._searches import best_of, is_search, unwrapped
 from skgpx._validation import check_is_fitted
 
 Array = NDArray[np.float64]
@@ -71,16 +71,9 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     >>> law.interval(0.9).shape
     (2, 2)
     """
-    if isinstance(estimator, Pipeline):
-        check_is_fitted(estimator)
-        inner = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return predict_dist(estimator[-1], inner, **given)
-    if isinstance(estimator, FrozenEstimator):
-        return predict_dist(estimator.estimator, X, **given)
+    estimator, X = unwrapped(estimator, X)
     if isinstance(estimator, TransformedTargetRegressor):
         return _transformed_back(estimator, X, given)
-    if is_search(estimator):
-        return predict_dist(best_of(estimator), X, **given)
     if hasattr(estimator, "predict_dist"):
         law: Predictive = estimator.predict_dist(X, **given)
         return law

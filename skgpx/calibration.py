@@ -24,10 +24,8 @@ from sklearn.utils.metadata_routing import (
 from skgpx._cross_fitting import (
     UNWEIGHTED,
     CrossFit,
-    Training,
     cross_fit,
     fitted_elsewhere,
-    training_rows,
     warn_of_lost_weights,
     weight_keyword,
 )
@@ -37,9 +35,9 @@ from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.tempering import temper_affine, temper_factor
 from skgpx._predictive_law import Predictive, PredictiveDistribution
 from skgpx._report import Reporting
-from skgpx._searches import best_of, is_search
+from skgpx._searches import best_of, is_search, unwrapped
 from skgpx._stage_clock import StageClock
-from skgpx._table import as_table
+from skgpx._table import Training, as_table, training_rows
 from skgpx._validation import (
     StrOptions,
     check_is_fitted,
@@ -411,12 +409,6 @@ def _takes(estimator: Any, keyword: str) -> bool:
 
 def _law_of(estimator: Any, X: Any) -> Predictive | None:
     """Predictive law of a regressor that has one, through pipelines and searches."""
-    if isinstance(estimator, Pipeline):
-        inner = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return _law_of(estimator[-1], inner)
-    if isinstance(estimator, FrozenEstimator):
-        return _law_of(estimator.estimator, X)
-    if is_search(estimator):
-        return _law_of(best_of(estimator), X)
+    estimator, X = unwrapped(estimator, X)
     law = getattr(estimator, "predict_dist", None)
     return None if law is None else law(X)

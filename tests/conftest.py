@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,13 @@ import pytest
 # numba's disk cache does not survive concurrent writers, so every xdist worker has
 # its own, kept between runs. It is named before any test module imports skgpx.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
-NUMBA_CACHE = Path(__file__).parents[1] / ".numba_cache" / WORKER
+NUMBA_CACHES = Path(__file__).parents[1] / ".numba_cache"
+NUMBA_CACHE = NUMBA_CACHES / WORKER
 os.environ.setdefault("SKGPX_NUMBA_CACHE", str(NUMBA_CACHE))
+# What was compiled ahead of the tests, or by a run without workers, is copied to each.
+for kernels in (NUMBA_CACHES / "main").glob("kernels-*"):
+    if WORKER != "main" and not (NUMBA_CACHE / kernels.name).exists():
+        shutil.copytree(kernels, NUMBA_CACHE / kernels.name)
 
 
 @pytest.fixture

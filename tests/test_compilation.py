@@ -72,7 +72,6 @@ class Listener(event.Listener):
 
 
 event.register("numba:compile", Listener())
-skgpx.compile_kernels()
 X = np.random.default_rng(1).random((30, 3))
 for how in ({}, {"method": "matrix-stein"}, {"antithetic": False}):
     skgpx.SteinFourierFeatures(n_steps=7, **how).fit_transform(X)
@@ -84,7 +83,9 @@ models = [
     skgpx.PLSRegressor(likelihood=Poisson(), method="smc", **brief).fit(X, y > 1.0),
     skgpx.PLSClassifier(potential="optimal", **brief).fit(X, y > 1.0),
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
-    skgpx.SteinRFFRegressor(repulsion_kernel="mmd", random_state=0).fit(X, y),
+    skgpx.SteinRFFRegressor(
+        repulsion_kernel="mmd", n_frequencies=8, max_iter=5, random_state=0
+    ).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
     skgpx.GWIRegressor(max_iter=2).fit(X, y),
     skgpx.GWIClassifier(max_iter=2, likelihood=RobustMax()).fit(X, y > 1.0),

@@ -371,7 +371,7 @@ def reference():
                 for x, p in zip(nodes, weights, strict=True)
             )
 
-        size = (2000, 200) if potential == "projected" else (1000, 150)
+        size = (2000, 120) if potential == "projected" else (1000, 100)
         rng = np.random.default_rng(11)
         known[key, potential] = elliptical_slice(log_likelihood, 6, *size, rng)
         return known[key, potential]

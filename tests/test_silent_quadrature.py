@@ -78,11 +78,13 @@ def test_student_densities_far_from_the_data(rng, scale):
 
 
 def test_densities_of_a_users_likelihood_far_from_the_data(rng):
+    top = stats.t(4.0, scale=1e-3).logpdf(0.0)
+
     class Narrow(Likelihood):
         location_scale = True
 
         def nll(self, y, f):
-            return -stats.t(4.0, scale=1e-3).logpdf(np.subtract(y, f))
+            return 2.5 * np.log1p(np.subtract(y, f) ** 2 / 4e-6) - top
 
         def gradient(self, y, f):
             r = np.subtract(f, y)

@@ -198,12 +198,12 @@ class FiniteProcess(NamedTuple):
         Units of the outputs.
     """
 
-    basis: Any
+    basis: FiniteBasis
     roots: tuple[WeightRoot, ...]
     scale: Array
 
     @classmethod
-    def of_law(cls, basis: Any, law: GaussianWeights) -> FiniteProcess:
+    def of_law(cls, basis: FiniteBasis, law: GaussianWeights) -> FiniteProcess:
         """Process of a law of the first weights; the others are N(0, I)."""
         mean, spread = law.moments()
         return cls(basis, tuple(map(WeightRoot, spread)), np.ones(mean.shape[1]))

@@ -12,7 +12,6 @@ from sklearn.frozen import FrozenEstimator
 
 from skgpx._cross_fitting import (
     CrossFit,
-    Training,
     cross_fit,
     fitted_elsewhere,
     seeded,
@@ -22,7 +21,7 @@ from skgpx._cross_fitting import (
 from skgpx._draws import InputMap
 from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
 from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
-from skgpx._table import take_rows
+from skgpx._table import Training, take_rows
 from skgpx._validation import (
     Rows,
     caller_stacklevel,

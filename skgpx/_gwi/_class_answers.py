@@ -5,23 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
-from skgpx._cross_fitting import (
-    N_FOLDS,
-    Training,
-)
+from skgpx._cross_fitting import N_FOLDS
 from skgpx._gwi._answers import Answers, Question, ask
 from skgpx._gwi._class_scores import ClassResponse
 from skgpx._numerics.distinct_rows import distinct_rows
-from skgpx._table import as_table, row_codes, take_rows
-from skgpx._validation import (
-    check_weights,
-    validate_data,
-)
+from skgpx._table import Training, row_codes, take_rows
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -34,37 +25,6 @@ _FROZEN = (
 )
 # Seed of the order of the rows.
 _SEED = 0
-
-
-def labelled_rows(
-    estimator: Any, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
-) -> Training:
-    """Check the arguments of `fit` of a classifier around others.
-
-    Raises
-    ------
-    TypeError
-        For a sparse X.
-    ValueError
-        For a y that is not one label a row, or weights that are no weights.
-    """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
-    table = as_table(X)
-    validate_data(estimator, X, skip_check_array=True)
-    checked = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-    labels = column_or_1d(checked, warn=True)
-    check_classification_targets(labels)
-    if len(table) != len(labels):
-        raise ValueError(
-            f"X and y must have equally many rows; got {len(table)} and {len(labels)}."
-        )
-    weights = check_weights(sample_weight, np.empty((len(labels), 1)))
-    estimator._n_rows = len(labels)
-    return Training(table, labels, weights)
 
 
 def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._gwi._answers import Answers
-from skgpx._gwi._class_answers import ask_classifiers, labelled_rows
+from skgpx._gwi._around_others import CONSTRAINTS, AroundOthersMixin
+from skgpx._gwi._class_answers import ask_classifiers
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._class_tempering import warn_at_bound
-from skgpx._gwi._folds import UNSEEN, check_folds
+from skgpx._gwi._folds import check_folds
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
+from skgpx._table import training_rows
 from skgpx._validation import (
-    HasMethods,
-    Interval,
     Rows,
-    StrOptions,
     canonical_rows,
-    check_is_fitted,
     check_kernel,
     check_likelihood_given,
     check_rows,
     fit_context,
     generator,
-    validate_data,
 )
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
@@ -41,7 +35,7 @@ from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 _STEPS, _LEAST_EPOCHS = 1000, 20
 
 
-class GWIClassifier(CallbackSupportMixin, LatentClassifier):
+class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     """Gaussian-process uncertainty around the scores of any classifier.
 
     The latent functions are ``f = m + sqrt(b) (Φᵀw + g)``: m are the scores of networks
@@ -184,37 +178,13 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
     _documentation_page: ClassVar[str] = "gwi.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CONSTRAINTS,
         # checked in `fit`, which says more
         "mean": "no_validation",
         "likelihood": "no_validation",
-        "kernel": [Kernel, None],
-        "covariance": [StrOptions({"closed_form", "svgp", "bures", "empirical"})],
-        "distance_weight": [Interval(Real, 0.0, None, closed="left")],
         "tempering": ["boolean"],
         "fading": ["boolean"],
-        "n_inducing": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "inducing": [
-            StrOptions({"greedy", "k-means++", "random"}),
-            "array-like",
-            callable,
-        ],
-        "optimizer": [StrOptions({"evidence"}), None],
-        "kernel_features": [HasMethods(["fit", "transform"]), None],
-        "cv": ["cv_object", StrOptions({UNSEEN})],
         "hidden_layer_sizes": ["array-like"],
-        "activation": [StrOptions({"tanh", "relu"})],
-        "n_restarts": [Interval(Integral, 1, None, closed="left")],
-        "alpha": [Interval(Real, 0.0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
-        "early_stopping": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -362,7 +332,7 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
         self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
     ) -> Answers:
         """What a classifier says, which may see more than numbers."""
-        given = labelled_rows(self, X, y, sample_weight)
+        given = training_rows(self, X, y, sample_weight, labels=True)
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
@@ -378,23 +348,6 @@ class GWIClassifier(CallbackSupportMixin, LatentClassifier):
                 "another class."
             )
         return codes.astype(np.float64)
-
-    def _rows_to_predict(self, X: ArrayLike) -> NDArray[Any]:
-        if isinstance(self.mean, str):
-            return super()._rows_to_predict(X)
-        check_is_fitted(self)
-        rows: NDArray[Any] = self._form.rows_of(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
-        return rows
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if not isinstance(self.mean, str):
-            inner = get_tags(self.mean).input_tags
-            for name in ("allow_nan", "categorical", "string"):
-                able = getattr(inner, name) and self.kernel_features is not None
-                setattr(tags.input_tags, name, able)
-        return tags
 
     def _network_settings(self, n: int) -> NetworkSettings:
         settings = NetworkSettings.of(self)
@@ -441,13 +394,10 @@ def _attributes(found: ClassFit, told: Answers | None) -> dict[str, Any]:
         "temper_": found.temper,
         "mean_": None if told is None else told.found.estimator,
         "inducing_points_": found.inducing_points,
-        "n_iter_": 1 if found.networks is None else found.networks.n_iter,
+        "n_iter_": 1,
     }
     if told is not None:
         attributes["_form"] = told.form
     if found.networks is not None:
-        attributes |= {
-            "loss_curve_": found.networks.loss_curve,
-            "held_out_curve_": found.networks.held_out_curve,
-        }
+        attributes |= found.networks.attributes()
     return attributes

@@ -245,6 +245,14 @@ class TrainedNetworks(NamedTuple):
     held_out_curve: Array
     n_iter: int
 
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes of an estimator."""
+        return {
+            "loss_curve_": self.loss_curve,
+            "held_out_curve_": self.held_out_curve,
+            "n_iter_": self.n_iter,
+        }
+
 
 def train_networks(
     X: Array,

@@ -9,35 +9,32 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils import get_tags
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._cross_fitting import training_rows
 from skgpx._gwi._around import MeanSettings, ask_regressors, fit_around
+from skgpx._gwi._around_others import CONSTRAINTS, AroundOthersMixin
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._folds import UNSEEN, check_folds
+from skgpx._gwi._folds import check_folds
 from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
 from skgpx._stage_clock import StageClock
+from skgpx._table import training_rows
 from skgpx._validation import (
     HasMethods,
     Interval,
     StrOptions,
     canonical_rows,
-    check_is_fitted,
     check_kernel,
     check_rows,
     fit_context,
     generator,
-    validate_data,
 )
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
 
-class GWIRegressor(CallbackSupportMixin, LatentRegressor):
+class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     """Gaussian-process uncertainty around a mean function.
 
     The law of the function is a Gaussian process with a mean of any kind, networks or
@@ -226,44 +223,20 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
     _documentation_page: ClassVar[str] = "gwi.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
-        "kernel": [Kernel, None],
-        "covariance": [StrOptions({"closed_form", "svgp", "bures", "empirical"})],
         "objective": [StrOptions({"paper", "root"})],
-        "distance_weight": [Interval(Real, 0.0, None, closed="left")],
         "prior_mean": [Real, callable, None],
         "tempering": [StrOptions({"auto", "factor", "affine"}), None],
-        "n_inducing": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "inducing": [
-            StrOptions({"greedy", "k-means++", "random"}),
-            "array-like",
-            callable,
-        ],
-        "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "ridge": [Interval(Real, 0.0, None, closed="neither")],
         "hidden_layer_sizes": [
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
-        "activation": [StrOptions({"tanh", "relu"})],
-        "n_restarts": [Interval(Integral, 1, None, closed="left")],
-        "alpha": [Interval(Real, 0.0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
-        "early_stopping": ["boolean"],
         "normalize_y": ["boolean"],
-        "cv": ["cv_object", StrOptions({UNSEEN})],
         "edges": [Interval(Integral, 0, None, closed="left")],
-        "kernel_features": [HasMethods(["fit", "transform"]), None],
         "kernel_from": [StrOptions({"y", "residuals"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -385,19 +358,22 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             return reporter.round(lambda: self._attributes(fit(), units))
 
         clock = StageClock()
-        problem = GWIProblem(
-            units.rows,
-            units.prior_mean(self.prior_mean),
-            LawSettings.of(self, units.scale),
-            NetworkSettings.of(self),
-            generator(self.random_state),
-            self.n_jobs,
-        )
+        problem = self._problem(units, generator(self.random_state))
         found = problem.fit(self.mean, clock, report)
         vars(self).update(self._attributes(found, units))
         vars(self).update(clock.attributes())
         reporter.finish()
         return self
+
+    def _problem(self, units: Units, rng: np.random.Generator) -> GWIProblem:
+        return GWIProblem(
+            units.rows,
+            units.prior_mean(self.prior_mean),
+            LawSettings.of(self, units.scale),
+            NetworkSettings.of(self),
+            rng,
+            self.n_jobs,
+        )
 
     def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         """Fit around a regressor, which may see more than numbers."""
@@ -409,14 +385,7 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         clock.end_of("mean")
         check_kernel(self.kernel, answers.told.rows.X)
         units = Units.of(answers.told.rows, self.normalize_y)
-        problem = GWIProblem(
-            units.rows,
-            units.prior_mean(self.prior_mean),
-            LawSettings.of(self, units.scale),
-            NetworkSettings.of(self),
-            rng,
-            self.n_jobs,
-        )
+        problem = self._problem(units, rng)
         how = self.kernel_from, units.shift, units.scale
         vars(self).update(
             self._attributes(fit_around(problem, answers, *how), units),
@@ -425,23 +394,6 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
         )
         clock.end_of("law")
         vars(self).update(clock.attributes())
-
-    def _rows_to_predict(self, X: ArrayLike) -> Array:
-        if isinstance(self.mean, str):
-            return super()._rows_to_predict(X)
-        check_is_fitted(self)
-        rows: NDArray[Any] = self._form.rows_of(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
-        return rows
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if not isinstance(self.mean, str | type):
-            inner = get_tags(self.mean).input_tags
-            for name in ("allow_nan", "categorical", "string"):
-                able = getattr(inner, name) and self.kernel_features is not None
-                setattr(tags.input_tags, name, able)
-        return tags
 
     def _attributes(self, found: GWIFit, units: Units) -> dict[str, Any]:
         """Fitted attributes, in the units of y."""
@@ -456,15 +408,10 @@ class GWIRegressor(CallbackSupportMixin, LatentRegressor):
             "temper_": (noise / found.prior.noise_variance, factor),
             "inducing_points_": found.inducing_points,
             "wasserstein_distance_": found.distance * units.scale,
-            "n_iter_": 1 if networks is None else networks.n_iter,
+            "n_iter_": 1,
             "mean_": found.mean or "net",
         }
-        if networks is None:
-            return attributes
-        return attributes | {
-            "loss_curve_": networks.loss_curve,
-            "held_out_curve_": networks.held_out_curve,
-        }
+        return attributes if networks is None else attributes | networks.attributes()
 
 
 def _check_mean(mean: Any) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import Cycles, MarkovModel
+from skgpx._numerics.series_evidence import noise_bounds
 from skgpx._numerics.spread import mean_and_spread
 from skgpx._spectral_vgp._markov_kernel import MarkovKernel, as_markov, default_markov
 from skgpx._spectral_vgp._markov_search import (
@@ -24,8 +25,6 @@ from skgpx.kernels import split_noise
 
 Array = NDArray[np.float64]
 
-# Bounds of a noise variance that is free, in variances of y.
-_NOISE_BOUNDS = (1e-8, 10.0)
 # Numbers in the columns of values and functions at the rows, at most: waves beyond are
 # left out, the weakest first.
 _MOST_NUMBERS = 4_000_000
@@ -256,6 +255,6 @@ def noise_of(settings: MarkovSettings, variance: float, scale: float) -> MarkovN
     if level is not None and (isinstance(bounds, str) or not settings.learns):
         return MarkovNoise(level, level, level)
     if bounds is None or isinstance(bounds, str):
-        bounds = tuple(variance * np.array(_NOISE_BOUNDS))
+        bounds = noise_bounds(variance, 1.0)
     low, high = (float(bound) for bound in np.ravel(bounds)[:2])
     return MarkovNoise(level, low, high)

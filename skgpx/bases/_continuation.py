@@ -69,17 +69,23 @@ class Continuation:
         return slopes
 
 
-@dataclass(frozen=True)
-class ContinuedFeatures:
-    """``ρ(x) φ(e(x))``: features of the region, fading outside of it."""
+class _OfRegion:
+    """Features of the inputs of a region."""
 
-    features: BoxFourierFeatures
     continuation: Continuation
 
     @property
     def n_features(self) -> int:
         """Number of input columns."""
         return len(self.continuation.region)
+
+
+@dataclass(frozen=True)
+class ContinuedFeatures(_OfRegion):
+    """``ρ(x) φ(e(x))``: features of the region, fading outside of it."""
+
+    features: BoxFourierFeatures
+    continuation: Continuation
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, m)."""
@@ -115,16 +121,11 @@ class ContinuedFeatures:
 
 
 @dataclass(frozen=True)
-class PriorFeatures:
+class PriorFeatures(_OfRegion):
     """``√(1 - ρ²) φ(x)``: features of the independent prior, zero inside."""
 
     features: BoxFourierFeatures
     continuation: Continuation
-
-    @property
-    def n_features(self) -> int:
-        """Number of input columns."""
-        return len(self.continuation.region)
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, m)."""
@@ -168,15 +169,10 @@ class PriorFeatures:
 
 
 @dataclass(frozen=True)
-class LevelFeatures:
+class LevelFeatures(_OfRegion):
     """``1 - ρ(x)``: the feature of the constant part, zero inside."""
 
     continuation: Continuation
-
-    @property
-    def n_features(self) -> int:
-        """Number of input columns."""
-        return len(self.continuation.region)
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 1)."""

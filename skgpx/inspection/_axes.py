@@ -32,3 +32,12 @@ def axes_of(ax: Any, count: int = 1) -> tuple[Any, Any]:
     if len(given) != count:
         raise ValueError(f"ax must hold {count} Axes; got {len(given)}.")
     return given[0].figure, given[0] if count == 1 else given
+
+
+def draw_data(ax: Any, x: Any, y: Any) -> None:
+    """Points between bands and lines, the smaller the more; none where one is None."""
+    if x is None or y is None:
+        return
+    size = float(np.clip(400.0 / np.sqrt(len(x)), 3.0, 18.0))
+    style = {"color": "0.15", "alpha": 0.6, "linewidth": 0.0, "zorder": 1.5}
+    ax.scatter(x, y, s=size, label="data", **style)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._validation import check_count
 from skgpx._wrapped import sample_functions
-from skgpx.inspection._axes import axes_of
+from skgpx.inspection._axes import axes_of, draw_data
 from skgpx.inspection._columns import line_along
 
 Array = NDArray[np.float64]
@@ -183,12 +183,7 @@ class FunctionDrawsDisplay:
         self : FunctionDrawsDisplay
         """
         self.figure_, self.ax_ = axes_of(ax)
-        if self.x_data is not None and self.y_data is not None:
-            size = float(np.clip(400.0 / np.sqrt(len(self.x_data)), 3.0, 18.0))
-            self.ax_.scatter(
-                self.x_data, self.y_data, s=size, color="0.15", alpha=0.6,
-                linewidth=0.0, label="data",
-            )  # fmt: skip
+        draw_data(self.ax_, self.x_data, self.y_data)
         self.lines_ = self.ax_.plot(
             self.x, self.draws, color="C0", alpha=0.6, linewidth=1.0
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._wrapped import predict_dist
-from skgpx.inspection._axes import axes_of
+from skgpx.inspection._axes import axes_of, draw_data
 from skgpx.inspection._columns import line_along
 
 Array = NDArray[np.float64]
@@ -202,12 +202,7 @@ class PredictiveDisplay:
             )
             self.bands_.append(band)
         (self.line_,) = self.ax_.plot(self.x, self.mean, color="C0", label="mean")
-        if self.x_data is not None and self.y_data is not None:
-            size = float(np.clip(400.0 / np.sqrt(len(self.x_data)), 3.0, 18.0))
-            self.ax_.scatter(
-                self.x_data, self.y_data, s=size, color="0.15", alpha=0.6,
-                linewidth=0.0, label="data", zorder=1.5,
-            )  # fmt: skip
+        draw_data(self.ax_, self.x_data, self.y_data)
         self.ax_.set(xlabel=self.name, ylabel="y")
         self.ax_.margins(x=0.0)
         self.ax_.legend()

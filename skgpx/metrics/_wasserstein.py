@@ -7,12 +7,10 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from skgpx._numerics.gaussian_wasserstein import wasserstein
-from skgpx._searches import best_of, is_search
-from skgpx._validation import check_is_fitted, check_points
+from skgpx._searches import unwrapped
+from skgpx._validation import check_points
 
 Array = NDArray[np.float64]
 
@@ -208,14 +206,7 @@ def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, 
 
 def _law_of(model: Any, X: Any, include_noise: bool) -> tuple[Array, Array]:
     """Mean and covariance of a fitted model at rows, through what it is wrapped in."""
-    if isinstance(model, Pipeline):
-        check_is_fitted(model)
-        inner = model[:-1].transform(X) if len(model) > 1 else X
-        return _law_of(model[-1], inner, include_noise)
-    if isinstance(model, FrozenEstimator):
-        return _law_of(model.estimator, X, include_noise)
-    if is_search(model):
-        return _law_of(best_of(model), X, include_noise)
+    model, X = unwrapped(model, X)
     known = inspect.signature(model.predict).parameters if _predicts(model) else {}
     if "return_cov" not in known:
         raise ValueError(

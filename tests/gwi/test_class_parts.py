@@ -7,7 +7,6 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
-from skgpx._cross_fitting import Training
 from skgpx._gwi._class_answers import ask_classifiers, stratified_folds
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
@@ -19,6 +18,7 @@ from skgpx._gwi._class_scores import (
 )
 from skgpx._gwi._class_tempering import Judges, best_mixture, edge_of, temper
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._table import Training
 from skgpx.bases import Nystroem
 from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Bernoulli, Categorical, RobustMax

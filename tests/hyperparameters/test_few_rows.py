@@ -19,7 +19,9 @@ from skgpx._hyperparameters import FEWEST_ROWS
 ESTIMATORS = {
     "pls": PLSRegressor(random_state=0),
     "spectral": SpectralVGPRegressor(random_state=0),
-    "stein": SteinRFFRegressor(random_state=0),
+    "stein": SteinRFFRegressor(
+        n_components=2, n_frequencies=20, max_iter=20, random_state=0
+    ),
     "gwi": GWIRegressor(random_state=0),
     "around": GWIRegressor(LinearRegression(), random_state=0),
     "decoupled": DecoupledSampler(random_state=0),

@@ -95,8 +95,10 @@ def test_few_rows_keep_the_noise_of_the_search(n):
     assert model.noise_variance_ == pytest.approx(NOISE, rel=4.0 * np.sqrt(2.0 / n))
 
 
-@pytest.mark.parametrize("n", [ABUNDANT_ROWS - 1, ABUNDANT_ROWS])
-@pytest.mark.parametrize("rough", [False, True])
+@pytest.mark.parametrize(
+    ("n", "rough"),
+    [(ABUNDANT_ROWS - 1, True), (ABUNDANT_ROWS, True), (ABUNDANT_ROWS, False)],
+)
 @pytest.mark.filterwarnings("ignore:.*too few for this function")
 def test_rows_kept_out_judge_where_much_is_left_out(n, rough):
     model, X, y = fitted(n, rough, 60)

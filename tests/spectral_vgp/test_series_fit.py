@@ -144,7 +144,7 @@ def test_weights_are_repetitions_with_a_pilot(distinct, kernel, monkeypatch):
     X, y = smooth(distinct)
     weights = 1 + np.arange(distinct) % 3
     rows = np.repeat(np.arange(distinct), weights)
-    model = SpectralVGPRegressor(kernel, random_state=0)
+    model = SpectralVGPRegressor(kernel, max_basis=201, random_state=0)
     weighted = clone(model).fit(X, y, sample_weight=weights)
     repeated = clone(model).fit(X[rows], y[rows])
     assert weighted.n_basis_ == repeated.n_basis_
@@ -163,8 +163,8 @@ def test_few_rows_repeated_often():
 # ---- One bound -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("nu", [0.5, 1.5, np.inf])
 def test_few_rows_and_long_lengthscales(nu, d):
     """Never less than noise alone, and no noise that runs to nothing."""
     for seed in range(2):

@@ -42,8 +42,8 @@ KERNELS = {
 }
 CASES = [pytest.param(make(0.9), 2, id=name) for name, make in KERNELS.items()]
 CASES += [
-    pytest.param(make([0.9, 1.6, 0.7]), 3, id=f"{name}-ard")
-    for name, make in KERNELS.items()
+    pytest.param(KERNELS[name]([0.9, 1.6, 0.7]), 3, id=f"{name}-ard")
+    for name in ("rbf", "matern-.8", "noise", "product")
 ]
 CASES += [
     pytest.param(RationalQuadratic(0.8, 2.7), 2, id="rational-2.7"),
