@@ -57,6 +57,8 @@ class Hyperparameters(NamedTuple):
     exact_noise : float
         Noise variance that an exact process of some rows found first; NaN where none
         was searched, or it found nothing else.
+    n_inducing : int
+        Number of inducing points that the kernel needs; 0 where none was counted.
     """
 
     kernel: Any
@@ -66,6 +68,7 @@ class Hyperparameters(NamedTuple):
     candidate: Candidate | None = None
     record: SearchRecord = SearchRecord()
     exact_noise: float = np.nan
+    n_inducing: int = 0
 
 
 class Search(NamedTuple):

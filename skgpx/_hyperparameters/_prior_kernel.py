@@ -119,7 +119,7 @@ def fit_prior(
         return _without_search(kernel, likelihood, rows, settings, rng)
     if previous is not None:
         start = _renewed(previous.kernel, rows, rng), likelihood
-        best = maximise_evidence(rows, [start], *search, candidate=previous.candidate)
+        best = _searched_on(rows, start, previous, *search)
     elif settings.kernel is None:
         best = _learned_default(kernel, likelihood, rows, settings, rng)
     else:
@@ -134,6 +134,22 @@ def fit_prior(
             best = maximise_evidence(rows, starts, *search)
     (warn_at_default_bounds if settings.kernel is None else warn_at_bounds)(best)
     return best
+
+
+def _searched_on(
+    rows: Rows,
+    start: tuple[Any, Likelihood],
+    previous: Hyperparameters,
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """From an earlier fit, with as many points as its kernel needed."""
+    needed = previous.n_inducing
+    size = max(n_inducing, min(needed, len(rows.y)))
+    how = inducing, size, rng
+    best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
+    return best._replace(n_inducing=needed)
 
 
 def _without_search(
@@ -187,6 +203,7 @@ def _hyperparameters_of(found: Found) -> Hyperparameters:
         found.gain,
         None if plain else candidate,
         found.record,
+        n_inducing=found.n_inducing,
     )
 
 
