@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._validation import Rows
 
+Array = NDArray[np.float64]
+
 # Rows that compare the candidates, rows that polish the best, and rows that judge.
 FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
 # From so many rows on held-out density is the judge.
@@ -80,15 +82,28 @@ def compared(record: SearchRecord, judges: Rows | None) -> SearchRecord:
 
 
 def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
-    """These of the rows as a sample of single rows; all rows as they are.
+    """These of the rows as a sample of single rows; of all rows, those at one input.
 
     A row that is there three times seldom comes twice into a sample of few. With its
-    weight it would: and repetitions of one y say that there is no noise.
+    weight it would: and repetitions of one y say that there is no noise. So do those of
+    all rows, but where other targets stand at the same input.
     """
     part = taken(rows, chosen)
+    single = np.ones(len(part.y), dtype=bool)
     if len(part.y) == len(rows.y):
-        return part
-    return part._replace(weights=np.minimum(part.weights, 1.0))
+        single = _alone(part.X)
+    weights = np.where(single, np.minimum(part.weights, 1.0), part.weights)
+    return part._replace(weights=weights)
+
+
+def _alone(X: Array) -> NDArray[np.bool_]:
+    """Rows whose inputs no other row has (n,)."""
+    order = np.lexsort(X.T[::-1])
+    same = np.all(X[order[1:]] == X[order[:-1]], axis=1)
+    alone = np.ones(len(X), dtype=bool)
+    alone[order[1:]] &= ~same
+    alone[order[:-1]] &= ~same
+    return alone
 
 
 def drawn(rows: Rows, chosen: NDArray[np.intp]) -> Rows:

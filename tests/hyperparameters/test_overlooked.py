@@ -30,8 +30,8 @@ def _share_of_error(model, t, truth, rest):
     return float(np.sqrt(np.mean(error**2)) / np.std(truth))
 
 
-def test_counts_with_45_cycles_in_480_rows():
-    t, f, train, rest, rng = _series(45)
+def test_counts_with_60_cycles_in_640_rows():
+    t, f, train, rest, rng = _series(60, n=960)
     rate = np.exp(2.5 + f)
     y = rng.poisson(rate)
     model = PLSRegressor(likelihood=Poisson(), random_state=0).fit(t[train], y[train])
