@@ -28,6 +28,7 @@ from skgpx._hyperparameters._search_record import (
     NOISE_BY_DENSITY,
     SearchRecord,
 )
+from skgpx._hyperparameters._search_rows import counted_once
 
 __all__ = [
     "FEWEST_ROWS",
@@ -38,6 +39,7 @@ __all__ = [
     "SearchRecord",
     "SparseEvidence",
     "are_few",
+    "counted_once",
     "final_noise",
     "fit_prior",
     "held_out",

@@ -89,11 +89,14 @@ def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
     all rows, but where other targets stand at the same input.
     """
     part = taken(rows, chosen)
-    single = np.ones(len(part.y), dtype=bool)
     if len(part.y) == len(rows.y):
-        single = _alone(part.X)
-    weights = np.where(single, np.minimum(part.weights, 1.0), part.weights)
-    return part._replace(weights=weights)
+        return part._replace(weights=counted_once(part))
+    return part._replace(weights=np.minimum(part.weights, 1.0))
+
+
+def counted_once(rows: Rows) -> Array:
+    """Weights of distinct rows (n,), at most one where no other has the same inputs."""
+    return np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
 
 
 def _alone(X: Array) -> NDArray[np.bool_]:
