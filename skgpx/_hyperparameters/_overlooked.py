@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 _FACTORS = tuple(0.5**k for k in range(1, 11))
 # Nats that something shorter has to gain before the sparse evidence is asked again.
 _LEAST_GAIN = 10.0
+# Share of the prior variance that the points planned may leave out at the rows.
+_LEFT_OUT = 0.1
 _NOISE, _ITER, _TOLERANCE = 0.3, 40, 1e-3
 # Nats a row that the points of the model may leave out, and the most points.
 _ENOUGH, _MOST = 0.01, 500
@@ -41,19 +43,23 @@ class Overlooked(NamedTuple):
         Logarithm of the lengthscale, in standard deviations of the columns.
     n_inducing : int
         Number of points that follow a function of this lengthscale, or the most.
+    too_few : bool
+        Whether the lengthscale was found, but the points planned cannot follow it.
     """
 
     log_length: float
     n_inducing: int
+    too_few: bool = False
 
 
 def overlooked(
     rows: Rows,
     likelihood: Likelihood,
     found: Any,
+    planned: int,
     rng: np.random.Generator,
 ) -> Overlooked | None:
-    """A lengthscale shorter than those found that explains far more, or None.
+    """A lengthscale that needs more points than planned or explains far more, or None.
 
     Parameters
     ----------
@@ -62,6 +68,8 @@ def overlooked(
         Prepared, of one output.
     found : sklearn.gaussian_process.kernels.Kernel
         That the sparse evidence ended at.
+    planned : int
+        Number of inducing points.
     rng : numpy.random.Generator
 
     Notes
@@ -75,12 +83,25 @@ def overlooked(
     ((tied, _),) = default_candidates(targets, (np.inf,))
     now = _at_lengths(tied, length_scales(found, rows.X.shape[1]), few)
     best = _shorter(tied, few)
-    if best.evidence - now.evidence < _LEAST_GAIN:
+    short = best.evidence - now.evidence >= _LEAST_GAIN
+    if not short and not _too_few(rows, now, planned, rng):
         return None
+    best = best if short else now
     enough = 2.0 * _ENOUGH * best.noise_variance
     most = min(_MOST, len(rows.y))
     points = select_until(rows.X, best.kernel, most, enough, rng, rows.weights)
-    return Overlooked(float(best.u[-1]), most if points is None else len(points))
+    needed = most if points is None else len(points)
+    length = float(tied.coordinates_of(best.kernel)[-1])
+    return Overlooked(length, needed, not short)
+
+
+def _too_few(rows: Rows, now: Found, planned: int, rng: np.random.Generator) -> bool:
+    """Whether the points planned cannot follow a function that there is."""
+    if now.gain < _LEAST_GAIN:
+        return False
+    left = _LEFT_OUT * float(np.mean(now.kernel.diag(rows.X)))
+    how = rows.X, now.kernel, planned, left, rng, rows.weights
+    return select_until(*how) is None
 
 
 def _rough(rows: Rows, likelihood: Likelihood) -> Rows:

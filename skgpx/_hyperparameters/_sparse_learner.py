@@ -110,6 +110,7 @@ def learn_sparse(
     500 rows explains far more by a shorter lengthscale, that is a start of a search
     with as many points as it needs, and `n_inducing` of what is found their number.
     """
+    planned = n_inducing
     most_rows, n_inducing = _affordable(likelihood, n_inducing)
     sample = _Sample.of(rows, most_rows, rng)
     search = _Search(sample, likelihood, inducing, n_inducing, rng)
@@ -125,7 +126,7 @@ def learn_sparse(
     best = again if again.evidence > best.evidence else best
     missed = None
     if likelihood.n_outputs_ == 1:
-        missed = overlooked(rows, likelihood, best.kernel, rng)
+        missed = overlooked(rows, likelihood, best.kernel, planned, rng)
     if missed is not None:
         best, search = _search_on(best, missed, rows, (tied, separate), search)
     share = float(rows.weights.sum() / search.some.rows.weights.sum())
@@ -160,7 +161,7 @@ def _search_on(
         many = one._replace(candidate=separate, u=_untied(one, tied))
         found.append(wider.polish(many, _MAX_ITER))
     end = int(np.argmax([wider.score(one) for one in found]))
-    if end == 0:
+    if end == 0 and not missed.too_few:
         return best, search
     return found[end]._replace(n_inducing=missed.n_inducing), wider
 

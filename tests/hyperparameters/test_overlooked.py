@@ -113,9 +113,10 @@ def test_nothing_is_overlooked_where_the_lengthscale_is_right():
     likelihood = Poisson().prepare(y, weights)
     kernel = default_kernel(X)
     right = kernel.clone_with_theta(np.log([1.0, 0.25, 100.0]))
-    assert overlooked(rows, likelihood, right, rng) is None
+    assert overlooked(rows, likelihood, right, 100, rng) is None
+    assert overlooked(rows, likelihood, right, 2, rng).too_few
     wrong = kernel.clone_with_theta(np.log([1.0, 100.0, 100.0]))
-    missed = overlooked(rows, likelihood, wrong, rng)
+    missed = overlooked(rows, likelihood, wrong, 100, rng)
     assert missed is not None
     assert 0.1 < np.exp(missed.log_length) < 3.0
     assert missed.n_inducing < 100
