@@ -144,6 +144,21 @@ def maximise_evidence(
     return best._replace(record=record_of(large, best.likelihood, rows))
 
 
+def search_on(
+    rows: Rows,
+    start: tuple[Any, Likelihood],
+    previous: Hyperparameters,
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """From an earlier fit, with as many points as its kernel needed."""
+    needed = previous.n_inducing
+    how = inducing, max(n_inducing, min(needed, len(rows.y))), rng
+    best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
+    return best._replace(n_inducing=needed)
+
+
 def record_of(search: Search, likelihood: Likelihood, rows: Rows) -> SearchRecord:
     """What a search by the evidence of a sparse model read, of all rows."""
     kind = "bound" if isinstance(likelihood, Gaussian) else "Laplace evidence"

@@ -18,7 +18,11 @@ from skgpx._hyperparameters._climb import (
     Found,
     all_noise,
 )
-from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
+from skgpx._hyperparameters._evidence import (
+    Hyperparameters,
+    maximise_evidence,
+    search_on,
+)
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
@@ -119,7 +123,7 @@ def fit_prior(
         return _without_search(kernel, likelihood, rows, settings, rng)
     if previous is not None:
         start = _renewed(previous.kernel, rows, rng), likelihood
-        best = _searched_on(rows, start, previous, *search)
+        best = search_on(rows, start, previous, *search)
     elif settings.kernel is None:
         best = _learned_default(kernel, likelihood, rows, settings, rng)
     else:
@@ -134,22 +138,6 @@ def fit_prior(
             best = maximise_evidence(rows, starts, *search)
     (warn_at_default_bounds if settings.kernel is None else warn_at_bounds)(best)
     return best
-
-
-def _searched_on(
-    rows: Rows,
-    start: tuple[Any, Likelihood],
-    previous: Hyperparameters,
-    inducing: Any,
-    n_inducing: int,
-    rng: np.random.Generator,
-) -> Hyperparameters:
-    """From an earlier fit, with as many points as its kernel needed."""
-    needed = previous.n_inducing
-    size = max(n_inducing, min(needed, len(rows.y)))
-    how = inducing, size, rng
-    best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
-    return best._replace(n_inducing=needed)
 
 
 def _without_search(

@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
 # From so many rows on held-out density is the judge.
 ABUNDANT_ROWS = 3 * SOME_ROWS
+# Rows, as weighted, for each that counts once, above which repetitions do not count.
+_REPEATED = 1.5
 
 
 class Sample(NamedTuple):
@@ -95,8 +97,14 @@ def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
 
 
 def counted_once(rows: Rows) -> Array:
-    """Weights of distinct rows (n,), at most one where no other has the same inputs."""
-    return np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
+    """Weights of distinct rows (n,), at most one where no other has the same inputs.
+
+    As they are where there are half as many rows again as distinct ones, or fewer: some
+    tables repeat a few of their rows, as if y were known there.
+    """
+    once = np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
+    many = rows.weights.sum() > _REPEATED * once.sum()
+    return once if many else rows.weights
 
 
 def _alone(X: Array) -> NDArray[np.bool_]:

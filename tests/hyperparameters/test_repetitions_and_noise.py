@@ -70,7 +70,7 @@ def test_repeated_rows_are_weights():
 
 def test_which_weights_a_search_reads():
     X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
-    rows = Rows(X, np.arange(5.0), np.array([3.0, 2.0, 4.0, 0.5, 1.0]))
+    rows = Rows(X, np.arange(5.0), np.array([3.0, 2.0, 9.0, 0.5, 1.0]))
     # two targets at one input: their frequencies are information
     found = sampled(rows, np.arange(5)).weights
     np.testing.assert_array_equal(found, [3.0, 2.0, 1.0, 0.5, 1.0])
@@ -85,3 +85,10 @@ def test_frequencies_of_whole_numbers_are_kept():
     model = PLSRegressor(random_state=0).fit(X, y, sample_weight=weights)
     expected = 2.94 + 2.0 * X[::3, 0]
     np.testing.assert_allclose(model.predict(X[::3]), expected, atol=0.1)
+
+
+@pytest.mark.parametrize(("weight", "read"), [(1.49, 1.49), (1.5, 1.5), (1.51, 1.0)])
+def test_how_many_repetitions_count(weight, read):
+    X, _, y, _ = _wave(5, n=20)
+    found = sampled(Rows(X, y, np.full(20, weight)), np.arange(20)).weights
+    np.testing.assert_array_equal(found, np.full(20, read))
