@@ -21,7 +21,7 @@ from skgpx._gwi._mean_check import (
 from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
 from skgpx._gwi._prior import Prior, learn_prior, warn_if_periodic
 from skgpx._gwi._settings import LawSettings, NetworkSettings
-from skgpx._gwi._sparse_mean import sparse_mean
+from skgpx._gwi._sparse_mean import SparseFit
 from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.gaussian_wasserstein import projected_bures
@@ -30,12 +30,15 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows
-from skgpx.bases import Nystroem, select_inducing
+from skgpx.bases import Nystroem, select_inducing, select_until
 
 Array = NDArray[np.float64]
 
 # Inducing points in units of the root of the number of rows, and the least of them.
 PER_ROOT, LEAST_INDUCING = 3.0, 50
+# Where points leave more nats a row than this to the noise, as many as leave no more
+# than that, or the most, are the basis of a mean whose error falls to this share.
+_WORTH_GROWING, _ENOUGH, _MOST_INDUCING, _GAIN = 0.1, 0.01, 500, 0.8
 
 
 class GWIFit(NamedTuple):
@@ -169,12 +172,16 @@ class GWIProblem:
     def with_sparse_mean(self, prior: Prior) -> GWIFit:
         """The mean ``m_P + k_Z(x)ᵀa`` in the basis of the covariance."""
         judges = self._judges(np.ones(len(self.rows.y), bool))
-        basis = self.basis(prior, judges)
         kappa = self._mean_weight(prior)
         rows = self.rows._replace(y=self._targets(kappa) - self.level)
-        statistics = row_statistics(basis, rows, self.n_jobs)
         noise = self.settings.ridge * prior.noise_variance / (1.0 + kappa)
-        found = sparse_mean(basis, rows, statistics, noise)
+        basis = self.basis(prior, judges)
+        best = SparseFit.of(basis, rows, noise, self.n_jobs)
+        if self._may_grow() and best.unexplained > _WORTH_GROWING:
+            basis = self._grown(prior, judges)
+            wider = SparseFit.of(basis, rows, noise, self.n_jobs)
+            best = wider if wider.error < _GAIN * best.error else best
+        basis, statistics, found, _, _ = best
         objective = self.objective_of(prior, statistics, self.level + found.values)
         law = self.law(objective, basis)
         left_out = self.level + found.left_out
@@ -185,6 +192,22 @@ class GWIProblem:
         record = prior.record._replace(errors_that_tempered=int(judges.sum()))
         distance = distance_of(objective, law)
         return GWIFit(model, prior, temper, distance, None, record)
+
+    def _may_grow(self) -> bool:
+        """Whether the number of inducing points is free."""
+        s = self.settings
+        return s.n_inducing == "auto" and isinstance(s.inducing, str)
+
+    def _grown(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
+        """Basis of as many points as follow the prior, within a limit."""
+        rows, rng = self.rows.take(~judges), _again(self._select)
+        most = min(_MOST_INDUCING, len(rows.y))
+        left = 2.0 * _ENOUGH * prior.noise_variance
+        how = rows.X, prior.kernel, most
+        Z = select_until(*how, left, rng, rows.weights)
+        if Z is None:
+            Z = select_inducing(self.settings.inducing, *how, rng, rows.weights)
+        return Nystroem.from_kernel(prior.kernel, Z)
 
     def trained(
         self, prior: Prior, report: Callable[[Callable[[], GWIFit]], bool]

@@ -13,6 +13,7 @@ from skgpx._numerics.regression import (
     posterior_mean_from,
     precision_root,
 )
+from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows, row_blocks
 
 Array = NDArray[np.float64]
@@ -56,3 +57,35 @@ def sparse_mean(
         misfit = rows.y[block] - values[block]
         left_out[block] = rows.y[block] - misfit / (1.0 - leverage)
     return SparseMean(weights, values, left_out)
+
+
+class SparseFit(NamedTuple):
+    """A mean in a basis, and what the basis leaves out.
+
+    Attributes
+    ----------
+    basis : Nystroem
+    statistics : WeightStatistics
+    mean : SparseMean
+    error : float
+        Mean squared error at rows left out one by one.
+    unexplained : float
+        Mean of ``var g / (2 σ²)`` over the rows, in nats.
+    """
+
+    basis: Any
+    statistics: WeightStatistics
+    mean: SparseMean
+    error: float
+    unexplained: float
+
+    @classmethod
+    def of(
+        cls, basis: Any, rows: Rows, noise_variance: float, n_jobs: int | None
+    ) -> SparseFit:
+        """Fit of rows in a basis."""
+        statistics = row_statistics(basis, rows, n_jobs)
+        mean = sparse_mean(basis, rows, statistics, noise_variance)
+        error = float(np.average((rows.y - mean.left_out) ** 2, weights=rows.weights))
+        left = statistics.residual / (2.0 * noise_variance * statistics.weight)
+        return cls(basis, statistics, mean, error, float(left))

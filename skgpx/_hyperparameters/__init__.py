@@ -5,6 +5,7 @@ from skgpx._hyperparameters._capacity import (
     warn_of_budget,
     warn_of_lost_signal,
 )
+from skgpx._hyperparameters._copies import search_weights
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -49,6 +50,7 @@ __all__ = [
     "rough_start",
     "row_form",
     "row_target",
+    "search_weights",
     "stretched",
     "warn_of_budget",
     "warn_of_lost_signal",

@@ -42,6 +42,8 @@ class Found(NamedTuple):
         By which candidates are compared; NaN before they are.
     record : SearchRecord
         Which rows searched, once that is known.
+    n_inducing : int
+        Number of inducing points that the kernel needs; 0 where none was counted.
     """
 
     candidate: Candidate
@@ -51,6 +53,7 @@ class Found(NamedTuple):
     gain: float
     score: float = np.nan
     record: SearchRecord = SearchRecord()
+    n_inducing: int = 0
 
     @property
     def kernel(self) -> Any:

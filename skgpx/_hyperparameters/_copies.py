@@ -1,14 +1,20 @@
-"""Copies of rows, under which normal noise vanishes."""
+"""Copies of rows: of one y at one input they say that there is no noise."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skgpx._hyperparameters._search_record import COUNTED_ONCE
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
 
+Array = NDArray[np.float64]
+
 # Of the standardised y: noise below is none; a search that loses it ends near 1e-8.
 _VANISHED = 1e-6
+# Rows, as weighted, for each that counts once, above which repetitions do not count.
+_REPEATED = 1.5
 
 
 def lost_noise_to_copies(likelihood: Likelihood, rows: Rows) -> bool:
@@ -28,3 +34,30 @@ def lost_noise_to_copies(likelihood: Likelihood, rows: Rows) -> bool:
 def counted_once(rows: Rows) -> Rows:
     """The rows, copies left out."""
     return rows._replace(weights=np.minimum(rows.weights, 1.0))
+
+
+def how_counted(read: Rows, rows: Rows) -> str:
+    """For the record: that a search which read all rows left their copies out."""
+    less = read.weights.sum() < rows.weights.sum()
+    return COUNTED_ONCE if len(read.y) == len(rows.y) and less else ""
+
+
+def search_weights(rows: Rows) -> Array:
+    """Weights of distinct rows (n,), at most one where no other has the same inputs.
+
+    As they are where there are half as many rows again as distinct ones, or fewer: some
+    tables repeat a few of their rows, as if y were known there.
+    """
+    once = np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
+    many = rows.weights.sum() > _REPEATED * once.sum()
+    return once if many else rows.weights
+
+
+def _alone(X: Array) -> NDArray[np.bool_]:
+    """Rows whose inputs no other row has (n,)."""
+    order = np.lexsort(X.T[::-1])
+    same = np.all(X[order[1:]] == X[order[:-1]], axis=1)
+    alone = np.ones(len(X), dtype=bool)
+    alone[order[1:]] &= ~same
+    alone[order[:-1]] &= ~same
+    return alone

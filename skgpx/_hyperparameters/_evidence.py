@@ -10,6 +10,7 @@ from scipy import optimize
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
+from skgpx._hyperparameters._copies import how_counted
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
@@ -57,6 +58,8 @@ class Hyperparameters(NamedTuple):
     exact_noise : float
         Noise variance that an exact process of some rows found first; NaN where none
         was searched, or it found nothing else.
+    n_inducing : int
+        Number of inducing points that the kernel needs; 0 where none was counted.
     """
 
     kernel: Any
@@ -66,6 +69,7 @@ class Hyperparameters(NamedTuple):
     candidate: Candidate | None = None
     record: SearchRecord = SearchRecord()
     exact_noise: float = np.nan
+    n_inducing: int = 0
 
 
 class Search(NamedTuple):
@@ -141,12 +145,28 @@ def maximise_evidence(
     return best._replace(record=record_of(large, best.likelihood, rows))
 
 
+def search_on(
+    rows: Rows,
+    start: tuple[Any, Likelihood],
+    previous: Hyperparameters,
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """From an earlier fit, with as many points as its kernel needed."""
+    needed = previous.n_inducing
+    how = inducing, max(n_inducing, min(needed, len(rows.y))), rng
+    best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
+    return best._replace(n_inducing=needed)
+
+
 def record_of(search: Search, likelihood: Likelihood, rows: Rows) -> SearchRecord:
     """What a search by the evidence of a sparse model read, of all rows."""
     kind = "bound" if isinstance(likelihood, Gaussian) else "Laplace evidence"
     m = min(search.n_inducing, len(search.rows.y))
     criterion = f"{kind} of {m} inducing points"
-    return SearchRecord(criterion, len(rows.y), len(search.rows.y))
+    copies = how_counted(search.rows, rows)
+    return SearchRecord(criterion, len(rows.y), len(search.rows.y), copies=copies)
 
 
 def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:

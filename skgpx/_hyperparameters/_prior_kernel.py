@@ -19,7 +19,11 @@ from skgpx._hyperparameters._climb import (
     all_noise,
 )
 from skgpx._hyperparameters._copies import counted_once, lost_noise_to_copies
-from skgpx._hyperparameters._evidence import Hyperparameters, maximise_evidence
+from skgpx._hyperparameters._evidence import (
+    Hyperparameters,
+    maximise_evidence,
+    search_on,
+)
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
@@ -141,8 +145,7 @@ def _fit_by_mode(
     search = settings.inducing, n_inducing, rng
     if previous is not None:
         start = _renewed(previous.kernel, rows, rng), likelihood
-        how = {"candidate": previous.candidate}
-        return maximise_evidence(rows, [start], *search, **how)
+        return search_on(rows, start, previous, *search)
     if settings.kernel is None:
         return _learned_default(kernel, likelihood, rows, settings, rng)
     starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
@@ -208,6 +211,7 @@ def _hyperparameters_of(found: Found) -> Hyperparameters:
         found.gain,
         None if plain else candidate,
         found.record,
+        n_inducing=found.n_inducing,
     )
 
 

@@ -7,8 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._hyperparameters._copies import how_counted, search_weights
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._validation import Rows
+
+Array = NDArray[np.float64]
 
 # Rows that compare the candidates, rows that polish the best, and rows that judge.
 FEW_ROWS, SOME_ROWS, _JUDGES = 500, 1500, 1500
@@ -61,7 +64,9 @@ class Sample(NamedTuple):
 
         `several` says whether candidates were compared.
         """
-        found = SearchRecord("exact evidence", len(rows.y), len(self.some.y))
+        copies = how_counted(self.some, rows)
+        counts = len(rows.y), len(self.some.y)
+        found = SearchRecord("exact evidence", *counts, copies=copies)
         return compared(found, self.judges) if several else found
 
     def density_ratio(self) -> float:
@@ -79,15 +84,17 @@ def compared(record: SearchRecord, judges: Rows | None) -> SearchRecord:
     return record._replace(chosen_by=by, rows_kept_out_to_choose=len(judges.y))
 
 
-def sampled(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
-    """These of the rows as a sample of single rows; all rows as they are.
+def sampled(rows: Rows, chosen: NDArray[np.intp], noisy: bool = True) -> Rows:
+    """These of the rows as a sample of single rows; of all rows, those at one input.
 
     A row that is there three times seldom comes twice into a sample of few. With its
-    weight it would: and repetitions of one y say that there is no noise.
+    weight it would: and repetitions of one y say that there is no noise. So do those of
+    all rows, but where other targets stand at the same input. Where y is not `noisy`,
+    a count or a class, all rows have their weights.
     """
     part = taken(rows, chosen)
     if len(part.y) == len(rows.y):
-        return part
+        return part._replace(weights=search_weights(part)) if noisy else part
     return part._replace(weights=np.minimum(part.weights, 1.0))
 
 

@@ -23,6 +23,7 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
+from skgpx._hyperparameters._overlooked import Overlooked, overlooked
 from skgpx._hyperparameters._search_rows import compared, drawn, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
@@ -44,6 +45,8 @@ _JUDGES = 1500
 # Largest n m² of an evaluation of the evidence, times the square of the contrasts
 # between classes: a tenth of a second.
 _BUDGET = 1.5e8
+# The most points that look for what fewer overlooked, and their rows.
+_MORE_INDUCING, _MORE_ROWS = 400, 900
 # So many times the rows of the search make held-out density the judge.
 _ABUNDANT = 3
 # Factors of the lengthscales at which a search may start.
@@ -58,11 +61,18 @@ class _Sample(NamedTuple):
     judges: Rows | None
 
     @classmethod
-    def of(cls, rows: Rows, most_rows: int, rng: np.random.Generator) -> _Sample:
+    def of(
+        cls,
+        rows: Rows,
+        most_rows: int,
+        likelihood: Likelihood,
+        rng: np.random.Generator,
+    ) -> _Sample:
         """Draw the parts: first rows with probabilities proportional to weights."""
         n = len(rows.y)
         order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
-        few, some = (sampled(rows, order[:k]) for k in (_FEW_ROWS, most_rows))
+        noisy = not likelihood.discrete
+        few, some = (sampled(rows, order[:k], noisy) for k in (_FEW_ROWS, most_rows))
         if n < _ABUNDANT * _ROWS:
             return cls(few, some, None)
         return cls(few, some, drawn(rows, order[_ROWS : _ROWS + _JUDGES]))
@@ -103,10 +113,13 @@ def learn_sparse(
     Notes
     -----
     Screened on 300 rows with 50 inducing points, polished on 2000 with up to 250. Where
-    300 rows show nothing, those that polish screen as well.
+    300 rows show nothing, those that polish screen as well. Where an exact process of
+    500 rows explains far more by a shorter lengthscale, that is a start of a search
+    with as many points as it needs, and `n_inducing` of what is found their number.
     """
+    planned = n_inducing
     most_rows, n_inducing = _affordable(likelihood, n_inducing)
-    sample = _Sample.of(rows, most_rows, rng)
+    sample = _Sample.of(rows, most_rows, likelihood, rng)
     search = _Search(sample, likelihood, inducing, n_inducing, rng)
     tied, separate = candidates(prior(kernel), rows)
     one = search.lengths(tied)
@@ -118,11 +131,52 @@ def learn_sparse(
     best = max(polished, key=search.score)
     again = search.polish(best, _LAST_ITER)
     best = again if again.evidence > best.evidence else best
-    share = float(rows.weights.sum() / sample.some.weights.sum())
+    missed = None
+    if likelihood.n_outputs_ == 1:
+        missed = overlooked(rows, likelihood, best.kernel, planned, rng)
+    if missed is not None:
+        best, search = _search_on(best, missed, rows, (tied, separate), search)
+    share = float(rows.weights.sum() / search.some.rows.weights.sum())
     record = record_of(search.some, likelihood, rows)
     if len(finalists) > 1:
         record = compared(record, sample.judges)
     return best._replace(evidence=share * best.evidence, record=record)
+
+
+def _search_on(
+    best: Found,
+    missed: Overlooked,
+    rows: Rows,
+    pair: tuple[Candidate, Candidate],
+    search: _Search,
+) -> tuple[Found, _Search]:
+    """Search from a lengthscale that few points overlooked, with points that do not.
+
+    What was found before competes on the same rows.
+    """
+    tied, separate = pair
+    m = max(min(missed.n_inducing, _MORE_INDUCING), search.some.n_inducing)
+    n = max(min(int(_BUDGET / m**2), len(search.some.rows.y)), _MORE_ROWS)
+    sample = _Sample.of(rows, n, search.likelihood, search.rng)
+    wider = _Search(sample, search.likelihood, search.some.inducing, m, search.rng)
+    u = _start_of(tied)
+    u[~np.isnan(tied.prior_mean)] = missed.log_length
+    start = best._replace(candidate=tied, u=u, likelihood=search.likelihood)
+    found = [wider.polish(best, _LAST_ITER), wider.polish(start, _MAX_ITER)]
+    if tied is not separate:
+        one = found[-1]
+        many = one._replace(candidate=separate, u=_untied(one, tied))
+        found.append(wider.polish(many, _MAX_ITER))
+    end = int(np.argmax([wider.score(one) for one in found]))
+    if end == 0 and not missed.too_few:
+        return best, search
+    return found[end]._replace(n_inducing=missed.n_inducing), wider
+
+
+def _start_of(candidate: Candidate) -> Array:
+    """Coordinates of the kernel as it starts."""
+    u: Array = (candidate.kernel.theta - candidate.offset)[: candidate.n_free]
+    return u.copy()
 
 
 def _affordable(likelihood: Likelihood, n_inducing: int) -> tuple[int, int]:
@@ -174,7 +228,7 @@ class _Search:
         """Screen from the best of several lengthscales, and on while lost in noise."""
         free = ~np.isnan(candidate.prior_mean)
         d = self.sample.few.X.shape[1]
-        u = (candidate.kernel.theta - candidate.offset)[: candidate.n_free]
+        u = _start_of(candidate)
         starts = [
             np.where(free, np.log(2.0 * np.sqrt(d) * factor), u)
             for factor in _START_FACTORS

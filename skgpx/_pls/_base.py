@@ -137,6 +137,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         chosen = self._prior_settings(m, likelihood)
         found = fit_prior(rows, likelihood, chosen, search, *self._earlier_fit())
         found = _at_base_rates(found, rows) if with_mean else found
+        m = self._count_inducing(rows, likelihood, found.n_inducing)
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         Z = self._select(rows, found, m, select)
@@ -202,8 +203,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
 
-    def _count_inducing(self, rows: Rows, likelihood: Likelihood) -> int | None:
-        """Number of inducing inputs; None is as many as the data need."""
+    def _count_inducing(
+        self, rows: Rows, likelihood: Likelihood, needed: int = 0
+    ) -> int | None:
+        """Number of inducing inputs; None is as many as the data need.
+
+        `needed` are those that the kernel found needs.
+        """
         n = len(rows.y)
         if self.n_inducing != "auto":
             return min(n, int(self.n_inducing))
@@ -212,7 +218,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return None
         if not isinstance(self.inducing, str) and not callable(self.inducing):
             return len(self.inducing)
-        return affordable_inducing(n, likelihood.n_outputs_, self.n_particles)
+        return affordable_inducing(n, likelihood.n_outputs_, self.n_particles, needed)
 
     def _select(
         self,

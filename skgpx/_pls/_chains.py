@@ -76,15 +76,19 @@ class Sample(NamedTuple):
     stopped: bool = False
 
 
-def affordable_inducing(n: int, n_outputs: int, n_particles: int) -> int:
+def affordable_inducing(
+    n: int, n_outputs: int, n_particles: int, needed: int = 0
+) -> int:
     """Number of inducing points for n rows: ``3 √n`` within a budget, at least 100.
 
-    A step of all chains takes ``4 n m n_particles n_outputs`` operations, at most 8e9:
-    a third of a second of one core. Classes are coupled up to a limit.
+    More where so many are needed. A step of all chains takes ``4 n m n_particles
+    n_outputs`` operations, at most 8e9: a third of a second of one core. Classes are
+    coupled up to a limit.
     """
     step = int(_STEP / (4.0 * n * n_particles * n_outputs))
     most = [step] if n_outputs == 1 else [step, laplace.LARGEST_COUPLED // n_outputs]
-    return min(n, max(min(int(3.0 * np.sqrt(n)), *most), _LEAST))
+    wanted = max(int(3.0 * np.sqrt(n)), needed)
+    return min(n, max(min(wanted, *most), _LEAST))
 
 
 def chain_blocks(n_particles: int) -> list[slice]:

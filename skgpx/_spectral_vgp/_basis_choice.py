@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from skgpx._hyperparameters import are_few, search_weights
 from skgpx._spectral_vgp._kernel_fit import SparseSettings, SparseState, start_sparse
 from skgpx._spectral_vgp._markov_fit import (
     MarkovSettings,
@@ -36,10 +37,30 @@ Array = NDArray[np.float64]
 
 # Rows, as weighted, up to which inducing points are tried too, with several inputs.
 _FEW_ROWS = 2000
+# Repetitions of a row, in the mean, above which functions take its noise for signal;
+# rows among which so many distinct inputs are looked for.
+_REPEATED, _SCREENED = 2.0, 10_000
 # Nats that Fourier functions leave out under a given kernel: points can say no more.
 _TIGHT = 0.5
 # Rows up to which an exact process is tried, with one input.
 _MOST_ROWS = 200_000
+
+
+def say_little(rows: Rows) -> bool:
+    """Whether rows are too few, or too often the same, for Fourier functions.
+
+    Repetitions of one y at one input say that there is no noise, and functions are
+    searched for with the sums of all rows: few distinct rows are interpolated.
+    """
+    if are_few(rows):
+        return True
+    if len(np.unique(rows.X[:_SCREENED, 0])) > _FEW_ROWS:
+        return False
+    distinct = canonical_rows(*rows)
+    if len(distinct.y) > _FEW_ROWS:
+        return False
+    once = float(search_weights(distinct).sum())
+    return float(distinct.weights.sum()) > _REPEATED * once
 
 
 def better_than_functions(

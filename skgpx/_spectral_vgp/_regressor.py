@@ -12,8 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._hyperparameters import are_few
-from skgpx._spectral_vgp._basis_choice import better_than_functions
+from skgpx._spectral_vgp._basis_choice import better_than_functions, say_little
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -88,7 +87,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         parameter of Fourier functions is given also tries inducing points, on up to
         2000 rows of two or three inputs, or "markov" beside the waves that stand out,
         on 804 to 200 000 rows of one input where the functions beyond those that are
-        allowed cost the bound more than .02 nats a row; it keeps the larger bound.
+        allowed cost the bound more than .02 nats a row; it keeps the larger bound. It
+        takes inducing points for up to three distinct rows, and for up to 2000 that
+        stand for more than twice as many rows, each alone at its inputs: functions
+        would take its repetitions for the absence of noise.
     n_basis : int, "auto" or "rate", default="auto"
         Number m of inducing variables. "auto" takes Fourier functions until those left
         out would add at most 2 % to the posterior variance: the elbow ``#{j : n
@@ -393,7 +395,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
-        self.basis_ = resolved_basis(self, are_few(rows))
+        self.basis_ = resolved_basis(self, say_little(rows))
         state: Any
         if self.basis_ == "fourier":
             state, found = self._fit_series(rows, clock, reporter)

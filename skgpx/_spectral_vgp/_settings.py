@@ -79,10 +79,11 @@ def _same_kernel(one: Any, two: Any) -> bool:
     return a.keys() == b.keys() and all(_same_value(a[name], b[name]) for name in a)
 
 
-def resolved_basis(model: BaseEstimator, few_rows: bool = False) -> str:
+def resolved_basis(model: BaseEstimator, say_little: bool = False) -> str:
     """Kind of inducing variables for the columns that were seen.
 
-    A process where functions may be chosen, but rows are too few to learn from.
+    A process where functions may be chosen, but rows are too few to learn from, or
+    repetitions of few.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def resolved_basis(model: BaseEstimator, few_rows: bool = False) -> str:
         If the one asked for is not possible.
     """
     basis = _possible_basis(model)
-    if few_rows and says_nothing_of_functions(model):
+    if say_little and says_nothing_of_functions(model):
         basis = "inducing"
     if basis == "markov":
         check_markov(markov_settings(model), model.n_features_in_)

@@ -160,10 +160,10 @@ def test_judges_are_rows_that_no_search_sees(n):
     if sample.judges is not None:
         assert not np.any(np.isin(sample.judges.X, sample.some.X))
         assert not np.any(np.isin(sample.others.X, sample.judges.X))
-    # a sample of single rows; all rows keep their weights
+    # a sample of single rows; so are all rows that are alone at their inputs
     assert np.all(sample.some.weights == 1.0)
     whole = Sample.of(rows.take(slice(FEW_ROWS)), rng)
-    assert np.all(whole.few.weights == 2.0)
+    assert np.all(whole.few.weights == 1.0)
 
 
 @pytest.mark.parametrize("n", [60, 600])

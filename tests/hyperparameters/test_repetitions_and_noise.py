@@ -1,0 +1,119 @@
+"""Repetitions of one y at one input say nothing of the noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skgpx import (
+    DecoupledSampler,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SteinRFFRegressor,
+)
+from skgpx._hyperparameters._search_rows import sampled
+from skgpx._hyperparameters._sparse_learner import _Sample
+from skgpx._validation import Rows
+from skgpx.likelihoods import Poisson, StudentT
+
+
+def _wave(seed, n=150, d=1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    f = np.sin(6.0 * X[:, 0])
+    return X, f, f + 0.2 * rng.standard_normal(n), rng
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("d", [1, 2])
+def test_weights_of_ten_leave_the_noise(seed, d):
+    X, _, y, _ = _wave(seed, d=d)
+    model = PLSRegressor(random_state=0).fit(X, y, sample_weight=np.full(150, 10.0))
+    # the noise was 1e-9 of the variance of y, and the error up to 11
+    assert 0.13 < np.sqrt(model.noise_variance_) < 0.27
+    inside = np.linspace(0.05, 0.95, 50)[:, np.newaxis] * np.ones(d)
+    error = model.predict(inside) - np.sin(6.0 * inside[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.12
+
+
+def test_unequal_weights_and_heavy_tails():
+    X, _, y, rng = _wave(2, d=2)
+    weights = rng.integers(5, 15, 150).astype(float)
+    model = PLSRegressor(likelihood=StudentT(), random_state=0)
+    model.fit(X, y, sample_weight=weights)
+    assert 0.1 < model.likelihood_.scale < 0.27
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GWIRegressor(mean="svgp", random_state=0),
+        SteinRFFRegressor(n_components=2, n_frequencies=20, max_iter=20, held_out=0.0),
+    ],
+    ids=["gwi", "stein"],
+)
+def test_other_estimators(model):
+    X, _, y, _ = _wave(3)
+    model.fit(X, y, sample_weight=np.full(150, 10.0))
+    assert 0.1 < np.sqrt(model.noise_variance_) < 0.3
+
+
+def test_repeated_rows_are_weights():
+    X, _, y, _ = _wave(4, n=60)
+    weights = np.full(60, 4.0)
+    weights[:20] = 1.0
+    counts = weights.astype(int)
+    one = PLSRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    two = PLSRegressor(random_state=0).fit(
+        np.repeat(X, counts, 0), np.repeat(y, counts)
+    )
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    assert np.sqrt(one.noise_variance_) > 0.1
+    repeated = np.repeat(X, counts, 0), np.repeat(y, counts)
+    drawn = DecoupledSampler(random_state=0).fit(*repeated)
+    assert np.sqrt(np.exp(drawn.kernel_.theta[-1])) > 0.1
+
+
+def test_which_weights_a_search_reads():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
+    rows = Rows(X, np.arange(5.0), np.array([3.0, 2.0, 9.0, 0.5, 1.0]))
+    # two targets at one input: their frequencies are information
+    found = sampled(rows, np.arange(5)).weights
+    np.testing.assert_array_equal(found, [3.0, 2.0, 1.0, 0.5, 1.0])
+    np.testing.assert_array_equal(sampled(rows, np.array([0, 2])).weights, [1.0, 1.0])
+
+
+def test_frequencies_of_whole_numbers_are_kept():
+    """Counts of ratings at each of five inputs: their mean is the weighted one."""
+    X = np.repeat(np.arange(5.0), 3)[:, np.newaxis]
+    y = np.tile([1.0, 2.0, 3.0], 5) + 2.0 * X[:, 0]
+    weights = np.tile([1.0, 1.0, 48.0], 5)
+    model = PLSRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    expected = 2.94 + 2.0 * X[::3, 0]
+    np.testing.assert_allclose(model.predict(X[::3]), expected, atol=0.1)
+
+
+@pytest.mark.parametrize(("weight", "read"), [(1.49, 1.49), (1.5, 1.5), (1.51, 1.0)])
+def test_how_many_repetitions_count(weight, read):
+    X, _, y, _ = _wave(5, n=20)
+    found = sampled(Rows(X, y, np.full(20, weight)), np.arange(20)).weights
+    np.testing.assert_array_equal(found, np.full(20, read))
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), StudentT()])
+def test_equal_counts_are_evidence(likelihood):
+    X = np.arange(6.0)[:, np.newaxis]
+    rows = Rows(X, np.array([0.0, 5.0, 0.0, 5.0, 0.0, 5.0]), np.full(6, 20.0))
+    chosen = likelihood.prepare(rows.y, rows.weights)
+    some = _Sample.of(rows, 2000, chosen, np.random.default_rng(0)).some
+    np.testing.assert_array_equal(
+        some.weights, np.full(6, 20.0 if likelihood.discrete else 1.0)
+    )
+
+
+def test_equal_classes_are_evidence():
+    X = np.repeat(np.arange(8.0), 25)[:, np.newaxis]
+    model = PLSClassifier(random_state=0).fit(X, X[:, 0] % 4 < 2)
+    odds = model.predict_proba(X[::25])[:, 1]
+    assert np.all(np.abs(odds - (np.arange(8) % 4 < 2)) < 0.1)
