@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._dispersion import warn_of_dispersion
 from skgpx._pls._units import Units
 from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
@@ -311,6 +312,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         units = Units(shift, scale, None if noise is None else noise.mean)
         self._exposed = exposure is not None
         self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
+        warn_of_dispersion(standard, self.likelihood_, self.posterior_)
         return self
 
     def _known_noise(
