@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sized
@@ -189,7 +190,8 @@ def _warn_of_shares(weights: Array) -> None:
 
 def _no_weights(given: Any) -> ValueError:
     return ValueError(
-        f"sample_weight must be None or one number for each row; got {given!r}."
+        "sample_weight must be None or one number for each row; got "
+        f"{reprlib.repr(given)}."
     )
 
 

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +15,11 @@ os.environ.setdefault("SKGPX_NUMBA_CACHE", str(NUMBA_CACHE))
 # What was compiled ahead of the tests, or by a run without workers, is copied to each.
 for kernels in (NUMBA_CACHES / "main").glob("kernels-*"):
     if WORKER != "main" and not (NUMBA_CACHE / kernels.name).exists():
-        shutil.copytree(kernels, NUMBA_CACHE / kernels.name)
+        # under another name until it is whole: other runs may copy at the same time
+        part = NUMBA_CACHE / f"{kernels.name}.{os.getpid()}"
+        with contextlib.suppress(OSError, shutil.Error):
+            shutil.copytree(kernels, part)
+            part.rename(NUMBA_CACHE / kernels.name)
 
 
 @pytest.fixture

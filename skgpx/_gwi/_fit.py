@@ -177,7 +177,7 @@ class GWIProblem:
         noise = self.settings.ridge * prior.noise_variance / (1.0 + kappa)
         basis = self.basis(prior, judges)
         best = SparseFit.of(basis, rows, noise, self.n_jobs)
-        if self._may_grow() and best.unexplained > _WORTH_GROWING:
+        if self._may_grow(basis) and best.unexplained > _WORTH_GROWING:
             basis = self._grown(prior, judges)
             wider = SparseFit.of(basis, rows, noise, self.n_jobs)
             best = wider if wider.error < _GAIN * best.error else best
@@ -193,10 +193,11 @@ class GWIProblem:
         distance = distance_of(objective, law)
         return GWIFit(model, prior, temper, distance, None, record)
 
-    def _may_grow(self) -> bool:
-        """Whether the number of inducing points is free."""
-        s = self.settings
-        return s.n_inducing == "auto" and isinstance(s.inducing, str)
+    def _may_grow(self, basis: Nystroem) -> bool:
+        """Whether the number of inducing points is free, and more are allowed."""
+        s, m = self.settings, len(basis.inducing_points)
+        free = s.n_inducing == "auto" and isinstance(s.inducing, str)
+        return free and m < _MOST_INDUCING
 
     def _grown(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
         """Basis of as many points as follow the prior, within a limit."""

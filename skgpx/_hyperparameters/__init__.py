@@ -3,6 +3,7 @@
 from skgpx._hyperparameters._capacity import (
     inducing_by_capacity,
     warn_of_budget,
+    warn_of_few_points,
     warn_of_lost_signal,
 )
 from skgpx._hyperparameters._copies import search_weights
@@ -53,6 +54,7 @@ __all__ = [
     "search_weights",
     "stretched",
     "warn_of_budget",
+    "warn_of_few_points",
     "warn_of_lost_signal",
     "with_base_rates",
 ]

@@ -144,3 +144,15 @@ def warn_of_lost_signal(
         ConvergenceWarning,
         stacklevel=caller_stacklevel(),
     )
+
+
+def warn_of_few_points(m: int, needed: int) -> None:
+    """Say so if a given number of points cannot follow what the search has found."""
+    warnings.warn(
+        f"{m} inducing points are too few for this function: by an exact process of "
+        f"some rows it needs {needed} or more. Predictions miss its shorter waves, and "
+        'the intervals do not know it. n_inducing="auto" takes as many points as the '
+        "data need.",
+        ConvergenceWarning,
+        stacklevel=caller_stacklevel(),
+    )

@@ -38,7 +38,7 @@ def counted_once(rows: Rows) -> Rows:
 
 def how_counted(read: Rows, rows: Rows) -> str:
     """For the record: that a search which read all rows left their copies out."""
-    less = read.weights.sum() < rows.weights.sum()
+    less = read.weights.sum() < (1.0 - 1e-12) * rows.weights.sum()
     return COUNTED_ONCE if len(read.y) == len(rows.y) and less else ""
 
 

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
-from skgpx._hyperparameters._copies import how_counted
+from skgpx._hyperparameters._copies import how_counted, search_weights
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
@@ -103,7 +103,7 @@ def maximise_evidence(
     used; for others the sparse Laplace evidence, of all classes in one model. Both are
     strongly multimodal: every start is tried on 300 rows with 50 inducing inputs, the
     best is polished on 2000 with all of them, chosen anew under the lengthscales found.
-    Rows of a subset weigh as much as all rows do.
+    Rows of a subset weigh as much as all rows do; many repetitions of one y count once.
 
     Parameters
     ----------
@@ -125,7 +125,9 @@ def maximise_evidence(
     """
     if len(starts[0][0].theta) + len(starts[0][1].theta) == 0:
         return Hyperparameters(*starts[0], np.nan)
-    best_start = starts[0]
+    best_start, everything = starts[0], rows
+    if not starts[0][1].discrete:
+        rows = rows._replace(weights=search_weights(rows))
     if len(starts) > 1 or not polish:
         few = min(n_inducing, _SCREENING_INDUCING)
         small = Search(_subset(rows, _SCREENING_ROWS, rng), inducing, few)
@@ -134,7 +136,7 @@ def maximise_evidence(
         ]
         best = max(found, key=lambda one: one.log_evidence)
         if not polish:
-            return best._replace(record=record_of(small, best.likelihood, rows))
+            return best._replace(record=record_of(small, best.likelihood, everything))
         best_start = best.kernel, best.likelihood
     large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
     best = _climb(large, *best_start, _MAX_ITER, rng, candidate)
@@ -142,7 +144,7 @@ def maximise_evidence(
         again = _climb(large, *best[:2], _RESELECTION_ITER, rng, candidate)
         if again.log_evidence > best.log_evidence:
             best = again
-    return best._replace(record=record_of(large, best.likelihood, rows))
+    return best._replace(record=record_of(large, best.likelihood, everything))
 
 
 def search_on(

@@ -19,26 +19,16 @@ from skgpx._hyperparameters import (
     fit_prior,
     inducing_by_capacity,
     warn_of_budget,
+    warn_of_few_points,
     warn_of_lost_signal,
     with_base_rates,
 )
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample, affordable_inducing
-from skgpx._pls._inference import (
-    Inference,
-    InferenceSettings,
-    infer,
-    resolved_method,
-)
+from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_method
 from skgpx._pls._units import Units, evidence_of_y
 from skgpx._stage_clock import StageClock
-from skgpx._validation import (
-    Interval,
-    Rows,
-    StrOptions,
-    check_kernel,
-    generator,
-)
+from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generator
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -170,6 +160,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         elif isinstance(self.inducing, str) and np.isfinite(found.exact_noise):
             noise = float(result.likelihood.variance(0.0))
             warn_of_lost_signal(m, rows, found.exact_noise, noise)
+        elif isinstance(self.inducing, str) and found.n_inducing > m:
+            warn_of_few_points(m, found.n_inducing)
 
     def _report_of(
         self, reporter: RoundReporter, found: Hyperparameters, units: Units

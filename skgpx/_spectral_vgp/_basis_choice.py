@@ -46,15 +46,18 @@ _TIGHT = 0.5
 _MOST_ROWS = 200_000
 
 
-def say_little(rows: Rows) -> bool:
+def say_little(model: BaseEstimator, rows: Rows) -> bool:
     """Whether rows are too few, or too often the same, for Fourier functions.
 
     Repetitions of one y at one input say that there is no noise, and functions are
-    searched for with the sums of all rows: few distinct rows are interpolated.
+    searched for with the sums of all rows: few distinct rows are interpolated. Where a
+    parameter speaks of functions, they are taken as they are.
     """
+    if not says_nothing_of_functions(model):
+        return False
     if are_few(rows):
         return True
-    if len(np.unique(rows.X[:_SCREENED, 0])) > _FEW_ROWS:
+    if len(canonical_rows(*rows.take(slice(_SCREENED))).y) > _FEW_ROWS:
         return False
     distinct = canonical_rows(*rows)
     if len(distinct.y) > _FEW_ROWS:

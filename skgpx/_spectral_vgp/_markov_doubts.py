@@ -36,9 +36,10 @@ def warn_of_markov(found: SpectralFit, state: Any) -> None:
             "1/2, which is nearly as rough as noise, the evidence sees none, and the "
             "function passes through every y. Predictions elsewhere hold, and so do "
             "their intervals; the standard deviations at the rows themselves are zero. "
-            "If y is noisy, give the variance of its noise as `noise_variance`, some "
-            'rows twice, or a smoother kernel with basis="markov", such as '
-            "Matern(nu=1.5).",
+            "If y is noisy, give the variance of its noise as `noise_variance`, other "
+            "measurements at some of the same inputs, or a smoother kernel with "
+            'basis="markov", such as Matern(nu=1.5). Copies of rows, and weights above '
+            "one, say that there is no noise: leave them out.",
             ConvergenceWarning,
             stacklevel=caller_stacklevel(),
         )

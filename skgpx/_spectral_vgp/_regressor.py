@@ -395,7 +395,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
-        self.basis_ = resolved_basis(self, say_little(rows))
+        self.basis_ = resolved_basis(self, say_little(self, rows))
         state: Any
         if self.basis_ == "fourier":
             state, found = self._fit_series(rows, clock, reporter)

@@ -205,7 +205,8 @@ def _search_once(
         free = np.zeros_like(free)
     bound = SeriesBound(sums, functions, size)
     given = settings.given_noise_variance(sums.scale)
-    if statistics.weight < FEWEST_ROWS and not sums.varies:
+    few = settings.normalize_y and statistics.weight < FEWEST_ROWS
+    if few and not sums.varies:
         # the most probable function of one row is a constant without noise
         free, given = np.zeros_like(free), given or UNLEARNED_NOISE
     prior, only_noise = maximise_bound(Search(bound, free, given), rule, noise)

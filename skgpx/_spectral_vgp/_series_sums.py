@@ -102,7 +102,7 @@ class StandardSums:
         """Whether y is not one number, to rounding."""
         s = self.statistics
         rest = s.square - s.total**2 / s.weight
-        return bool(rest > 1e-24 * (s.square + s.shift**2 * s.weight))
+        return bool(rest > 1e-14 * s.square + 1e-24 * s.shift**2 * s.weight)
 
     @property
     def variance(self) -> float:

@@ -91,7 +91,7 @@ def resolved_basis(model: BaseEstimator, say_little: bool = False) -> str:
         If the one asked for is not possible.
     """
     basis = _possible_basis(model)
-    if say_little and says_nothing_of_functions(model):
+    if say_little:
         basis = "inducing"
     if basis == "markov":
         check_markov(markov_settings(model), model.n_features_in_)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import (
     DecoupledSampler,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
+    SpectralVGPRegressor,
     SteinRFFRegressor,
 )
 from skgpx._hyperparameters._search_rows import sampled
@@ -117,3 +119,26 @@ def test_equal_classes_are_evidence():
     model = PLSClassifier(random_state=0).fit(X, X[:, 0] % 4 < 2)
     odds = model.predict_proba(X[::25])[:, 1]
     assert np.all(np.abs(odds - (np.arange(8) % 4 < 2)) < 0.1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PLSRegressor(n_inducing=100, random_state=0),
+        PLSRegressor(n_inducing=149, random_state=0),
+        PLSRegressor(
+            ConstantKernel(1.0) * RBF([1.0, 1.0]),
+            likelihood=StudentT(),
+            n_particles=20,
+            random_state=0,
+        ),
+        SpectralVGPRegressor(basis="inducing", n_basis=60, random_state=0),
+    ],
+    ids=["bound", "all but one", "own kernel", "spectral"],
+)
+def test_where_a_sparse_evidence_searches_last(model):
+    X, f, y, _ = _wave(5, d=2)
+    model.fit(X, y, sample_weight=np.full(150, 10.0))
+    # errors were .14 to .38
+    assert np.sqrt(np.mean((model.predict(X) - f) ** 2)) < 0.1
+    assert "once" in model.report()["search"]["copies"]
