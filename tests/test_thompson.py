@@ -205,7 +205,7 @@ def test_answers_are_checked():
     optimizer = ThompsonSampler(BOUNDS)
     with pytest.raises(ValueError, match=r"X must have shape \(any, 2\)"):
         optimizer.tell([1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match=r"y must have shape \(1\)"):
+    with pytest.raises(ValueError, match=r"y must have shape \(1,\)"):
         optimizer.tell([[1.0, 150.0]], [1.0, 2.0])
     with pytest.raises(ValueError, match="y must be finite"):
         optimizer.tell([[1.0, 150.0]], [np.nan])

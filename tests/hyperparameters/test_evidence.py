@@ -18,6 +18,7 @@ from skgpx._hyperparameters import (
     fit_prior,
     maximise_evidence,
 )
+from skgpx._hyperparameters._copies import search_weights
 from skgpx._hyperparameters._sparse_learner import candidates
 from skgpx._numerics import laplace_evidence
 from skgpx._validation import Rows
@@ -200,7 +201,8 @@ def test_search_ends_where_the_slope_vanishes(rng):
     likelihood = Gaussian().prepare(rows.y, rows.weights)
     kernel, Z = ConstantKernel(1.0) * RBF([1.0, 1.0]), rows.X[:10]
     found = maximise_evidence(rows, [(kernel, likelihood)], Z, 10, rng)
-    evidence = SparseEvidence(rows, Z, found.kernel, found.likelihood)
+    read = rows._replace(weights=search_weights(rows))
+    evidence = SparseEvidence(read, Z, found.kernel, found.likelihood)
     theta = np.concatenate((found.kernel.theta, found.likelihood.theta))
     value, gradient = evidence.value_and_gradient(theta)
     assert found.log_evidence == pytest.approx(value, rel=1e-9)
