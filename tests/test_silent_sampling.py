@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.preprocessing import StandardScaler
@@ -260,9 +260,16 @@ def similar_digits():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_chains_of_classes_converge(seed):
-    settings = {"kernel": 1.0 * RBF(8.0), "n_inducing": 50, "random_state": seed}
-    model = PLSClassifier(**settings).fit(*similar_digits())
+@pytest.mark.parametrize(
+    ("data", "settings"),
+    [
+        (similar_digits, {"kernel": 1.0 * RBF(8.0), "n_inducing": 50}),
+        (lambda: load_iris(return_X_y=True), {}),
+    ],
+    ids=["digits", "iris"],
+)
+def test_chains_of_classes_converge(data, settings, seed):
+    model = PLSClassifier(random_state=seed, **settings).fit(*data())
     assert model.rhat_.max() <= 1.1
     assert model.n_iter_ < 900
 

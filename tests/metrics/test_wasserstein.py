@@ -17,6 +17,8 @@ from skgpx.metrics import gaussian_wasserstein_distance, process_wasserstein_dis
 
 X = np.linspace(0.0, 4.0, 30)[:, np.newaxis]
 Y = np.sin(2.0 * X[:, 0])
+# Distance of equal laws: older libraries leave the root of a rounding error, 3e-9.
+NOTHING = 1e-8 if np.lib.NumpyVersion(np.__version__) < "2.0.0" else 0.0
 PLS = PLSRegressor(RBF(0.5), optimizer=None, normalize_y=False, random_state=0)
 
 
@@ -57,7 +59,7 @@ def test_models_that_agree_are_near():
     model = PLS.set_params(likelihood=skgpx.likelihoods.Gaussian(noise)).fit(X, Y)
     exact = GaussianProcessRegressor(RBF(0.5), alpha=noise, optimizer=None).fit(X, Y)
     assert process_wasserstein_distance(model, exact, X) < 1e-3
-    assert process_wasserstein_distance(model, model, X) < 1e-8
+    assert process_wasserstein_distance(model, model, X) <= NOTHING
     noisy = process_wasserstein_distance(model, exact, X, include_noise=True)
     assert 0.5 * np.sqrt(noise) < noisy < 1.5 * np.sqrt(noise)
 
@@ -68,8 +70,8 @@ def test_through_pipelines_searches_and_frozen_estimators():
     frozen = FrozenEstimator(scaled)
     grid = {"gaussianprocessregressor__alpha": [0.1]}
     search = GridSearchCV(scaled, grid, cv=2).fit(X, Y)
-    assert process_wasserstein_distance(scaled, frozen, X) < 1e-8
-    assert process_wasserstein_distance(search, frozen, X) < 1e-8
+    assert process_wasserstein_distance(scaled, frozen, X) <= NOTHING
+    assert process_wasserstein_distance(search, frozen, X) <= max(NOTHING, 1e-12)
 
 
 def test_what_is_refused():
