@@ -129,7 +129,7 @@ def check_count(value: Any, name: str) -> None:
     ValueError
         That says so.
     """
-    if not isinstance(value, Integral) or value < 1:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a positive integer; got {value!r}.")
 
 

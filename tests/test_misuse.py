@@ -91,7 +91,7 @@ def test_weights_that_are_not_one_number_a_row(name, given):
 
 
 @pytest.mark.parametrize("name", WITH_DRAWS)
-@pytest.mark.parametrize("n_samples", [0, -1, 1.5, "3", None])
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, "3", None, True])
 def test_numbers_of_draws(name, n_samples, fitted):
     message = "n_samples must be a positive integer"
     model = fitted(name)
