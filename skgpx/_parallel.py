@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import reduce
 from itertools import islice
-from threading import Lock
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
-from threadpoolctl import ThreadpoolController
+
+from skgpx._blas_threads import blas_held_to, current_blas_threads
 
 # Most jobs that nobody asked for: each holds a block of rows in memory.
 _UNASKED = 8
 # Items for each worker that are dealt out at a time where results are added up.
 _WINDOW = 2
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """The loaded BLAS libraries; looking for them takes milliseconds, so once."""
-    return ThreadpoolController()
 
 
 def blas_jobs(n_jobs: int | None, most: int = _UNASKED) -> int | None:
@@ -42,13 +36,7 @@ def blas_jobs(n_jobs: int | None, most: int = _UNASKED) -> int | None:
         return n_jobs
     if _is_cluster(backend):
         return n_jobs
-    return min(_blas_threads(), _UNASKED, max(1, most))
-
-
-def _blas_threads() -> int:
-    """Threads that each call of BLAS may use now."""
-    libraries = _libraries().select(user_api="blas").lib_controllers
-    return min((library.num_threads for library in libraries), default=1)
+    return min(current_blas_threads(), _UNASKED, max(1, most))
 
 
 # ---- Workers -------------------------------------------------------------------------
@@ -71,14 +59,11 @@ class Workers(NamedTuple):
     constants : _Constants
         First arguments of every call.
     blas_threads : int
-    share_memory : bool
-        Whether tasks can change arrays that they are given.
     """
 
     parallel: Any
     constants: _Constants
     blas_threads: int
-    share_memory: bool
 
     def stream(
         self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
@@ -86,11 +71,8 @@ class Workers(NamedTuple):
         """Give ``function(*constants, *item)`` in the order of the items."""
         if self.parallel is None:
             return (function(*self.constants.values, *item) for item in items)
-        if self.share_memory:
-            calls = (delayed(function)(*self.constants.values, *one) for one in items)
-        else:
-            how = function, self.blas_threads, self.constants
-            calls = (delayed(_task)(*how, *item) for item in items)
+        how = function, self.blas_threads, self.constants
+        calls = (delayed(_task)(*how, *item) for item in items)
         results: Iterator[Any] = self.parallel(calls)
         return results
 
@@ -131,11 +113,11 @@ def workers(
     of threads keeps every sum in the same order.
     """
     held = _Constants(constants)
-    with _libraries().limit(limits=blas_threads, user_api="blas"):
+    with blas_held_to(blas_threads):
         how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
         backend, configured = get_active_backend(**how)
         if _is_this_thread(backend, configured if n_jobs is None else n_jobs):
-            yield Workers(None, held, blas_threads, True)
+            yield Workers(None, held, blas_threads)
             return
         # joblib before 1.4 has no generators of dask
         streams = getattr(backend, "supports_return_generator", False)
@@ -144,7 +126,7 @@ def workers(
             _sent_once(backend, held),
             Parallel(n_jobs=n_jobs, return_as=order, **how) as parallel,
         ):
-            yield Workers(parallel, held, blas_threads, _shares_memory(backend))
+            yield Workers(parallel, held, blas_threads)
 
 
 def _shares_memory(backend: Any) -> bool:
@@ -189,41 +171,11 @@ def _sent_once(backend: Any, constants: _Constants) -> Iterator[None]:
         del futures[id(constants)]
 
 
-# ---- In another process --------------------------------------------------------------
-
-
-class _SharedLimit:
-    """Limit of BLAS that tasks of one process share: the first sets it, the last lifts.
-
-    Each with its own would restore what another had set.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._tasks, self._limit = Lock(), 0, None
-
-    @contextmanager
-    def of(self, threads: int) -> Iterator[None]:
-        with self._lock:
-            if self._tasks == 0:
-                self._limit = _libraries().limit(limits=threads, user_api="blas")
-            self._tasks += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._tasks -= 1
-                if self._tasks == 0:
-                    self._limit.restore_original_limits()
-
-
-_LIMIT = _SharedLimit()
-
-
 def _task(
     function: Callable[..., Any], blas_threads: int, constants: _Constants, *item: Any
 ) -> Any:
-    """Call of a worker in another process, where BLAS is held, too."""
-    with _LIMIT.of(blas_threads):
+    """Call of a worker: another process, or a thread with a number of its own."""
+    with blas_held_to(blas_threads):
         return function(*constants.values, *item)
 
 
@@ -267,7 +219,7 @@ def side_by_side(
     items, not on `n_jobs`, so neither do the results.
     """
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
-    share = max(1, _blas_threads() // max(1, len(items)))
+    share = max(1, current_blas_threads() // max(1, len(items)))
     return parallel_map(function, items, jobs, *constants, blas_threads=share)
 
 

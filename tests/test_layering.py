@@ -31,7 +31,8 @@ LAYERS = {
     # L2: mean, basis and law of the weights, and mixtures of these
     "_latent": FLOOR | CONCEPTS,
     # L3: the shell around every estimator, and what several estimators share
-    "_parallel": set(),
+    "_blas_threads": set(),
+    "_parallel": {"_blas_threads"},
     "_stage_clock": set(),
     "_callbacks": set(),
     "_arguments": FLOOR,
@@ -124,7 +125,8 @@ LAYERS = {
 ARRAYS = {"numpy", "scipy"}
 THIRD_PARTY = {
     "_numerics": ARRAYS | {"numba"},
-    "_parallel": {"joblib", "threadpoolctl"},
+    "_parallel": {"joblib"},
+    "_blas_threads": {"threadpoolctl"},
 }
 OTHERS_MAY = ARRAYS | {"sklearn"}
 # The only doors to scikit-learn's private modules and to its young callback API.

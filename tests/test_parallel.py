@@ -1,6 +1,7 @@
 """Maps and sums over items, in order and as they arrive."""
 
 import operator
+import os
 import threading
 import time
 
@@ -98,7 +99,7 @@ def test_without_a_number_there_are_as_many_jobs_as_threads_of_blas(threads):
 
 @pytest.mark.parametrize("threads", [7, 8, 9])
 def test_there_are_at_most_eight_jobs_that_nobody_asked_for(threads, monkeypatch):
-    monkeypatch.setattr(_parallel, "_blas_threads", lambda: threads)
+    monkeypatch.setattr(_parallel, "current_blas_threads", lambda: threads)
     assert blas_jobs(None) == min(threads, 8)
     assert blas_jobs(9) == 9
 
@@ -112,6 +113,10 @@ def test_tasks_share_the_threads_of_blas(n_jobs):
     assert side_by_side(part, [(i,) for i in range(5)], n_jobs) == [
         part(i) for i in range(5)
     ]
+
+
+def process(*_):
+    return os.getpid()
 
 
 def scaled(factor, offset, i):
@@ -129,7 +134,8 @@ def test_what_all_calls_share_comes_first(backend, in_threads):
         assert list(stream) == expected
         with workers(None, 2.0, 1.0, **how) as some:
             assert some.each(scaled, items) == expected
-            assert some.share_memory == (in_threads or backend == "threading")
+            here = {os.getpid()} == set(some.each(process, items))
+            assert here == (in_threads or backend == "threading")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -141,22 +147,8 @@ def test_blas_is_held_in_other_processes(threads):
     assert there == [here] * 3
 
 
-def test_tasks_of_one_process_share_a_limit():
-    limit = _parallel._SharedLimit()
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        first, second = limit.of(1), limit.of(1)
-        first.__enter__()
-        second.__enter__()
-        # the first ends first, and must not lift what the second needs
-        first.__exit__(None, None, None)
-        assert blas_threads() == 1
-        second.__exit__(None, None, None)
-        assert blas_threads() == before
-
-
 @pytest.mark.parametrize("room", [0, 1, 3, 4, 5, 100])
 def test_memory_has_room_for_at_least_one_job(room, monkeypatch):
-    monkeypatch.setattr(_parallel, "_blas_threads", lambda: 4)
+    monkeypatch.setattr(_parallel, "current_blas_threads", lambda: 4)
     assert blas_jobs(None, room) == max(1, min(room, 4))
     assert blas_jobs(6, room) == 6
