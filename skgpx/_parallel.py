@@ -116,7 +116,9 @@ def workers(
     with blas_held_to(blas_threads):
         how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
         backend, configured = get_active_backend(**how)
-        if _is_this_thread(backend, configured if n_jobs is None else n_jobs):
+        # joblib before 1.4 forgets the number of parallel_config
+        jobs = configured if n_jobs is None else n_jobs
+        if _is_this_thread(backend, jobs):
             yield Workers(None, held, blas_threads)
             return
         # joblib before 1.4 has no generators of dask
@@ -124,7 +126,7 @@ def workers(
         order = "generator" if streams else "list"
         with (
             _sent_once(backend, held),
-            Parallel(n_jobs=n_jobs, return_as=order, **how) as parallel,
+            Parallel(n_jobs=jobs, return_as=order, **how) as parallel,
         ):
             yield Workers(parallel, held, blas_threads)
 
