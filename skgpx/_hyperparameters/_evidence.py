@@ -12,6 +12,7 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
 from skgpx._hyperparameters._copies import how_counted, search_weights
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
+from skgpx._hyperparameters._points_needed import MOST
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.averaged import averaged
@@ -33,6 +34,9 @@ _SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 20
 _ROWS, _MAX_ITER = 2000, 80
 # Searches after the first that start where it ended, with inducing inputs chosen anew.
 _RESELECTIONS, _RESELECTION_ITER = 1, 20
+# Searches with more points than planned: the most of them, the largest n m² of an
+# evaluation, rows that are read in any case, and iterations.
+_MORE_INDUCING, _BUDGET, _MORE_ROWS, _MORE_ITER, _AGAIN_ITER = 400, 1.5e8, 900, 40, 10
 # Relative gain of evidence at which a search ends.
 _TOLERANCE = 1e-6
 
@@ -147,6 +151,29 @@ def maximise_evidence(
     return best._replace(record=record_of(large, best.likelihood, everything))
 
 
+def search_with_more(
+    rows: Rows,
+    starts: list[tuple[Any, Likelihood]],
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """The best of searches with more points, hence of fewer rows; all of the same.
+
+    From the last start in full: the others ended a search with fewer points.
+    """
+    m = min(n_inducing, _MORE_INDUCING)
+    n = max(int(_BUDGET / m**2), _MORE_ROWS)
+    search = Search(_subset(rows, min(n, _ROWS), rng), inducing, m)
+    steps = [_AGAIN_ITER] * (len(starts) - 1) + [_MORE_ITER]
+    found = [
+        _climb(search, *start, most, rng, None)
+        for start, most in zip(starts, steps, strict=True)
+    ]
+    best = max(found, key=lambda one: one.log_evidence)
+    return best._replace(record=record_of(search, best.likelihood, rows))
+
+
 def search_on(
     rows: Rows,
     start: tuple[Any, Likelihood],
@@ -157,7 +184,7 @@ def search_on(
 ) -> Hyperparameters:
     """From an earlier fit, with as many points as its kernel needed."""
     needed = previous.n_inducing
-    how = inducing, max(n_inducing, min(needed, len(rows.y))), rng
+    how = inducing, max(n_inducing, min(needed, MOST, len(rows.y))), rng
     best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
     return best._replace(n_inducing=needed)
 

@@ -23,6 +23,7 @@ from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     maximise_evidence,
     search_on,
+    search_with_more,
 )
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
@@ -37,6 +38,8 @@ from skgpx._hyperparameters._lengthscales import (
     with_long_lengthscales,
 )
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
+from skgpx._hyperparameters._overlooked import overlooked_by_given
+from skgpx._hyperparameters._points_needed import points_needed
 from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
@@ -151,13 +154,40 @@ def _fit_by_mode(
     starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
     gre = settings.prior == "gre"
     best = maximise_evidence(rows, starts, *search, polish=not gre)
-    if not gre:
+    if gre:
+        # one start from the kernel as it is, one near the process just fitted
+        near = _gre(narrowed(best.kernel), rows, rng)
+        balanced = clone(near).set_params(kernel=kernel)
+        starts = [(balanced, likelihood), (near, best.likelihood)]
+        best = maximise_evidence(rows, starts, *search)
+    return _with_points(best, kernel, likelihood, rows, settings, rng.spawn(1)[0])
+
+
+def _with_points(
+    best: Hyperparameters,
+    kernel: Any,
+    likelihood: Likelihood,
+    rows: Rows,
+    settings: PriorSettings,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """Search on where few points overlooked what there is, with points that do not."""
+    few = settings.n_inducing
+    if likelihood.n_outputs_ > 1 or few is None:
         return best
-    # one start from the kernel as it is, one near the process just fitted
-    near = _gre(narrowed(best.kernel), rows, rng)
-    balanced = clone(near).set_params(kernel=kernel)
-    starts = [(balanced, likelihood), (near, best.likelihood)]
-    return maximise_evidence(rows, starts, *search)
+    shorter = overlooked_by_given(rows, likelihood, kernel, best.kernel, rng)
+    starts = [best[:2]]
+    if shorter is not None:
+        gre = settings.prior == "gre"
+        prior = _gre(narrowed(shorter), rows, rng) if gre else shorter
+        starts.append((prior, likelihood))
+    needed = points_needed(rows, best.likelihood, starts[-1][0], few, rng)
+    free = len(best.kernel.theta) + len(best.likelihood.theta) > 0
+    if not free or (not needed and shorter is None):
+        return best._replace(n_inducing=needed)
+    how = settings.inducing, max(needed, few), rng
+    again = search_with_more(rows, starts, *how)
+    return again._replace(n_inducing=needed)
 
 
 def _without_search(
@@ -175,7 +205,11 @@ def _without_search(
     prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
     if settings.kernel is None and settings.prior == "gre":
         (prior,) = default_gre((prior,), rows, likelihood)
-    return Hyperparameters(prior, likelihood, np.nan, record=record)
+    needed, planned = 0, settings.n_inducing
+    counted = not isinstance(likelihood, Gaussian) and likelihood.n_outputs_ == 1
+    if planned is not None and counted:
+        needed = points_needed(rows, likelihood, prior, planned, rng.spawn(1)[0])
+    return Hyperparameters(prior, likelihood, np.nan, record=record, n_inducing=needed)
 
 
 def _learned_default(
