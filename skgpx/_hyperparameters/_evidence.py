@@ -34,9 +34,6 @@ _SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 20
 _ROWS, _MAX_ITER = 2000, 80
 # Searches after the first that start where it ended, with inducing inputs chosen anew.
 _RESELECTIONS, _RESELECTION_ITER = 1, 20
-# Searches with more points than planned: the most of them, the largest n m² of an
-# evaluation, rows that are read in any case, and iterations.
-_MORE_INDUCING, _BUDGET, _MORE_ROWS, _MORE_ITER, _AGAIN_ITER = 400, 1.5e8, 900, 40, 10
 # Relative gain of evidence at which a search ends.
 _TOLERANCE = 1e-6
 
@@ -134,44 +131,22 @@ def maximise_evidence(
         rows = rows._replace(weights=search_weights(rows))
     if len(starts) > 1 or not polish:
         few = min(n_inducing, _SCREENING_INDUCING)
-        small = Search(_subset(rows, _SCREENING_ROWS, rng), inducing, few)
+        small = Search(subset(rows, _SCREENING_ROWS, rng), inducing, few)
         found = [
-            _climb(small, *start, _SCREENING_ITER, rng, candidate) for start in starts
+            climb_kernel(small, *start, _SCREENING_ITER, rng, candidate)
+            for start in starts
         ]
         best = max(found, key=lambda one: one.log_evidence)
         if not polish:
             return best._replace(record=record_of(small, best.likelihood, everything))
         best_start = best.kernel, best.likelihood
-    large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
-    best = _climb(large, *best_start, _MAX_ITER, rng, candidate)
+    large = Search(subset(rows, _ROWS, rng), inducing, n_inducing)
+    best = climb_kernel(large, *best_start, _MAX_ITER, rng, candidate)
     for _ in range(_RESELECTIONS):
-        again = _climb(large, *best[:2], _RESELECTION_ITER, rng, candidate)
+        again = climb_kernel(large, *best[:2], _RESELECTION_ITER, rng, candidate)
         if again.log_evidence > best.log_evidence:
             best = again
     return best._replace(record=record_of(large, best.likelihood, everything))
-
-
-def search_with_more(
-    rows: Rows,
-    starts: list[tuple[Any, Likelihood]],
-    inducing: Any,
-    n_inducing: int,
-    rng: np.random.Generator,
-) -> Hyperparameters:
-    """The best of searches with more points, hence of fewer rows; all of the same.
-
-    From the last start in full: the others ended a search with fewer points.
-    """
-    m = min(n_inducing, _MORE_INDUCING)
-    n = max(int(_BUDGET / m**2), _MORE_ROWS)
-    search = Search(_subset(rows, min(n, _ROWS), rng), inducing, m)
-    steps = [_AGAIN_ITER] * (len(starts) - 1) + [_MORE_ITER]
-    found = [
-        _climb(search, *start, most, rng, None)
-        for start, most in zip(starts, steps, strict=True)
-    ]
-    best = max(found, key=lambda one: one.log_evidence)
-    return best._replace(record=record_of(search, best.likelihood, rows))
 
 
 def search_on(
@@ -198,7 +173,7 @@ def record_of(search: Search, likelihood: Likelihood, rows: Rows) -> SearchRecor
     return SearchRecord(criterion, len(rows.y), len(search.rows.y), copies=copies)
 
 
-def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
+def subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
     """At most `size` rows, weighted as all of them."""
     n = len(rows.y)
     if n <= size:
@@ -209,7 +184,7 @@ def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
     return part._replace(weights=weights)
 
 
-def _climb(
+def climb_kernel(
     search: Search,
     kernel: Any,
     likelihood: Likelihood,

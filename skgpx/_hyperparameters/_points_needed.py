@@ -14,8 +14,8 @@ from scipy import optimize
 
 from skgpx._hyperparameters._latent_scale import rough_latent
 from skgpx._hyperparameters._search_rows import SOME_ROWS, sampled
+from skgpx._numerics.regression import weight_statistics
 from skgpx._numerics.series_evidence import ScaleProfile
-from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import Nystroem, select_inducing, select_until
 from skgpx.likelihoods import Likelihood
@@ -62,7 +62,10 @@ def explained(kernel: Any, Z: Array, rows: Rows) -> Explained:
     O(n m^2 + m^3).
     """
     basis = Nystroem.from_kernel(kernel, Z)
-    profile = ScaleProfile.of(row_statistics(basis, rows, 1))
+    features = basis(rows.X)
+    left = basis.residual_variance(rows.X, features)
+    sums = weight_statistics(features, rows.y, rows.precisions, left)
+    profile = ScaleProfile.of(sums)
     unit = profile.square / profile.weight or 1.0
     own = float(np.mean(kernel.diag(rows.X)))
     starts = [

@@ -23,7 +23,6 @@ from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     maximise_evidence,
     search_on,
-    search_with_more,
 )
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
@@ -34,11 +33,11 @@ from skgpx._hyperparameters._learner import (
 )
 from skgpx._hyperparameters._lengthscales import (
     narrowed,
-    stretched,
+    starting_kernels,
     with_long_lengthscales,
 )
+from skgpx._hyperparameters._more_points import Given, with_points
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
-from skgpx._hyperparameters._overlooked import overlooked_by_given
 from skgpx._hyperparameters._points_needed import points_needed
 from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
@@ -151,7 +150,10 @@ def _fit_by_mode(
         return search_on(rows, start, previous, *search)
     if settings.kernel is None:
         return _learned_default(kernel, likelihood, rows, settings, rng)
-    starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
+    starts = [
+        (k, likelihood)
+        for k in starting_kernels(kernel, rows, settings.n_restarts, rng)
+    ]
     gre = settings.prior == "gre"
     best = maximise_evidence(rows, starts, *search, polish=not gre)
     if gre:
@@ -160,34 +162,11 @@ def _fit_by_mode(
         balanced = clone(near).set_params(kernel=kernel)
         starts = [(balanced, likelihood), (near, best.likelihood)]
         best = maximise_evidence(rows, starts, *search)
-    return _with_points(best, kernel, likelihood, rows, settings, rng.spawn(1)[0])
-
-
-def _with_points(
-    best: Hyperparameters,
-    kernel: Any,
-    likelihood: Likelihood,
-    rows: Rows,
-    settings: PriorSettings,
-    rng: np.random.Generator,
-) -> Hyperparameters:
-    """Search on where few points overlooked what there is, with points that do not."""
-    few = settings.n_inducing
-    if likelihood.n_outputs_ > 1 or few is None:
+    if likelihood.n_outputs_ > 1 or settings.n_inducing is None:
         return best
-    shorter = overlooked_by_given(rows, likelihood, kernel, best.kernel, rng)
-    starts = [best[:2]]
-    if shorter is not None:
-        gre = settings.prior == "gre"
-        prior = _gre(narrowed(shorter), rows, rng) if gre else shorter
-        starts.append((prior, likelihood))
-    needed = points_needed(rows, best.likelihood, starts[-1][0], few, rng)
-    free = len(best.kernel.theta) + len(best.likelihood.theta) > 0
-    if not free or (not needed and shorter is None):
-        return best._replace(n_inducing=needed)
-    how = settings.inducing, max(needed, few), rng
-    again = search_with_more(rows, starts, *how)
-    return again._replace(n_inducing=needed)
+    wrapped = (lambda k: _gre(narrowed(k), rows, rng)) if gre else None
+    given = Given(kernel, likelihood, wrapped)
+    return with_points(best, given, rows, *search)
 
 
 def _without_search(
@@ -306,7 +285,7 @@ def _learned(
         how = (np.inf,) if gre else None, *side
         best = learn_default(rows, likelihood, rng, *how)
     else:
-        starts = _starts(kernel, rows, settings, rng)
+        starts = starting_kernels(kernel, rows, settings.n_restarts, rng)
         best = learn_given(rows, likelihood, starts, rng, None, *side)
     if not gre:
         return best
@@ -359,18 +338,3 @@ def _gre(kernel: Any, rows: Rows, rng: np.random.Generator) -> GREKernel:
         chosen = np.sort(rng.choice(n, _SUPPORT, replace=False, p=mass / mass.sum()))
         X, mass = X[chosen], np.ones(_SUPPORT)
     return GREKernel(kernel, X, mass)
-
-
-def _starts(
-    kernel: Any, rows: Rows, settings: PriorSettings, rng: np.random.Generator
-) -> list[Any]:
-    """The kernel as it is, one with long lengthscales, and random ones."""
-    starts = [kernel]
-    if settings.kernel is not None:
-        starts.append(with_long_lengthscales(kernel, rows))
-    else:
-        starts.append(stretched(kernel, -np.log(4.0)))
-    for _ in range(settings.n_restarts - 1):
-        low, high = kernel.bounds.reshape(-1, 2).T
-        starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
-    return starts[: settings.n_restarts + 1]
