@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, timedelta
-from numbers import Integral, Real
+from numbers import Real
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -121,16 +122,22 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     return array
 
 
-def check_count(value: Any, name: str) -> None:
-    """Refuse what is no positive integer.
+def check_count(value: Any, name: str) -> int:
+    """A positive integer, be it one of NumPy or an array without dimensions.
 
     Raises
     ------
     ValueError
-        That says so.
+        If it is none.
     """
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    try:
+        # True has an index, too
+        count = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
         raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+    return count
 
 
 def check_coverage(coverage: Any) -> float:

@@ -66,7 +66,7 @@ class ArvizExport:
             raise ValueError(
                 f"interface must be one of {_INTERFACES}; got {interface!r}."
             )
-        check_count(n_samples, "n_samples")
+        n_samples = check_count(n_samples, "n_samples")
         module, nested = _module_of(interface)
         if X is None:
             groups = {"posterior": {"weights": _particles_of(self)}}

@@ -81,7 +81,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
             the same functions.
         """
         check_is_fitted(self)
-        check_count(n_samples, "n_samples")
+        n_samples = check_count(n_samples, "n_samples")
         own = getattr(self, "random_state", None)
         rng = generator(own if random_state is None else random_state)
         return self.posterior_.draw(n_samples, rng)

@@ -162,7 +162,7 @@ class NormalMoments(NormalLaw):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations, (n_rows, n_samples), independent between the rows."""
-        check_count(n_samples, "n_samples")
+        n_samples = check_count(n_samples, "n_samples")
         noise = generator(random_state).standard_normal((self.n_rows, n_samples))
         mean, std = self._moments
         drawn: Array = mean[:, np.newaxis] + std[:, np.newaxis] * noise

@@ -321,7 +321,7 @@ class PredictiveDistribution(Predictive):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples); O(n_rows)."""
-        check_count(n_samples, "n_samples")
+        n_samples = check_count(n_samples, "n_samples")
         seed = self.random_state if random_state is None else random_state
         rng = generator(seed)
         draws, one = (

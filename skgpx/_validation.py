@@ -182,7 +182,8 @@ def _warn_of_shares(weights: Array) -> None:
         warnings.warn(
             f"sample_weight are frequencies: those of {counted} rows sum to {total:g}, "
             "and count as so many rows in all, so that the prior outweighs the data. "
-            "Scale them to a mean of one: sample_weight / sample_weight.mean().",
+            "Scale them to a mean of one: sample_weight / sample_weight.mean(). "
+            "AdaBoostClassifier always passes shares: use bagging instead.",
             UserWarning,
             stacklevel=caller_stacklevel(),
         )

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import AdaBoostClassifier, AdaBoostRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
@@ -106,6 +107,22 @@ def test_numbers_of_draws(name, n_samples, fitted):
             model.to_arviz(X, n_samples=n_samples)
 
 
+@pytest.mark.parametrize("number", [np.int32(3), np.array(3), np.array(3, np.uint8)])
+def test_numbers_of_draws_of_other_types(number, fitted):
+    for name in ("pls", "decoupled"):
+        model = fitted(name)
+        assert model.sample_functions(number)(X).shape == (len(X), 3)
+        assert model.sample_y(X, number).shape == (len(X), 3)
+    drawn = fitted("pls").predict_dist(X).sample(number, 0)
+    np.testing.assert_array_equal(drawn, fitted("pls").predict_dist(X).sample(3, 0))
+
+
+@pytest.mark.parametrize("number", [np.array([3]), np.array(3.0), np.array(True)])
+def test_arrays_that_are_no_number_of_draws(number, fitted):
+    with pytest.raises(ValueError, match="n_samples must be a positive integer"):
+        fitted("pls").sample_functions(number)
+
+
 @pytest.mark.parametrize("law", ["ridge", "tempered"])
 def test_numbers_of_draws_of_laws(law, fitted):
     model = fitted("tempered") if law == "tempered" else BayesianRidge().fit(X, Y)
@@ -187,6 +204,16 @@ def test_weights_that_are_shares(name):
     model, y = clone(MODELS[name]), target(name)
     with pytest.warns(UserWarning, match="sum to 1, and count as so many rows"):
         model.fit(X, y, sample_weight=np.full(len(y), 1.0 / len(y)))
+
+
+def test_shares_of_boosting():
+    """Rounds of classes pass weights that sum to one, those of regression draw rows."""
+    boost = AdaBoostClassifier(MODELS["classes"], n_estimators=2, random_state=0)
+    with pytest.warns(UserWarning, match="AdaBoostClassifier always passes shares"):
+        boost.fit(X, target("classes"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "sample_weight are frequencies")
+        AdaBoostRegressor(MODELS["pls"], n_estimators=3, random_state=0).fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -476,7 +476,7 @@ class DecoupledSampler(
         """
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        check_count(n_samples, "n_samples")
+        n_samples = check_count(n_samples, "n_samples")
         if self.posterior_ is None:
             draws: FunctionDraws = self.estimator_.sample_functions(n_samples, seed)
             return draws
@@ -508,7 +508,7 @@ class DecoupledSampler(
         """
         rows: Any = X
         X = check_X(self, X)
-        check_count(n_samples, "n_samples")
+        n_samples = check_count(n_samples, "n_samples")
         seed = self.random_state if random_state is None else random_state
         if self.posterior_ is None:
             # the estimator was fitted with the names of the columns, if any

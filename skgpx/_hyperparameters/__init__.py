@@ -21,6 +21,7 @@ from skgpx._hyperparameters._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_f
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._lengthscales import stretched
+from skgpx._hyperparameters._points_needed import MOST
 from skgpx._hyperparameters._prior_kernel import (
     PriorSettings,
     fit_prior,
@@ -33,6 +34,7 @@ from skgpx._hyperparameters._search_record import (
 
 __all__ = [
     "FEWEST_ROWS",
+    "MOST",
     "NOISE_BY_BOUND",
     "NOISE_BY_DENSITY",
     "UNLEARNED_NOISE",

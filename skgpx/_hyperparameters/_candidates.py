@@ -16,9 +16,10 @@ Array = NDArray[np.float64]
 
 # Variance of the logarithm of a lengthscale, in standard deviations of its column.
 _PRIOR_VARIANCE = 3.0
-# Mean and variance of the logarithm of the noise variance, in variances of y: a few
-# hundred rows may otherwise take a smooth function with no noise at all for certain.
-_NOISE_MEAN, _NOISE_PRIOR_VARIANCE = -4.0, 9.0
+# Mean and variance of the logarithm of the noise variance, in variances of y: its root
+# is a third of the spread of y, with 95 % up to a factor of seven. Few rows may
+# otherwise take a function with hardly any noise for certain.
+_NOISE_MEAN, _NOISE_PRIOR_VARIANCE = -2.0, 4.0
 # Smoothness of the families: RBF, Matern 5/2, Matern 3/2.
 _FAMILIES = (np.inf, 2.5, 1.5)
 

@@ -146,13 +146,20 @@ def warn_of_lost_signal(
     )
 
 
-def warn_of_few_points(m: int, needed: int) -> None:
-    """Say so if a given number of points cannot follow what the search has found."""
+def warn_of_few_points(m: int, needed: int, automatic: bool) -> None:
+    """Say so if the points cannot follow what the search has found.
+
+    `automatic` says that they are the most that were affordable, not a given number.
+    """
+    advice = (
+        f"n_inducing={needed} takes longer: these are the most of"
+        if automatic
+        else "As many points as the data need are taken by"
+    )
     warnings.warn(
         f"{m} inducing points are too few for this function: by an exact process of "
-        f"some rows it needs {needed} or more. Predictions miss its shorter waves, and "
-        'the intervals do not know it. n_inducing="auto" takes as many points as the '
-        "data need.",
+        f"some rows it needs about {needed}. Predictions miss its shorter waves, and "
+        f'the intervals do not know it. {advice} n_inducing="auto".',
         ConvergenceWarning,
         stacklevel=caller_stacklevel(),
     )

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from skgpx._hyperparameters._search_record import COUNTED_ONCE
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._scales import rounding_variance
 
 Array = NDArray[np.float64]
 
 # Of the standardised y: noise below is none; a search that loses it ends near 1e-8.
 _VANISHED = 1e-6
-# Rows, as weighted, for each that counts once, above which repetitions do not count.
+# Rows of a y of few values, as weighted, for each that counts once, above which
+# repetitions do not count.
 _REPEATED = 1.5
 
 
@@ -45,12 +47,14 @@ def how_counted(read: Rows, rows: Rows) -> str:
 def search_weights(rows: Rows) -> Array:
     """Weights of distinct rows (n,), at most one where no other has the same inputs.
 
-    As they are where there are half as many rows again as distinct ones, or fewer: some
-    tables repeat a few of their rows, as if y were known there.
+    Two observations of a continuous y are never equal: equal ones at one input are
+    copies. Where y has few values they may be equal by chance; weights then stay as
+    they are where rows count for half as many again, or fewer.
     """
     once = np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
+    by_chance = rounding_variance(rows.y, np.minimum(rows.weights, 1.0)) > 0.0
     many = rows.weights.sum() > _REPEATED * once.sum()
-    return once if many else rows.weights
+    return once if many or not by_chance else rows.weights
 
 
 def _alone(X: Array) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
 from skgpx._hyperparameters._copies import how_counted, search_weights
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
+from skgpx._hyperparameters._points_needed import MOST
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.averaged import averaged
@@ -130,18 +131,19 @@ def maximise_evidence(
         rows = rows._replace(weights=search_weights(rows))
     if len(starts) > 1 or not polish:
         few = min(n_inducing, _SCREENING_INDUCING)
-        small = Search(_subset(rows, _SCREENING_ROWS, rng), inducing, few)
+        small = Search(subset(rows, _SCREENING_ROWS, rng), inducing, few)
         found = [
-            _climb(small, *start, _SCREENING_ITER, rng, candidate) for start in starts
+            climb_kernel(small, *start, _SCREENING_ITER, rng, candidate)
+            for start in starts
         ]
         best = max(found, key=lambda one: one.log_evidence)
         if not polish:
             return best._replace(record=record_of(small, best.likelihood, everything))
         best_start = best.kernel, best.likelihood
-    large = Search(_subset(rows, _ROWS, rng), inducing, n_inducing)
-    best = _climb(large, *best_start, _MAX_ITER, rng, candidate)
+    large = Search(subset(rows, _ROWS, rng), inducing, n_inducing)
+    best = climb_kernel(large, *best_start, _MAX_ITER, rng, candidate)
     for _ in range(_RESELECTIONS):
-        again = _climb(large, *best[:2], _RESELECTION_ITER, rng, candidate)
+        again = climb_kernel(large, *best[:2], _RESELECTION_ITER, rng, candidate)
         if again.log_evidence > best.log_evidence:
             best = again
     return best._replace(record=record_of(large, best.likelihood, everything))
@@ -157,7 +159,7 @@ def search_on(
 ) -> Hyperparameters:
     """From an earlier fit, with as many points as its kernel needed."""
     needed = previous.n_inducing
-    how = inducing, max(n_inducing, min(needed, len(rows.y))), rng
+    how = inducing, max(n_inducing, min(needed, MOST, len(rows.y))), rng
     best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
     return best._replace(n_inducing=needed)
 
@@ -171,7 +173,7 @@ def record_of(search: Search, likelihood: Likelihood, rows: Rows) -> SearchRecor
     return SearchRecord(criterion, len(rows.y), len(search.rows.y), copies=copies)
 
 
-def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
+def subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
     """At most `size` rows, weighted as all of them."""
     n = len(rows.y)
     if n <= size:
@@ -182,7 +184,7 @@ def _subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
     return part._replace(weights=weights)
 
 
-def _climb(
+def climb_kernel(
     search: Search,
     kernel: Any,
     likelihood: Likelihood,

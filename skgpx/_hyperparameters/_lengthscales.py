@@ -36,3 +36,14 @@ def with_long_lengthscales(kernel: Any, rows: Rows) -> Any:
     if not len(theta):
         return kernel
     return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def starting_kernels(
+    kernel: Any, rows: Rows, n_restarts: int, rng: np.random.Generator
+) -> list[Any]:
+    """A kernel of the user's as it is, one with long lengthscales, and random ones."""
+    starts = [kernel, with_long_lengthscales(kernel, rows)]
+    for _ in range(n_restarts - 1):
+        low, high = kernel.bounds.reshape(-1, 2).T
+        starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
+    return starts[: n_restarts + 1]

@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 
 from skgpx._hyperparameters._candidates import Candidate, default_candidates
 from skgpx._hyperparameters._climb import Found, Objective, climb, with_noise
-from skgpx._hyperparameters._latent_scale import rough_latent
+from skgpx._hyperparameters._lengthscales import stretched, with_long_lengthscales
+from skgpx._hyperparameters._points_needed import (
+    MOST,
+    count_points,
+    explained,
+    explains_more,
+    leaves_much,
+    rough_targets,
+)
 from skgpx._hyperparameters._search_rows import FEW_ROWS, sampled
-from skgpx._validation import Rows, standardisation
-from skgpx.bases import select_until
-from skgpx.kernels import length_scales
+from skgpx._validation import Rows
+from skgpx.kernels import length_scale_entries, length_scales
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -27,11 +34,7 @@ Array = NDArray[np.float64]
 _FACTORS = tuple(0.5**k for k in range(1, 11))
 # Nats that something shorter has to gain before the sparse evidence is asked again.
 _LEAST_GAIN = 10.0
-# Share of the prior variance that the points planned may leave out at the rows.
-_LEFT_OUT = 0.1
 _NOISE, _ITER, _TOLERANCE = 0.3, 40, 1e-3
-# Nats a row that the points of the model may leave out, and the most points.
-_ENOUGH, _MOST = 0.01, 500
 
 
 class Overlooked(NamedTuple):
@@ -77,38 +80,66 @@ def overlooked(
     Both are judged by the exact evidence of at most 500 rows under normal noise, each
     with its best amplitude and noise.
     """
-    targets = _rough(rows, likelihood)
-    chosen = rng.permutation(len(rows.y))[:FEW_ROWS]
-    few = sampled(targets, np.sort(chosen))
+    targets = rough_targets(rows, likelihood)
+    few = _few(targets, rng)
     ((tied, _),) = default_candidates(targets, (np.inf,))
     now = _at_lengths(tied, length_scales(found, rows.X.shape[1]), few)
     best = _shorter(tied, few)
     short = best.evidence - now.evidence >= _LEAST_GAIN
-    if not short and not _too_few(rows, now, planned, rng):
+    lacking = now.gain >= _LEAST_GAIN and leaves_much(rows, now.kernel, planned, rng)
+    if not short and not lacking:
         return None
     best = best if short else now
-    enough = 2.0 * _ENOUGH * best.noise_variance
-    most = min(_MOST, len(rows.y))
-    points = select_until(rows.X, best.kernel, most, enough, rng, rows.weights)
-    needed = most if points is None else len(points)
+    needed = count_points(rows, best.kernel, best.noise_variance, rng)
+    known, more = (now.kernel, planned), (best.kernel, min(needed, MOST))
+    if not explains_more(targets, known, more, rng.spawn(1)[0]):
+        return None
     length = float(tied.coordinates_of(best.kernel)[-1])
     return Overlooked(length, needed, not short)
 
 
-def _too_few(rows: Rows, now: Found, planned: int, rng: np.random.Generator) -> bool:
-    """Whether the points planned cannot follow a function that there is."""
-    if now.gain < _LEAST_GAIN:
-        return False
-    left = _LEFT_OUT * float(np.mean(now.kernel.diag(rows.X)))
-    how = rows.X, now.kernel, planned, left, rng, rows.weights
-    return select_until(*how) is None
+def overlooked_by_given(
+    rows: Rows,
+    likelihood: Likelihood,
+    kernel: Any,
+    found: Any,
+    rng: np.random.Generator,
+) -> Any:
+    """A kernel of the user's with lengthscales that explain far more, or None.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+        Prepared, of one output.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The user's, at its start.
+    found : sklearn.gaussian_process.kernels.Kernel
+        The prior that the sparse evidence ended at.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    shorter : sklearn.gaussian_process.kernels.Kernel or None
+    """
+    if not length_scale_entries(kernel):
+        return None
+    few = _few(rough_targets(rows, likelihood), rng)
+    candidate, start = Candidate.of_kernel(kernel), _start(few)
+    long = with_long_lengthscales(kernel, rows)
+    kernels = [kernel, long]
+    kernels += [stretched(long, float(np.log(factor))) for factor in _FACTORS]
+    objective = Objective(candidate, start, (few,))
+    points = [np.concatenate((one.theta, start.theta)) for one in kernels]
+    first = kernels[int(np.argmax([objective.evidence(point) for point in points]))]
+    end = climb(candidate, start, (few,), first.theta, _ITER, _TOLERANCE)
+    now, best = (explained(one, few.X, few) for one in (found, end.kernel))
+    return end.kernel if best.evidence - now.evidence >= _LEAST_GAIN else None
 
 
-def _rough(rows: Rows, likelihood: Likelihood) -> Rows:
-    """Rows with standardised rough latent values as their targets."""
-    values = rough_latent(rows, likelihood)[:, 0]
-    shift, scale = standardisation(values, rows.weights, robust=likelihood.heavy_tailed)
-    return Rows(rows.X, (values - shift) / scale, rows.weights)
+def _few(targets: Rows, rng: np.random.Generator) -> Rows:
+    """Rows of an exact process."""
+    return sampled(targets, np.sort(rng.permutation(len(targets.y))[:FEW_ROWS]))
 
 
 def _at_lengths(tied: Candidate, lengths: Array, few: Rows) -> Found:

@@ -33,10 +33,12 @@ from skgpx._hyperparameters._learner import (
 )
 from skgpx._hyperparameters._lengthscales import (
     narrowed,
-    stretched,
+    starting_kernels,
     with_long_lengthscales,
 )
+from skgpx._hyperparameters._more_points import Given, with_points
 from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
+from skgpx._hyperparameters._points_needed import points_needed
 from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
@@ -148,16 +150,23 @@ def _fit_by_mode(
         return search_on(rows, start, previous, *search)
     if settings.kernel is None:
         return _learned_default(kernel, likelihood, rows, settings, rng)
-    starts = [(k, likelihood) for k in _starts(kernel, rows, settings, rng)]
+    starts = [
+        (k, likelihood)
+        for k in starting_kernels(kernel, rows, settings.n_restarts, rng)
+    ]
     gre = settings.prior == "gre"
     best = maximise_evidence(rows, starts, *search, polish=not gre)
-    if not gre:
+    if gre:
+        # one start from the kernel as it is, one near the process just fitted
+        near = _gre(narrowed(best.kernel), rows, rng)
+        balanced = clone(near).set_params(kernel=kernel)
+        starts = [(balanced, likelihood), (near, best.likelihood)]
+        best = maximise_evidence(rows, starts, *search)
+    if likelihood.n_outputs_ > 1 or settings.n_inducing is None:
         return best
-    # one start from the kernel as it is, one near the process just fitted
-    near = _gre(narrowed(best.kernel), rows, rng)
-    balanced = clone(near).set_params(kernel=kernel)
-    starts = [(balanced, likelihood), (near, best.likelihood)]
-    return maximise_evidence(rows, starts, *search)
+    wrapped = (lambda k: _gre(narrowed(k), rows, rng)) if gre else None
+    given = Given(kernel, likelihood, wrapped)
+    return with_points(best, given, rows, *search)
 
 
 def _without_search(
@@ -175,7 +184,11 @@ def _without_search(
     prior = _gre(kernel, rows, rng) if settings.prior == "gre" else kernel
     if settings.kernel is None and settings.prior == "gre":
         (prior,) = default_gre((prior,), rows, likelihood)
-    return Hyperparameters(prior, likelihood, np.nan, record=record)
+    needed, planned = 0, settings.n_inducing
+    counted = not isinstance(likelihood, Gaussian) and likelihood.n_outputs_ == 1
+    if planned is not None and counted:
+        needed = points_needed(rows, likelihood, prior, planned, rng.spawn(1)[0])
+    return Hyperparameters(prior, likelihood, np.nan, record=record, n_inducing=needed)
 
 
 def _learned_default(
@@ -272,7 +285,7 @@ def _learned(
         how = (np.inf,) if gre else None, *side
         best = learn_default(rows, likelihood, rng, *how)
     else:
-        starts = _starts(kernel, rows, settings, rng)
+        starts = starting_kernels(kernel, rows, settings.n_restarts, rng)
         best = learn_given(rows, likelihood, starts, rng, None, *side)
     if not gre:
         return best
@@ -325,18 +338,3 @@ def _gre(kernel: Any, rows: Rows, rng: np.random.Generator) -> GREKernel:
         chosen = np.sort(rng.choice(n, _SUPPORT, replace=False, p=mass / mass.sum()))
         X, mass = X[chosen], np.ones(_SUPPORT)
     return GREKernel(kernel, X, mass)
-
-
-def _starts(
-    kernel: Any, rows: Rows, settings: PriorSettings, rng: np.random.Generator
-) -> list[Any]:
-    """The kernel as it is, one with long lengthscales, and random ones."""
-    starts = [kernel]
-    if settings.kernel is not None:
-        starts.append(with_long_lengthscales(kernel, rows))
-    else:
-        starts.append(stretched(kernel, -np.log(4.0)))
-    for _ in range(settings.n_restarts - 1):
-        low, high = kernel.bounds.reshape(-1, 2).T
-        starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
-    return starts[: settings.n_restarts + 1]

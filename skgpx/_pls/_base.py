@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter
 from skgpx._hyperparameters import (
+    MOST,
     Hyperparameters,
     PriorSettings,
     fit_prior,
@@ -161,7 +162,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             noise = float(result.likelihood.variance(0.0))
             warn_of_lost_signal(m, rows, found.exact_noise, noise)
         elif isinstance(self.inducing, str) and found.n_inducing > m:
-            warn_of_few_points(m, found.n_inducing)
+            warn_of_few_points(m, found.n_inducing, self.n_inducing == "auto")
 
     def _report_of(
         self, reporter: RoundReporter, found: Hyperparameters, units: Units
@@ -210,6 +211,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return None
         if not isinstance(self.inducing, str) and not callable(self.inducing):
             return len(self.inducing)
+        needed = min(needed, MOST)
         return affordable_inducing(n, likelihood.n_outputs_, self.n_particles, needed)
 
     def _select(

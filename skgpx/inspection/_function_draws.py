@@ -115,7 +115,7 @@ class FunctionDrawsDisplay:
             If the functions have several outputs.
         """
         line = line_along(X, feature, resolution, margin)
-        check_count(n_draws, "n_draws")
+        n_draws = check_count(n_draws, "n_draws")
         values = sample_functions(estimator, n_draws, random_state)(line.rows)
         data = None if y is None else line.data
         return cls.from_predictions(

@@ -264,12 +264,12 @@ def test_the_better_of_two_starts_is_kept():
 def test_a_subset_weighs_as_much_as_all_rows(rng):
     n = 3000
     rows = Rows(rng.random((n, 1)), rng.random(n), rng.random(n) + 0.5)
-    some = _evidence._subset(rows, 500, rng)
+    some = _evidence.subset(rows, 500, rng)
     assert some.X.shape == (500, 1)
     assert some.weights.sum() == pytest.approx(rows.weights.sum())
     place = np.searchsorted(np.sort(rows.y), some.y)
     np.testing.assert_array_equal(np.sort(rows.y)[place], some.y)
-    assert _evidence._subset(rows, n, rng) is rows
+    assert _evidence.subset(rows, n, rng) is rows
 
 
 # ---- The prior kernel ----------------------------------------------------------------

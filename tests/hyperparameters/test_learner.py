@@ -366,3 +366,39 @@ def test_nothing_jumps_where_the_bound_stops_to_polish(smooth):
         model = PLSRegressor(kernel, n_inducing=m, random_state=0).fit(X, y)
         evidence.append(model.log_evidence_)
     np.testing.assert_allclose(evidence, evidence[1], atol=2.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "d", "most"),
+    # mean negative log densities were 1.62, 2.82, 2.75 and .60
+    [
+        ("linear", 8, 5, 1.4),
+        ("noise", 20, 1, 2.2),
+        ("noise", 12, 3, 1.9),
+        ("wave", 12, 2, 0.5),
+    ],
+)
+def test_few_rows_are_not_taken_for_certain(kind, n, d, most):
+    densities = []
+    for seed in range(8):
+        rng = np.random.default_rng([seed, n, d])
+        X = rng.uniform(-2.0, 2.0, (n + 300, d))
+        f, noise = {
+            "linear": (X.sum(1) / np.sqrt(d), 0.3),
+            "noise": (np.zeros(n + 300), 1.0),
+            "wave": (np.sin(3.0 * X[:, 0]), 0.2),
+        }[kind]
+        y = f + noise * rng.standard_normal(n + 300)
+        model = PLSRegressor(random_state=0).fit(X[:n], y[:n])
+        densities.append(model.predict_dist(X[n:]).log_density(y[n:]).mean())
+    assert -np.mean(densities) < most
+
+
+@pytest.mark.parametrize("n", [12, 30])
+def test_few_rows_without_noise_are_interpolated(n):
+    X = np.random.default_rng(n).uniform(-2.0, 2.0, (n, 1))
+    model = PLSRegressor(random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
+    inside = np.linspace(X.min(), X.max(), 50)[:, np.newaxis]
+    error = model.predict(inside) - np.sin(3.0 * inside[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 0.02
+    assert np.sqrt(model.noise_variance_) < 0.01

@@ -17,7 +17,7 @@ from skgpx import (
 from skgpx._hyperparameters._search_rows import sampled
 from skgpx._hyperparameters._sparse_learner import _Sample
 from skgpx._validation import Rows
-from skgpx.likelihoods import Poisson, StudentT
+from skgpx.likelihoods import Likelihood, Poisson, ShiftedMixture, StudentT
 
 
 def _wave(seed, n=150, d=1):
@@ -96,11 +96,75 @@ def test_frequencies_of_whole_numbers_are_kept():
     np.testing.assert_allclose(model.predict(X[::3]), expected, atol=0.1)
 
 
-@pytest.mark.parametrize(("weight", "read"), [(1.49, 1.49), (1.5, 1.5), (1.51, 1.0)])
-def test_how_many_repetitions_count(weight, read):
+@pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51])
+def test_repetitions_of_a_continuous_target_count_once(weight):
     X, _, y, _ = _wave(5, n=20)
     found = sampled(Rows(X, y, np.full(20, weight)), np.arange(20)).weights
-    np.testing.assert_array_equal(found, np.full(20, read))
+    np.testing.assert_array_equal(found, np.ones(20))
+
+
+@pytest.mark.parametrize(("weight", "read"), [(1.49, 1.49), (1.5, 1.5), (1.51, 1.0)])
+def test_how_many_repetitions_of_a_grade_count(weight, read):
+    X, _, _, rng = _wave(5, n=40)
+    y = rng.permutation(np.repeat([3.0, 4.0, 5.0, 6.0], 10))
+    found = sampled(Rows(X, y, np.full(40, weight)), np.arange(40)).weights
+    np.testing.assert_array_equal(found, np.full(40, read))
+    # nine of a value are no grades
+    y[y == 6.0] = np.append(np.repeat(6.0, 9), 7.0)
+    found = sampled(Rows(X, y, np.full(40, weight)), np.arange(40)).weights
+    np.testing.assert_array_equal(found, np.ones(40))
+
+
+class _Noise(Likelihood):
+    """Normal noise as a user may write it, without a `noise_parameter`."""
+
+    location_scale = True
+    scale_names = ("sigma",)
+
+    def __init__(self, sigma=None):
+        self.sigma = sigma
+
+    def starting_scales(self, y, weights):
+        return {"sigma": (0.3, 1e-6, 10.0)}
+
+    def scaled(self, factor):
+        return self.rescaled(sigma=factor)
+
+    def nll(self, y, f):
+        z = np.subtract(y, f) / self.sigma
+        return 0.5 * z**2 + np.log(self.sigma) + 0.5 * np.log(2.0 * np.pi)
+
+    def gradient(self, y, f):
+        return np.subtract(f, y) / self.sigma**2
+
+    def mean(self, f):
+        return np.asarray(f, dtype=float)
+
+    def variance(self, f):
+        return np.full(np.shape(f), self.sigma**2)
+
+    def sample(self, f, rng):
+        return f + self.sigma * rng.standard_normal(np.shape(f))
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [None, ShiftedMixture(3.0, 0.05), _Noise()],
+    ids=["gaussian", "shifted", "own"],
+)
+def test_a_bootstrap_of_half_as_many_rows(likelihood):
+    errors, noise = [], []
+    for seed in range(3):
+        X, f, y, rng = _wave(seed, n=60, d=2)
+        chosen = rng.integers(0, 60, 30)
+        how = {"n_particles": 8, "tol": 3.0, "random_state": 0}
+        model = PLSRegressor(likelihood=likelihood, **how).fit(X[chosen], y[chosen])
+        law = model.likelihood_
+        noise.append(getattr(law, "sigma", None) or np.sqrt(law.noise_variance))
+        errors.append(np.sqrt(np.mean((model.predict(X) - f) ** 2)))
+    # the least noise was .002
+    assert min(noise) > 0.05
+    assert np.mean(errors) < 0.25
 
 
 @pytest.mark.parametrize("likelihood", [Poisson(), StudentT()])
