@@ -12,7 +12,7 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 
 # Of the standardised y: noise below is none; a search that loses it ends near 1e-8.
-_VANISHED = 1e-6
+VANISHED_NOISE = 1e-6
 # Rows, as weighted, for each that counts once, above which repetitions do not count.
 _REPEATED = 1.5
 
@@ -26,7 +26,7 @@ def lost_noise_to_copies(likelihood: Likelihood, rows: Rows) -> bool:
     """
     learned = len(likelihood.theta) > 0
     noise = getattr(likelihood, "noise_parameter", None)
-    if not learned or noise is None or noise >= _VANISHED:
+    if not learned or noise is None or noise >= VANISHED_NOISE:
         return False
     return bool(np.any(rows.weights > 1.0))
 
@@ -49,8 +49,12 @@ def search_weights(rows: Rows) -> Array:
     tables repeat a few of their rows, as if y were known there.
     """
     once = np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
-    many = rows.weights.sum() > _REPEATED * once.sum()
-    return once if many else rows.weights
+    return once if are_repeated(rows.weights, once) else rows.weights
+
+
+def are_repeated(weights: Array, once: Array) -> bool:
+    """Whether repetitions are too many to count as rows; `once` is without them."""
+    return bool(weights.sum() > _REPEATED * once.sum())
 
 
 def _alone(X: Array) -> NDArray[np.bool_]:

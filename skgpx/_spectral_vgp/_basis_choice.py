@@ -20,6 +20,7 @@ from skgpx._spectral_vgp._markov_fit import (
 from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_choice import search_series
 from skgpx._spectral_vgp._series_fit import SeriesState
+from skgpx._spectral_vgp._series_rivals import rival_kernels
 from skgpx._spectral_vgp._series_size import falls_short
 from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
@@ -66,6 +67,18 @@ def say_little(model: BaseEstimator, rows: Rows) -> bool:
     return float(distinct.weights.sum()) > _REPEATED * once
 
 
+def competing_kernels(model: BaseEstimator, rows: Rows) -> list[Any]:
+    """Kernels that compete with the series prior; none where parameters speak of it.
+
+    Nor where inducing points do, whose kernels are the same.
+    """
+    if model.kernel is not None or not says_nothing_of_functions(model):
+        return []
+    if _few_of_several_inputs(rows):
+        return []
+    return rival_kernels(rows)
+
+
 def better_than_functions(
     model: BaseEstimator,
     rows: Rows,
@@ -106,13 +119,17 @@ def points_may_be_better(rows: Rows, choice: SeriesChoice) -> bool:
     given kernel the bound says how far it may be from the exact evidence, under a
     series prior that of another prior may be larger.
     """
-    if rows.X.shape[1] < 2 or rows.weights.sum() > _FEW_ROWS:
+    if not _few_of_several_inputs(rows):
         return False
     bound, (rule, noise, _) = choice.bound, choice.prior
     if choice.only_noise or isinstance(rule, PolynomialEigenvalues):
         return True
     left_out = 0.5 * bound.weight * bound.spectrum(rule).tail / noise
     return bool(left_out > _TIGHT)
+
+
+def _few_of_several_inputs(rows: Rows) -> bool:
+    return rows.X.shape[1] > 1 and bool(rows.weights.sum() <= _FEW_ROWS)
 
 
 def better_points(

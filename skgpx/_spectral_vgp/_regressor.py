@@ -12,7 +12,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._spectral_vgp._basis_choice import better_than_functions, say_little
+from skgpx._spectral_vgp._basis_choice import (
+    better_than_functions,
+    competing_kernels,
+    say_little,
+)
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -602,7 +606,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         settings = series_settings(self, self._noise)
         rng = generator(self.random_state)
         how = rng, self.n_jobs, report
-        state, choice = fit_series(rows, domain, settings, *how)
+        rivals = competing_kernels(self, rows)
+        state, choice = fit_series(rows, domain, settings, *how, rivals)
         clock.end_of("search")
         better = better_than_functions(self, rows, self._noise, (state, choice), clock)
         if better is not None:

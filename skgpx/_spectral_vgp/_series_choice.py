@@ -65,6 +65,15 @@ class SeriesData(NamedTuple):
     statistics: SeriesStatistics
 
 
+def started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
+    """Settings whose search starts where another ended."""
+    return settings._replace(
+        rule=choice.prior.rule,
+        start_noise_variance=choice.prior.noise_variance,
+        raised=choice.raised,
+    )
+
+
 def search_series(state: SeriesData) -> SeriesChoice:
     """Rule, noise variance, number and order of functions.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from skgpx._spectral_vgp._series_choice import (
     SeriesData,
     order_of,
     search_series,
+    started,
 )
+from skgpx._spectral_vgp._series_rivals import best_prior
 from skgpx._spectral_vgp._series_search import (
     SeriesSettings,
 )
@@ -112,17 +115,28 @@ def fit_series(
     rng: np.random.Generator,
     n_jobs: int | None,
     report: Report,
+    rivals: Sequence[Any] = (),
 ) -> tuple[SeriesState, SeriesChoice]:
-    """Choose the box for the kernel that the data want, and search on it.
+    """Choose the prior and the box that the data want, and search on it.
 
-    A pass over at most 20 000 rows decides about the box; then one over all. `report`
+    A pass over at most 20 000 rows decides about both; then one over all. `report`
     is asked after the search on each box whether to stop: of the pilot, the last box
-    is taken; there is always one search on all rows.
+    is taken; there is always one search on all rows. `rivals` are kernels that compete
+    with the prior of the settings.
     """
     if domain is None:
         domain = data_domain(rows.X)
-    settings = _after_pilot(rows, domain, settings, rng, n_jobs, report)
-    return _search_boxes(rows, domain, settings, n_jobs, report)
+    how = domain, n_jobs, report
+    chosen = _pilot(rows, settings, rng)
+    if chosen is None:
+        return best_prior(partial(_search_boxes, rows, *how), rows, settings, rivals)
+    some = rows.take(chosen)
+    few = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
+    _, choice = best_prior(partial(_search_boxes, some, *how), some, few, rivals)
+    # what is noise to few rows may be more to many
+    if not choice.only_noise:
+        settings = started(settings, choice)._replace(pilot_rows=len(chosen))
+    return _search_boxes(rows, *how, settings)[:2]
 
 
 def solve_and_tell(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
@@ -175,48 +189,28 @@ def _looked_at(rows: Rows, box: Box, settings: SeriesSettings) -> int:
     return min(_MOST_WAVES, int(0.5 * len(rows.y) * box.period[0] / spread))
 
 
-def _after_pilot(
-    rows: Rows,
-    domain: Array,
-    settings: SeriesSettings,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-    report: Report,
-) -> SeriesSettings:
-    """Settings that start from a search on some of the rows, where there are many."""
+def _pilot(
+    rows: Rows, settings: SeriesSettings, rng: np.random.Generator
+) -> NDArray[np.intp] | None:
+    """Rows on which the search begins where there are many; None for all of them."""
     learns = kernel_of(settings.rule) is not None and settings.learns()
     if settings.n_basis != "auto" and not learns:
-        return settings
-    few, salt = _PILOT_ROWS[len(domain)], int(rng.integers(2**63))
-    chosen = sample_distinct_rows(rows.X, rows.y, few, salt)
-    if chosen is None:
-        return settings
-    some = rows.take(chosen)
-    few_functions = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
-    _, choice = _search_boxes(some, domain, few_functions, n_jobs, report)
-    # what is noise to few rows may be more to many
-    if choice.only_noise:
-        return settings
-    return _started(settings, choice)._replace(pilot_rows=len(chosen))
-
-
-def _started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
-    """Settings whose search starts where another ended."""
-    return settings._replace(
-        rule=choice.prior.rule,
-        start_noise_variance=choice.prior.noise_variance,
-        raised=choice.raised,
-    )
+        return None
+    few, salt = _PILOT_ROWS[rows.X.shape[1]], int(rng.integers(2**63))
+    return sample_distinct_rows(rows.X, rows.y, few, salt)
 
 
 def _search_boxes(
     rows: Rows,
     domain: Array,
-    settings: SeriesSettings,
     n_jobs: int | None,
     report: Report,
-) -> tuple[SeriesState, SeriesChoice]:
-    """Sums and search, again where the lengthscales found need another box."""
+    settings: SeriesSettings,
+) -> tuple[SeriesState, SeriesChoice, bool]:
+    """Sums and search, again where the lengthscales found need another box.
+
+    Third, whether `report` wants the fit to stop.
+    """
     learns = kernel_of(settings.rule) is not None and settings.learns()
     for left in reversed(range(_BOXES)):
         state = start_series(rows, domain, settings, n_jobs)
@@ -229,8 +223,8 @@ def _search_boxes(
         fits = np.all((ratio < _MORE_ROOM) & (ratio > _LESS_ROOM))
         if fits and not _is_clipped(state, choice):
             break
-        settings = _started(settings, choice)
-    return state, choice
+        settings = started(settings, choice)
+    return state, choice, stopped
 
 
 def _is_clipped(state: SeriesState, choice: SeriesChoice) -> bool:
