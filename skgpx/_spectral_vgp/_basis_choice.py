@@ -36,7 +36,8 @@ from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
 
-# Rows, as weighted, up to which inducing points are tried too, with several inputs.
+# Rows, as weighted but for copies, up to which inducing points are tried too, with
+# several inputs.
 _FEW_ROWS = 2000
 # Repetitions of a row, in the mean, above which functions take its noise for signal;
 # rows among which so many distinct inputs are looked for.
@@ -70,31 +71,32 @@ def say_little(model: BaseEstimator, rows: Rows) -> bool:
 def competing_kernels(model: BaseEstimator, rows: Rows) -> list[Any]:
     """Kernels that compete with the series prior; none where parameters speak of it.
 
-    Nor where inducing points do, whose kernels are the same.
+    With several inputs the bounds of rough functions are too far below their evidence,
+    and smooth kernels would win where they should not.
     """
     if model.kernel is not None or not says_nothing_of_functions(model):
         return []
-    if _few_of_several_inputs(rows):
-        return []
-    return rival_kernels(rows)
+    return rival_kernels(rows) if rows.X.shape[1] == 1 else []
 
 
 def better_than_functions(
     model: BaseEstimator,
     rows: Rows,
+    once: Rows,
     noise: KnownNoise | None,
     series: tuple[SeriesState, SeriesChoice],
     clock: StageClock,
 ) -> tuple[str, Any, SpectralFit] | None:
     """Basis, state and fit of what has the larger bound; None for the functions.
 
-    Only where no parameter of the estimator speaks of Fourier functions.
+    Only where no parameter of the estimator speaks of Fourier functions. `once` are the
+    rows with copies counted once where they are many.
     """
     state, choice = series
     bound = log_evidence_of(choice)
     if not says_nothing_of_functions(model):
         return None
-    if points_may_be_better(rows, choice):
+    if points_may_be_better(once, choice):
         # the seed of a fit on points alone
         rng = generator(model.random_state)
         sparse = sparse_settings(model, noise)._replace(basis="inducing")
@@ -119,17 +121,13 @@ def points_may_be_better(rows: Rows, choice: SeriesChoice) -> bool:
     given kernel the bound says how far it may be from the exact evidence, under a
     series prior that of another prior may be larger.
     """
-    if not _few_of_several_inputs(rows):
+    if rows.X.shape[1] < 2 or rows.weights.sum() > _FEW_ROWS:
         return False
     bound, (rule, noise, _) = choice.bound, choice.prior
     if choice.only_noise or isinstance(rule, PolynomialEigenvalues):
         return True
     left_out = 0.5 * bound.weight * bound.spectrum(rule).tail / noise
     return bool(left_out > _TIGHT)
-
-
-def _few_of_several_inputs(rows: Rows) -> bool:
-    return rows.X.shape[1] > 1 and bool(rows.weights.sum() <= _FEW_ROWS)
 
 
 def better_points(

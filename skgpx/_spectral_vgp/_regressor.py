@@ -26,7 +26,7 @@ from skgpx._spectral_vgp._credible import (
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import warn_outside
-from skgpx._spectral_vgp._given_rows import given_rows
+from skgpx._spectral_vgp._given_rows import given_rows, without_copies
 from skgpx._spectral_vgp._kernel_fit import start_sparse
 from skgpx._spectral_vgp._markov_doubts import warn_of_markov
 from skgpx._spectral_vgp._markov_fit import start_markov
@@ -37,6 +37,7 @@ from skgpx._spectral_vgp._series_fit import (
     solution_of,
     solve_and_tell,
     start_series,
+    with_copies,
 )
 from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
@@ -606,10 +607,15 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         settings = series_settings(self, self._noise)
         rng = generator(self.random_state)
         how = rng, self.n_jobs, report
+        learns_noise = settings.given_noise_variance(1.0) is None
+        once = without_copies(rows) if learns_noise else rows
         rivals = competing_kernels(self, rows)
-        state, choice = fit_series(rows, domain, settings, *how, rivals)
+        state, choice = fit_series(once, domain, settings, *how, rivals)
+        if once is not rows:
+            state, choice = with_copies(state, choice, rows, self.n_jobs)
         clock.end_of("search")
-        better = better_than_functions(self, rows, self._noise, (state, choice), clock)
+        series = state, choice
+        better = better_than_functions(self, rows, once, self._noise, series, clock)
         if better is not None:
             self.basis_, state, found = better
             return state, found

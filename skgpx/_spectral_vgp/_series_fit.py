@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.fourier_index import Box
 from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -22,6 +23,7 @@ from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_choice import (
     MOST_SEARCHED,
     SeriesData,
+    of_all_rows,
     order_of,
     search_series,
     started,
@@ -63,10 +65,11 @@ class SeriesState(SeriesData):
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SeriesState:
         """State after more rows."""
         like = self.statistics
-        reach = 2 * like.reach() if len(like.box.period) == 1 else like.reach()
-        more = row_sums(rows, self.domain, like.box, like.shift, reach, n_jobs)
+        more = row_sums(rows, self.domain, like.box, like.shift, _reach(like), n_jobs)
         return self._replace(
-            statistics=like + more, seen=joint_range(self.seen, input_range(rows.X))
+            statistics=like + more,
+            seen=joint_range(self.seen, input_range(rows.X)),
+            searched=None if self.searched is None else self.searched + more,
         )
 
     def merged(self, other: Any) -> SeriesState:
@@ -90,9 +93,15 @@ class SeriesState(SeriesData):
                 "all of them the same parameters and a `domain`, and with a "
                 "kernel call partial_fit instead of fit."
             )
+        searched = None
+        if self.searched is not None or other.searched is not None:
+            searched = (self.searched or self.statistics) + (
+                other.searched or other.statistics
+            )
         return self._replace(
             statistics=self.statistics + other.statistics,
             seen=joint_range(self.seen, other.seen),
+            searched=searched,
         )
 
     def solve(self) -> SpectralFit:
@@ -100,7 +109,11 @@ class SeriesState(SeriesData):
 
         Nothing is said where only noise is found: more rows may come.
         """
-        choice = search_series(self)
+        if self.searched is None:
+            choice = search_series(self)
+        else:
+            choice = search_series(self._replace(statistics=self.searched))
+            choice = of_all_rows(choice, self.statistics)
         warn_if_capped(self.settings, choice)
         return solve_series(self.settings, self.domain, choice)
 
@@ -139,6 +152,15 @@ def fit_series(
     return _search_boxes(rows, *how, settings)[:2]
 
 
+def with_copies(
+    state: SeriesState, choice: SeriesChoice, rows: Rows, n_jobs: int | None
+) -> tuple[SeriesState, SeriesChoice]:
+    """What was found on rows whose copies were left out, for the rows with copies."""
+    like = state.statistics
+    sums = row_sums(rows, state.domain, like.box, like.shift, _reach(like), n_jobs)
+    return state._replace(statistics=sums, searched=like), of_all_rows(choice, sums)
+
+
 def solve_and_tell(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
     """Posterior of what `fit_series` chose, with what is to be said about it."""
     warn_if_only_noise(choice)
@@ -172,6 +194,12 @@ def start_series(
     shift = float(rows.weights @ rows.y / rows.weights.sum())
     statistics = row_sums(rows, domain, box, shift, reach, n_jobs)
     return SeriesState(domain, input_range(rows.X), settings, statistics)
+
+
+def _reach(statistics: SeriesStatistics) -> NDArray[np.int64]:
+    """Waves to sum so that sums can be added to these."""
+    reach = statistics.reach()
+    return 2 * reach if len(statistics.box.period) == 1 else reach
 
 
 def _looked_at(rows: Rows, box: Box, settings: SeriesSettings) -> int:

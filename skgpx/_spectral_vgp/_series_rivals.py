@@ -35,11 +35,11 @@ _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0}
 _ROUGHER = 2.0
 # Nats by which a kernel must be better than the series: it has one parameter more, and
 # there are several.
-_PRICE = 2.0
+_PRICE = 1.0
 
 
 def rival_kernels(rows: Rows) -> list[Any]:
-    """RBF, Matern 5/2 and 3/2 with one lengthscale for each column."""
+    """RBF, Matern 5/2 and 3/2."""
     plain = default_kernel(rows.X, rows.weights)
     return [_of_family(plain, nu) for nu in _FAMILIES]
 
@@ -103,8 +103,6 @@ def _is_too_smooth(rows: Rows, settings: SeriesSettings, choice: SeriesChoice) -
     Bounds say less of rough functions than of smooth ones. With one input the evidence
     of a process as rough as the series is known.
     """
-    if rows.X.shape[1] > 1:
-        return False
     sums, (rule, noise_variance, most) = choice.bound.sums, choice.prior
     given = MarkovSettings(None, settings.noise_variance, True, True, None)
     state = start_markov(rows, given, np.empty(0))
