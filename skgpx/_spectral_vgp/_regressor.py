@@ -80,7 +80,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance, with the bounds of its hyperparameters; a WhiteKernel added
         to it is the noise. None is the series prior of `eigenvalues` and `alpha` (and
-        a constant times an RBF where inducing variables are used).
+        a constant times an RBF where inducing variables are used); with one input,
+        `fit` where no parameter of Fourier functions is given also tries an RBF and
+        Matern kernels of order 5/2 and 3/2 on them, and keeps the largest bound.
     basis : {"auto", "fourier", "empirical", "inducing", "markov"}, default="auto"
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and RBF, Matern and
@@ -94,8 +96,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         on 804 to 200 000 rows of one input where the functions beyond those that are
         allowed cost the bound more than .02 nats a row; it keeps the larger bound. It
         takes inducing points for up to three distinct rows, and for up to 2000 that
-        stand for more than twice as many rows, each alone at its inputs: functions
-        would take its repetitions for the absence of noise.
+        stand for more than twice as many rows, each alone at its inputs.
     n_basis : int, "auto" or "rate", default="auto"
         Number m of inducing variables. "auto" takes Fourier functions until those left
         out would add at most 2 % to the posterior variance: the elbow ``#{j : n

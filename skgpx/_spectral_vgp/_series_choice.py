@@ -78,7 +78,7 @@ def started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
 
 
 def of_all_rows(choice: SeriesChoice, statistics: SeriesStatistics) -> SeriesChoice:
-    """The choice with sums over other rows, in the units of those that were searched."""
+    """The choice with sums over other rows, in the units of those searched."""
     bound, (rule, noise, _) = choice.bound, choice.prior
     sums = StandardSums(statistics.moved(bound.sums.shift), bound.sums.scale)
     bound = replace(bound, sums=sums)

@@ -195,9 +195,7 @@ def test_how_many_rows_are_looked_at_for_copies(monkeypatch, most, counted):
 
 @pytest.mark.parametrize("screened", [10, 1000])
 @pytest.mark.parametrize(("weight", "counted"), [(1.33, 0), (1.34, 0), (1.6, 1)])
-def test_a_sample_says_whether_there_are_copies(
-    monkeypatch, screened, weight, counted
-):
+def test_a_sample_says_whether_there_are_copies(monkeypatch, screened, weight, counted):
     X, y = _wave(100, 1)
     once = SpectralVGPRegressor(basis="fourier").fit(X, y)
     monkeypatch.setattr(_given_rows, "_SCREENED", screened)

@@ -175,7 +175,7 @@ def test_the_pilot_decides_where_there_are_many_rows(monkeypatch):
     from skgpx._spectral_vgp import _series_fit
 
     monkeypatch.setitem(_series_fit._PILOT_ROWS, 1, 300)
-    X, y, inside, f = around_a_gap(5, 1000)
+    X, y, *_ = around_a_gap(5, 1000)
     model = SpectralVGPRegressor().fit(X, y)
     assert model.kernel_ is not None
     whole = SpectralVGPRegressor(model.kernel_).fit(X, y)
@@ -186,7 +186,7 @@ def test_the_pilot_decides_where_there_are_many_rows(monkeypatch):
 def test_units_of_x_and_y_change_nothing():
     X, y, inside, _ = around_a_gap(6)
     one = SpectralVGPRegressor().fit(X, y).predict(inside)
-    other = SpectralVGPRegressor().fit(1e3 * X + 5e5, 1e-3 * y).predict(
-        1e3 * inside + 5e5
+    other = (
+        SpectralVGPRegressor().fit(1e3 * X + 5e5, 1e-3 * y).predict(1e3 * inside + 5e5)
     )
     assert_allclose(1e3 * other, one, atol=1e-3)
