@@ -18,13 +18,13 @@ from skgpx.likelihoods._rows import KnownNoise
 _MOST_ROWS, _SCREENED, _FEW_COPIES = 200_000, 2000, 0.75
 
 
-def without_copies(rows: Rows) -> Rows:
+def without_copies(rows: Rows, learns_noise: bool) -> Rows:
     """Rows that a search for the noise reads: copies count once where they are many.
 
-    The rows themselves, not those merged, if copies are few or rows so many that no
-    function follows single ones.
+    The rows themselves, not those merged, if copies are few, the noise is given, or
+    rows are so many that no function follows single ones.
     """
-    if len(rows.y) > _MOST_ROWS:
+    if not learns_noise or len(rows.y) > _MOST_ROWS:
         return rows
     some = sample_distinct_rows(rows.X, rows.y, _SCREENED, 0)
     if some is not None:

@@ -37,7 +37,6 @@ from skgpx._spectral_vgp._series_fit import (
     solution_of,
     solve_and_tell,
     start_series,
-    with_copies,
 )
 from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
@@ -404,7 +403,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.basis_ = resolved_basis(self, say_little(self, rows))
         state: Any
         if self.basis_ == "fourier":
-            state, found = self._fit_series(rows, clock, reporter)
+            self.basis_, state, found = self._fit_series(rows, clock, reporter)
         else:
             state = self._start(rows)
             if self.basis_ != "markov":
@@ -593,8 +592,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _fit_series(
         self, rows: Rows, clock: StageClock, reporter: RoundReporter
-    ) -> tuple[Any, SpectralFit]:
-        """Fit on Fourier functions, or on what is found better."""
+    ) -> tuple[str, Any, SpectralFit]:
+        """Basis, state and fit: of Fourier functions, or of what is found better."""
 
         def report(state: SeriesState, choice: SeriesChoice) -> bool:
             return reporter.round(
@@ -606,21 +605,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         rows, domain = self._series_rows(rows)
         settings = series_settings(self, self._noise)
-        rng = generator(self.random_state)
-        how = rng, self.n_jobs, report
-        learns_noise = settings.given_noise_variance(1.0) is None
-        once = without_copies(rows) if learns_noise else rows
+        once = without_copies(rows, settings.given_noise_variance(1.0) is None)
+        how = generator(self.random_state), self.n_jobs, report
         rivals = competing_kernels(self, rows)
-        state, choice = fit_series(once, domain, settings, *how, rivals)
-        if once is not rows:
-            state, choice = with_copies(state, choice, rows, self.n_jobs)
+        series = fit_series(rows, once, domain, settings, *how, rivals)
         clock.end_of("search")
-        series = state, choice
         better = better_than_functions(self, rows, once, self._noise, series, clock)
-        if better is not None:
-            self.basis_, state, found = better
-            return state, found
-        return state, solve_and_tell(state, choice)
+        return better or ("fourier", series[0], solve_and_tell(*series))
 
     def _start(self, rows: Rows) -> Any:
         """Sums over rows where these are not for Fourier functions."""

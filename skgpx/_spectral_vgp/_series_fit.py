@@ -123,36 +123,43 @@ class SeriesState(SeriesData):
 
 def fit_series(
     rows: Rows,
+    once: Rows,
     domain: Array | None,
     settings: SeriesSettings,
     rng: np.random.Generator,
     n_jobs: int | None,
     report: Report,
-    rivals: Sequence[Any] = (),
+    rivals: Sequence[Any],
 ) -> tuple[SeriesState, SeriesChoice]:
     """Choose the prior and the box that the data want, and search on it.
 
     A pass over at most 20 000 rows decides about both; then one over all. `report`
     is asked after the search on each box whether to stop: of the pilot, the last box
-    is taken; there is always one search on all rows. `rivals` are kernels that compete
-    with the prior of the settings.
+    is taken; there is always one search on all rows. Searches read `once`, the rows
+    themselves or these without copies. `rivals` are kernels that compete with the prior
+    of the settings.
     """
     if domain is None:
         domain = data_domain(rows.X)
     how = domain, n_jobs, report
-    chosen = _pilot(rows, settings, rng)
+    chosen = _pilot(once, settings, rng)
     if chosen is None:
-        return best_prior(partial(_search_boxes, rows, *how), rows, settings, rivals)
-    some = rows.take(chosen)
-    few = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
-    _, choice = best_prior(partial(_search_boxes, some, *how), some, few, rivals)
-    # what is noise to few rows may be more to many
-    if not choice.only_noise:
-        settings = started(settings, choice)._replace(pilot_rows=len(chosen))
-    return _search_boxes(rows, *how, settings)[:2]
+        search = partial(_search_boxes, once, *how)
+        state, choice = best_prior(search, once, settings, rivals)
+    else:
+        some = once.take(chosen)
+        few = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
+        _, choice = best_prior(partial(_search_boxes, some, *how), some, few, rivals)
+        # what is noise to few rows may be more to many
+        if not choice.only_noise:
+            settings = started(settings, choice)._replace(pilot_rows=len(chosen))
+        state, choice, _ = _search_boxes(once, *how, settings)
+    if once is rows:
+        return state, choice
+    return _with_copies(state, choice, rows, n_jobs)
 
 
-def with_copies(
+def _with_copies(
     state: SeriesState, choice: SeriesChoice, rows: Rows, n_jobs: int | None
 ) -> tuple[SeriesState, SeriesChoice]:
     """What was found on rows whose copies were left out, for the rows with copies."""
