@@ -6,7 +6,11 @@ from skgpx._hyperparameters._capacity import (
     warn_of_few_points,
     warn_of_lost_signal,
 )
-from skgpx._hyperparameters._copies import search_weights
+from skgpx._hyperparameters._copies import (
+    VANISHED_NOISE,
+    copies_count_once,
+    search_weights,
+)
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
     SparseEvidence,
@@ -27,22 +31,26 @@ from skgpx._hyperparameters._prior_kernel import (
     fit_prior,
 )
 from skgpx._hyperparameters._search_record import (
+    COUNTED_ONCE,
     NOISE_BY_BOUND,
     NOISE_BY_DENSITY,
     SearchRecord,
 )
 
 __all__ = [
+    "COUNTED_ONCE",
     "FEWEST_ROWS",
     "MOST",
     "NOISE_BY_BOUND",
     "NOISE_BY_DENSITY",
     "UNLEARNED_NOISE",
+    "VANISHED_NOISE",
     "Hyperparameters",
     "PriorSettings",
     "SearchRecord",
     "SparseEvidence",
     "are_few",
+    "copies_count_once",
     "final_noise",
     "fit_prior",
     "held_out",

@@ -13,7 +13,7 @@ from skgpx.likelihoods._scales import rounding_variance
 Array = NDArray[np.float64]
 
 # Of the standardised y: noise below is none; a search that loses it ends near 1e-8.
-_VANISHED = 1e-6
+VANISHED_NOISE = 1e-6
 # Rows of a y of few values, as weighted, for each that counts once, above which
 # repetitions do not count.
 _REPEATED = 1.5
@@ -28,7 +28,7 @@ def lost_noise_to_copies(likelihood: Likelihood, rows: Rows) -> bool:
     """
     learned = len(likelihood.theta) > 0
     noise = getattr(likelihood, "noise_parameter", None)
-    if not learned or noise is None or noise >= _VANISHED:
+    if not learned or noise is None or noise >= VANISHED_NOISE:
         return False
     return bool(np.any(rows.weights > 1.0))
 
@@ -52,9 +52,15 @@ def search_weights(rows: Rows) -> Array:
     they are where rows count for half as many again, or fewer.
     """
     once = np.where(_alone(rows.X), np.minimum(rows.weights, 1.0), rows.weights)
-    by_chance = rounding_variance(rows.y, np.minimum(rows.weights, 1.0)) > 0.0
-    many = rows.weights.sum() > _REPEATED * once.sum()
-    return once if many or not by_chance else rows.weights
+    return once if copies_count_once(rows.y, rows.weights, once) else rows.weights
+
+
+def copies_count_once(y: Array, weights: Array, once: Array) -> bool:
+    """Whether a search leaves out repetitions; `once` are the weights without them."""
+    if np.array_equal(weights, once):
+        return False
+    by_chance = rounding_variance(y, np.minimum(weights, 1.0)) > 0.0
+    return not by_chance or bool(weights.sum() > _REPEATED * once.sum())
 
 
 def _alone(X: Array) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from skgpx._spectral_vgp._markov_fit import (
 from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_choice import search_series
 from skgpx._spectral_vgp._series_fit import SeriesState
+from skgpx._spectral_vgp._series_rivals import rival_kernels
 from skgpx._spectral_vgp._series_size import falls_short
 from skgpx._spectral_vgp._series_solution import log_evidence_of
 from skgpx._spectral_vgp._settings import (
@@ -35,7 +36,8 @@ from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
 
-# Rows, as weighted, up to which inducing points are tried too, with several inputs.
+# Rows, as weighted but for copies, up to which inducing points are tried too, with
+# several inputs.
 _FEW_ROWS = 2000
 # Repetitions of a row, in the mean, above which functions take its noise for signal;
 # rows among which so many distinct inputs are looked for.
@@ -66,22 +68,35 @@ def say_little(model: BaseEstimator, rows: Rows) -> bool:
     return float(distinct.weights.sum()) > _REPEATED * once
 
 
+def competing_kernels(model: BaseEstimator, rows: Rows) -> list[Any]:
+    """Kernels that compete with the series prior; none where parameters speak of it.
+
+    With several inputs the bounds of rough functions are too far below their evidence,
+    and smooth kernels would win where they should not.
+    """
+    if model.kernel is not None or not says_nothing_of_functions(model):
+        return []
+    return rival_kernels(rows) if rows.X.shape[1] == 1 else []
+
+
 def better_than_functions(
     model: BaseEstimator,
     rows: Rows,
+    once: Rows,
     noise: KnownNoise | None,
     series: tuple[SeriesState, SeriesChoice],
     clock: StageClock,
 ) -> tuple[str, Any, SpectralFit] | None:
     """Basis, state and fit of what has the larger bound; None for the functions.
 
-    Only where no parameter of the estimator speaks of Fourier functions.
+    Only where no parameter of the estimator speaks of Fourier functions. `once` are the
+    rows with copies counted once where they are many.
     """
     state, choice = series
     bound = log_evidence_of(choice)
     if not says_nothing_of_functions(model):
         return None
-    if points_may_be_better(rows, choice):
+    if points_may_be_better(once, choice):
         # the seed of a fit on points alone
         rng = generator(model.random_state)
         sparse = sparse_settings(model, noise)._replace(basis="inducing")

@@ -6,10 +6,35 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from skgpx._hyperparameters import search_weights
+from skgpx._numerics.row_sample import sample_distinct_rows
 from skgpx._row_quantities import known_noise, row_quantity
-from skgpx._validation import Rows, check_kernel, check_rows
+from skgpx._validation import Rows, canonical_rows, check_kernel, check_rows
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._rows import KnownNoise
+
+# Rows beyond which copies are not looked for; distinct rows among which they are first,
+# and the share that is left without copies above which they are few for certain.
+_MOST_ROWS, _SCREENED, _FEW_COPIES = 200_000, 2000, 0.75
+
+
+def without_copies(rows: Rows, learns_noise: bool) -> Rows:
+    """Rows that a search for the noise reads: copies count once where they are many.
+
+    The rows themselves, not those merged, if copies are few, the noise is given, or
+    rows are so many that no function follows single ones.
+    """
+    if not learns_noise or len(rows.y) > _MOST_ROWS:
+        return rows
+    some = sample_distinct_rows(rows.X, rows.y, _SCREENED, 0)
+    if some is not None:
+        part = rows.take(some)
+        once = search_weights(canonical_rows(*part))
+        if once.sum() > _FEW_COPIES * part.weights.sum():
+            return rows
+    distinct = canonical_rows(*rows)
+    weights = search_weights(distinct)
+    return rows if weights is distinct.weights else distinct._replace(weights=weights)
 
 
 def given_rows(

@@ -38,8 +38,7 @@ def warn_of_markov(found: SpectralFit, state: Any) -> None:
             "their intervals; the standard deviations at the rows themselves are zero. "
             "If y is noisy, give the variance of its noise as `noise_variance`, other "
             "measurements at some of the same inputs, or a smoother kernel with "
-            'basis="markov", such as Matern(nu=1.5). Copies of rows, and weights above '
-            "one, say that there is no noise: leave them out.",
+            'basis="markov", such as Matern(nu=1.5).',
             ConvergenceWarning,
             stacklevel=caller_stacklevel(),
         )

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import SearchRecord
+from skgpx._hyperparameters import COUNTED_ONCE, VANISHED_NOISE, SearchRecord
 from skgpx._latent import Cycles, MarkovModel
 from skgpx._numerics.series_evidence import noise_bounds
 from skgpx._numerics.spread import mean_and_spread
 from skgpx._spectral_vgp._markov_kernel import MarkovKernel, as_markov, default_markov
 from skgpx._spectral_vgp._markov_search import (
+    Evidence,
     MarkovData,
     MarkovFound,
     MarkovNoise,
@@ -55,6 +56,8 @@ class MarkovState(NamedTuple):
         Sum of the weights, and weighted mean of y.
     within : float
         Weighted sum of squares around these means.
+    alone : ndarray of shape (n,)
+        Whether all rows of an input have the same y: copies of one row.
     frequencies : ndarray of shape (r,)
         Of waves beside the process, in cycles a unit of x.
     """
@@ -64,6 +67,7 @@ class MarkovState(NamedTuple):
     weights: Array
     means: Array
     within: float
+    alone: NDArray[np.bool_]
     frequencies: Array
 
     @property
@@ -99,10 +103,8 @@ class MarkovState(NamedTuple):
     def solve(self) -> SpectralFit:
         """Hyperparameters, posterior and evidence; O(n) a step of the search."""
         shift, scale = self.units()
-        data = MarkovData(
-            self.x, self.weights, (self.means - shift) / scale, self.within / scale**2
-        )
-        found, functions = _best(data, self, scale)
+        data = self.data(shift, scale)
+        found, functions, copies = _found(data, self, scale)
         evidence = found.log_evidence - float(np.sum(self.weights)) * np.log(scale)
         model = MarkovModel(
             prior=found.kernel.process(found.theta[:2]),
@@ -124,14 +126,18 @@ class MarkovState(NamedTuple):
             prior=found.fitted_kernel,
             spectrum=variances * scale**2,
             cycles=cycles,
-            record=self._record(),
+            record=self._record(copies),
         )
 
-    def _record(self) -> SearchRecord:
-        settings = self.settings
-        if not settings.learns:
+    def _record(self, copies: str) -> SearchRecord:
+        if not self.settings.learns:
             return SearchRecord()
-        return SearchRecord("exact evidence of the process", 0, "all")
+        return SearchRecord("exact evidence of the process", 0, "all", copies=copies)
+
+    def data(self, shift: float, scale: float) -> MarkovData:
+        """Distinct inputs, with y in units of a standardised one."""
+        means, within = (self.means - shift) / scale, self.within / scale**2
+        return MarkovData(self.x, self.weights, means, within, self.alone)
 
     def units(self) -> tuple[float, float]:
         """Mean and standard deviation of y; 1 for a constant y."""
@@ -158,7 +164,9 @@ def start_markov(
     at = np.repeat(np.arange(len(x)), np.diff(first, append=len(y)))
     means = base + np.add.reduceat(weights * (y - base[at]), first) / total
     within = float(weights @ (y - means[at]) ** 2)
-    return MarkovState(settings, x, total, means, within, frequencies)
+    # equal rows were merged
+    alone = np.bincount(at) == 1
+    return MarkovState(settings, x, total, means, within, alone, frequencies)
 
 
 def _joined(one: MarkovState, other: MarkovState) -> MarkovState:
@@ -171,7 +179,10 @@ def _joined(one: MarkovState, other: MarkovState) -> MarkovState:
     base[at] = means
     joint = base + np.bincount(at, weights * (means - base[at])) / total
     within = one.within + other.within + float(weights @ (means - joint[at]) ** 2)
-    return one._replace(x=x, weights=total, means=joint, within=within)
+    # of an input in both, the rows are copies if the two have one y
+    rest = ~np.concatenate((one.alone, other.alone)) | (means != base[at])
+    alone = np.bincount(at, rest) == 0.0
+    return one._replace(x=x, weights=total, means=joint, within=within, alone=alone)
 
 
 def check_markov(settings: MarkovSettings, n_features: int) -> None:
@@ -200,6 +211,28 @@ def is_markov(settings: MarkovSettings) -> bool:
     """Whether the kernel, if there is one, is a Markov process."""
     kernel = settings.kernel
     return kernel is None or as_markov(split_noise(kernel)[0]) is not None
+
+
+def _found(
+    data: MarkovData, state: MarkovState, scale: float
+) -> tuple[MarkovFound, Cycles | None, str]:
+    """Largest evidence, waves or none, and how copies of rows were counted.
+
+    Copies that say that there is no noise count once in the search, but not in the
+    evidence that is reported.
+    """
+    noise = noise_of(state.settings, data.variance, scale)
+    once = data.counted_once()
+    free = noise.low < noise.high and once is not data
+    searched = once if free and data.repeats(once) else data
+    found, functions = _best(searched, state, scale)
+    if free and searched is data and found.noise_variance < VANISHED_NOISE:
+        searched = once
+        found, functions = _best(searched, state, scale)
+    if searched is data:
+        return found, functions, ""
+    value = Evidence(data, found.kernel, _features(functions, data)).value(found.theta)
+    return found._replace(log_evidence=value), functions, COUNTED_ONCE
 
 
 def _best(

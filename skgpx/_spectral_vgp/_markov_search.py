@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
+from skgpx._hyperparameters import copies_count_once
 from skgpx._numerics.markov_regression import (
     MarkovRows,
     markov_evidence,
@@ -40,16 +41,30 @@ class MarkovData(NamedTuple):
         Their means; standardised.
     within : float
         Weighted sum of squares of the rows around these.
+    alone : ndarray of shape (n,) or False
+        Whether all rows of an input have one y, and may be copies of one.
     """
 
     x: Array
     weights: Array
     y: Array
     within: float
+    alone: NDArray[np.bool_] | bool = False
 
     def rows(self, noise_variance: float, features: Array) -> MarkovRows:
         """What the process is fitted to."""
         return MarkovRows(self.x, self.weights / noise_variance, self.y, features)
+
+    def counted_once(self) -> MarkovData:
+        """The same with copies left out; itself if there are none."""
+        copies = self.alone & (self.weights > 1.0)
+        if not np.any(copies):
+            return self
+        return self._replace(weights=np.where(copies, 1.0, self.weights))
+
+    def repeats(self, once: MarkovData) -> bool:
+        """Whether a search leaves the copies out."""
+        return copies_count_once(self.y, self.weights, once.weights)
 
     def of_repetitions(self, noise_variance: float) -> tuple[float, float]:
         """What the rows around their means add to the log evidence, and its slope.

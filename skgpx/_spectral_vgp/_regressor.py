@@ -12,7 +12,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._spectral_vgp._basis_choice import better_than_functions, say_little
+from skgpx._spectral_vgp._basis_choice import (
+    better_than_functions,
+    competing_kernels,
+    say_little,
+)
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -22,7 +26,7 @@ from skgpx._spectral_vgp._credible import (
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import warn_outside
-from skgpx._spectral_vgp._given_rows import given_rows
+from skgpx._spectral_vgp._given_rows import given_rows, without_copies
 from skgpx._spectral_vgp._kernel_fit import start_sparse
 from skgpx._spectral_vgp._markov_doubts import warn_of_markov
 from skgpx._spectral_vgp._markov_fit import start_markov
@@ -75,7 +79,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance, with the bounds of its hyperparameters; a WhiteKernel added
         to it is the noise. None is the series prior of `eigenvalues` and `alpha` (and
-        a constant times an RBF where inducing variables are used).
+        a constant times an RBF where inducing variables are used); with one input,
+        `fit` where no parameter of Fourier functions is given also tries an RBF and
+        Matern kernels of order 5/2 and 3/2 on them, and keeps the largest bound.
     basis : {"auto", "fourier", "empirical", "inducing", "markov"}, default="auto"
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and RBF, Matern and
@@ -89,8 +95,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         on 804 to 200 000 rows of one input where the functions beyond those that are
         allowed cost the bound more than .02 nats a row; it keeps the larger bound. It
         takes inducing points for up to three distinct rows, and for up to 2000 that
-        stand for more than twice as many rows, each alone at its inputs: functions
-        would take its repetitions for the absence of noise.
+        stand for more than twice as many rows, each alone at its inputs.
     n_basis : int, "auto" or "rate", default="auto"
         Number m of inducing variables. "auto" takes Fourier functions until those left
         out would add at most 2 % to the posterior variance: the elbow ``#{j : n
@@ -398,7 +403,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.basis_ = resolved_basis(self, say_little(self, rows))
         state: Any
         if self.basis_ == "fourier":
-            state, found = self._fit_series(rows, clock, reporter)
+            self.basis_, state, found = self._fit_series(rows, clock, reporter)
         else:
             state = self._start(rows)
             if self.basis_ != "markov":
@@ -587,8 +592,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _fit_series(
         self, rows: Rows, clock: StageClock, reporter: RoundReporter
-    ) -> tuple[Any, SpectralFit]:
-        """Fit on Fourier functions, or on what is found better."""
+    ) -> tuple[str, Any, SpectralFit]:
+        """Basis, state and fit: of Fourier functions, or of what is found better."""
 
         def report(state: SeriesState, choice: SeriesChoice) -> bool:
             return reporter.round(
@@ -600,15 +605,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         rows, domain = self._series_rows(rows)
         settings = series_settings(self, self._noise)
-        rng = generator(self.random_state)
-        how = rng, self.n_jobs, report
-        state, choice = fit_series(rows, domain, settings, *how)
+        once = without_copies(rows, settings.given_noise_variance(1.0) is None)
+        how = generator(self.random_state), self.n_jobs, report
+        rivals = competing_kernels(self, rows)
+        series = fit_series(rows, once, domain, settings, *how, rivals)
         clock.end_of("search")
-        better = better_than_functions(self, rows, self._noise, (state, choice), clock)
-        if better is not None:
-            self.basis_, state, found = better
-            return state, found
-        return state, solve_and_tell(state, choice)
+        better = better_than_functions(self, rows, once, self._noise, series, clock)
+        return better or ("fourier", series[0], solve_and_tell(*series))
 
     def _start(self, rows: Rows) -> Any:
         """Sums over rows where these are not for Fourier functions."""

@@ -57,12 +57,33 @@ class SeriesData(NamedTuple):
         Range of the inputs so far.
     settings : SeriesSettings
     statistics : SeriesStatistics
+    searched : SeriesStatistics or None
+        Without copies of rows: what a search reads, if it is not all.
     """
 
     domain: Array
     seen: Array
     settings: SeriesSettings
     statistics: SeriesStatistics
+    searched: SeriesStatistics | None = None
+
+
+def started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
+    """Settings whose search starts where another ended."""
+    return settings._replace(
+        rule=choice.prior.rule,
+        start_noise_variance=choice.prior.noise_variance,
+        raised=choice.raised,
+    )
+
+
+def of_all_rows(choice: SeriesChoice, statistics: SeriesStatistics) -> SeriesChoice:
+    """The choice with sums over other rows, in the units of those searched."""
+    bound, (rule, noise, _) = choice.bound, choice.prior
+    sums = StandardSums(statistics.moved(bound.sums.shift), bound.sums.scale)
+    bound = replace(bound, sums=sums)
+    prior = SeriesPrior(rule, noise, bound.at(rule, noise).value)
+    return replace(choice, bound=bound, prior=prior)
 
 
 def search_series(state: SeriesData) -> SeriesChoice:

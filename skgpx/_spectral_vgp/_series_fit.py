@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.fourier_index import Box
 from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -21,9 +23,12 @@ from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_choice import (
     MOST_SEARCHED,
     SeriesData,
+    of_all_rows,
     order_of,
     search_series,
+    started,
 )
+from skgpx._spectral_vgp._series_rivals import best_prior
 from skgpx._spectral_vgp._series_search import (
     SeriesSettings,
 )
@@ -60,10 +65,11 @@ class SeriesState(SeriesData):
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SeriesState:
         """State after more rows."""
         like = self.statistics
-        reach = 2 * like.reach() if len(like.box.period) == 1 else like.reach()
-        more = row_sums(rows, self.domain, like.box, like.shift, reach, n_jobs)
+        more = row_sums(rows, self.domain, like.box, like.shift, _reach(like), n_jobs)
         return self._replace(
-            statistics=like + more, seen=joint_range(self.seen, input_range(rows.X))
+            statistics=like + more,
+            seen=joint_range(self.seen, input_range(rows.X)),
+            searched=None if self.searched is None else self.searched + more,
         )
 
     def merged(self, other: Any) -> SeriesState:
@@ -87,9 +93,15 @@ class SeriesState(SeriesData):
                 "all of them the same parameters and a `domain`, and with a "
                 "kernel call partial_fit instead of fit."
             )
+        searched = None
+        if self.searched is not None or other.searched is not None:
+            searched = (self.searched or self.statistics) + (
+                other.searched or other.statistics
+            )
         return self._replace(
             statistics=self.statistics + other.statistics,
             seen=joint_range(self.seen, other.seen),
+            searched=searched,
         )
 
     def solve(self) -> SpectralFit:
@@ -97,7 +109,11 @@ class SeriesState(SeriesData):
 
         Nothing is said where only noise is found: more rows may come.
         """
-        choice = search_series(self)
+        if self.searched is None:
+            choice = search_series(self)
+        else:
+            choice = search_series(self._replace(statistics=self.searched))
+            choice = of_all_rows(choice, self.statistics)
         warn_if_capped(self.settings, choice)
         return solve_series(self.settings, self.domain, choice)
 
@@ -107,22 +123,49 @@ class SeriesState(SeriesData):
 
 def fit_series(
     rows: Rows,
+    once: Rows,
     domain: Array | None,
     settings: SeriesSettings,
     rng: np.random.Generator,
     n_jobs: int | None,
     report: Report,
+    rivals: Sequence[Any],
 ) -> tuple[SeriesState, SeriesChoice]:
-    """Choose the box for the kernel that the data want, and search on it.
+    """Choose the prior and the box that the data want, and search on it.
 
-    A pass over at most 20 000 rows decides about the box; then one over all. `report`
+    A pass over at most 20 000 rows decides about both; then one over all. `report`
     is asked after the search on each box whether to stop: of the pilot, the last box
-    is taken; there is always one search on all rows.
+    is taken; there is always one search on all rows. Searches read `once`, the rows
+    themselves or these without copies. `rivals` are kernels that compete with the prior
+    of the settings.
     """
     if domain is None:
         domain = data_domain(rows.X)
-    settings = _after_pilot(rows, domain, settings, rng, n_jobs, report)
-    return _search_boxes(rows, domain, settings, n_jobs, report)
+    how = domain, n_jobs, report
+    chosen = _pilot(once, settings, rng)
+    if chosen is None:
+        search = partial(_search_boxes, once, *how)
+        state, choice = best_prior(search, once, settings, rivals)
+    else:
+        some = once.take(chosen)
+        few = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
+        _, choice = best_prior(partial(_search_boxes, some, *how), some, few, rivals)
+        # what is noise to few rows may be more to many
+        if not choice.only_noise:
+            settings = started(settings, choice)._replace(pilot_rows=len(chosen))
+        state, choice, _ = _search_boxes(once, *how, settings)
+    if once is rows:
+        return state, choice
+    return _with_copies(state, choice, rows, n_jobs)
+
+
+def _with_copies(
+    state: SeriesState, choice: SeriesChoice, rows: Rows, n_jobs: int | None
+) -> tuple[SeriesState, SeriesChoice]:
+    """What was found on rows whose copies were left out, for the rows with copies."""
+    like = state.statistics
+    sums = row_sums(rows, state.domain, like.box, like.shift, _reach(like), n_jobs)
+    return state._replace(statistics=sums, searched=like), of_all_rows(choice, sums)
 
 
 def solve_and_tell(state: SeriesState, choice: SeriesChoice) -> SpectralFit:
@@ -160,6 +203,12 @@ def start_series(
     return SeriesState(domain, input_range(rows.X), settings, statistics)
 
 
+def _reach(statistics: SeriesStatistics) -> NDArray[np.int64]:
+    """Waves to sum so that sums can be added to these."""
+    reach = statistics.reach()
+    return 2 * reach if len(statistics.box.period) == 1 else reach
+
+
 def _looked_at(rows: Rows, box: Box, settings: SeriesSettings) -> int:
     """Longest list of waves, of one input, among which some may stand out.
 
@@ -175,48 +224,28 @@ def _looked_at(rows: Rows, box: Box, settings: SeriesSettings) -> int:
     return min(_MOST_WAVES, int(0.5 * len(rows.y) * box.period[0] / spread))
 
 
-def _after_pilot(
-    rows: Rows,
-    domain: Array,
-    settings: SeriesSettings,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-    report: Report,
-) -> SeriesSettings:
-    """Settings that start from a search on some of the rows, where there are many."""
+def _pilot(
+    rows: Rows, settings: SeriesSettings, rng: np.random.Generator
+) -> NDArray[np.intp] | None:
+    """Rows on which the search begins where there are many; None for all of them."""
     learns = kernel_of(settings.rule) is not None and settings.learns()
     if settings.n_basis != "auto" and not learns:
-        return settings
-    few, salt = _PILOT_ROWS[len(domain)], int(rng.integers(2**63))
-    chosen = sample_distinct_rows(rows.X, rows.y, few, salt)
-    if chosen is None:
-        return settings
-    some = rows.take(chosen)
-    few_functions = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
-    _, choice = _search_boxes(some, domain, few_functions, n_jobs, report)
-    # what is noise to few rows may be more to many
-    if choice.only_noise:
-        return settings
-    return _started(settings, choice)._replace(pilot_rows=len(chosen))
-
-
-def _started(settings: SeriesSettings, choice: SeriesChoice) -> SeriesSettings:
-    """Settings whose search starts where another ended."""
-    return settings._replace(
-        rule=choice.prior.rule,
-        start_noise_variance=choice.prior.noise_variance,
-        raised=choice.raised,
-    )
+        return None
+    few, salt = _PILOT_ROWS[rows.X.shape[1]], int(rng.integers(2**63))
+    return sample_distinct_rows(rows.X, rows.y, few, salt)
 
 
 def _search_boxes(
     rows: Rows,
     domain: Array,
-    settings: SeriesSettings,
     n_jobs: int | None,
     report: Report,
-) -> tuple[SeriesState, SeriesChoice]:
-    """Sums and search, again where the lengthscales found need another box."""
+    settings: SeriesSettings,
+) -> tuple[SeriesState, SeriesChoice, bool]:
+    """Sums and search, again where the lengthscales found need another box.
+
+    Third, whether `report` wants the fit to stop.
+    """
     learns = kernel_of(settings.rule) is not None and settings.learns()
     for left in reversed(range(_BOXES)):
         state = start_series(rows, domain, settings, n_jobs)
@@ -229,8 +258,8 @@ def _search_boxes(
         fits = np.all((ratio < _MORE_ROOM) & (ratio > _LESS_ROOM))
         if fits and not _is_clipped(state, choice):
             break
-        settings = _started(settings, choice)
-    return state, choice
+        settings = started(settings, choice)
+    return state, choice, stopped
 
 
 def _is_clipped(state: SeriesState, choice: SeriesChoice) -> bool:

@@ -242,7 +242,7 @@ def test_warnings_of_fit_are_about_the_line_of_the_caller():
 
 
 def test_one_warning_for_each_call():
-    model = SpectralVGPRegressor().fit(X, Y)
+    model = SpectralVGPRegressor(basis="fourier").fit(X, Y)
     far = np.tile(line(0.0, 5.0), (20_000, 1))
     assert count_warnings(model.predict, far) == 1
     for method in (
@@ -521,7 +521,7 @@ def test_the_kernel_with_its_hyperparameters():
     found = SpectralVGPRegressor(kernel).fit(X, Y).kernel_
     assert type(found.k2) is RBF
     assert found.k2.length_scale != 0.5
-    assert SpectralVGPRegressor().fit(X, Y).kernel_ is None
+    assert SpectralVGPRegressor(basis="fourier").fit(X, Y).kernel_ is None
     model = SpectralVGPRegressor(kernel, basis="inducing", n_basis=9, random_state=0)
     assert model.fit(X, Y).kernel_ == model.posterior_.basis.kernel
     assert _domain.kernel_of(PolynomialEigenvalues()) is None

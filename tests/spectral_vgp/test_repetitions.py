@@ -1,12 +1,14 @@
-"""Few rows that are repeated often are not interpolated."""
+"""Rows that are repeated often are not interpolated."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _basis_choice
+from skgpx._hyperparameters import COUNTED_ONCE
+from skgpx._spectral_vgp import _basis_choice, _given_rows, _markov_fit
 
 
 def _wave(n, d, seed=0):
@@ -62,3 +64,153 @@ def test_functions_that_were_named_are_kept():
     X, y = _wave(60, 1)
     model = SpectralVGPRegressor(basis="fourier")
     assert model.fit(X, y, sample_weight=np.full(60, 5.0)).basis_ == "fourier"
+
+
+# ---- Copies that count once in a search ----------------------------------------------
+
+
+def _rough(n, seed=0):
+    """Brownian motion and noise of variance .01 at random inputs."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.random(n))
+    f = np.cumsum(rng.standard_normal(n) * np.sqrt(4.0 * np.diff(x, prepend=0.0)))
+    return x[:, np.newaxis], f + 0.1 * rng.standard_normal(n)
+
+
+def _bootstrapped(X, y, seed=0):
+    drawn = np.random.default_rng(seed).integers(0, len(y), len(y))
+    return (X[drawn], y[drawn]), np.unique(drawn)
+
+
+@pytest.mark.parametrize("basis", ["markov", "fourier"])
+@pytest.mark.parametrize("draw", [_rough, lambda n: _wave(n, 1)])
+def test_a_bootstrap_has_the_noise_of_its_distinct_rows(basis, draw):
+    X, y = draw(500)
+    copies, distinct = _bootstrapped(X, y)
+    model = SpectralVGPRegressor(basis=basis).fit(*copies)
+    once = SpectralVGPRegressor(basis=basis).fit(X[distinct], y[distinct])
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.03)
+
+
+@pytest.mark.parametrize("weight", [2.0, 5.0])
+@pytest.mark.parametrize("basis", ["markov", "fourier"])
+def test_copies_learn_what_distinct_rows_do(basis, weight):
+    X, y = _rough(300)
+    once = SpectralVGPRegressor(basis=basis).fit(X, y)
+    weights = np.full(300, weight)
+    model = SpectralVGPRegressor(basis=basis).fit(X, y, sample_weight=weights)
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
+    assert model.n_basis_ == once.n_basis_
+    assert_allclose(model.prior_.theta, once.prior_.theta, atol=1e-6)
+    # the posterior and the evidence are those of all rows
+    std = [m.predict(X, return_std=True, include_noise=False)[1] for m in (model, once)]
+    assert np.all(std[0] < std[1])
+    given = {"noise_variance": once.noise_variance_, "optimizer": None}
+    if basis == "markov":
+        known = SpectralVGPRegressor(once.kernel_, basis=basis, **given)
+        known.fit(X, y, sample_weight=weights)
+        assert_allclose(model.predict(X), known.predict(X), atol=1e-2)
+    tiled = SpectralVGPRegressor(basis=basis)
+    tiled.fit(np.tile(X, (int(weight), 1)), np.tile(y, int(weight)))
+    assert_allclose(tiled.predict(X), model.predict(X), rtol=1e-9, atol=1e-9)
+    assert_allclose(tiled.log_evidence_, model.log_evidence_)
+
+
+@pytest.mark.filterwarnings("ignore:The noise variance ended at nothing")
+@pytest.mark.parametrize(("weight", "counted"), [(1.49, ""), (1.5, ""), (1.51, 1)])
+def test_how_many_copies_count_once(monkeypatch, weight, counted):
+    monkeypatch.setattr(_markov_fit, "VANISHED_NOISE", 0.0)
+    X, y = _wave(200, 1)
+    model = SpectralVGPRegressor(basis="markov")
+    model.fit(X, y, sample_weight=np.full(200, weight))
+    assert model._record.copies == (counted and COUNTED_ONCE)
+    once = SpectralVGPRegressor(basis="fourier").fit(X, y)
+    model = SpectralVGPRegressor(basis="fourier")
+    model.fit(X, y, sample_weight=np.full(200, weight))
+    same = abs(model.noise_variance_ / once.noise_variance_ - 1.0) < 1e-6
+    assert same == bool(counted)
+
+
+def test_few_copies_count_once_where_noise_would_vanish():
+    X, y = _rough(300)
+    weights = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
+    model = SpectralVGPRegressor(basis="markov").fit(X, y, sample_weight=weights)
+    once = SpectralVGPRegressor(basis="markov").fit(X, y)
+    assert model._record.copies == COUNTED_ONCE
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.05)
+
+
+def test_other_targets_at_an_input_are_no_copies():
+    X, y = _wave(100, 1)
+    two = np.repeat(X, 2, axis=0), np.repeat(y, 2) + np.tile([0.0, 0.1], 100)
+    model = SpectralVGPRegressor(basis="markov").fit(*two, np.full(200, 2.0))
+    assert model._record.copies == ""
+    model = SpectralVGPRegressor(basis="markov", noise_variance=0.04)
+    assert model.fit(X, y, np.full(100, 3.0))._record.copies == ""
+
+
+def test_copies_in_chunks_and_in_models_that_are_merged():
+    X, y = _rough(200)
+    whole = SpectralVGPRegressor(basis="markov").fit(X, y, np.full(200, 2.0))
+    chunks = SpectralVGPRegressor(basis="markov")
+    chunks.partial_fit(X, y).partial_fit(X, y)
+    assert_allclose(chunks.noise_variance_, whole.noise_variance_)
+    assert_allclose(chunks.predict(X), whole.predict(X))
+    one = SpectralVGPRegressor(basis="markov").fit(X, y)
+    assert_allclose((one + one).predict(X), whole.predict(X))
+    # another target at the same input is a measurement
+    other = SpectralVGPRegressor(basis="markov").fit(X, y + 0.1)
+    both = SpectralVGPRegressor(basis="markov")
+    both.fit(np.tile(X, (2, 1)), np.append(y, y + 0.1))
+    merged = one + other
+    assert not merged._state.alone.any()
+    assert_allclose(merged.predict(X), both.predict(X))
+
+
+def test_rows_added_to_functions_of_copies():
+    X, y = _wave(300, 1)
+    how = {"basis": "fourier", "domain": (0.0, 1.0)}
+    first = SpectralVGPRegressor(**how).fit(X[:200], y[:200], np.full(200, 3.0))
+    other = SpectralVGPRegressor(**how).fit(X[200:], y[200:], np.full(100, 3.0))
+    whole = SpectralVGPRegressor(**how).fit(X, y, np.full(300, 3.0))
+    merged, again = first + other, other + first
+    assert_allclose(merged.predict(X), whole.predict(X), atol=1e-6)
+    assert_allclose(again.predict(X), whole.predict(X), atol=1e-6)
+    plain = SpectralVGPRegressor(**how).fit(X[200:], y[200:])
+    added = SpectralVGPRegressor(**how).fit(X[:200], y[:200], np.full(200, 3.0))
+    added.partial_fit(X[200:], y[200:])
+    assert_allclose((first + plain).predict(X), added.predict(X), atol=1e-6)
+    assert_allclose((plain + first).predict(X), added.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(("most", "counted"), [(99, 0), (100, 1), (101, 1)])
+def test_how_many_rows_are_looked_at_for_copies(monkeypatch, most, counted):
+    X, y = _wave(100, 1)
+    once = SpectralVGPRegressor(basis="fourier").fit(X, y)
+    monkeypatch.setattr(_given_rows, "_MOST_ROWS", most)
+    model = SpectralVGPRegressor(basis="fourier").fit(X, y, np.full(100, 3.0))
+    same = abs(model.noise_variance_ / once.noise_variance_ - 1.0) < 1e-6
+    assert same == bool(counted)
+
+
+@pytest.mark.parametrize("screened", [10, 1000])
+@pytest.mark.parametrize(("weight", "counted"), [(1.33, 0), (1.34, 0), (1.6, 1)])
+def test_a_sample_says_whether_there_are_copies(monkeypatch, screened, weight, counted):
+    X, y = _wave(100, 1)
+    once = SpectralVGPRegressor(basis="fourier").fit(X, y)
+    monkeypatch.setattr(_given_rows, "_SCREENED", screened)
+    model = SpectralVGPRegressor(basis="fourier").fit(X, y, np.full(100, weight))
+    same = abs(model.noise_variance_ / once.noise_variance_ - 1.0) < 1e-6
+    assert same == bool(counted)
+
+
+def test_a_bootstrap_of_two_inputs_is_fitted_as_its_distinct_rows(monkeypatch):
+    monkeypatch.setattr(_basis_choice, "_FEW_ROWS", 100)
+    X, y = _wave(150, 2)
+    copies, distinct = _bootstrapped(X, y)
+    assert len(distinct) <= 100 < len(y)
+    assert SpectralVGPRegressor().fit(X, y).basis_ == "fourier"
+    model = SpectralVGPRegressor(random_state=0).fit(*copies)
+    assert model.basis_ == "inducing"
+    once = SpectralVGPRegressor(random_state=0).fit(X[distinct], y[distinct])
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.1)

@@ -1,0 +1,192 @@
+"""Kernels that compete with the series prior, with one input."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from skgpx import SpectralVGPRegressor
+from skgpx._spectral_vgp import _series_rivals
+from skgpx._spectral_vgp._series_size import FIRST_FUNCTIONS
+
+
+def truth(x, seed):
+    a, b, c = np.random.default_rng(seed).uniform(0.5, 1.5, 3)
+    return a * np.sin(b * x + 6.0 * c) + np.exp(-0.5 * (x - 5.0 * c) ** 2) + 0.1 * x
+
+
+def around_a_gap(seed, n=200):
+    """Rows of a smooth function, without a quarter of its range, and rows within."""
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(2.0, 5.5)
+    x = rng.uniform(0.0, 7.5, n)
+    x[x > low] += 2.5
+    inside = np.linspace(low, low + 2.5, 41)[:, np.newaxis]
+    y = truth(x, seed) + 0.1 * rng.standard_normal(n)
+    return x[:, np.newaxis], y, inside, truth(inside[:, 0], seed)
+
+
+def rough(n, seed=0):
+    """Brownian motion at even inputs, with noise."""
+    rng = np.random.default_rng(seed)
+    f = np.cumsum(rng.standard_normal(n)) * np.sqrt(10.0 / n)
+    return np.linspace(0.0, 10.0, n)[:, np.newaxis], f + 0.1 * rng.standard_normal(n)
+
+
+def test_intervals_inside_a_gap_cover():
+    covered, errors = {"auto": [], "fourier": []}, {"auto": [], "fourier": []}
+    for seed in range(10):
+        X, y, inside, f = around_a_gap(seed)
+        for basis in covered:
+            model = SpectralVGPRegressor(basis=basis).fit(X, y)
+            assert model.basis_ == "fourier"
+            low, high = model.credible_band(inside, 0.95).T
+            covered[basis].append(np.mean((low < f) & (f < high)))
+            errors[basis].append(np.mean((model.predict(inside) - f) ** 2))
+    # the series alone: .68
+    assert np.mean(covered["auto"]) > 0.85
+    assert np.mean(covered["auto"]) > np.mean(covered["fourier"]) + 0.1
+    assert np.mean(errors["auto"]) < 0.25 * np.mean(errors["fourier"])
+
+
+def test_what_wins_is_the_exact_process_with_its_kernel():
+    X, y, inside, _ = around_a_gap(0)
+    model = SpectralVGPRegressor().fit(X, y)
+    scale, mean = y.std(), y.mean()
+    exact = GaussianProcessRegressor(
+        model.kernel_, alpha=model.noise_variance_ / scale**2, optimizer=None
+    ).fit(X, (y - mean) / scale)
+    expected, std = exact.predict(inside, return_std=True)
+    found, found_std = model.predict(inside, return_std=True, include_noise=False)
+    assert np.max(np.abs(found - mean - scale * expected) / (scale * std)) < 0.05
+    assert_allclose(found_std, scale * std, rtol=0.03)
+
+
+@pytest.mark.parametrize("more", [-1e-6, 1e-6])
+def test_what_a_kernel_must_gain(monkeypatch, more):
+    X, y, *_ = around_a_gap(1)
+    monkeypatch.setattr(_series_rivals, "_is_too_smooth", lambda *_: False)
+    winner = SpectralVGPRegressor().fit(X, y)
+    series = SpectralVGPRegressor(basis="fourier").fit(X, y)
+    # the bound of a series is reported with a level that is free
+    searched = []
+    plain = _series_rivals.best_prior
+
+    def watched(search_with, *arguments):
+        def counted(settings):
+            out = search_with(settings)
+            searched.append(out[1].prior.log_evidence)
+            return out
+
+        return plain(counted, *arguments)
+
+    monkeypatch.setattr("skgpx._spectral_vgp._series_fit.best_prior", watched)
+    SpectralVGPRegressor().fit(X, y)
+    gain = max(searched[1:]) - searched[0]
+    assert gain > _series_rivals._PRICE
+    monkeypatch.setattr(_series_rivals, "_PRICE", gain + more)
+    model = SpectralVGPRegressor().fit(X, y)
+    same = series if more > 0.0 else winner
+    assert_array_equal(model.predict(X), same.predict(X))
+    assert (model.kernel_ is None) == (more > 0.0)
+
+
+@pytest.mark.parametrize("more", [-1e-6, 0.0, 1e-6])
+def test_a_rougher_process_speaks_for_the_series(monkeypatch, more):
+    X, y = rough(200)
+    values, judge = [], _series_rivals._is_too_smooth
+    search = _series_rivals.search_again
+
+    def watched(rows, settings, choice):
+        values.append(choice.prior.log_evidence)
+        return judge(rows, settings, choice)
+
+    def moved(*arguments):
+        found = search(*arguments)
+        values.append(found.log_evidence)
+        # just below, at and above the best of the kernels
+        price = _series_rivals._PRICE
+        return found._replace(log_evidence=values[0] - price + more)
+
+    monkeypatch.setattr(_series_rivals, "_is_too_smooth", watched)
+    assert SpectralVGPRegressor().fit(X, y).kernel_ is None
+    values.clear()
+    monkeypatch.setattr(_series_rivals, "search_again", moved)
+    model = SpectralVGPRegressor().fit(X, y)
+    assert values[1] > values[0]
+    assert (model.kernel_ is None) == (more > 0.0)
+
+
+@pytest.mark.parametrize("most", [21, 201])
+def test_a_kernel_that_wants_more_functions_gets_them(monkeypatch, most):
+    x = np.linspace(0.0, 10.0, 600)[:, np.newaxis]
+    y = np.sin(9.0 * x[:, 0] + np.sin(x[:, 0]) * 4.0)
+    y += 0.1 * np.random.default_rng(0).standard_normal(600)
+    monkeypatch.setitem(FIRST_FUNCTIONS, 1, most)
+    model = SpectralVGPRegressor(max_basis=1000).fit(x, y)
+    assert model.n_basis_ > 21
+    assert np.mean((model.predict(x) - y) ** 2) < 0.02
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"basis": "fourier"}, {"domain": (0.0, 10.0)}, {"tau": 1.0}, {"alpha": 1.0},
+     {"eigenvalues": "exponential"}, {"ordering": "prior"}, {"n_basis": 101},
+     {"extrapolation": "error"}],
+    ids=str,
+)  # fmt: skip
+def test_parameters_of_the_series_keep_it(parameters):
+    X, y, *_ = around_a_gap(2)
+    assert SpectralVGPRegressor().fit(X, y).kernel_ is not None
+    assert SpectralVGPRegressor(**parameters).fit(X, y).kernel_ is None
+
+
+def test_several_inputs_a_stream_and_noise_keep_the_series():
+    X, y, *_ = around_a_gap(3)
+    assert SpectralVGPRegressor().partial_fit(X, y).kernel_ is None
+    rng = np.random.default_rng(0)
+    assert SpectralVGPRegressor().fit(X, rng.standard_normal(len(y))).kernel_ is None
+    two = rng.random((2100, 2))
+    y = np.sin(6.0 * two[:, 0]) + 0.1 * rng.standard_normal(2100)
+    assert SpectralVGPRegressor().fit(two, y).kernel_ is None
+
+
+def test_cycles_are_not_given_up_for_a_kernel():
+    x = np.linspace(0.0, 1.0, 1000)[:, np.newaxis]
+    y = np.sin(2.0 * np.pi * 60.0 * x[:, 0])
+    y += 0.3 * np.random.default_rng(0).standard_normal(1000)
+    model = SpectralVGPRegressor().fit(x, y)
+    assert model.kernel_ is None
+    assert len(model.cycles_)
+
+
+def test_rows_are_added_to_the_kernel_that_won():
+    X, y, inside, _ = around_a_gap(4, 400)
+    whole = SpectralVGPRegressor().fit(X, y)
+    model = SpectralVGPRegressor().fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    assert isinstance(model.kernel_.k2, RBF | Matern)
+    error = np.abs(model.predict(inside) - whole.predict(inside))
+    assert np.all(error < 2.0 * whole.predict(inside, return_std=True)[1])
+    assert_allclose(model.noise_variance_, whole.noise_variance_, rtol=0.05)
+
+
+def test_the_pilot_decides_where_there_are_many_rows(monkeypatch):
+    from skgpx._spectral_vgp import _series_fit
+
+    monkeypatch.setitem(_series_fit._PILOT_ROWS, 1, 300)
+    X, y, *_ = around_a_gap(5, 1000)
+    model = SpectralVGPRegressor().fit(X, y)
+    assert model.kernel_ is not None
+    whole = SpectralVGPRegressor(model.kernel_).fit(X, y)
+    assert_allclose(model.log_evidence_, whole.log_evidence_, atol=0.05)
+    assert_allclose(model.predict(X), whole.predict(X), atol=1e-3)
+
+
+def test_units_of_x_and_y_change_nothing():
+    X, y, inside, _ = around_a_gap(6)
+    one = SpectralVGPRegressor().fit(X, y).predict(inside)
+    other = (
+        SpectralVGPRegressor().fit(1e3 * X + 5e5, 1e-3 * y).predict(1e3 * inside + 5e5)
+    )
+    assert_allclose(1e3 * other, one, atol=1e-3)
