@@ -13,13 +13,13 @@ from skgpx._numerics.pooled_force import bandwidths, component_force, pooled_for
 from skgpx._numerics.wave_evidence import WaveGradient
 from skgpx._stein._prior import WaveMixture
 from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, SteinSettings
-from skgpx.kernels import spectral_score
+from skgpx._stein._spectral_prior import prior_slope, prior_weight
 
 Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 
 # Rates of the network and of scales, in those of the frequencies.
-_NETWORK_RATE, _SCALE_RATE = 0.05, 0.1
+_NETWORK_RATE, _SCALE_RATE = 0.025, 0.05
 # Cycles of an annealing schedule.
 _CYCLES = 5
 
@@ -33,10 +33,17 @@ class Descent:
     kernel : sklearn.gaussian_process.kernels.Kernel
         Whose spectral density is the prior of frequencies, if the settings want one.
     settings : SteinSettings
+    n_rows : float
+        Sum of the weights of the rows that learn.
     """
 
-    def __init__(self, start: WaveMixture, kernel: Any, settings: SteinSettings):
+    def __init__(
+        self, start: WaveMixture, kernel: Any, settings: SteinSettings, n_rows: float
+    ):
         self._start, self._kernel, self._settings = start, kernel, settings
+        self._prior_weight = prior_weight(
+            settings.spectral_prior, kernel, start, n_rows
+        )
         # logarithms of factors of the lengthscales, of prior and of noise variance
         self._scales = np.zeros(len(start.length_scale) + 2)
         moved = [start.frequencies, self._scales]
@@ -52,7 +59,10 @@ class Descent:
         step: int,
     ) -> WaveMixture:
         """Mixture after a step; frequencies and network are moved in place."""
-        force = _force(mixture, found, self._kernel, self._settings, step)
+        slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
+        if self._prior_weight > 0.0:
+            slopes += self._prior_weight * prior_slope(mixture, self._kernel)
+        force = _force(mixture.frequencies, slopes, self._settings, step)
         self._adam(0, mixture.frequencies, force, step)
         if mixture.warp is not None and pullback is not None:
             slope = pullback(np.mean([g.inputs for g in found], axis=0))
@@ -84,33 +94,17 @@ def _scale_slopes(mixture: WaveMixture, component: int, g: WaveGradient) -> Arra
     return np.array([*lengths, g.log_variance, g.log_noise])
 
 
-def _force(
-    mixture: WaveMixture,
-    found: list[WaveGradient],
-    kernel: Any,
-    settings: SteinSettings,
-    step: int,
-) -> Array:
-    """Direction in which the frequencies move, (M, R, d)."""
-    slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
-    if settings.spectral_prior > 0.0:
-        slopes += settings.spectral_prior * _prior_score(mixture, kernel)
+def _force(omega: Array, slopes: Array, settings: SteinSettings, step: int) -> Array:
+    """Direction in which the frequencies move, (M, R, d); `slopes` is overwritten."""
     if not settings.coupling:
         return slopes
     slopes *= annealed(step, settings.max_iter, settings.annealing)
-    omega, repulsion = mixture.frequencies, settings.repulsion
+    repulsion = settings.repulsion
     squares = bandwidths(omega)
     if settings.repulsion_kernel == BETWEEN_COMPONENTS:
         return component_force(omega, slopes, squares, repulsion)
     code = KERNEL_CODES[settings.repulsion_kernel]
     return pooled_force(omega, slopes, squares, repulsion, code)
-
-
-def _prior_score(mixture: WaveMixture, kernel: Any) -> Array:
-    """Slope of the log spectral density in Ω, (M, R, d)."""
-    shape, scale = mixture.frequencies.shape, mixture.length_scale
-    omega = (mixture.frequencies / scale).reshape(-1, shape[-1])
-    return spectral_score(kernel, omega).reshape(shape) / scale
 
 
 def annealed(step: int, n_steps: int, power: float | None) -> float:
