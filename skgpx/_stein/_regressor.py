@@ -76,7 +76,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Number T of steps. 0 leaves the frequencies as they start.
     learning_rate : float, default=0.4
         First step size of Adam, in units of the spread of the frequencies of each
-        input; it decays to zero as a cosine.
+        input; it decays to zero as a cosine. Down to a half of it for inputs
+        whose standard deviation is more than their lengthscale.
     n_hidden : tuple of int, default=()
         Sizes of the hidden layers of a network g that is learned with the frequencies
         and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a
