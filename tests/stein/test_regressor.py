@@ -293,6 +293,36 @@ def _warnings_of(model, X, y):
     return [str(one.message) for one in caught]
 
 
+@pytest.mark.parametrize("unit", [0.49, 0.5, 0.51, 0.99, 1.0, 1.01])
+def test_wide_inputs_get_shorter_steps(unit):
+    # standard deviation one, and a constant column
+    wide = np.column_stack((np.tile([-1.0, 1.0], 30), np.zeros(60)))
+    settings = FIXED | {"coupling": False, "n_components": 1, "n_frequencies": 6}
+
+    def fitted(length_scale, max_iter):
+        kernel = RBF([length_scale, 1.0])
+        return SteinRFFRegressor(
+            **settings | {"kernel": kernel, "max_iter": max_iter}
+        ).fit(wide, Y)
+
+    # the unit of a few frequencies is about their lengthscale
+    length_scale = unit / fitted(1.0, 0)._state.mixture.length_scale[0]
+    start, step = fitted(length_scale, 0), fitted(length_scale, 1)
+    assert_allclose(step._state.mixture.length_scale[0], unit)
+    moved = (step.frequencies_ - start.frequencies_)[0, :, 0] * unit
+    expected = step.learning_rate * min(max(unit, 0.5), 1.0)
+    assert_allclose(np.abs(moved), expected, rtol=1e-4)
+
+
+def test_waves_much_shorter_than_the_range_are_found():
+    rng = np.random.default_rng(1005)
+    X = rng.uniform(size=(700, 1))
+    y = np.sin(200.0 * X[:, 0]) + 0.1 * rng.standard_normal(700)
+    model = SteinRFFRegressor(n_components=3, n_frequencies=50, random_state=5)
+    error = model.fit(X[:200], y[:200]).predict(X[200:]) - y[200:]
+    assert np.sqrt(np.mean(error**2)) < 0.2
+
+
 @pytest.mark.parametrize("power", [None, 0.5, 1.0])
 def test_annealing_begins_five_times_at_zero(power):
     curve = np.array([annealed(t, 100, power) for t in range(100)])
