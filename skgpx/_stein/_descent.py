@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.pooled_force import bandwidths, component_force, pooled_force
-from skgpx._numerics.wave_evidence import WaveGradient
+from skgpx._numerics.wave_evidence import WaveGradient, WaveRows
 from skgpx._stein._prior import WaveMixture
 from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, SteinSettings
-from skgpx.kernels import spectral_score
+from skgpx._stein._spectral_prior import prior_slope, prior_weight
 
 Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 
 # Rates of the network and of scales, in those of the frequencies.
-_NETWORK_RATE, _SCALE_RATE = 0.05, 0.1
+_NETWORK_RATE, _SCALE_RATE = 0.025, 0.05
+# Least pace of the frequencies of an input.
+_SLOWEST = 0.5
 # Cycles of an annealing schedule.
 _CYCLES = 5
 
@@ -33,10 +35,18 @@ class Descent:
     kernel : sklearn.gaussian_process.kernels.Kernel
         Whose spectral density is the prior of frequencies, if the settings want one.
     settings : SteinSettings
+    rows : WaveRows
+        That learn.
     """
 
-    def __init__(self, start: WaveMixture, kernel: Any, settings: SteinSettings):
+    def __init__(
+        self, start: WaveMixture, kernel: Any, settings: SteinSettings, rows: WaveRows
+    ):
         self._start, self._kernel, self._settings = start, kernel, settings
+        self._prior_weight = prior_weight(
+            settings.spectral_prior, kernel, start, float(rows.weights.sum())
+        )
+        self._paces = paces(start.length_scale, rows)
         # logarithms of factors of the lengthscales, of prior and of noise variance
         self._scales = np.zeros(len(start.length_scale) + 2)
         moved = [start.frequencies, self._scales]
@@ -52,8 +62,13 @@ class Descent:
         step: int,
     ) -> WaveMixture:
         """Mixture after a step; frequencies and network are moved in place."""
-        force = _force(mixture, found, self._kernel, self._settings, step)
-        self._adam(0, mixture.frequencies, force, step)
+        slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
+        if self._prior_weight > 0.0:
+            slopes += self._prior_weight * prior_slope(mixture, self._kernel)
+        force = _force(mixture.frequencies, slopes, self._settings, step)
+        slow = mixture.frequencies / self._paces
+        self._adam(0, slow, force, step)
+        np.multiply(slow, self._paces, out=mixture.frequencies)
         if mixture.warp is not None and pullback is not None:
             slope = pullback(np.mean([g.inputs for g in found], axis=0))
             slope += self._settings.network_penalty * mixture.warp.prior_slope()
@@ -78,39 +93,40 @@ class Descent:
         adam_step(values, -force, *self._means[which], step + 1, rate)
 
 
+def paces(length_scale: Array, rows: WaveRows) -> Array:
+    """Rates of the frequencies of each input, in the learning rate, (d,).
+
+    Frequencies come in units of ``1 / ℓ``, and the evidence has peaks as narrow as
+    ``1 / spread``: an input that is wide for its lengthscale gets shorter steps, down
+    to a half.
+    """
+    centred = rows.points - np.average(
+        rows.points, axis=1, weights=rows.weights, keepdims=True
+    )
+    spread = np.sqrt(np.average(centred**2, axis=1, weights=rows.weights))
+    ratios = np.divide(
+        length_scale, spread, out=np.ones_like(spread), where=spread > 0.0
+    )
+    return np.clip(ratios, _SLOWEST, 1.0)
+
+
 def _scale_slopes(mixture: WaveMixture, component: int, g: WaveGradient) -> Array:
     """Slopes in the logarithms of lengthscales, prior and noise variance, (d + 2,)."""
     lengths = g.log_length_scales(mixture.waves(component).frequencies)
     return np.array([*lengths, g.log_variance, g.log_noise])
 
 
-def _force(
-    mixture: WaveMixture,
-    found: list[WaveGradient],
-    kernel: Any,
-    settings: SteinSettings,
-    step: int,
-) -> Array:
-    """Direction in which the frequencies move, (M, R, d)."""
-    slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
-    if settings.spectral_prior > 0.0:
-        slopes += settings.spectral_prior * _prior_score(mixture, kernel)
+def _force(omega: Array, slopes: Array, settings: SteinSettings, step: int) -> Array:
+    """Direction in which the frequencies move, (M, R, d); `slopes` is overwritten."""
     if not settings.coupling:
         return slopes
     slopes *= annealed(step, settings.max_iter, settings.annealing)
-    omega, repulsion = mixture.frequencies, settings.repulsion
+    repulsion = settings.repulsion
     squares = bandwidths(omega)
     if settings.repulsion_kernel == BETWEEN_COMPONENTS:
         return component_force(omega, slopes, squares, repulsion)
     code = KERNEL_CODES[settings.repulsion_kernel]
     return pooled_force(omega, slopes, squares, repulsion, code)
-
-
-def _prior_score(mixture: WaveMixture, kernel: Any) -> Array:
-    """Slope of the log spectral density in Ω, (M, R, d)."""
-    shape, scale = mixture.frequencies.shape, mixture.length_scale
-    omega = (mixture.frequencies / scale).reshape(-1, shape[-1])
-    return spectral_score(kernel, omega).reshape(shape) / scale
 
 
 def annealed(step: int, n_steps: int, power: float | None) -> float:

@@ -22,6 +22,7 @@ from skgpx._stein._prior import (
     starting_waves,
 )
 from skgpx._stein._settings import FitSettings
+from skgpx._stein._spectral_prior import warn_without_prior
 from skgpx._stein._state import SteinState, sums_of
 from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows, standardisation
@@ -170,6 +171,8 @@ class _Learner:
             R = enough_frequencies(self._learning_prior(), self._rows, start)
         M, d = settings.stein.n_components, X.shape[1]
         self._start = starting_waves(self._learning_prior(), M, R, d, start)
+        if settings.stein.spectral_prior == "auto" and settings.stein.max_iter > 0:
+            warn_without_prior(prior.kernel, self._start, len(self._rows.y))
         if deep:
             self._start = self._start._replace(warp=self._network(network))
 

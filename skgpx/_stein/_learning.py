@@ -106,9 +106,9 @@ def learn(
     A step costs ``3 n m² + m³`` operations a component and ``(M R)² d`` for the force.
     """
     state = Learning(start.copied(), start)
-    descent = Descent(state.mixture, kernel, settings)
     last = settings.max_iter if n_steps is None else n_steps
     choose, total = settings.early_stopping, float(rows.weights.sum())
+    descent = Descent(state.mixture, kernel, settings, rows)
     # what a network makes of the rows would have to be sent in every step
     short = start.warp is not None or _operations(rows, start) < _WORTH_SENDING
     with workers(n_jobs, rows, in_threads=short) as some:

@@ -64,16 +64,20 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     coupling : bool, default=True
         False moves each frequency by the gradient of its own component: an ensemble of
         independent fits from different starts.
-    spectral_prior : float, default=0.0
-        Weight of the log spectral density of the kernel beside the log evidence.
+    spectral_prior : float or "auto", default="auto"
+        Weight of the log spectral density of the kernel beside the log evidence. "auto"
+        is ``R d / (R d + n)`` with d columns and n rows that learn: the fewer rows for
+        each frequency, the closer it stays to where the kernel expects it. 0 where
+        the slope of the density is not known, as for periodic kernels.
     annealing : float or None, default=None
         Power p of a schedule of five cycles, ``(t mod T/5 / (T/5))^p``, that multiplies
         the gradients but not the repulsion.
     max_iter : int, default=300
         Number T of steps. 0 leaves the frequencies as they start.
-    learning_rate : float, default=0.2
+    learning_rate : float, default=0.4
         First step size of Adam, in units of the spread of the frequencies of each
-        input; it decays to zero as a cosine.
+        input; it decays to zero as a cosine. Down to a half of it for inputs
+        whose standard deviation is more than their lengthscale.
     n_hidden : tuple of int, default=()
         Sizes of the hidden layers of a network g that is learned with the frequencies
         and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a
@@ -216,7 +220,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         "repulsion": [Interval(Real, 0.0, None, closed="left")],
         "repulsion_kernel": [StrOptions({*KERNEL_CODES, BETWEEN_COMPONENTS})],
         "coupling": ["boolean"],
-        "spectral_prior": [Interval(Real, 0.0, None, closed="left")],
+        "spectral_prior": [
+            Interval(Real, 0.0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "annealing": [Interval(Real, 0.0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
@@ -244,10 +251,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         repulsion: float = 1.0,
         repulsion_kernel: str = "rbf",
         coupling: bool = True,
-        spectral_prior: float = 0.0,
+        spectral_prior: float | str = "auto",
         annealing: float | None = None,
         max_iter: int = 300,
-        learning_rate: float = 0.2,
+        learning_rate: float = 0.4,
         n_hidden: tuple[int, ...] = (),
         activation: str = "tanh",
         network_penalty: float = 0.3,

@@ -23,7 +23,7 @@ class SteinSettings(NamedTuple):
     repulsion: float
     repulsion_kernel: str
     coupling: bool
-    spectral_prior: float
+    spectral_prior: float | str
     annealing: float | None
     max_iter: int
     learning_rate: float

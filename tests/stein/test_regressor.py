@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -24,6 +25,7 @@ from skgpx import SteinRFFRegressor
 from skgpx._stein import _fit, _learning
 from skgpx._stein._descent import annealed
 from skgpx._stein._fit import held_out_rows
+from skgpx._stein._spectral_prior import prior_weight
 
 # Nothing is searched: the kernel as it is, all rows learn.
 FIXED = {
@@ -196,7 +198,7 @@ def test_uncoupled_components_do_not_know_each_other():
     ).fit(X, Y)
     unit = step._state.mixture.length_scale
     moved = (step.frequencies_ - start.frequencies_) * unit
-    assert_allclose(np.abs(moved), 0.2, rtol=1e-5)
+    assert_allclose(np.abs(moved), step.learning_rate, rtol=1e-5)
 
 
 @pytest.mark.parametrize("noise", [0.5, 0.999, 1.0, 1.001, 2.0])
@@ -241,6 +243,84 @@ def test_a_strong_prior_keeps_the_spectral_law():
     # Stein descent to the density of the kernel: N(0, 1 / ℓ²)
     spread = np.std(model.frequencies_, axis=(0, 1))
     assert_allclose(spread, 1.0 / np.array([0.7, 1.2]), rtol=0.35)
+
+
+@pytest.mark.parametrize("n", [1, 40, 1000])
+def test_the_prior_gives_way_to_rows(n):
+    start = SteinRFFRegressor(**FIXED, n_components=3, n_frequencies=5, max_iter=0)
+    mixture = start.fit(X, Y)._state.mixture
+    # 5 waves in 2 dimensions: 10 frequencies a component
+    assert prior_weight("auto", 2.0 * RBF(), mixture, n) == 10 / (10 + n)
+    assert prior_weight(0.25, RBF(), mixture, n) == 0.25
+    # a convolution, whose density is not known
+    assert prior_weight("auto", RBF() * Matern(), mixture, n) == 0.0
+
+
+@pytest.mark.parametrize(("n", "d"), [(8, 2), (120, 10), (200, 60)])
+def test_few_rows_are_not_overfitted(n, d):
+    X, y = data(n + 500, d, seed=2)
+    X_test, y_test = X[n:], y[n:]
+
+    def error(**settings):
+        model = SteinRFFRegressor(
+            n_components=2, n_frequencies=50, random_state=0, **settings
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X[:n], y[:n])
+        return np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))
+
+    assert error(max_iter=150) < 1.1 * error(max_iter=0)
+
+
+@pytest.mark.parametrize("n", [23, 24, 25])
+def test_many_frequencies_without_a_prior_warn(n):
+    # 12 waves in 2 dimensions: 24 frequencies a component
+    kernel = RBF() * Matern(nu=1.5)
+    settings = FIXED | SMALL | {"kernel": kernel, "max_iter": 1}
+    said = [
+        _warnings_of(SteinRFFRegressor(**settings | more), X[:n], Y[:n])
+        for more in ({}, {"max_iter": 0}, {"spectral_prior": 0.0}, {"kernel": RBF()})
+    ]
+    assert [len(each) for each in said] == [int(n < 24), 0, 0, 0]
+    assert n >= 24 or "max_iter=0" in said[0][0]
+
+
+def _warnings_of(model, X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("unit", [0.49, 0.5, 0.51, 0.99, 1.0, 1.01])
+def test_wide_inputs_get_shorter_steps(unit):
+    # standard deviation one, and a constant column
+    wide = np.column_stack((np.tile([-1.0, 1.0], 30), np.zeros(60)))
+    settings = FIXED | {"coupling": False, "n_components": 1, "n_frequencies": 6}
+
+    def fitted(length_scale, max_iter):
+        kernel = RBF([length_scale, 1.0])
+        return SteinRFFRegressor(
+            **settings | {"kernel": kernel, "max_iter": max_iter}
+        ).fit(wide, Y)
+
+    # the unit of a few frequencies is about their lengthscale
+    length_scale = unit / fitted(1.0, 0)._state.mixture.length_scale[0]
+    start, step = fitted(length_scale, 0), fitted(length_scale, 1)
+    assert_allclose(step._state.mixture.length_scale[0], unit)
+    moved = (step.frequencies_ - start.frequencies_)[0, :, 0] * unit
+    expected = step.learning_rate * min(max(unit, 0.5), 1.0)
+    assert_allclose(np.abs(moved), expected, rtol=1e-4)
+
+
+def test_waves_much_shorter_than_the_range_are_found():
+    rng = np.random.default_rng(1005)
+    X = rng.uniform(size=(700, 1))
+    y = np.sin(200.0 * X[:, 0]) + 0.1 * rng.standard_normal(700)
+    model = SteinRFFRegressor(n_components=3, n_frequencies=50, random_state=5)
+    error = model.fit(X[:200], y[:200]).predict(X[200:]) - y[200:]
+    assert np.sqrt(np.mean(error**2)) < 0.2
 
 
 @pytest.mark.parametrize("power", [None, 0.5, 1.0])
