@@ -357,5 +357,10 @@ def caller_stacklevel() -> int:
     return level
 
 
+def say_again(one: warnings.WarningMessage) -> None:
+    """Give a recorded warning, about the line of the user."""
+    warnings.warn(str(one.message), one.category, stacklevel=caller_stacklevel())
+
+
 def _package(module: dict[str, Any]) -> str:
     return str(module.get("__name__", "")).partition(".")[0]

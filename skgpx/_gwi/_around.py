@@ -12,8 +12,9 @@ from sklearn.model_selection import GroupKFold
 
 from skgpx._cross_fitting import Training, left_out
 from skgpx._gwi._answers import Answers, Question, ask
+from skgpx._gwi._covariance import distance_of
 from skgpx._gwi._edges import edges
-from skgpx._gwi._fit import GWIFit, GWIProblem, distance_of
+from skgpx._gwi._fit import GWIFit, GWIProblem
 from skgpx._gwi._folds import is_count
 from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
 from skgpx._gwi._kernel_inputs import EstimatorMean, finite

@@ -22,6 +22,7 @@ from skgpx._numerics.gaussian_wasserstein import (
 )
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import precision_root
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
@@ -164,3 +165,9 @@ def _stepped(
         rate = cosine_decay(step, N_STEPS, _RATE)
         adam_step(root, np.ascontiguousarray(slope), first, second, step + 1, rate)
     return root
+
+
+def distance_of(objective: Objective, law: GaussianWeights) -> float:
+    """Distance of the process from its prior; see `GWIFit`."""
+    squared = projected_bures(objective.gram, law.root[0]).squared
+    return float(np.sqrt(objective.means + squared))

@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._gwi._averaging import share_of_error
-from skgpx._gwi._covariance import Objective, covariance_root
+from skgpx._gwi._covariance import Objective, covariance_root, distance_of
 from skgpx._gwi._judges import Temper, choose_judges, tempered
+from skgpx._gwi._left_over import WORTH_LOOKING, LeftOver, warn_of_left_over
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._mean_check import (
     MeanErrors,
+    confirmed,
+    may_overfit,
     networks_serve,
+    variance_of,
+    warn_if_constant_is_better,
     warn_if_process_is_better,
 )
 from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
-from skgpx._gwi._prior import Prior, learn_prior, warn_if_periodic
+from skgpx._gwi._prior import SEARCH_ROWS, Prior, learn_prior, warn_if_periodic
+from skgpx._gwi._sections import Sections, closer_look, sections_of
 from skgpx._gwi._settings import LawSettings, NetworkSettings
-from skgpx._gwi._sparse_mean import SparseFit
+from skgpx._gwi._streams import again
 from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import LatentModel, Mean
-from skgpx._numerics.gaussian_wasserstein import projected_bures
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._stage_clock import StageClock
-from skgpx._validation import Rows
-from skgpx.bases import Nystroem, select_inducing, select_until
+from skgpx._validation import Rows, say_again
+from skgpx.bases import Nystroem, select_inducing
 
 Array = NDArray[np.float64]
 
+# Least share of a leverage that is not one.
+_LEAST_FREE = 1e-9
+
 # Inducing points in units of the root of the number of rows, and the least of them.
 PER_ROOT, LEAST_INDUCING = 3.0, 50
-# Where points leave more nats a row than this to the noise, as many as leave no more
-# than that, or the most, are the basis of a mean whose error falls to this share.
-_WORTH_GROWING, _ENOUGH, _MOST_INDUCING, _GAIN = 0.1, 0.01, 500, 0.8
 
 
 class GWIFit(NamedTuple):
@@ -101,8 +107,10 @@ class GWIProblem:
 
     def __post_init__(self) -> None:
         self.level = self.prior_mean(self.rows.X)[:, 0]
-        streams = self.rng.spawn(5)
-        self._search, self._train, self._judge, self._select, self._sample = streams
+        self.spread = variance_of(self.rows)
+        streams = self.rng.spawn(6)
+        self._search, self._train, self._judge, self._select = streams[:4]
+        self._sample, self._close = streams[4:]
 
     def fit(
         self,
@@ -120,41 +128,87 @@ class GWIProblem:
             Asked after each round of the training of networks whether to stop, with a
             function that gives the fit if it ended now.
         """
-        prior = self.learned_prior(self.rows.y - self.level, mean != "svgp")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            prior = self.learned_prior(self.rows.y - self.level, mean != "svgp")
         clock.end_of("search")
-        networks, chosen = None, mean
-        if mean != "svgp":
-            networks = self.trained(prior, report)
-            chosen = self._chosen(mean, prior, networks)
-            clock.end_of("mean")
-        if networks is None or chosen == "svgp":
-            found = self.with_sparse_mean(prior)._replace(networks=networks)
+        if mean == "svgp":
+            sections = closer_look(self, sections_of(self, prior))
+            found = self._around_sections(sections, False)
         else:
-            warn_if_periodic(prior.kernel)
-            found = self.around(networks.mean, prior, networks)
+            networks = self.trained(prior, report)
+            sections = self._better(mean, prior, networks)
+            clock.end_of("mean")
+            if sections is None:
+                warn_if_periodic(prior.kernel)
+                found = self.around(networks.mean, prior, networks)
+            else:
+                found = self._around_sections(sections, True, networks)
         clock.end_of("law")
-        return found._replace(mean=chosen)
+        if found.prior is prior:
+            # of another kernel, it is not true
+            for one in said:
+                say_again(one)
+        return found
 
-    def _chosen(self, mean: str, prior: Prior, networks: TrainedNetworks) -> str:
-        """The kind of mean, by rows that neither has seen where that is asked for."""
+    def _better(
+        self, mean: str, prior: Prior, networks: TrainedNetworks
+    ) -> Sections | None:
+        """Kernel sections if they are the better mean, by rows that neither saw."""
         share = self._share_of_error(networks.mean)
         errors = MeanErrors.of(self.rows, self.level, prior, networks.mean, share)
-        if mean == "auto":
-            return "net" if networks_serve(errors) else "svgp"
-        warn_if_process_is_better(errors)
-        return mean
+        seen = networks.mean.trusted
+        misses = self.rows.y[seen] - networks.mean.residual_values[seen, 0]
+        left = LeftOver.of(self.rows.X[seen], misses, self.spread)
+        if mean == "auto" and not networks_serve(errors):
+            how = self._learner(), self.rows, self.level, prior, networks.mean, share
+            errors = confirmed(errors, *how)
+        if mean == "net":
+            if not warn_if_process_is_better(errors):
+                warn_of_left_over(left)
+            return None
+        if not networks_serve(errors):
+            return closer_look(self, sections_of(self, prior))
+        worth_it = left is not None and left.share >= WORTH_LOOKING
+        if len(self.rows.y) > SEARCH_ROWS and worth_it:
+            # the process of all rows may find what that of some does not
+            sections = closer_look(self, sections_of(self, prior))
+            square = float(np.average(misses**2, weights=self.rows.weights[seen]))
+            if share * square > errors.as_good * sections.judged.error:
+                return sections
+        if not warn_of_left_over(left):
+            warn_if_constant_is_better(errors)
+        return None
+
+    def _around_sections(
+        self, found: Sections, chosen: bool, networks: TrainedNetworks | None = None
+    ) -> GWIFit:
+        """The law around sections, and a word if they miss what may be found."""
+        # where the prior is to decide, rows may be missed
+        free = self.spread > 0.0 and self.mean_weight(found.prior) < 1.0
+        if free and not warn_of_left_over(found.left_over(self)):
+            error, n = found.fit.error / self.spread, len(self.rows.y)
+            told = MeanErrors(error, error, n - 1, n) if chosen else None
+            warn_if_constant_is_better(told)
+        return self.with_sections(found)._replace(networks=networks)
 
     def learned_prior(self, targets: Array, thinned: bool = True) -> Prior:
         """Kernel and noise of these targets (n,); see `learn_prior`."""
         s, rows = self.settings, self.rows._replace(y=targets)
         how = s.kernel, s.optimizer, s.noise_variance
-        return learn_prior(rows, *how, _again(self._search), self.n_jobs, thinned)
+        return learn_prior(rows, *how, again(self._search), self.n_jobs, thinned)
+
+    def _learner(self) -> Callable[[NDArray[np.bool_]], Prior]:
+        """Learns a prior from some of the rows."""
+        s, rows = self.settings, self.rows._replace(y=self.rows.y - self.level)
+        how = s.kernel, s.optimizer, s.noise_variance, again(self._search), self.n_jobs
+        return lambda kept: learn_prior(rows.take(kept), *how, True)
 
     def around(
         self, mean: FittedMean, prior: Prior, networks: TrainedNetworks | None = None
     ) -> GWIFit:
         """The law around a mean: inducing points, covariance, tempering."""
-        judges = self._judges(mean.trusted)
+        judges = self.judges(mean.trusted)
         basis = self.basis(prior, judges)
         statistics = row_statistics(basis, self.rows, self.n_jobs)
         values = np.asarray(mean.function(self.rows.X)).reshape(-1)
@@ -169,53 +223,47 @@ class GWIProblem:
         distance = distance_of(objective, law)
         return GWIFit(model, prior, temper, distance, networks, record)
 
-    def with_sparse_mean(self, prior: Prior) -> GWIFit:
-        """The mean ``m_P + k_Z(x)ᵀa`` in the basis of the covariance."""
-        judges = self._judges(np.ones(len(self.rows.y), bool))
-        kappa = self._mean_weight(prior)
-        rows = self.rows._replace(y=self._targets(kappa) - self.level)
-        noise = self.settings.ridge * prior.noise_variance / (1.0 + kappa)
-        basis = self.basis(prior, judges)
-        best = SparseFit.of(basis, rows, noise, self.n_jobs)
-        if self._may_grow(basis) and best.unexplained > _WORTH_GROWING:
-            basis = self._grown(prior, judges)
-            wider = SparseFit.of(basis, rows, noise, self.n_jobs)
-            best = wider if wider.error < _GAIN * best.error else best
-        basis, statistics, found, _, _ = best
-        objective = self.objective_of(prior, statistics, self.level + found.values)
+    def with_sections(self, found: Sections) -> GWIFit:
+        """The mean ``m_P + k_Z(x)ᵀa``, and the law in the basis of it."""
+        prior, (basis, statistics, mean, _, _) = found.prior, found.fit
+        objective = self.objective_of(prior, statistics, self.level + mean.values)
         law = self.law(objective, basis)
-        left_out = self.level + found.left_out
-        temper = self._tempered(left_out, basis, law, prior, judges)
+        temper = self._tempered_sections(found, law)
         root = np.sqrt(temper.factor)
-        scaled = law._replace(mean=found.weights[:, np.newaxis] / root)
+        scaled = law._replace(mean=mean.weights[:, np.newaxis] / root)
         model = LatentModel(basis, scaled, self.prior_mean, root)
-        record = prior.record._replace(errors_that_tempered=int(judges.sum()))
+        record = prior.record._replace(errors_that_tempered=int(found.judges.sum()))
         distance = distance_of(objective, law)
-        return GWIFit(model, prior, temper, distance, None, record)
+        return GWIFit(model, prior, temper, distance, None, record, "svgp")
 
-    def _may_grow(self, basis: Nystroem) -> bool:
-        """Whether the number of inducing points is free, and more are allowed."""
-        s, m = self.settings, len(basis.inducing_points)
-        free = s.n_inducing == "auto" and isinstance(s.inducing, str)
-        return free and m < _MOST_INDUCING
+    def _tempered_sections(self, found: Sections, law: GaussianWeights) -> Temper:
+        """Noise and factor by rows left out one by one.
 
-    def _grown(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
-        """Basis of as many points as follow the prior, within a limit."""
-        rows, rng = self.rows.take(~judges), _again(self._select)
-        most = min(_MOST_INDUCING, len(rows.y))
-        left = 2.0 * _ENOUGH * prior.noise_variance
-        how = rows.X, prior.kernel, most
-        Z = select_until(*how, left, rng, rows.weights)
-        if Z is None:
-            Z = select_inducing(self.settings.inducing, *how, rng, rows.weights)
-        return Nystroem.from_kernel(prior.kernel, Z)
+        Where all rows may be points, r at a row vanishes, unless it is that of the law
+        without the row, which that of sparse regression has in closed form: too small
+        where the kernel knows the rows too well.
+        """
+        prior, judges, fit = found.prior, found.judges, found.fit
+        if fit is found.judged:
+            left_out = self.level + fit.mean.left_out
+            return self._tempered(left_out, fit.basis, law, prior, judges)
+        close = not may_overfit(prior.kernel, len(self.rows.y))
+        if self.settings.covariance == "svgp" and close:
+            left_out = self.level + fit.mean.left_out
+            every = np.ones_like(judges) if np.any(judges) else judges
+            return self._tempered(left_out, fit.basis, law, prior, every, known=True)
+        fit = found.judged
+        values = self.level + fit.mean.values
+        objective = self.objective_of(prior, fit.statistics, values)
+        law, left_out = self.law(objective, fit.basis), self.level + fit.mean.left_out
+        return self._tempered(left_out, fit.basis, law, prior, judges)
 
     def trained(
         self, prior: Prior, report: Callable[[Callable[[], GWIFit]], bool]
     ) -> TrainedNetworks:
         """Networks of one output, by the least squares of the objective."""
         rows = self.rows
-        targets = self._targets(self._mean_weight(prior))
+        targets = self.targets(self.mean_weight(prior))
         loss = SquaredError(targets[:, np.newaxis].copy(), rows.weights)
 
         def told(trained: Callable[[], TrainedNetworks]) -> bool:
@@ -225,13 +273,21 @@ class GWIProblem:
 
             return report(fit)
 
-        how = self.networks, _again(self._train), self.n_jobs, told
+        how = self.networks, again(self._train), self.n_jobs, told
         return train_networks(rows.X, rows.weights, loss, 1, *how)
 
     # ---- Parts of a law ----------------------------------------------------------
 
-    def _judges(self, trusted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return choose_judges(trusted, self.settings.tempering, _again(self._judge))
+    def judges(self, trusted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return choose_judges(trusted, self.settings.tempering, again(self._judge))
+
+    def selection(self) -> np.random.Generator:
+        """The stream that selects inducing points, at its start."""
+        return again(self._select)
+
+    def close(self) -> np.random.Generator:
+        """The stream of the rows of closer looks, at its start."""
+        return again(self._close)
 
     def basis(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
         """Basis at inducing points that are none of the judges."""
@@ -240,7 +296,7 @@ class GWIProblem:
         if isinstance(size, str):
             size = max(round(PER_ROOT * np.sqrt(len(self.rows.y))), LEAST_INDUCING)
         size = min(int(size), len(rows.y))
-        how = rows.X, prior.kernel, size, _again(self._select), rows.weights
+        how = rows.X, prior.kernel, size, again(self._select), rows.weights
         return Nystroem.from_kernel(prior.kernel, select_inducing(s.inducing, *how))
 
     def objective_of(
@@ -256,7 +312,7 @@ class GWIProblem:
         n = float(self.rows.weights.sum())
         return Objective(gram, n, prior.noise_variance, s.distance_weight, batch, gap)
 
-    def _mean_weight(self, prior: Prior) -> float:
+    def mean_weight(self, prior: Prior) -> float:
         """Weight κ of ``(m - m_P)²`` beside ``(y - m)²``.
 
         The objective with the root has it depend on m: that of ``m = y`` is taken.
@@ -265,7 +321,7 @@ class GWIProblem:
         gap = float(np.average(squares, weights=self.rows.weights))
         return self._objective(prior, np.zeros((1, 1)), gap).mean_weight()
 
-    def _targets(self, kappa: float) -> Array:
+    def targets(self, kappa: float) -> Array:
         """Targets t (n,) of least squares that stand for likelihood and distance.
 
         ``(y - m)² + κ (m - m_P)² = (1 + κ) (m - t)² + constant``.
@@ -275,7 +331,7 @@ class GWIProblem:
 
     def law(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
         """Law of the weights, with mean zero."""
-        how, rng = self.settings.covariance, _again(self._sample)
+        how, rng = self.settings.covariance, again(self._sample)
         root = covariance_root(how, objective, basis, self.rows, rng)
         return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
 
@@ -300,34 +356,21 @@ class GWIProblem:
         prior: Prior,
         judges: NDArray[np.bool_],
         share: float = 1.0,
+        known: bool = False,
     ) -> Temper:
         """Noise and factor by values (n,) of the mean at rows that it did not see.
 
-        `share` is that of the squared errors there which the mean has elsewhere.
+        `share` is that of the squared errors there which the mean has elsewhere. Of
+        rows that the law of sparse regression has `known`, of variance v then, each is
+        taken back: ``v / (1 - ω v / σ²)``.
         """
         rows = self.rows.take(judges)
         features = basis(rows.X)
         spread = law.latent(features)[1][:, 0, 0]
+        if known:
+            leverage = rows.weights * spread / prior.noise_variance
+            spread = spread / np.maximum(1.0 - leverage, _LEAST_FREE)
         r = spread + basis.residual_variance(rows.X, features)
         squares = share * (rows.y - left_out[judges]) ** 2
         how = self.settings.tempering
         return tempered(how, squares, r, rows.weights, prior.noise_variance)
-
-
-def _again(rng: np.random.Generator) -> np.random.Generator:
-    """The same stream at every call, as a callback may ask for a fit of any round.
-
-    From its seed: a copy in NumPy 1 forgets that, and its children would be any.
-    """
-    source = rng.bit_generator
-    known: Any = source.seed_seq
-    seed = np.random.SeedSequence(
-        known.entropy, spawn_key=known.spawn_key, pool_size=known.pool_size
-    )
-    return np.random.Generator(type(source)(seed))
-
-
-def distance_of(objective: Objective, law: GaussianWeights) -> float:
-    """Distance of the process from its prior; see `GWIFit`."""
-    squared = projected_bures(objective.gram, law.root[0]).squared
-    return float(np.sqrt(objective.means + squared))

@@ -50,8 +50,9 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         "net" is the average of networks with different starts; "svgp" is a sum of
         kernel sections at the inducing points, by regularised least squares. "auto"
         trains networks, and takes "svgp" if their squared errors at held-out rows are
-        more than 1.25 times those of an exact process that has seen at most 500 of the
-        others, or rows are too few to say. A
+        more than 1.25 times those of an exact process of at most 1000 rows (1.1 times
+        if these are all, .9 times for one column), if sections of all rows find more
+        where errors of neighbours agree, or rows are too few to say. A
         regressor of any kind, also a Pipeline or a search, is cloned and fitted to all
         rows; clones that were fitted to other rows say how large its errors are.
         ``FrozenEstimator(model)`` is used as it is.
@@ -344,7 +345,8 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         -----
         UserWarning
             If the kernel is periodic and the mean is not, no dependence of y on X was
-            found, or ``mean="net"`` has missed what the kernel finds.
+            found, ``mean="net"`` has missed what the kernel finds, errors of neighbours
+            agree, which those of noise do not, or the mean is worse than that of y.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         check_folds(self.mean, self.cv, groups)

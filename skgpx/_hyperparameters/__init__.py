@@ -20,7 +20,7 @@ from skgpx._hyperparameters._evidence import (
     row_form,
     row_target,
 )
-from skgpx._hyperparameters._exact_evidence import held_out
+from skgpx._hyperparameters._exact_evidence import held_out, left_out_means
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_few
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
@@ -56,6 +56,7 @@ __all__ = [
     "held_out",
     "inducing_by_capacity",
     "judged_noise",
+    "left_out_means",
     "maximise_evidence",
     "rough_latent_values",
     "rough_start",

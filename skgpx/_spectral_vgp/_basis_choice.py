@@ -30,7 +30,7 @@ from skgpx._spectral_vgp._settings import (
 )
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._stage_clock import StageClock
-from skgpx._validation import Rows, caller_stacklevel, canonical_rows, generator
+from skgpx._validation import Rows, canonical_rows, generator, say_again
 from skgpx.bases import PolynomialEigenvalues
 from skgpx.likelihoods._rows import KnownNoise
 
@@ -155,7 +155,7 @@ def better_points(
     if not found.log_evidence > log_evidence:
         return None
     for one in said:
-        _say_again(one)
+        say_again(one)
     return state, found
 
 
@@ -208,7 +208,3 @@ def better_process(
     state = start_markov(rows, settings, frequencies)
     found = state.solve()
     return (state, found) if found.log_evidence > log_evidence else None
-
-
-def _say_again(one: Any) -> None:
-    warnings.warn(str(one.message), one.category, stacklevel=caller_stacklevel())

@@ -1,0 +1,153 @@
+"""Kernel sections as a mean: as many points as they need, and a kernel from nearby."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._gwi._left_over import WORTH_LOOKING, LeftOver
+from skgpx._gwi._prior import SEARCH_ROWS, Prior, learn_prior
+from skgpx._gwi._sparse_mean import SparseFit
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem, select_inducing, select_until
+
+if TYPE_CHECKING:
+    from skgpx._gwi._fit import GWIProblem
+
+Array = NDArray[np.float64]
+
+# Where points leave more nats a row than this to the noise, as many as leave no more
+# than that, or the most, are the basis of a mean whose error falls to this share.
+_WORTH_GROWING, _ENOUGH, _MOST_INDUCING, _GAIN = 0.1, 0.01, 500, 0.8
+# The same again, up to so many points, and so many operations n m².
+_MANY_INDUCING, _BUDGET = 1500, 2.5e10
+# Rows of a window over those of the next one.
+_CLOSER = 4
+
+
+class Sections(NamedTuple):
+    """Sections of a kernel, fitted to the rows.
+
+    Attributes
+    ----------
+    prior : Prior
+    judges : ndarray of bool of shape (n,)
+    judged : SparseFit
+        None of whose points is a judge.
+    fit : SparseFit
+        The mean: the same, unless it takes all rows for points.
+    """
+
+    prior: Prior
+    judges: NDArray[np.bool_]
+    judged: SparseFit
+    fit: SparseFit
+
+    def left_over(self, problem: GWIProblem) -> LeftOver | None:
+        """Structure in its errors at rows left out one by one."""
+        rows = problem.rows
+        errors = rows.y - problem.level - self.judged.mean.left_out
+        return LeftOver.of(rows.X, errors, problem.spread)
+
+
+def sections_of(problem: GWIProblem, prior: Prior) -> Sections:
+    """Sections of the kernel of a prior, with as many points as the rows pay for."""
+    judges = problem.judges(np.ones(len(problem.rows.y), bool))
+    kappa = problem.mean_weight(prior)
+    rows = problem.rows._replace(y=problem.targets(kappa) - problem.level)
+    noise = problem.settings.ridge * prior.noise_variance / (1.0 + kappa)
+
+    def fit(basis: Nystroem) -> SparseFit:
+        return SparseFit.of(basis, rows, noise, problem.n_jobs)
+
+    best = fit(problem.basis(prior, judges))
+    n = len(rows.y)
+    allowed = int(np.sum(~judges))
+    for most in (_MOST_INDUCING, affordable(n)):
+        most = min(most, allowed)
+        if _may_grow(problem, best, most) and best.unexplained > _WORTH_GROWING:
+            wider = fit(_grown(problem, prior, ~judges, most))
+            best = wider if wider.error < _GAIN * best.error else best
+    whole, all_used = best, len(best.basis.inducing_points) == allowed
+    grows = all_used and n <= affordable(n) and _may_grow(problem, best, n)
+    if grows and best.unexplained > _WORTH_GROWING:
+        # what judges must not be, the mean may need
+        wider = fit(_grown(problem, prior, np.ones(n, bool), n))
+        whole = wider if wider.error < best.error else best
+    return Sections(prior, judges, best, whole)
+
+
+def affordable(n: int) -> int:
+    """Most points of a mean that n rows pay for."""
+    return max(min(_MANY_INDUCING, int(np.sqrt(_BUDGET / n))), _MOST_INDUCING)
+
+
+def _may_grow(problem: GWIProblem, fit: SparseFit, most: int) -> bool:
+    """Whether the number of inducing points is free, and more are allowed."""
+    return _is_free(problem) and len(fit.basis.inducing_points) < most
+
+
+def _is_free(problem: GWIProblem) -> bool:
+    """Whether the number of points is."""
+    s = problem.settings
+    return s.n_inducing == "auto" and isinstance(s.inducing, str)
+
+
+def _grown(
+    problem: GWIProblem, prior: Prior, allowed: NDArray[np.bool_], most: int
+) -> Nystroem:
+    """Basis of as many points as follow the prior, within a limit."""
+    rows, rng = problem.rows.take(allowed), problem.selection()
+    most = min(most, len(rows.y))
+    left = 2.0 * _ENOUGH * prior.noise_variance
+    how = rows.X, prior.kernel, most
+    Z = select_until(*how, left, rng, rows.weights)
+    if Z is None:
+        Z = select_inducing(problem.settings.inducing, *how, rng, rows.weights)
+    return Nystroem.from_kernel(prior.kernel, Z)
+
+
+def closer_look(problem: GWIProblem, found: Sections) -> Sections:
+    """Sections of a kernel that is learned from nearby, if that finds more.
+
+    500 of many rows are far apart. Where errors of neighbours agree, 500 of a part of
+    the rows are closer, and the first window that lowers the error is taken.
+    """
+    left = found.left_over(problem)
+    s, n = problem.settings, len(problem.rows.y)
+    if s.optimizer is None or n <= SEARCH_ROWS or not _is_free(problem):
+        return found
+    if left is None or left.share < WORTH_LOOKING:
+        return found
+    rows = problem.rows._replace(y=problem.rows.y - problem.level)
+    spread = float(np.average(rows.y**2, weights=rows.weights))
+    for part in _windows(left, rows, problem.close()):
+        with warnings.catch_warnings():
+            # that nothing was found there is no matter of the fit
+            warnings.simplefilter("ignore")
+            prior = learn_prior(
+                part,
+                s.kernel,
+                s.optimizer,
+                s.noise_variance,
+                problem.close(),
+                problem.n_jobs,
+                spread=spread,
+            )
+        closer = sections_of(problem, prior)
+        if closer.judged.error < _GAIN * found.judged.error:
+            return closer
+    return found
+
+
+def _windows(left: LeftOver, rows: Rows, rng: np.random.Generator) -> Iterator[Rows]:
+    """At most 500 rows of smaller and smaller parts."""
+    size = len(rows.y)
+    while size > SEARCH_ROWS:
+        size = max(size // _CLOSER, SEARCH_ROWS)
+        part = left.window(rows.X, size)
+        yield rows.take(np.sort(rng.permutation(part)[:SEARCH_ROWS]))
