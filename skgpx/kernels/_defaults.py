@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.spread import spread_inside
 from skgpx.kernels._expansion import sum_of, summands
 
 Bounds = tuple[float, float] | NDArray[np.float64] | str
@@ -28,8 +28,9 @@ def default_kernel(
 
     The lengthscales start at ``2 sqrt(d)`` standard deviations of their column,
     within bounds of 1e-2 and 1e3 standard deviations: long enough for non-zero
-    gradients in every column at the first step of a hyperparameter search. Where rows
-    are closer to each other, as on a long time axis, their spacing is the lower bound.
+    gradients in every column at the first step of a hyperparameter search. Entries far
+    outside of a column's spread do not set its standard deviation. Where rows are
+    closer to each other, as on a long time axis, their spacing is the lower bound.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def default_kernel(
         deviation of 1.
     """
     d = X.shape[1]
-    std = mean_and_spread(X, weights, _ROUNDING)[1]
+    std = spread_inside(X, weights, _ROUNDING)
     length_scale = 2.0 * np.sqrt(d) * std
     # an even spread over [0, 1] has a standard deviation of 1 / √12
     least = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))

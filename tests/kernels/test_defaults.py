@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
+from skgpx import PLSRegressor
 from skgpx.kernels import GREKernel, default_kernel, split_noise
 
 
@@ -69,3 +70,32 @@ class TestSplitNoise:
     def test_elsewhere(self, kernel, message):
         with pytest.raises(ValueError, match=message):
             split_noise(kernel)
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(300) % 3 + 1.0])
+@pytest.mark.parametrize("n", [300, 50_000])
+def test_entries_far_outside_do_not_set_the_scale(n, weights):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    counts = None if weights is None else np.resize(weights, n)
+    scale = default_kernel(X, counts).k2.length_scale
+    np.testing.assert_allclose(
+        scale,
+        2.0 * np.sqrt(2.0 * np.average(X**2, axis=0, weights=counts)),
+        rtol=0.01,
+    )
+    X[::100, 0] *= 1e6
+    found = default_kernel(X, counts).k2.length_scale
+    assert found[1] == scale[1]
+    assert scale[0] <= found[0] < 3.0 * scale[0]
+
+
+@pytest.mark.parametrize("d", [1, 6])
+def test_a_few_entries_far_outside_leave_the_function(d):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (500, d))
+    X[::100, 0] *= 1e3
+    f = np.sin(3.0 * np.clip(X[:, 0], -1.0, 1.0))
+    y = f + 0.1 * rng.standard_normal(500)
+    model = PLSRegressor(random_state=0).fit(X[:300], y[:300])
+    # with six columns it was .7, that of a constant
+    assert np.sqrt(np.mean((model.predict(X[300:]) - f[300:]) ** 2)) < 0.05

@@ -118,9 +118,10 @@ def test_copies_learn_what_distinct_rows_do(basis, weight):
 
 @pytest.mark.filterwarnings("ignore:The noise variance ended at nothing")
 @pytest.mark.parametrize(("weight", "counted"), [(1.49, ""), (1.5, ""), (1.51, 1)])
-def test_how_many_copies_count_once(monkeypatch, weight, counted):
+def test_how_many_copies_of_a_grade_count_once(monkeypatch, weight, counted):
     monkeypatch.setattr(_markov_fit, "VANISHED_NOISE", 0.0)
     X, y = _wave(200, 1)
+    y = np.round(2.0 * y)
     model = SpectralVGPRegressor(basis="markov")
     model.fit(X, y, sample_weight=np.full(200, weight))
     assert model._record.copies == (counted and COUNTED_ONCE)
@@ -193,8 +194,20 @@ def test_how_many_rows_are_looked_at_for_copies(monkeypatch, most, counted):
     assert same == bool(counted)
 
 
-@pytest.mark.parametrize("screened", [10, 1000])
-@pytest.mark.parametrize(("weight", "counted"), [(1.33, 0), (1.34, 0), (1.6, 1)])
+@pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51])
+@pytest.mark.parametrize("basis", ["fourier", "markov"])
+def test_copies_of_a_continuous_target_count_once(weight, basis):
+    X, y = _wave(200, 1)
+    once = SpectralVGPRegressor(basis=basis).fit(X, y)
+    model = SpectralVGPRegressor(basis=basis).fit(X, y, np.full(200, weight))
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("screened", "weight", "counted"),
+    # of all rows, copies are counted; of some, whether there may be many
+    [(10, 1.33, 0), (10, 1.34, 1), (10, 1.6, 1), (1000, 1.33, 1), (1000, 1.6, 1)],
+)
 def test_a_sample_says_whether_there_are_copies(monkeypatch, screened, weight, counted):
     X, y = _wave(100, 1)
     once = SpectralVGPRegressor(basis="fourier").fit(X, y)
