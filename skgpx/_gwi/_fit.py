@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from skgpx._gwi._averaging import share_of_error
 from skgpx._gwi._covariance import Objective, covariance_root, distance_of
 from skgpx._gwi._judges import Temper, choose_judges, tempered
-from skgpx._gwi._left_over import WORTH_LOOKING, LeftOver, warn_of_left_over
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._mean_check import (
     MeanErrors,
@@ -23,13 +22,14 @@ from skgpx._gwi._mean_check import (
     variance_of,
     warn_if_constant_is_better,
     warn_if_process_is_better,
+    warn_of_missed,
 )
 from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
 from skgpx._gwi._prior import SEARCH_ROWS, Prior, learn_prior, warn_if_periodic
 from skgpx._gwi._sections import Sections, closer_look, sections_of
 from skgpx._gwi._settings import LawSettings, NetworkSettings
 from skgpx._gwi._streams import again
-from skgpx._hyperparameters import SearchRecord
+from skgpx._hyperparameters import WORTH_LOOKING, LeftOver, SearchRecord
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.weights import GaussianWeights
@@ -165,7 +165,7 @@ class GWIProblem:
             errors = confirmed(errors, *how)
         if mean == "net":
             if not warn_if_process_is_better(errors):
-                warn_of_left_over(left)
+                warn_of_missed(left)
             return None
         if not networks_serve(errors):
             return closer_look(self, sections_of(self, prior))
@@ -176,7 +176,7 @@ class GWIProblem:
             square = float(np.average(misses**2, weights=self.rows.weights[seen]))
             if share * square > errors.as_good * sections.judged.error:
                 return sections
-        if not warn_of_left_over(left):
+        if not warn_of_missed(left):
             warn_if_constant_is_better(errors)
         return None
 
@@ -186,7 +186,7 @@ class GWIProblem:
         """The law around sections, and a word if they miss what may be found."""
         # where the prior is to decide, rows may be missed
         free = self.spread > 0.0 and self.mean_weight(found.prior) < 1.0
-        if free and not warn_of_left_over(found.left_over(self)):
+        if free and not warn_of_missed(found.left_over(self)):
             error, n = found.fit.error / self.spread, len(self.rows.y)
             told = MeanErrors(error, error, n - 1, n) if chosen else None
             warn_if_constant_is_better(told)

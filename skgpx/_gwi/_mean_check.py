@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._prior import Prior
-from skgpx._hyperparameters import left_out_means
+from skgpx._hyperparameters import LeftOver, left_out_means, warn_of_left_over
 from skgpx._validation import Rows, caller_stacklevel
 
 Array = NDArray[np.float64]
@@ -30,6 +30,12 @@ _ROWS_A_PARAMETER = 25
 # It is told where they are more than so many times those of the process, and by more
 # than this share of the variance of y.
 _WORSE, _SHARE = 2.0, 0.05
+# What to do where structure was missed.
+_MISSED = (
+    'n_inducing="auto" takes as many points as the rows pay for; or give a kernel '
+    "whose lengthscales start near the scale of the variation, or a regressor that "
+    "finds it as the mean, such as HistGradientBoostingRegressor()."
+)
 
 
 class MeanErrors(NamedTuple):
@@ -194,3 +200,8 @@ def warn_if_process_is_better(errors: MeanErrors | None) -> bool:
             stacklevel=caller_stacklevel(),
         )
     return told
+
+
+def warn_of_missed(left: LeftOver | None) -> bool:
+    """Say so if the mean misses structure."""
+    return warn_of_left_over(left, _MISSED)

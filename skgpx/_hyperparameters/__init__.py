@@ -24,6 +24,11 @@ from skgpx._hyperparameters._exact_evidence import held_out, left_out_means
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_few
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
 from skgpx._hyperparameters._latent_scale import with_base_rates
+from skgpx._hyperparameters._left_over import (
+    WORTH_LOOKING,
+    LeftOver,
+    warn_of_left_over,
+)
 from skgpx._hyperparameters._lengthscales import stretched
 from skgpx._hyperparameters._points_needed import MOST
 from skgpx._hyperparameters._prior_kernel import (
@@ -45,7 +50,9 @@ __all__ = [
     "NOISE_BY_DENSITY",
     "UNLEARNED_NOISE",
     "VANISHED_NOISE",
+    "WORTH_LOOKING",
     "Hyperparameters",
+    "LeftOver",
     "PriorSettings",
     "SearchRecord",
     "SparseEvidence",
@@ -66,6 +73,7 @@ __all__ = [
     "stretched",
     "warn_of_budget",
     "warn_of_few_points",
+    "warn_of_left_over",
     "warn_of_lost_signal",
     "with_base_rates",
 ]

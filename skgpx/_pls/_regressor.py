@@ -10,6 +10,7 @@ from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
 from skgpx._pls._dispersion import warn_of_dispersion
+from skgpx._pls._missed import warn_of_missed_structure
 from skgpx._pls._units import Units
 from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
@@ -313,6 +314,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self._exposed = exposure is not None
         self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
         warn_of_dispersion(standard, self.likelihood_, self.posterior_)
+        warn_of_missed_structure(rows, self.likelihood_, self.posterior_)
         return self
 
     def _known_noise(

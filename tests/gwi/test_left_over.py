@@ -10,15 +10,19 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import GWIRegressor
-from skgpx._gwi import _left_over, _sections
-from skgpx._gwi._left_over import FEWEST_NEIGHBOURS, LeftOver, warn_of_left_over
+from skgpx._gwi import _sections
 from skgpx._gwi._mean_check import (
     MeanErrors,
     may_overfit,
     networks_serve,
     warn_if_constant_is_better,
 )
-from skgpx._hyperparameters import left_out_means
+from skgpx._hyperparameters import _left_over, left_out_means
+from skgpx._hyperparameters._left_over import (
+    FEWEST_NEIGHBOURS,
+    LeftOver,
+    warn_of_left_over,
+)
 from skgpx._validation import Rows
 
 SHORT = {"n_restarts": 2, "max_iter": 20, "random_state": 0}
@@ -84,8 +88,8 @@ def test_what_is_told(share, correlation, told):
     left = LeftOver(share, correlation, 0, np.zeros((1, 1)), np.zeros(1))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        assert warn_of_left_over(left) is told
-    assert bool(said) is told
+        assert warn_of_left_over(left, "Do this.") is told
+    assert [str(one.message)[-9:] for one in said] == [" Do this."] * told
 
 
 # ---- The closer look -----------------------------------------------------------------

@@ -100,7 +100,7 @@ class LeftOver(NamedTuple):
         return centre
 
 
-def warn_of_left_over(left: LeftOver | None) -> bool:
+def warn_of_left_over(left: LeftOver | None, advice: str) -> bool:
     """Say so if much of the error of the final mean is structure."""
     if left is None or left.share < WORTH_SAYING or left.correlation < _MOSTLY:
         return False
@@ -109,10 +109,7 @@ def warn_of_left_over(left: LeftOver | None) -> bool:
     warnings.warn(
         f"The mean misses structure of y: errors of rows {where} each other{column} "
         f"agree, and {100.0 * left.share:.0f} % of the variance of y is in what they "
-        'share. Intervals cover it as if it were noise. n_inducing="auto" takes as '
-        "many points as the rows pay for; or give a kernel whose lengthscales start "
-        "near the scale of the variation, or a regressor that finds it as the mean, "
-        "such as HistGradientBoostingRegressor().",
+        f"share. Intervals cover it as if it were noise. {advice}",
         UserWarning,
         stacklevel=caller_stacklevel(),
     )
