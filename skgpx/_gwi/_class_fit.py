@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._gwi._answers import Answers
 from skgpx._gwi._class_answers import stratified_folds
+from skgpx._gwi._class_check import FEWEST_TOLD, NeighbourLosses
 from skgpx._gwi._class_loss import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassifierMean,
@@ -24,6 +25,7 @@ from skgpx._gwi._class_tempering import (
     Judges,
     best_mixture,
     edge_of,
+    log_losses,
     temper,
 )
 from skgpx._gwi._covariance import Objective, covariance_root
@@ -82,6 +84,8 @@ class ClassFit(NamedTuple):
     networks : TrainedNetworks or None
     record : SearchRecord
         Which rows chose the kernel and the size of scores and variances.
+    compared : NeighbourLosses or None
+        Networks with neighbours, once they are trained and if enough rows judge.
     """
 
     model: LatentModel
@@ -91,6 +95,7 @@ class ClassFit(NamedTuple):
     inducing_points: Array
     networks: TrainedNetworks | None
     record: SearchRecord
+    compared: NeighbourLosses | None = None
 
 
 @dataclass
@@ -230,7 +235,21 @@ class ClassProblem:
         how = self.networks, rng, self.settings.n_jobs, report
         found = train_networks(rows.X, self._w, loss, law.n_outputs_, *how)
         self.clock.end_of("mean")
-        return self._around(found.mean, None, None, found)
+        fitted = self._around(found.mean, None, None, found)
+        compared = self._compared(found.mean, fitted.temper)
+        self.clock.end_of("tempering")
+        return fitted._replace(compared=compared)
+
+    def _compared(self, mean: FittedMean, found: ClassTemper) -> NeighbourLosses | None:
+        """With neighbours, which are never too certain: nor are tempered networks."""
+        chosen, judges = self._judges(mean)
+        if len(chosen) < FEWEST_TOLD:
+            return None
+        if not self.settings.tempering:
+            found = temper(judges, self.likelihood, found.edge)
+        losses = log_losses(judges, self.likelihood, found)
+        own = self._judge.spawn(1)[0]
+        return NeighbourLosses.of(self.rows, chosen, losses, own)
 
     def _around_classifier(self, told: Answers) -> ClassFit:
         """A classifier of scikit-learn, with scores that are out of fold."""
@@ -276,6 +295,14 @@ class ClassProblem:
 
     def _tempered(self, mean: FittedMean) -> tuple[ClassTemper, int]:
         """How rows held out change the law, and how many did."""
+        chosen, judges = self._judges(mean)
+        edge = edge_of(judges) if self.settings.fading else None
+        if not self.settings.tempering or len(chosen) < FEWEST_JUDGES:
+            return ClassTemper(edge=edge), 0
+        return temper(judges, self.likelihood, edge), len(chosen)
+
+    def _judges(self, mean: FittedMean) -> tuple[Index, Judges]:
+        """Numbers of the rows held out, and what is said of them."""
         chosen, variance = self._held_out
         trusted = mean.trusted[chosen]
         chosen, variance = chosen[trusted], variance[trusted]
@@ -287,7 +314,4 @@ class ClassProblem:
             variance,
             np.minimum(variance / prior, 1.0),
         )
-        edge = edge_of(judges) if self.settings.fading else None
-        if not self.settings.tempering or len(chosen) < FEWEST_JUDGES:
-            return ClassTemper(edge=edge), 0
-        return temper(judges, self.likelihood, edge), len(chosen)
+        return chosen, judges

@@ -106,15 +106,12 @@ def temper(judges: Judges, likelihood: Likelihood, edge: float | None) -> ClassT
     Minimises their log loss plus ``(log² a + log² b) / 8``, half a nat at a factor of
     seven. Under RobustMax, which knows no unit of f, only b moves, as in the paper.
     """
-    base = likelihood.base_latent_
-    kept = np.ones(len(judges.codes)) if edge is None else fading(judges.left, edge)
     one_factor = isinstance(likelihood, RobustMax)
 
     def loss(u: Array) -> float:
-        a, b = _factors(u, one_factor)
-        mean = base + kept[:, np.newaxis] * (a * judges.scores - base)
-        logs = log_probabilities(likelihood, judges.codes, mean, b * judges.variance)
-        return float(-judges.weights @ logs + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
+        found = ClassTemper(*_factors(u, one_factor), edge)
+        total = judges.weights @ log_losses(judges, likelihood, found)
+        return float(total + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
 
     found = minimize(
         loss,
@@ -124,6 +121,15 @@ def temper(judges: Judges, likelihood: Likelihood, edge: float | None) -> ClassT
         options={"maxiter": _MAX_ITER, "eps": _STEP, "ftol": 1e-9},
     )
     return ClassTemper(*_factors(found.x, one_factor), edge)
+
+
+def log_losses(judges: Judges, likelihood: Likelihood, found: ClassTemper) -> Array:
+    """Log loss of each judge (n,) under the tempered law."""
+    base, edge = likelihood.base_latent_, found.edge
+    kept = np.ones(len(judges.codes)) if edge is None else fading(judges.left, edge)
+    mean = base + kept[:, np.newaxis] * (found.score_factor * judges.scores - base)
+    variance = found.variance_factor * judges.variance
+    return -log_probabilities(likelihood, judges.codes, mean, variance)
 
 
 def warn_at_bound(found: ClassTemper) -> None:

@@ -14,6 +14,7 @@ from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._gwi._answers import Answers
 from skgpx._gwi._around_others import CONSTRAINTS, AroundOthersMixin
 from skgpx._gwi._class_answers import ask_classifiers
+from skgpx._gwi._class_check import warn_if_neighbours_are_better
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._class_tempering import warn_at_bound
 from skgpx._gwi._folds import check_folds
@@ -280,8 +281,9 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         -----
         UserWarning
             If weights are no whole numbers and the classifier takes none: it is fitted
-            without them; if it is frozen, and `cv` is not "unseen"; or if the variance
-            of the kernel is some thousand times too small.
+            without them; if it is frozen, and `cv` is not "unseen"; if the variance of
+            the kernel is some thousand times too small; or if networks predict rows
+            held out clearly worse than the classes of neighbouring rows do.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         clock, rng = StageClock(), generator(self.random_state)
@@ -308,11 +310,16 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             clock,
             report,
         )
-        vars(self).update(_attributes(problem.fit(told), told))
-        warn_at_bound(self.temper_)
+        self._keep(problem.fit(told), told)
         vars(self).update(clock.attributes())
         reporter.finish()
         return self
+
+    def _keep(self, found: ClassFit, told: Answers | None) -> None:
+        """Attributes of a finished fit, and what it has to say."""
+        vars(self).update(_attributes(found, told))
+        warn_at_bound(found.temper)
+        warn_if_neighbours_are_better(found.compared)
 
     def _check_parts(self, groups: Any) -> None:
         """Refuse a mean, a likelihood or folds that are none."""
