@@ -4,6 +4,7 @@ import os
 import pickle
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,10 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def fitted():
-    return {name: model.fit(X, y) for name, (model, y) in MODELS.items()}
+    with warnings.catch_warnings():
+        # which is true
+        warnings.filterwarnings("ignore", "6 inducing points are too few")
+        return {name: model.fit(X, y) for name, (model, y) in MODELS.items()}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -314,7 +314,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self._exposed = exposure is not None
         self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
         warn_of_dispersion(standard, self.likelihood_, self.posterior_)
-        warn_of_missed_structure(rows, self.likelihood_, self.posterior_)
+        if self.optimizer is not None:
+            warn_of_missed_structure(rows, self.likelihood_, self.posterior_)
         return self
 
     def _known_noise(

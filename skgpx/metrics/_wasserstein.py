@@ -187,6 +187,9 @@ def process_wasserstein_distance(
     True
     """
     laws = [_law_of(model, X, include_noise) for model in (first, second)]
+    if all(map(np.array_equal, *laws)):
+        # not the root of a rounding error
+        return 0.0
     return gaussian_wasserstein_distance(*laws[0], *laws[1]) / float(
         np.sqrt(len(laws[0][0]))
     )

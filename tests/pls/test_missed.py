@@ -33,9 +33,15 @@ def test_waves_that_no_lengthscale_was_found_for_are_told(rows, monkeypatch):
 def test_under_heavy_tails_too():
     X, y = waves(300)
     y[::50] += 2.0
-    how = {"optimizer": None, "n_particles": 10, "tol": 3.0, "random_state": 0}
+    how = {"n_particles": 10, "tol": 3.0, "random_state": 0}
+    long = 1.0 * RBF(2.0, (1.0, 10.0))
     with pytest.warns(UserWarning, match="in column . agree"):
-        PLSRegressor(1.0 * RBF(2.0), likelihood=StudentT(scale=0.3), **how).fit(X, y)
+        PLSRegressor(long, likelihood=StudentT(scale=0.3), **how).fit(X, y)
+    # who learns nothing has chosen
+    how["optimizer"] = None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "The mean misses")
+        PLSRegressor(long, likelihood=StudentT(scale=0.3), **how).fit(X, y)
 
 
 @pytest.mark.parametrize(("limit", "told"), [(0.9, True), (1.0, True), (1.1, False)])
