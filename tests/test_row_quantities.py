@@ -161,23 +161,6 @@ def test_standardisation_does_not_touch_known_noise():
     assert_allclose(moments(other)[1] / 100.0, expected[1], atol=1e-8)
 
 
-@pytest.mark.parametrize("n", [59, 60, 61, 179, 180, 181])
-def test_searches_on_some_of_the_rows_know_their_noise(n, monkeypatch):
-    """Rows that screen, polish and judge; the good ones carry what is learned."""
-    sizes = {"FEW_ROWS": 30, "SOME_ROWS": 60, "_JUDGES": 60, "ABUNDANT_ROWS": 180}
-    for name, size in sizes.items():
-        monkeypatch.setattr(f"skgpx._hyperparameters._search_rows.{name}", size)
-    local = np.random.default_rng(1)
-    inputs = local.uniform(0.0, 5.0, size=(n, 1))
-    noise = np.where(np.arange(n) % 4 == 0, 25.0, 1e-3)
-    y = np.sin(3.0 * inputs[:, 0]) + np.sqrt(noise) * local.normal(size=n)
-    told = PLSRegressor(1.0 * RBF(1.0), random_state=0, n_inducing=30)
-    told.fit(inputs, y, noise_variance=noise)
-    grid = np.linspace(1.0, 4.0, 30)[:, np.newaxis]
-    error = told.predict(grid) - np.sin(3.0 * grid[:, 0])
-    assert np.sqrt(np.mean(error**2)) < 0.1
-
-
 def test_rows_that_judge_have_their_own_noise():
     rows = Rows(X, Y, np.ones(N))
     noise = KnownNoise.of(NOISE, np.ones(N))
@@ -407,22 +390,6 @@ def test_known_rates_are_found_and_exposures_scale_the_law_of_counts(link):
     error = 4.5 * law.std() / np.sqrt(3000)
     assert np.all(np.abs(y.mean(axis=1) - law.mean()) < error)
     assert np.mean((lower <= COUNTS) & (upper >= COUNTS)) > 0.85
-
-
-@pytest.mark.parametrize("n", [179, 180, 181])
-def test_many_rows_are_judged_with_their_exposures(n, monkeypatch):
-    monkeypatch.setattr("skgpx._hyperparameters._sparse_learner._ROWS", 60)
-    monkeypatch.setattr("skgpx._hyperparameters._sparse_learner._FEW_ROWS", 40)
-    local = np.random.default_rng(6)
-    inputs = local.uniform(-3.0, 3.0, size=(n, 2))
-    exposure = np.exp(local.normal(2.0, 2.0, size=n))
-    y = local.poisson(exposure * np.exp(np.sin(inputs[:, 0])))
-    model = PLSRegressor(
-        likelihood=Poisson("exp"), n_inducing=20, n_particles=10, random_state=0
-    )
-    model.fit(inputs, y, exposure=exposure)
-    error = np.log(model.predict(inputs)) - np.sin(inputs[:, 0])
-    assert np.sqrt(np.mean(error**2)) < 0.3
 
 
 def test_exposures_that_are_far_from_one():

@@ -4,8 +4,6 @@ z-scores with computed standard errors and fixed seeds; larger versions are in
 ``benchmarks/bench_calibration.py``.
 """
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
@@ -15,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._numerics import laplace
-from skgpx._pls import _inference, _landscape, _tempering
+from skgpx._pls import _inference, _tempering
 from skgpx._pls._chains import Sample
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
@@ -114,17 +112,6 @@ def alternating():
     return np.linspace(0.0, 1.0, 14)[:, np.newaxis], np.tile([1.0, -1.0], 7)
 
 
-def test_runs_that_disagree_are_told(monkeypatch):
-    # too few particles to know the weights of the modes
-    monkeypatch.setattr(_tempering, "_LEAST", 8)
-    monkeypatch.setattr(_tempering, "_MANY", 8)
-    arguments = (1.0 * RBF(2.0), StudentT(4.0, 0.03), *alternating())
-    with pytest.warns(ConvergenceWarning, match="tempering disagree: R-hat") as told:
-        fixed(*arguments, method="smc", n_particles=32)
-    assert len(told) == 1
-    assert "Increase n_particles above 400" in str(told[0].message)
-
-
 def test_sign_patterns_that_disagree_are_told():
     # a rate that comes near zero in many places: signs there are up to chance
     rng = np.random.default_rng(0)
@@ -163,22 +150,6 @@ def test_modes_that_no_chain_visits_are_told():
     X, y = alternating()
     with pytest.warns(ConvergenceWarning, match="has several modes"):
         fixed(1.0 * RBF(2.0), StudentT(4.0, 0.03), X, y, method="ou_mala")
-
-
-@pytest.mark.parametrize("step", [-1, 0, 1])
-def test_auto_tempers_what_it_can_afford(step, monkeypatch):
-    X, y = alternating()
-    operations = 14 * 3**2
-    monkeypatch.setattr(_landscape, "_TEMPERED", operations + step)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        model = fixed(RBF(9.0), StudentT(4.0, 0.03), X, y, n_inducing=3)
-    assert model.inducing_points_.shape == (3, 1)
-    if step < 0:
-        assert any("has several modes" in str(one.message) for one in told)
-    else:
-        assert not told
-        assert 0.2 < np.mean(latent(model, X[:1]) > 0.0) < 0.8
 
 
 def test_a_likelihood_that_is_log_concave_is_not_sent_to_tempering(rng):
@@ -272,30 +243,3 @@ def test_chains_of_classes_converge(data, settings, seed):
     model = PLSClassifier(random_state=seed, **settings).fit(*data())
     assert model.rhat_.max() <= 1.1
     assert model.n_iter_ < 900
-
-
-@pytest.mark.parametrize("below", [True, False])
-def test_poor_starts_settle(below, rng, monkeypatch):
-    X, y = outliers(rng)
-    scores, settled = [], []
-    choose, settle = _inference.choose_scheme, _inference._chains.settle
-
-    def watched_choice(*arguments):
-        scheme, score = choose(*arguments)
-        scores.append(score)
-        return scheme, score
-
-    def watched_settling(*arguments):
-        settled.append(True)
-        return settle(*arguments)
-
-    monkeypatch.setattr(_inference, "choose_scheme", watched_choice)
-    monkeypatch.setattr(_inference._chains, "settle", watched_settling)
-    arguments = (1.0 * RBF(1.0), StudentT(4.0, 0.3), X, y)
-    fixed(*arguments, n_inducing=5)
-    settled.clear()
-    score = scores[0]
-    limit = np.nextafter(score, 1.0) if below else score
-    monkeypatch.setattr(_inference, "_POOR", limit)
-    fixed(*arguments, n_inducing=5)
-    assert bool(settled) == below

@@ -31,7 +31,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 import skgpx
 from skgpx import GWIRegressor
-from skgpx._gwi import _around
 from skgpx._gwi._edges import FEWEST, edges
 from skgpx._hyperparameters import FEWEST_ROWS
 
@@ -288,24 +287,6 @@ def test_all_times_judge_and_weigh_what_they_are(n):
     seen = n - 5 * (n // 6)
     expected = np.mean(noise[seen:] ** 2)
     assert_allclose(model.fit(x, y).noise_variance_, expected, rtol=0.12)
-
-
-def test_with_many_rows_random_folds_outweigh_edges(monkeypatch):
-    weights = []
-
-    def spy(how, squares, r, w, noise):
-        weights.append(w)
-        return judged(how, squares, r, w, noise)
-
-    judged = _around.tempered
-    monkeypatch.setattr(_around, "tempered", spy)
-    for most in (59, 119, 120, 121, 2000):
-        monkeypatch.setattr(_around, "MOST", most)
-        around(TREE, edges=2).fit(X, Y)
-    # all rows, and half of what four tenths of them weigh
-    assert_allclose([w.sum() for w in weights], N * 1.2, rtol=1e-12)
-    assert [len(w) for w in weights[2:]] == [N + 48] * 3
-    assert len(weights[0]) <= 64 + 4 * 14
 
 
 # ---- Tables --------------------------------------------------------------------------

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 from skgpx import GWIRegressor
-from skgpx._gwi import _sections
-from skgpx._gwi._sparse_mean import SparseFit
 
 
 @pytest.fixture(scope="module")
@@ -41,35 +37,3 @@ def test_a_given_number_is_kept_and_told(cycles):
     model = GWIRegressor(mean="svgp", n_inducing=54, random_state=0)
     with pytest.warns(UserWarning, match="misses structure of y"):
         assert _points(model, cycles) == 54
-
-
-def test_the_limits_at_which_points_are_added(cycles, monkeypatch):
-    fits, of = [], SparseFit.of
-
-    def told(*args):
-        fits.append(of(*args))
-        return fits[-1]
-
-    monkeypatch.setattr(SparseFit, "of", told)
-    assert _points(GWIRegressor(mean="svgp", random_state=0), cycles) > 54
-    few, more = fits[:2]
-    ratio, tiny = more.error / few.error, 1e-9
-    for name, limit, grows in (
-        ("_WORTH_GROWING", few.unexplained - tiny, True),
-        ("_WORTH_GROWING", few.unexplained, False),
-        ("_WORTH_GROWING", few.unexplained + tiny, False),
-        ("_GAIN", ratio - tiny, False),
-        ("_GAIN", ratio + tiny, True),
-    ):
-        with monkeypatch.context() as patch, warnings.catch_warnings():
-            # that few points miss it
-            warnings.simplefilter("ignore", UserWarning)
-            patch.setattr(_sections, name, limit)
-            found = _points(GWIRegressor(mean="svgp", random_state=0), cycles)
-        assert (found > 54) is grows, (name, limit)
-
-
-def test_the_most_points(cycles, monkeypatch):
-    monkeypatch.setattr(_sections, "_MOST_INDUCING", 120)
-    monkeypatch.setattr(_sections, "_MANY_INDUCING", 120)
-    assert _points(GWIRegressor(mean="svgp", random_state=0), cycles) == 120

@@ -10,7 +10,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import GWIRegressor
-from skgpx._gwi import _sections
 from skgpx._gwi._mean_check import (
     MeanErrors,
     may_overfit,
@@ -112,28 +111,6 @@ def test_waves_in_one_of_two_columns():
     X, f, y = waves(3000, 60, 2)
     model = GWIRegressor(**SHORT).fit(X[:2000], y[:2000])
     assert np.mean((model.predict(X[2000:]) - f[2000:]) ** 2) < 0.05 * np.var(f)
-
-
-def test_a_closer_look_that_is_not_taken_is_told(monkeypatch):
-    X, _, y = waves(1200, 150)
-    monkeypatch.setattr(_sections, "_GAIN", 0.0)
-    with pytest.warns(UserWarning, match="misses structure of y"):
-        GWIRegressor("svgp", n_inducing=40, random_state=0).fit(X, y)
-
-
-@pytest.mark.parametrize("n", [500, 501])
-def test_rows_that_have_been_read_need_no_closer_look(n, monkeypatch):
-    looks, learn = [], _sections.learn_prior
-
-    def spy(part, *args, **kwargs):
-        looks.append(len(part.y))
-        return learn(part, *args, **kwargs)
-
-    monkeypatch.setattr(_sections, "learn_prior", spy)
-    monkeypatch.setattr(_sections, "WORTH_LOOKING", -1.0)
-    X, _, y = waves(n, 3)
-    GWIRegressor("svgp", random_state=0).fit(X, y)
-    assert looks == ([500] if n > 500 else [])
 
 
 def test_a_wave_that_networks_miss_is_told():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -57,20 +55,6 @@ def test_exposures_and_weights():
     X, y = counts(1.0, 5.0, exposure=exposure)
     with pytest.warns(UserWarning, match="counts scatter"):
         model().fit(X, y, exposure=exposure, sample_weight=np.full(400, 2.0))
-
-
-@pytest.mark.parametrize("constant", ["ratio", "z"])
-def test_from_where_on_it_is_told(constant, monkeypatch):
-    X, y = counts(3.0, 2.0, n=200)
-    with pytest.warns(UserWarning, match="counts scatter"):
-        found = measured(model().fit(X, y), X, y)
-    name = {"ratio": "_TOLD", "z": "_CERTAIN"}[constant]
-    for factor in (0.999, 1.001):
-        monkeypatch.setattr(_dispersion, name, factor * getattr(found, constant))
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            model().fit(X, y)
-        assert any("scatter" in str(w.message) for w in seen) == (factor < 1.0)
 
 
 def test_the_variance_of_squares():

@@ -7,8 +7,6 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSRegressor
-from skgpx._pls import _missed
-from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson, StudentT
 
 
@@ -17,17 +15,6 @@ def waves(n, d=6):
     X = rng.uniform(-1.0, 1.0, (3000, d))
     f = np.sin(12.0 * X[:, 0]) + np.sin(5.0 * X[:, 5])
     return X[:n], (f + 0.1 * rng.standard_normal(3000))[:n]
-
-
-@pytest.mark.parametrize("rows", [299, 300, 301])
-def test_waves_that_no_lengthscale_was_found_for_are_told(rows, monkeypatch):
-    monkeypatch.setattr(_missed, "_ROWS", rows)
-    X, y = waves(300)
-    with pytest.warns(UserWarning, match="in column 0 agree, and .* GWIRegressor"):
-        model = PLSRegressor(random_state=0).fit(X, y)
-    # it is true
-    X, f = waves(600)
-    assert np.mean((model.predict(X[300:]) - f[300:]) ** 2) > 0.3 * np.var(f)
 
 
 def test_under_heavy_tails_too():
@@ -42,21 +29,6 @@ def test_under_heavy_tails_too():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "The mean misses")
         PLSRegressor(long, likelihood=StudentT(scale=0.3), **how).fit(X, y)
-
-
-@pytest.mark.parametrize(("limit", "told"), [(0.9, True), (1.0, True), (1.1, False)])
-def test_what_few_points_leave_out_is_told_elsewhere(limit, told, monkeypatch):
-    X, y = waves(300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = PLSRegressor(n_inducing=60, random_state=0).fit(X, y)
-    share = _missed._left_out(model.posterior_, Rows(X, y, np.ones(300)))
-    assert share > 0.0
-    monkeypatch.setattr(_missed, "_LEFT_OUT", share / limit)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        PLSRegressor(n_inducing=60, random_state=0).fit(X, y)
-    assert any("The mean misses" in str(one.message) for one in said) is told
 
 
 @pytest.mark.parametrize("kind", ["noise", "found", "rough", "outliers", "counts"])

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _basis_choice, _series_size
-from skgpx._spectral_vgp._series_choice import search_series
+from skgpx._spectral_vgp import _series_size
 from skgpx._spectral_vgp._series_size import falls_short
 
 # of a rough process, the noise often ends at nothing
@@ -52,35 +51,6 @@ def test_the_larger_bound_is_taken(n, d, kernel):
         assert error(auto, d) < error(fits["fourier"], d)
     assert auto.domain_.shape == (d, 2)
     assert auto.cycles_.shape == (0, d)
-
-
-@pytest.mark.parametrize("n", [59, 60, 61])
-def test_numbers_of_rows_around_few(n, monkeypatch):
-    monkeypatch.setattr(_basis_choice, "_FEW_ROWS", 60)
-    X, y = rows(n, 2)
-    model = SpectralVGPRegressor().fit(X, y)
-    assert model.basis_ == ("inducing" if n <= 60 else "fourier")
-    assert error(model, 2) < 0.25
-
-
-def test_what_functions_may_leave_out_before_points_are_tried(monkeypatch):
-    X, y = rows(150, 2)
-    model = SpectralVGPRegressor(1.0 * RBF(0.5), basis="fourier").fit(X, y)
-    choice = search_series(model._state)
-    bound, (rule, noise, _) = choice.bound, choice.prior
-    left_out = 0.5 * bound.weight * bound.spectrum(rule).tail / noise
-    tried, start = [], _basis_choice.start_sparse
-
-    def watched(*arguments):
-        tried.append(1)
-        return start(*arguments)
-
-    monkeypatch.setattr(_basis_choice, "start_sparse", watched)
-    for shift, expected in [(-1e-6, 1), (1e-6, 0)]:
-        tried.clear()
-        monkeypatch.setattr(_basis_choice, "_TIGHT", left_out * (1.0 + shift))
-        SpectralVGPRegressor(1.0 * RBF(0.5)).fit(X, y)
-        assert len(tried) == expected
 
 
 @pytest.mark.parametrize(
@@ -164,28 +134,6 @@ def test_rows_held_out_are_read_off_their_neighbours():
         if basis == "auto":
             assert 0.88 < np.mean(np.abs(mean - y[~kept]) < 1.96 * std) <= 1.0
     assert errors["markov"] < errors["fourier"]
-
-
-@pytest.mark.usefixtures("few_functions")
-@pytest.mark.parametrize("n", [119, 120, 121])
-def test_numbers_of_rows_for_which_a_process_is_tried(n, monkeypatch):
-    monkeypatch.setattr(_basis_choice, "_MOST_ROWS", 120)
-    model = SpectralVGPRegressor().fit(*rough(n))
-    assert model.basis_ == ("markov" if n <= 120 else "fourier")
-
-
-@pytest.mark.usefixtures("few_functions")
-def test_what_functions_may_cost_before_a_process_is_tried(monkeypatch):
-    X, y = rough(120)
-    functions = SpectralVGPRegressor(basis="fourier").fit(X, y)
-    choice = search_series(functions._state)
-    bound, (rule, noise, _) = choice.bound, choice.prior
-    cost = 0.5 * bound.spectrum(rule).tail / noise
-    assert cost > 0.02
-    for factor, basis in [(0.999, "markov"), (1.001, "fourier")]:
-        monkeypatch.setattr(_series_size, "_SHORT_COST", factor * cost)
-        model = SpectralVGPRegressor().fit(X, y)
-        assert model.basis_ == basis
 
 
 def test_what_falls_short():

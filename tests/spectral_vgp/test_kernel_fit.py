@@ -237,15 +237,3 @@ def test_parameters_that_change_after_the_fit_do_not_count():
 
 
 # ---- Which basis ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
-@pytest.mark.parametrize("most", [2, 3])
-@pytest.mark.filterwarnings("ignore:Nothing but noise")
-def test_inputs_up_to_which_fourier_functions_are_taken(d, most, monkeypatch):
-    monkeypatch.setattr(_settings, "_MAX_FOURIER_INPUTS", most)
-    data = rows(60, d)
-    model = SpectralVGPRegressor(RBF(1.0), optimizer=None, n_basis=9, random_state=0)
-    model.fit(data.X, data.y)
-    assert model.basis_ == ("fourier" if d <= most else "inducing")
-    assert np.all(np.isfinite(model.predict(data.X)))

@@ -17,7 +17,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _markov_fit
 from skgpx._spectral_vgp._markov_fit import MarkovSettings, start_markov
 from skgpx._spectral_vgp._markov_kernel import default_markov
 from skgpx._spectral_vgp._markov_search import Evidence, MarkovData
@@ -302,18 +301,6 @@ def test_waves_beside_the_process():
     # a wave that is not there is left out
     idle = start_markov(rows, settings, np.array([1.0 / 7.3])).solve()
     assert idle.cycles.shape == (0, 1)
-
-
-@pytest.mark.parametrize(("most", "waves"), [(2399, 1), (2400, 2), (2401, 2)])
-def test_numbers_that_waves_may_take(most, waves, monkeypatch):
-    monkeypatch.setattr(_markov_fit, "_MOST_NUMBERS", most)
-    x = np.arange(400.0)
-    y = np.sin(2.0 * np.pi * x / 24.0) + np.sin(2.0 * np.pi * x / 11.0)
-    y += 0.3 * np.random.default_rng(4).standard_normal(400)
-    settings = MarkovSettings(None, None, True, True, None)
-    rows = Rows(x[:, np.newaxis], y, np.ones(400))
-    found = start_markov(rows, settings, 1.0 / np.array([24.0, 11.0])).solve()
-    assert len(found.cycles) == waves
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from skgpx import SpectralVGPRegressor
 from skgpx._hyperparameters import COUNTED_ONCE
-from skgpx._spectral_vgp import _basis_choice, _given_rows, _markov_fit
+from skgpx._spectral_vgp import _basis_choice
 
 
 def _wave(n, d, seed=0):
@@ -39,18 +39,6 @@ def test_how_many_repetitions(weight, basis):
     model = SpectralVGPRegressor(random_state=0)
     model.fit(X, y, sample_weight=np.full(60, weight))
     assert model.basis_ == basis
-
-
-@pytest.mark.parametrize(
-    ("few", "basis"), [(59, "fourier"), (60, "inducing"), (61, "inducing")]
-)
-@pytest.mark.parametrize("screened", [10, 10_000])
-def test_how_few_rows(monkeypatch, few, basis, screened):
-    monkeypatch.setattr(_basis_choice, "_FEW_ROWS", few)
-    monkeypatch.setattr(_basis_choice, "_SCREENED", screened)
-    X, y = _wave(60, 1)
-    model = SpectralVGPRegressor(random_state=0)
-    assert model.fit(X, y, sample_weight=np.full(60, 5.0)).basis_ == basis
 
 
 def test_repetitions_with_other_targets_are_rows():
@@ -116,22 +104,6 @@ def test_copies_learn_what_distinct_rows_do(basis, weight):
     assert_allclose(tiled.log_evidence_, model.log_evidence_)
 
 
-@pytest.mark.filterwarnings("ignore:The noise variance ended at nothing")
-@pytest.mark.parametrize(("weight", "counted"), [(1.49, ""), (1.5, ""), (1.51, 1)])
-def test_how_many_copies_of_a_grade_count_once(monkeypatch, weight, counted):
-    monkeypatch.setattr(_markov_fit, "VANISHED_NOISE", 0.0)
-    X, y = _wave(200, 1)
-    y = np.round(2.0 * y)
-    model = SpectralVGPRegressor(basis="markov")
-    model.fit(X, y, sample_weight=np.full(200, weight))
-    assert model._record.copies == (counted and COUNTED_ONCE)
-    once = SpectralVGPRegressor(basis="fourier").fit(X, y)
-    model = SpectralVGPRegressor(basis="fourier")
-    model.fit(X, y, sample_weight=np.full(200, weight))
-    same = abs(model.noise_variance_ / once.noise_variance_ - 1.0) < 1e-6
-    assert same == bool(counted)
-
-
 def test_few_copies_count_once_where_noise_would_vanish():
     X, y = _rough(300)
     weights = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
@@ -184,16 +156,6 @@ def test_rows_added_to_functions_of_copies():
     assert_allclose((plain + first).predict(X), added.predict(X), atol=1e-6)
 
 
-@pytest.mark.parametrize(("most", "counted"), [(99, 0), (100, 1), (101, 1)])
-def test_how_many_rows_are_looked_at_for_copies(monkeypatch, most, counted):
-    X, y = _wave(100, 1)
-    once = SpectralVGPRegressor(basis="fourier").fit(X, y)
-    monkeypatch.setattr(_given_rows, "_MOST_ROWS", most)
-    model = SpectralVGPRegressor(basis="fourier").fit(X, y, np.full(100, 3.0))
-    same = abs(model.noise_variance_ / once.noise_variance_ - 1.0) < 1e-6
-    assert same == bool(counted)
-
-
 @pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51])
 @pytest.mark.parametrize("basis", ["fourier", "markov"])
 def test_copies_of_a_continuous_target_count_once(weight, basis):
@@ -201,20 +163,6 @@ def test_copies_of_a_continuous_target_count_once(weight, basis):
     once = SpectralVGPRegressor(basis=basis).fit(X, y)
     model = SpectralVGPRegressor(basis=basis).fit(X, y, np.full(200, weight))
     assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("screened", "weight", "counted"),
-    # of all rows, copies are counted; of some, whether there may be many
-    [(10, 1.33, 0), (10, 1.34, 1), (10, 1.6, 1), (1000, 1.33, 1), (1000, 1.6, 1)],
-)
-def test_a_sample_says_whether_there_are_copies(monkeypatch, screened, weight, counted):
-    X, y = _wave(100, 1)
-    once = SpectralVGPRegressor(basis="fourier").fit(X, y)
-    monkeypatch.setattr(_given_rows, "_SCREENED", screened)
-    model = SpectralVGPRegressor(basis="fourier").fit(X, y, np.full(100, weight))
-    same = abs(model.noise_variance_ / once.noise_variance_ - 1.0) < 1e-6
-    assert same == bool(counted)
 
 
 def test_a_bootstrap_of_two_inputs_is_fitted_as_its_distinct_rows(monkeypatch):

@@ -54,15 +54,6 @@ def test_kernels_with_a_pilot(d, n):
     assert error(model.fit(X, y), X[:500]) < 0.06
 
 
-@pytest.mark.parametrize("n", [99, 100, 101, 150, 151, 199, 200, 201, 399, 401])
-@pytest.mark.parametrize("kernel", [None, 1.0 * RBF(0.5)])
-def test_numbers_of_rows_around_a_small_pilot(n, kernel, monkeypatch):
-    monkeypatch.setattr(_series_fit, "_PILOT_ROWS", {1: 100})
-    X, y = smooth(n)
-    model = SpectralVGPRegressor(kernel, random_state=0).fit(X, y)
-    assert error(model, X) < 0.15
-
-
 @pytest.mark.parametrize("kernel", [None, 1.0 * RBF(0.5)])
 @pytest.mark.parametrize("most", [30, 61, 62, 201])
 def test_lengthscales_of_many_functions_are_those_of_fewer(kernel, most, monkeypatch):

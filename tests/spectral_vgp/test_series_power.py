@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_choice, _series_fit, _series_power
+from skgpx._spectral_vgp import _series_power
 from skgpx._spectral_vgp._series_choice import search_series
 from skgpx._spectral_vgp._series_power import price
 from skgpx._spectral_vgp._series_size import filled_part
@@ -216,24 +216,6 @@ def test_kernels_of_any_lengthscale_find_a_tone(kernel):
     assert not len(model.cycles_)
 
 
-def test_the_search_starts_with_the_functions_of_the_given_kernel(monkeypatch):
-    X, _, y = tone(40, 1500)
-    sizes, once = [], _series_choice._search_once
-
-    def watched(state, sums, start, order, size):
-        sizes.append(size)
-        return once(state, sums, start, order, size)
-
-    monkeypatch.setattr(_series_choice, "_search_once", watched)
-    first = []
-    for scale in (1.0, 0.006, 0.001):
-        sizes.clear()
-        SpectralVGPRegressor(1.0 * RBF(scale)).fit(X, y)
-        first.append(sizes[0])
-    assert first[0] == 201
-    assert 201 < first[1] < first[2] == _series_choice.MOST_SEARCHED
-
-
 # ---- Constants -----------------------------------------------------------------------
 
 
@@ -251,80 +233,6 @@ def loudest(X, y):
     filled = filled_part(state.seen, state.domain)
     power, _ = _series_power._power(choice, filled, waves, tables)
     return power.max(), len(waves), choice
-
-
-@pytest.mark.parametrize(("shift", "found"), [(-1e-6, True), (1e-6, False)])
-def test_limit_of_what_stands_out(shift, found, monkeypatch):
-    X, y = weak()
-    power, K, _ = loudest(X, y)
-    # log(K / a) = P
-    level = K * np.exp(-power * (1.0 + shift))
-    monkeypatch.setattr(_series_power, "_FALSE_ALARMS", level)
-    monkeypatch.setattr(_series_choice, "price", lambda *_: -np.inf)
-    model = SpectralVGPRegressor().fit(X, y)
-    assert (len(model.cycles_) > 0) == found
-    assert model.log_evidence_ > -np.inf
-
-
-@pytest.mark.parametrize(
-    ("shift", "found"), [(-1e-6, True), (0.0, False), (1e-6, False)]
-)
-def test_price_of_a_choice(shift, found, monkeypatch):
-    X, _, y = tone(100, 400)
-    monkeypatch.setattr(_series_choice, "_LOOKS", 1)
-    monkeypatch.setattr(_series_power, "_MOST_AT_ONCE", 1)
-    model = SpectralVGPRegressor().fit(X, y)
-    plain = SpectralVGPRegressor(ordering="prior").fit(X, y)
-    assert len(model.cycles_) == 1
-    gain = search_series(model._state).prior.log_evidence
-    gain -= search_series(plain._state).prior.log_evidence
-    monkeypatch.setattr(_series_choice, "price", lambda *_: gain + shift)
-    assert (len(SpectralVGPRegressor().fit(X, y).cycles_) > 0) == found
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("_SHARE", [0.0, 0.1, 0.9]), ("_MOST_AT_ONCE", [1, 2, 64]),
-     ("_SAME", [0.3, 0.7, 1.1]), ("_FEWEST_LONGER", [0, 8, 10_000]),
-     ("_QUIET", [0.0, 0.1, 1.0])],
-)  # fmt: skip
-def test_what_is_raised_at_once_changes_little(name, values, monkeypatch):
-    X, f, y = tone(60, 1000)
-    for value in values:
-        monkeypatch.setattr(_series_power, name, value)
-        model = SpectralVGPRegressor().fit(X, y)
-        assert explained(model, X, f) > 0.95
-        assert covered(model, X, f) > 0.9
-
-
-@pytest.mark.parametrize("looks", [0, 1, 2, 8])
-def test_numbers_of_looks(looks, monkeypatch):
-    monkeypatch.setattr(_series_choice, "_LOOKS", looks)
-    X, f, y = tone(300, 2000)
-    model = SpectralVGPRegressor().fit(X, y)
-    assert (explained(model, X, f) > 0.95) == (looks > 0)
-
-
-def test_longer_waves_that_a_known_wave_must_have(monkeypatch):
-    """As many as there are, and one more."""
-    X, _, y = tone(20, 1000)
-    model = SpectralVGPRegressor().fit(X, y)
-    wave = round(model.cycles_[0, 0] * 1.5 * np.ptp(X))
-    monkeypatch.setattr(_series_choice, "_LOOKS", 1)
-    monkeypatch.setattr(_series_power, "_MOST_AT_ONCE", 1)
-    for shift, found in [(-1, True), (0, True), (1, False)]:
-        monkeypatch.setattr(_series_power, "_FEWEST_LONGER", wave - 1 + shift)
-        raised = np.round(SpectralVGPRegressor().fit(X, y).cycles_ * 1.5 * np.ptp(X))
-        assert (wave in raised) == found
-
-
-@pytest.mark.parametrize("most", [149, 150, 151, 152])
-def test_longest_list_of_waves_that_is_looked_at(most, monkeypatch):
-    monkeypatch.setattr(_series_fit, "_MOST_WAVES", most)
-    monkeypatch.setattr(_series_fit, "_PILOT_ROWS", {1: 1000})
-    X, f, y = tone(100, 3000)
-    model = SpectralVGPRegressor(random_state=0, max_basis=501).fit(X, y)
-    assert explained(model, X, f) > 0.95
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 20, 21])

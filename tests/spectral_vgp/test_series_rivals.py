@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_rivals
 from skgpx._spectral_vgp._series_size import FIRST_FUNCTIONS
 
 
@@ -25,13 +24,6 @@ def around_a_gap(seed, n=200):
     inside = np.linspace(low, low + 2.5, 41)[:, np.newaxis]
     y = truth(x, seed) + 0.1 * rng.standard_normal(n)
     return x[:, np.newaxis], y, inside, truth(inside[:, 0], seed)
-
-
-def rough(n, seed=0):
-    """Brownian motion at even inputs, with noise."""
-    rng = np.random.default_rng(seed)
-    f = np.cumsum(rng.standard_normal(n)) * np.sqrt(10.0 / n)
-    return np.linspace(0.0, 10.0, n)[:, np.newaxis], f + 0.1 * rng.standard_normal(n)
 
 
 def test_intervals_inside_a_gap_cover():
@@ -61,61 +53,6 @@ def test_what_wins_is_the_exact_process_with_its_kernel():
     found, found_std = model.predict(inside, return_std=True, include_noise=False)
     assert np.max(np.abs(found - mean - scale * expected) / (scale * std)) < 0.05
     assert_allclose(found_std, scale * std, rtol=0.03)
-
-
-@pytest.mark.parametrize("more", [-1e-6, 1e-6])
-def test_what_a_kernel_must_gain(monkeypatch, more):
-    X, y, *_ = around_a_gap(1)
-    monkeypatch.setattr(_series_rivals, "_is_too_smooth", lambda *_: False)
-    winner = SpectralVGPRegressor().fit(X, y)
-    series = SpectralVGPRegressor(basis="fourier").fit(X, y)
-    # the bound of a series is reported with a level that is free
-    searched = []
-    plain = _series_rivals.best_prior
-
-    def watched(search_with, *arguments):
-        def counted(settings):
-            out = search_with(settings)
-            searched.append(out[1].prior.log_evidence)
-            return out
-
-        return plain(counted, *arguments)
-
-    monkeypatch.setattr("skgpx._spectral_vgp._series_fit.best_prior", watched)
-    SpectralVGPRegressor().fit(X, y)
-    gain = max(searched[1:]) - searched[0]
-    assert gain > _series_rivals._PRICE
-    monkeypatch.setattr(_series_rivals, "_PRICE", gain + more)
-    model = SpectralVGPRegressor().fit(X, y)
-    same = series if more > 0.0 else winner
-    assert_array_equal(model.predict(X), same.predict(X))
-    assert (model.kernel_ is None) == (more > 0.0)
-
-
-@pytest.mark.parametrize("more", [-1e-6, 0.0, 1e-6])
-def test_a_rougher_process_speaks_for_the_series(monkeypatch, more):
-    X, y = rough(200)
-    values, judge = [], _series_rivals._is_too_smooth
-    search = _series_rivals.search_again
-
-    def watched(rows, settings, choice):
-        values.append(choice.prior.log_evidence)
-        return judge(rows, settings, choice)
-
-    def moved(*arguments):
-        found = search(*arguments)
-        values.append(found.log_evidence)
-        # just below, at and above the best of the kernels
-        price = _series_rivals._PRICE
-        return found._replace(log_evidence=values[0] - price + more)
-
-    monkeypatch.setattr(_series_rivals, "_is_too_smooth", watched)
-    assert SpectralVGPRegressor().fit(X, y).kernel_ is None
-    values.clear()
-    monkeypatch.setattr(_series_rivals, "search_again", moved)
-    model = SpectralVGPRegressor().fit(X, y)
-    assert values[1] > values[0]
-    assert (model.kernel_ is None) == (more > 0.0)
 
 
 @pytest.mark.parametrize("most", [21, 201])
