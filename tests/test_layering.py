@@ -16,13 +16,15 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "skgpx"
 
 # Each module of the package (a folder counts as one) and what it may import of it.
-FLOOR = {"_numerics"}
+FLOOR = {"_numerics", "exceptions"}
 CONCEPTS = {"likelihoods", "bases", "_draws", "kernels"}
 BELOW_SHELL = FLOOR | CONCEPTS | {"_latent"}
 DOOR = {"_validation", "_parallel", "_callbacks", "_stage_clock"}
 LAYERS = {
+    # what every layer may say
+    "exceptions": set(),
     # L0: arrays in, arrays out
-    "_numerics": set(),
+    "_numerics": {"exceptions"},
     # L1: the nouns; likelihoods and bases do not know each other
     "likelihoods": FLOOR,
     "kernels": FLOOR,
@@ -215,6 +217,13 @@ def test_private_scikit_learn_has_one_door(path):
         name for name in names if "._" in name or name.startswith("sklearn.callback")
     ]
     assert not private or module_of(path) in PRIVATE_SKLEARN, private
+
+
+@files
+def test_warnings_have_one_door(path):
+    calls = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Call)]
+    said = [c for c in calls if ast.unparse(c.func) == "warnings.warn"]
+    assert not said or path.stem == "exceptions"
 
 
 @files
