@@ -21,6 +21,7 @@ _MODULES = (
     "bases",
     "calibration",
     "callbacks",
+    "exceptions",
     "inspection",
     "kernels",
     "likelihoods",

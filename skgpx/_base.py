@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -18,12 +17,13 @@ from skgpx._predictive_law import PredictiveDistribution, checked_levels
 from skgpx._report import Reporting
 from skgpx._row_quantities import relative, row_quantity
 from skgpx._validation import (
-    caller_stacklevel,
     check_count,
     check_is_fitted,
     check_X,
     generator,
+    warn,
 )
+from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -376,7 +376,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Warns
         -----
-        UserWarning
+        PredictionWarning
             If `fit` was given exposures, and this is not.
         """
         mean = self.predict(X, exposure=exposure)
@@ -387,13 +387,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         """Say so if counts are judged as if each were over one unit of exposure."""
         if exposure is not None or not getattr(self, "_exposed", False):
             return
-        warnings.warn(
+        warn(
             "The model was fitted with exposures, and y is compared with counts over "
             "an exposure of one. Pass the exposure of these rows; in searches and "
             "cross-validation enable metadata routing and "
             "set_score_request(exposure=True).",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            PredictionWarning,
         )
 
 

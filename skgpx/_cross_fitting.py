@@ -5,7 +5,6 @@ The estimator is cloned, never fitted in place, and a FrozenEstimator never fitt
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,8 +23,9 @@ from skgpx._parallel import parallel_map
 from skgpx._searches import is_search
 from skgpx._table import Training, row_codes, take_rows
 from skgpx._validation import (
-    caller_stacklevel,
+    warn,
 )
+from skgpx.exceptions import DataWarning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -320,11 +320,10 @@ def warn_of_lost_weights(estimator: Any, weights: Array, keyword: str | None) ->
     """Say so if an estimator takes no weights, and repetition cannot stand for them."""
     if keyword is not None or np.all(weights == np.rint(weights)):
         return
-    warnings.warn(
+    warn(
         f"{estimator!r} takes no sample_weight, and the weights are not whole numbers, "
         "for which rows could be repeated: it is fitted without them.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        DataWarning,
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import reprlib
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +29,7 @@ from skgpx._arguments import (
 )
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
+from skgpx.exceptions import DataWarning, warn
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
@@ -40,7 +39,6 @@ __all__ = [
     "Interval",
     "Rows",
     "StrOptions",
-    "caller_stacklevel",
     "canonical_rows",
     "check_X",
     "check_columns",
@@ -61,6 +59,7 @@ __all__ = [
     "rows_of",
     "standardisation",
     "validate_data",
+    "warn",
     "working_floats",
 ]
 
@@ -79,8 +78,6 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
 
 # A sum of the weights of so many rows that is less is one of shares, not frequencies.
 _SHARES, _MANY = 2.0, 10
-# Packages between a user and a warning: this one, and those that call it or wrap it.
-_BETWEEN = frozenset({"skgpx", "sklearn", "joblib"})
 
 
 class Rows(NamedTuple):
@@ -155,7 +152,7 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
 
     Warns
     -----
-    UserWarning
+    DataWarning
         If weights of many rows sum to about one.
     """
     try:
@@ -179,13 +176,12 @@ def _warn_of_shares(weights: Array) -> None:
     """Say so if weights are meant as shares, of which priors make next to nothing."""
     total, counted = float(weights.sum()), int(np.sum(weights > 0.0))
     if total < _SHARES and counted >= _MANY:
-        warnings.warn(
+        warn(
             f"sample_weight are frequencies: those of {counted} rows sum to {total:g}, "
             "and count as so many rows in all, so that the prior outweighs the data. "
             "Scale them to a mean of one: sample_weight / sample_weight.mean(). "
             "AdaBoostClassifier always passes shares: use bagging instead.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            DataWarning,
         )
 
 
@@ -344,23 +340,3 @@ def check_some_folds(cv: Any) -> None:
 def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of an array, a list or a data frame."""
     return _safe_indexing(table, rows)
-
-
-def caller_stacklevel() -> int:
-    """``stacklevel`` of a warning about the line of the user that led to it.
-
-    To be called in the function that warns.
-    """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and _package(frame.f_globals) in _BETWEEN:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def say_again(one: warnings.WarningMessage) -> None:
-    """Give a recorded warning, about the line of the user."""
-    warnings.warn(str(one.message), one.category, stacklevel=caller_stacklevel())
-
-
-def _package(module: dict[str, Any]) -> str:
-    return str(module.get("__name__", "")).partition(".")[0]

@@ -196,7 +196,7 @@ class TemperedRegressor(
 
         Warns
         -----
-        UserWarning
+        DataWarning
             If there are weights, and the estimator cannot take them.
         """
         clock, rows = StageClock(), training_rows(self, X, y, sample_weight)

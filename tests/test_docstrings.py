@@ -33,6 +33,7 @@ MODULES = [
     "bases",
     "calibration",
     "callbacks",
+    "exceptions",
     "inspection",
     "kernels",
     "likelihoods",

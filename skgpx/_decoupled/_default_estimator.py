@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from skgpx._decoupled._drawable import check_drawable
 from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._pls import PLSRegressor
-from skgpx._validation import caller_stacklevel, canonical_rows, generator
+from skgpx._validation import canonical_rows, generator, warn
+from skgpx.exceptions import FitWarning
 from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Gaussian
 
@@ -77,10 +77,9 @@ def warn_of_many_rows(estimator: Any, n: int) -> None:
     """Say what an exact process of many rows costs, and what to use instead."""
     if not isinstance(estimator, GaussianProcessRegressor) or n <= MANY_ROWS:
         return
-    warnings.warn(
+    warn(
         f"GaussianProcessRegressor with {n} rows needs several matrices of "
         f"{8 * n**2 / 2**30:.1f} GiB and a time that grows with the cube of n. Use "
         "DecoupledSampler(PLSRegressor()), whose time is linear in n.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )

@@ -469,7 +469,7 @@ class DecoupledSampler(
 
         Warns
         -----
-        UserWarning
+        PredictionWarning
             If the standard deviations of the draws are expected to be off: by more than
             2 % with the largest number of features that ``n_basis="auto"`` takes, or
             by more than 10 % with a number that was given.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from skgpx._draws._probes import probe
 from skgpx._draws._remembered import NoiseFree
 from skgpx._draws._shares import divided, prior_shares, remaining_shares
 from skgpx._draws._terms import FeatureMap
+from skgpx.exceptions import PredictionWarning, warn
 
 Array = NDArray[np.float64]
 
@@ -168,13 +168,12 @@ def _enough(
         if size == _MOST_FEATURES:
             break
         size *= 2
-    warnings.warn(
+    warn(
         f"With {size} Fourier features the standard deviations of conditioned draws "
         f"are expected to be off by {100 * error:.2g} % (root mean square), not "
         f"{100 * accuracy:.2g} %; their mean is right. Pass a larger n_basis, give the "
         'data more noise, or use prior="exact" where few inputs are of interest.',
-        UserWarning,
-        stacklevel=4,
+        PredictionWarning,
     )
     return choice
 
@@ -185,13 +184,12 @@ def _warn_if_far_off(
     """Say so if the number of features that was asked for is much too small."""
     error = misfit(predicted, random_features(parts, choice)).std
     if error > _ALARM:
-        warnings.warn(
+        warn(
             f"{size} Fourier features are too few for these data: the standard "
             "deviations of conditioned draws are expected to be off by "
             f"{100 * error:.2g} % (root mean square); their mean is right. Pass a "
             'larger n_basis, or n_basis="auto".',
-            UserWarning,
-            stacklevel=4,
+            PredictionWarning,
         )
 
 

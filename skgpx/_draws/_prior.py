@@ -100,7 +100,7 @@ def draw_prior(
 
     Warns
     -----
-    UserWarning
+    PredictionWarning
         If 8192 features do not reach ``accuracy``; if ``n_basis`` is a number with
         which an error above .1 is expected, unless ``frequencies`` are "qmc" or "mc".
 

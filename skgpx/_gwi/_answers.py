@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,10 +23,11 @@ from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
 from skgpx._table import Training, take_rows
 from skgpx._validation import (
     Rows,
-    caller_stacklevel,
     check_is_fitted,
     check_some_folds,
+    warn,
 )
+from skgpx.exceptions import FitWarning
 
 Array = NDArray[np.float64]
 
@@ -107,7 +107,7 @@ def ask(
 
     Warns
     -----
-    UserWarning
+    FitWarning
         If the mean is frozen and nothing is said of the rows that it was fitted to.
     """
     mean, respond, keyword = question.mean, question.respond, None
@@ -116,8 +116,7 @@ def ask(
     if isinstance(mean, FrozenEstimator):
         check_is_fitted(mean)
         if question.cv != UNSEEN:
-            stacklevel = caller_stacklevel()
-            warnings.warn(question.told_if_frozen, UserWarning, stacklevel=stacklevel)
+            warn(question.told_if_frozen, FitWarning)
         found = fitted_elsewhere(mean, given, respond)
     else:
         mean, keyword = seeded(mean, rng), weight_keyword(mean)

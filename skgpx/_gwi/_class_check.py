@@ -6,7 +6,6 @@ frequencies of the classes; the rows next to it would have said more.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.spread import InputFrame
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import FitWarning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -97,7 +97,7 @@ def warn_if_neighbours_are_better(losses: NeighbourLosses | None) -> None:
     """Say so where networks miss what rows near by show."""
     if losses is None or not losses.told:
         return
-    warnings.warn(
+    warn(
         f"The networks miss how classes depend on X: at {losses.n_judges} rows that "
         f"they were not trained on their log loss is {losses.networks:.2f}, and that "
         f"of the shares of the classes among neighbouring rows "
@@ -105,8 +105,7 @@ def warn_if_neighbours_are_better(losses: NeighbourLosses | None) -> None:
         "alternate along a column, for example. Pass a classifier that finds them as "
         "the mean, such as GWIClassifier(HistGradientBoostingClassifier()), or where X "
         "has one column take PLSClassifier().",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ from scipy.special import log_softmax
 
 from skgpx._gwi._class_scores import MIXED, fading, latent_scores
 from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Categorical, Likelihood, RobustMax
 
 Array = NDArray[np.float64]
@@ -136,14 +136,13 @@ def warn_at_bound(found: ClassTemper) -> None:
     """Say so if the factor of the variance is the largest that is searched."""
     if np.log(found.variance_factor) < _FARTHEST - _STEP:
         return
-    warnings.warn(
+    warn(
         "The rows held out ask for a variance of the process that is more than "
         f"{found.variance_factor:.0f} times that of the kernel, the largest factor "
         "that is searched: the mean is wrong where it is certain, or the variance of "
         "the kernel far too small. Pass a mean that is less certain (more regularised, "
         'calibrated), a kernel of larger variance, or optimizer="evidence".',
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
 
 

@@ -279,9 +279,11 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
 
         Warns
         -----
-        UserWarning
+        DataWarning
             If weights are no whole numbers and the classifier takes none: it is fitted
-            without them; if it is frozen, and `cv` is not "unseen"; if the variance of
+            without them.
+        FitWarning
+            If the mean is frozen, and `cv` is not "unseen"; if the variance of
             the kernel is some thousand times too small; or if networks predict rows
             held out clearly worse than the classes of neighbouring rows do.
         """

@@ -35,7 +35,7 @@ from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._stage_clock import StageClock
-from skgpx._validation import Rows, say_again
+from skgpx._validation import Rows, warn
 from skgpx.bases import Nystroem, select_inducing
 
 Array = NDArray[np.float64]
@@ -148,7 +148,7 @@ class GWIProblem:
         if found.prior is prior:
             # of another kernel, it is not true
             for one in said:
-                say_again(one)
+                warn(str(one.message), one.category)
         return found
 
     def _better(

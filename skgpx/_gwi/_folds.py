@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skgpx._cross_fitting import N_FOLDS
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import DataWarning
 
 # Says that rows were not among those that a FrozenEstimator was fitted to.
 UNSEEN = "unseen"
@@ -33,7 +33,7 @@ def check_folds(mean: Any, cv: Any, groups: Any) -> None:
 
     Warns
     -----
-    UserWarning
+    DataWarning
         If there are groups and the mean is frozen.
     """
     own, frozen = isinstance(mean, str), isinstance(mean, FrozenEstimator)
@@ -49,11 +49,10 @@ def check_folds(mean: Any, cv: Any, groups: Any) -> None:
             "number of folds."
         )
     if frozen and groups is not None:
-        warnings.warn(
+        warn(
             "The groups parameter is ignored: no folds are left out of a "
             "FrozenEstimator.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            DataWarning,
         )
 
 

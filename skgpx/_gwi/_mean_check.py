@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from skgpx._gwi._mean import FittedMean
 from skgpx._gwi._prior import Prior
 from skgpx._hyperparameters import LeftOver, left_out_means, warn_of_left_over
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import FitWarning
 
 Array = NDArray[np.float64]
 
@@ -170,14 +171,13 @@ def warn_if_constant_is_better(errors: MeanErrors | None) -> None:
     error = min(errors.networks, errors.process)
     if error <= 1.0 + _SHARE:
         return
-    warnings.warn(
+    warn(
         f"Predictions are worse than the mean of y: at {errors.n_judges} rows that "
         f"were not seen the mean squared error is {error:.2f} times the variance of "
         "y. The rows are too few to show how y depends on X, or it does not. Give more "
         "rows, columns in which y is simpler, or a kernel that is known and "
         "optimizer=None.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
 
 
@@ -190,14 +190,13 @@ def warn_if_process_is_better(errors: MeanErrors | None) -> bool:
         return False
     told = errors.networks - errors.process > _SHARE
     if told:
-        warnings.warn(
+        warn(
             f"The networks leave {100.0 * errors.networks:.0f} % of the variance of y "
             f"at {errors.n_judges} rows they were not trained on, and a process that "
             f"saw {errors.n_seen} rows leaves {100.0 * errors.process:.0f} %: gradient "
             'descent has missed what the kernel finds. Take mean="auto" or "svgp", or '
             "give columns in which y is simpler.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            FitWarning,
         )
     return told
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import FitWarning
 from skgpx.kernels import default_kernel, expand
 from skgpx.likelihoods import Gaussian
 
@@ -98,11 +98,10 @@ def warn_if_periodic(kernel: Any) -> None:
     terms = [term.factors for term in expand(kernel) if term.factors]
     periodic = [all(type(f) is ExpSineSquared for f in factors) for factors in terms]
     if terms and all(periodic):
-        warnings.warn(
+        warn(
             f"The kernel {kernel!r} is periodic and the mean is not: far from the data "
             "the standard deviation is as small as at the data, whatever the mean is. "
             'Multiply the kernel by an RBF, or take mean="svgp", which has the period '
             "of the kernel.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            FitWarning,
         )

@@ -343,7 +343,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
 
         Warns
         -----
-        UserWarning
+        FitWarning
             If the kernel is periodic and the mean is not, no dependence of y on X was
             found, ``mean="net"`` has missed what the kernel finds, errors of neighbours
             agree, which those of noise do not, or the mean is worse than that of y.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from skgpx._hyperparameters._evidence import Hyperparameters
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import ConvergenceWarning
 from skgpx.kernels import GREKernel, theta_entries
 
 Array = NDArray[np.float64]
@@ -24,12 +23,11 @@ def warn_at_bounds(found: Hyperparameters) -> bool:
     """
     at_bounds = _at_bounds(found.kernel, _trouble)
     if at_bounds:
-        warnings.warn(
+        warn(
             f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "
             "the bounds of these parameters in `kernel`, or fix them on purpose with "
             'bounds="fixed".',
             ConvergenceWarning,
-            stacklevel=caller_stacklevel(),
         )
     return bool(at_bounds)
 
@@ -56,12 +54,11 @@ def warn_at_default_bounds(found: Hyperparameters) -> bool:
     )
     large = any("constant_value" in one for one in at_bounds)
     known = found.likelihood.location_scale
-    warnings.warn(
+    warn(
         f"With {name} and the default kernel, {'; '.join(at_bounds)} ended at the "
         "bounds that the data suggest. Give a `kernel` with wider ones, such as "
         f"{_wider(found.kernel)}.{scale if large and not known else ''}",
         ConvergenceWarning,
-        stacklevel=caller_stacklevel(),
     )
     return True
 

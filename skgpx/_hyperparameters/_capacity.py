@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
 from skgpx.bases import select_inducing, select_until
+from skgpx.exceptions import ConvergenceWarning
 
 Array = NDArray[np.float64]
 
@@ -100,14 +99,13 @@ def warn_of_budget(
     """
     if m < most_inducing(n, largest) or m == n or unexplained < _WORTH_SAYING:
         return
-    warnings.warn(
+    warn(
         f'{parameter}="auto" ended at {m} inducing points, the most that {n} rows pay '
         f"for, which leave up to {unexplained:.2g} nats a row of the evidence "
         "unexplained: predictions are valid and may be less sharp than more points "
         f"would make them. {parameter}={2 * m} takes about four times as long for the "
         f"final pass; {parameter}={m} accepts the number.",
         ConvergenceWarning,
-        stacklevel=caller_stacklevel(),
     )
 
 
@@ -135,14 +133,13 @@ def warn_of_lost_signal(
         return
     share = 100.0 * min(taken / explained, 1.0)
     was, now = np.sqrt(exact_noise / variance), np.sqrt(noise_variance / variance)
-    warnings.warn(
+    warn(
         f"{m} inducing points are too few for this function: the noise has taken "
         f"{share:.0f} % of the variance that an exact process of some rows explains. "
         f"Its standard deviation is {now:.2g} of that of y, beside the process "
         f"{was:.2g}: predictions are shrunk towards the mean, and their intervals too "
         'wide. n_inducing="auto" takes as many points as the data need.',
         ConvergenceWarning,
-        stacklevel=caller_stacklevel(),
     )
 
 
@@ -156,10 +153,9 @@ def warn_of_few_points(m: int, needed: int, automatic: bool) -> None:
         if automatic
         else "As many points as the data need are taken by"
     )
-    warnings.warn(
+    warn(
         f"{m} inducing points are too few for this function: by an exact process of "
         f"some rows it needs about {needed}. Predictions miss its shorter waves, and "
         f'the intervals do not know it. {advice} n_inducing="auto".',
         ConvergenceWarning,
-        stacklevel=caller_stacklevel(),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ import numpy as np
 from skgpx._hyperparameters._climb import with_noise
 from skgpx._hyperparameters._evidence import Hyperparameters
 from skgpx._hyperparameters._search_record import SearchRecord
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian, Likelihood
 
 # Distinct rows from which on anything is learned, and the noise variance before that.
@@ -34,13 +34,12 @@ def unlearned(prior: Any, likelihood: Likelihood, rows: Rows) -> Hyperparameters
     if isinstance(likelihood, Gaussian):
         likelihood = with_noise(likelihood, UNLEARNED_NOISE)
     if len(prior.theta) + len(likelihood.theta):
-        warnings.warn(
+        warn(
             f"Too few distinct rows to learn from, {len(rows.y)}: the kernel stays "
             f"{prior!r}, in units of the standardised y, and the noise as it starts. "
             f"Standard deviations are guesses. Fit {FEWEST_ROWS} or more rows, or give "
             "a kernel and a noise that are fixed.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            FitWarning,
         )
     record = SearchRecord(distinct_rows=len(rows.y))
     return Hyperparameters(prior, likelihood, np.nan, record=record)

@@ -7,7 +7,6 @@ rows that none of them saw, or by their evidence less a price for parameters.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,8 @@ from skgpx._hyperparameters._exact_evidence import held_out_density
 from skgpx._hyperparameters._finer_structure import finer_structure
 from skgpx._hyperparameters._search_rows import Sample
 from skgpx._parallel import side_by_side
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -162,14 +162,13 @@ def warn_of_noise(found: Found, rows: Rows) -> None:
     lost = free and found.gain <= NOISE_PRICE
     if not lost or rows.weights.sum() < _FEWEST or not np.any(rows.y != rows.y[0]):
         return
-    warnings.warn(
+    warn(
         "No dependence of y on X was found: the latent function gains "
         f"{max(found.gain, 0.0):.2g} nats of evidence on pure noise, so predictions "
         "stay close to the mean of y. Check that the columns of X can say something "
         "about y; if they do, give a kernel whose lengthscales start near the scale of "
         "the variation.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
 
 

@@ -6,7 +6,6 @@ was missed from noise without a model of either.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.stats import rankdata
 
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import FitWarning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -106,12 +106,11 @@ def warn_of_left_over(left: LeftOver | None, advice: str) -> bool:
         return False
     where = "near" if left.column < 0 else "next to"
     column = "" if left.column < 0 else f" in column {left.column}"
-    warnings.warn(
+    warn(
         f"The mean misses structure of y: errors of rows {where} each other{column} "
         f"agree, and {100.0 * left.share:.0f} % of the variance of y is in what they "
         f"share. Intervals cover it as if it were noise. {advice}",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
     return True
 

@@ -9,7 +9,6 @@ doubled until two rules agree, and for those of several there is a ladder of rul
 
 from __future__ import annotations
 
-import warnings
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from skgpx._numerics.quadrature import (
     shifted_nodes,
     trapezoidal_nodes,
 )
+from skgpx.exceptions import ConvergenceWarning, warn
 
 Array = NDArray[np.float64]
 
@@ -206,11 +206,10 @@ def _enough_nodes(target: Target) -> tuple[Array, Array]:
 
 
 def _warn(target: Target, gap: float) -> None:
-    warnings.warn(
+    warn(
         f"The optimal potential of {type(target.likelihood).__name__} is uncertain by "
         f"{gap:.2g} of a row's negative log-likelihood: the residual of the inducing "
         "points is far wider than the likelihood. Increase n_inducing, or use "
         'potential="projected".',
-        RuntimeWarning,
-        stacklevel=2,
+        ConvergenceWarning,
     )

@@ -11,7 +11,6 @@ that agrees is taken.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,6 +24,7 @@ from skgpx._numerics.quadrature import (
     sequence_nodes,
     trapezoidal_nodes,
 )
+from skgpx.exceptions import ConvergenceWarning, warn
 
 Array = NDArray[np.float64]
 Rule = tuple[Array, Array]
@@ -108,12 +108,11 @@ def _places(c: int) -> Array:
 
 def _warn(target: Target, gap: float) -> None:
     size = f"uncertain by {gap:.2g} of a row's negative log-likelihood"
-    warnings.warn(
+    warn(
         f"The optimal potential of {type(target.likelihood).__name__} is "
         f"{size if np.isfinite(gap) else 'not finite'}, with rules of up to {_MOST} "
         f"nodes for its {target.n_outputs} outputs: the residual of the inducing "
         "points is far wider than the likelihood. Increase n_inducing, or use "
         'potential="projected".',
-        RuntimeWarning,
-        stacklevel=2,
+        ConvergenceWarning,
     )

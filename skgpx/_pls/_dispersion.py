@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
 from skgpx._latent import LatentModel
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Likelihood, Poisson
 
 # Rows that are looked at, evenly spaced in their canonical order.
@@ -59,12 +59,11 @@ def warn_of_dispersion(rows: Rows, likelihood: Likelihood, model: LatentModel) -
         return
     found = dispersion(rows, likelihood, model)
     if found.ratio > _TOLD and found.z > _CERTAIN:
-        warnings.warn(
+        warn(
             f"The counts scatter {found.ratio:.2g} times as much around the rates "
             "found (in variance) as a Poisson law allows: intervals are too narrow. "
             "If it is not a few outliers or missing columns, use a likelihood with "
             "more spread, such as the negative binomial of the gallery's example of a "
             "likelihood of one's own.",
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            FitWarning,
         )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
-from sklearn.exceptions import ConvergenceWarning
 
 from skgpx._numerics.modes import Survey
 from skgpx._pls._chains import Sample
 from skgpx._pls._tempering import Tempered
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import ConvergenceWarning
 
 Array = NDArray[np.float64]
 
@@ -101,6 +99,4 @@ def largest_excess(n_weights: int) -> float:
 
 def _warn(said: list[str]) -> None:
     if said:
-        warnings.warn(
-            " ".join(said), ConvergenceWarning, stacklevel=caller_stacklevel()
-        )
+        warn(" ".join(said), ConvergenceWarning)

@@ -30,7 +30,7 @@ from skgpx._spectral_vgp._settings import (
 )
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._stage_clock import StageClock
-from skgpx._validation import Rows, canonical_rows, generator, say_again
+from skgpx._validation import Rows, canonical_rows, generator, warn
 from skgpx.bases import PolynomialEigenvalues
 from skgpx.likelihoods._rows import KnownNoise
 
@@ -155,7 +155,7 @@ def better_points(
     if not found.log_evidence > log_evidence:
         return None
     for one in said:
-        say_again(one)
+        warn(str(one.message), one.category)
     return state, found
 
 

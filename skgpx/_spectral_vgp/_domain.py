@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
 from skgpx.bases import BoundedSeries, Box, KernelEigenvalues
+from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import longest_length_scales
 
 Array = NDArray[np.float64]
@@ -156,12 +156,11 @@ def warn_outside(model: LatentModel, rule: Any, X: Array, seen: Array) -> None:
     low, high = continuation.region.T
     distance = np.maximum(low - X[rows], X[rows] - high)
     j = int(np.argmax(distance.max(axis=0)))
-    warnings.warn(
+    warn(
         f"{len(rows)} of {len(X)} rows are outside of the domain of the Fourier "
         f"functions (column {j} goes from {low[j]:.6g} to {high[j]:.6g}): they get the "
         "mean and the standard deviation of the prior, more so the farther they are. "
         "Fit with a wider `domain`, or with a kernel or basis='inducing' to "
         "extrapolate.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        PredictionWarning,
     )

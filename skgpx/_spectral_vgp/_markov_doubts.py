@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from skgpx._spectral_vgp._markov_fit import MarkovState, noise_of
 from skgpx._spectral_vgp._markov_kernel import as_markov
 from skgpx._spectral_vgp._solution import SpectralFit
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import ConvergenceWarning, FitWarning
 
 # Noise is none if it is this share of the variance of the process between neighbouring
 # rows, or less; fewest rows that say so.
@@ -23,15 +22,14 @@ def warn_of_markov(found: SpectralFit, state: Any) -> None:
     if not isinstance(state, MarkovState):
         return
     if _explains_nothing(found, state):
-        warnings.warn(
+        warn(
             "Nothing but noise was found: no Matern process has a larger evidence than "
             "noise around a constant. If there is more in the data, give more rows, or "
             'a kernel with basis="inducing".',
-            UserWarning,
-            stacklevel=caller_stacklevel(),
+            FitWarning,
         )
     elif _explains_everything(found, state):
-        warnings.warn(
+        warn(
             "The noise variance ended at nothing: beside a Matern process of order "
             "1/2, which is nearly as rough as noise, the evidence sees none, and the "
             "function passes through every y. Predictions elsewhere hold, and so do "
@@ -40,7 +38,6 @@ def warn_of_markov(found: SpectralFit, state: Any) -> None:
             "measurements at some of the same inputs, or a smoother kernel with "
             'basis="markov", such as Matern(nu=1.5).',
             ConvergenceWarning,
-            stacklevel=caller_stacklevel(),
         )
 
 

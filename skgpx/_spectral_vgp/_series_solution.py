@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,9 @@ from skgpx._spectral_vgp._series_bound import SeriesChoice
 from skgpx._spectral_vgp._series_choice import MOST_SEARCHED
 from skgpx._spectral_vgp._series_search import SeriesSettings
 from skgpx._spectral_vgp._solution import SpectralFit
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
 from skgpx.bases import BoundedSeries, FourierSeries
+from skgpx.exceptions import ConvergenceWarning, FitWarning
 
 Array = NDArray[np.float64]
 
@@ -126,13 +126,12 @@ def warn_if_only_noise(choice: SeriesChoice) -> None:
     """Say that no hyperparameters are better than noise."""
     if not choice.only_noise:
         return
-    warnings.warn(
+    warn(
         "Nothing but noise was found: no hyperparameters have a larger bound than "
         "noise around a constant. If there is more in the data, give more rows, a "
         'smoother kernel, a larger n_basis, ordering="power" for cycles, or '
         'basis="inducing".',
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
 
 
@@ -142,11 +141,10 @@ def warn_if_capped(settings: SeriesSettings, choice: SeriesChoice) -> None:
     if settings.n_basis != "auto" or choice.elbow <= settings.largest:
         return
     tail = bound.sums.scale * np.sqrt(bound.spectrum(rule).tail)
-    warnings.warn(
+    warn(
         f"The data would support more than the {bound.size} basis functions that "
         "are allowed; the others add a prior standard deviation of "
         f"{tail:.3g} to every prediction. Raise `max_basis`, or choose a smoother "
         "prior.",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        ConvergenceWarning,
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._spectral_vgp._domain import input_range
-from skgpx._validation import Rows, caller_stacklevel
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import DataWarning
 
 Array = NDArray[np.float64]
 
@@ -42,15 +41,14 @@ def without_wild_rows(rows: Rows) -> Rows:
     seen, bulk = input_range(X), input_range(X[kept])
     was, left = seen[:, 1] - seen[:, 0], bulk[:, 1] - bulk[:, 0]
     j = int(np.argmax(was / np.where(left > 0.0, left, np.inf)))
-    warnings.warn(
+    warn(
         f"{int(np.sum(~kept))} of {len(X)} rows are left out, because their inputs are "
         f"far from all others: column {j} goes from {seen[j, 0]:.6g} to "
         f"{seen[j, 1]:.6g}, without them from {bulk[j, 0]:.6g} to {bulk[j, 1]:.6g}. "
         "Fourier functions on the whole range would be too coarse for the others. To "
         "keep all rows, give a `domain` that covers them, or a kernel and "
         'basis="inducing".',
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        DataWarning,
     )
     return rows.take(kept)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._stein._prior import WaveMixture
-from skgpx._validation import caller_stacklevel
+from skgpx._validation import warn
+from skgpx.exceptions import FitWarning
 from skgpx.kernels import spectral_score
 
 Array = NDArray[np.float64]
@@ -44,13 +44,12 @@ def warn_without_prior(kernel: Any, start: WaveMixture, n_rows: int) -> None:
     _, R, d = start.frequencies.shape
     if n_rows >= R * d or has_score(kernel, d):
         return
-    warnings.warn(
+    warn(
         f"{R} frequencies in {d} dimensions are learned from {n_rows} rows without a "
         f"prior, as the spectral density of {kernel!r} has no known slope: they are "
         "likely to fit noise. Take max_iter=0, or a kernel with a density (see "
         "skgpx.kernels.register_spectral_score).",
-        UserWarning,
-        stacklevel=caller_stacklevel(),
+        FitWarning,
     )
 
 

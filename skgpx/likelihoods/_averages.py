@@ -7,7 +7,6 @@ times as many nodes, and in the end a mesh around the peak of the likelihood.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from skgpx._numerics.link_averages import link_averages, logistic_noise
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
 from skgpx._numerics.normal_sums import cdf
+from skgpx.exceptions import PredictionWarning, warn
 from skgpx.likelihoods._line_integrals import log_integral
 
 Array = NDArray[np.float64]
@@ -138,11 +138,10 @@ def _warn_of_doubt(likelihood: Any, n_rows: int, several: bool = False) -> None:
         else "the likelihood is narrow in the latent function, and not only around "
         "initial_latent(y) or where nll is smallest."
     )
-    warnings.warn(
+    warn(
         f"Log densities of {type(likelihood).__name__} are uncertain by more than "
         f"{_POINTS_AGREEING if several else 0.01} nats in {n_rows} rows: {reason}",
-        RuntimeWarning,
-        stacklevel=3 + several,
+        PredictionWarning,
     )
 
 

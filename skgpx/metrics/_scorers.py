@@ -105,7 +105,7 @@ class PredictiveScorer:
 
         Warns
         -----
-        UserWarning
+        PredictionWarning
             If the regressor was fitted with exposures, and this is given none.
         """
         if is_classifier(estimator):

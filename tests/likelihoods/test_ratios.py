@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
@@ -206,7 +207,7 @@ class Comb(UserStudent):
 
 def test_what_is_not_resolved_warns():
     law = one_row(0.0, 300.0)
-    with pytest.warns(RuntimeWarning, match=r"Log densities of Comb are uncertain"):
+    with pytest.warns(PredictionWarning, match=r"Log densities of Comb are uncertain"):
         Comb().predictive_log_density(np.array([0.2]), law)
 
 

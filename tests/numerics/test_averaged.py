@@ -10,6 +10,7 @@ from skgpx._numerics import elementary, langevin, pointwise
 from skgpx._numerics.averaged import AveragedLog, averaged
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
+from skgpx.exceptions import ConvergenceWarning
 from skgpx.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 
 RATIOS = 10.0 ** np.arange(-4.0, 5.0)
@@ -160,7 +161,9 @@ def test_a_users_narrow_likelihood_warns_with_the_error():
         def initial_latent(self, y):
             return np.array(y, dtype=float)
 
-    with pytest.warns(RuntimeWarning, match="optimal potential of Peaked is uncertain"):
+    with pytest.warns(
+        ConvergenceWarning, match="potential of Peaked is uncertain"
+    ):
         row_target(Peaked(), np.array([0.0, 1.0]), 5.0)
 
 

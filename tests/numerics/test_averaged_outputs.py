@@ -13,6 +13,7 @@ from skgpx._numerics.averaged import averaged
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quadrature import expectation_nodes
+from skgpx.exceptions import ConvergenceWarning, PredictionWarning
 from skgpx.likelihoods import Categorical, Likelihood
 
 
@@ -104,7 +105,7 @@ def test_against_draws(std, rng):
 
 def test_too_wide_a_residual_is_told_once():
     # E exp(-2 f) is in the far tail of the law of f
-    with pytest.warns(RuntimeWarning, match="Increase n_inducing") as told:
+    with pytest.warns(ConvergenceWarning, match="Increase n_inducing") as told:
         target_of(Spread(), np.linspace(-1.0, 1.0, 5), 3.0)
     assert len(told) == 1
 
@@ -148,5 +149,5 @@ def test_log_densities_that_points_do_not_settle_are_told(rng):
     y = np.arange(40.0) % 10
     mean = 10.0 * rng.standard_normal((40, 10, 1))
     law = LatentMixture(mean, np.full(mean.shape, 25.0), np.ones(1))
-    with pytest.warns(RuntimeWarning, match="uncertain by more than 0.02 nats in"):
+    with pytest.warns(PredictionWarning, match="uncertain by more than 0.02 nats in"):
         Softmax().prepare(y).predictive_log_density(y, law)

@@ -1,0 +1,81 @@
+"""Every warning has a class that can be filtered, and names the line of the user."""
+
+import numpy as np
+import pytest
+import sklearn.exceptions
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LinearRegression
+
+from skgpx import GWIRegressor, PLSRegressor, SpectralVGPRegressor, exceptions
+from skgpx.exceptions import (
+    ConvergenceWarning,
+    DataWarning,
+    FitWarning,
+    PredictionWarning,
+    SkgpxWarning,
+)
+from skgpx.likelihoods import Poisson
+
+rng = np.random.default_rng(0)
+X = np.linspace(0.0, 1.0, 40)[:, None]
+Y = np.sin(6.0 * X[:, 0]) + 0.1 * rng.standard_normal(40)
+BOUND = RBF(10.0, (9.0, 11.0))
+
+
+def shares():
+    PLSRegressor(optimizer=None).fit(X, Y, sample_weight=np.full(40, 1 / 40))
+
+
+def groups_of_a_frozen_mean():
+    mean = FrozenEstimator(LinearRegression().fit(X, Y))
+    GWIRegressor(mean, cv="unseen").fit(X, Y, groups=np.arange(40))
+
+
+def few_rows():
+    PLSRegressor().fit(X[:2], Y[:2])
+
+
+def noise():
+    many = np.linspace(0.0, 1.0, 300)[:, None]
+    PLSRegressor().fit(many, np.random.default_rng(3).standard_normal(300))
+
+
+def at_a_bound():
+    PLSRegressor(BOUND).fit(X, Y)
+
+
+def outside():
+    SpectralVGPRegressor(n_basis=9, basis="fourier").fit(X, Y).predict(X + 5.0)
+
+
+def no_exposure():
+    counts = rng.poisson(3.0, 40)
+    model = PLSRegressor(likelihood=Poisson(), optimizer=None, max_iter=5, tol=9.0)
+    model.fit(X, counts, exposure=np.full(40, 2.0)).score(X, counts)
+
+
+CASES = [
+    (shares, DataWarning),
+    (groups_of_a_frozen_mean, DataWarning),
+    (few_rows, FitWarning),
+    (noise, FitWarning),
+    (at_a_bound, ConvergenceWarning),
+    (outside, PredictionWarning),
+    (no_exposure, PredictionWarning),
+]
+
+
+@pytest.mark.parametrize(("call", "category"), CASES, ids=lambda one: one.__name__)
+@pytest.mark.filterwarnings("default")
+def test_warnings_have_their_class_and_place(call, category):
+    with pytest.warns(category) as said:
+        call()
+    assert all(issubclass(one.category, SkgpxWarning) for one in said)
+    assert {one.filename for one in said} == {__file__}
+
+
+def test_all_derive_from_one():
+    for name in exceptions.__all__:
+        assert issubclass(getattr(exceptions, name), SkgpxWarning)
+    assert issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)
