@@ -16,8 +16,8 @@ from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOpt
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
-    validate_data,
 )
+from sklearn.utils.validation import validate_data as _validate_data
 
 from skgpx._arguments import (
     check_columns,
@@ -140,6 +140,32 @@ def check_rows(
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
     return X, y, check_weights(sample_weight, X)
+
+
+def validate_data(estimator: BaseEstimator, *given: Any, **options: Any) -> Any:
+    """scikit-learn's function of this name; errors say what to do with X.
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, wrong shapes, text, or sparse data.
+    """
+    try:
+        return _validate_data(estimator, *given, **options)
+    except ValueError as error:
+        name = type(estimator).__name__
+        if "could not convert string" in str(error):
+            raise ValueError(
+                f"X must be numeric; got text or categories ({error}). Encode them "
+                f"before: make_pipeline(OneHotEncoder(), {name}()), or by column with "
+                "make_column_transformer."
+            ) from None
+        if "X contains NaN" not in str(error):
+            raise
+        raise ValueError(
+            "X contains NaN, a missing value. Fill them in, and say where they were: "
+            f"make_pipeline(SimpleImputer(add_indicator=True), {name}())."
+        ) from None
 
 
 def check_weights(sample_weight: Any, X: Any) -> Array:

@@ -104,7 +104,7 @@ LAYERS = {
     | {"_validation", "_wrapped"},
     "metrics": {"_derived_laws", "_numerics", "_predictive_law", "_searches"}
     | {"_validation", "_wrapped"},
-    "inspection": {"_validation", "_wrapped", "metrics"},
+    "inspection": {"_table", "_validation", "_wrapped", "metrics"},
     "_compilation": BELOW_SHELL
     | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi"},
     # callbacks know the estimators by what they say only
