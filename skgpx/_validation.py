@@ -30,6 +30,7 @@ from skgpx._arguments import (
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
 from skgpx.exceptions import DataWarning, warn
+from skgpx.kernels import split_noise
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
@@ -275,16 +276,23 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     return checked
 
 
-def check_kernel(kernel: Any, X: Array) -> None:
+def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
     """Try a kernel (or None) on the first row of X.
 
     Raises
     ------
     ValueError
-        If its parameters are for another number of columns, or its value not finite.
+        If its parameters are for another number of columns, or its value not finite;
+        if it has a WhiteKernel beside a noise variance that is given.
     """
     if kernel is None:
         return
+    if noise_variance is not None and split_noise(kernel)[1] is not None:
+        raise ValueError(
+            f"The noise is given twice: as noise_variance={noise_variance:g}, in "
+            f"squared units of y, and by the WhiteKernel in kernel={kernel!r}. "
+            "Remove one of them."
+        )
     advice = "Give one lengthscale, or one for each column; all finite and positive."
     try:
         value = kernel(X[:1])

@@ -22,8 +22,8 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
+    TemperedRegressor,
 )
-from skgpx.calibration import TemperedRegressor
 from skgpx.inspection import PredictiveDisplay
 
 rng = np.random.default_rng(0)

@@ -84,7 +84,7 @@ LAYERS = {
     },
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
-    "calibration": FLOOR
+    "_calibration": FLOOR
     | {
         "_cross_fitting",
         "_derived_laws",
@@ -110,6 +110,7 @@ LAYERS = {
     # callbacks know the estimators by what they say only
     "callbacks": set(),
     "__init__": {
+        "_calibration",
         "_compilation",
         "_cross_validation",
         "_decoupled",

@@ -319,11 +319,10 @@ def _with_noise(
     kernel, noise, bounds = split_noise(clone(settings.kernel))
     if noise is None:
         return kernel, likelihood
-    if not isinstance(likelihood, Gaussian) or not likelihood.free_:
+    if not isinstance(likelihood, Gaussian):
         raise ValueError(
-            "A WhiteKernel is the noise of a Gaussian likelihood whose noise_variance "
-            f"is None; got one together with {likelihood!r}. Remove the WhiteKernel "
-            "from `kernel`."
+            "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
+            f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
         )
     if isinstance(bounds, str):
         return kernel, Gaussian(noise).prepare(rows.y, rows.weights)
