@@ -93,3 +93,19 @@ def test_prefit_classifiers_and_pipelines_are_used_as_they_are():
     trees = HistGradientBoostingRegressor().fit(X[:30], Y[:30])
     model = GWIRegressor(trees, cv="prefit").fit(X[30:], Y[30:])
     np.testing.assert_allclose(model.predict(X), trees.predict(X))
+
+
+def test_one_lengthscale_is_reported_as_one():
+    rng = np.random.default_rng(0)
+    columns = rng.standard_normal((40, 4))
+    y = np.sin(columns.sum(axis=1) / 2.0) + 0.1 * rng.standard_normal(40)
+    rows = columns * [1.0, 10.0, 100.0, 1.0]
+    for model in (PLSRegressor(), PLSRegressor(prior="gre"), GWIRegressor(mean="svgp")):
+        fitted = model.fit(rows, y)
+        kernel = getattr(fitted.kernel_, "kernel", fitted.kernel_)
+        said = fitted.report()["search"]["lengthscales"]
+        one = kernel.k2.length_scale / rows.std(axis=0)
+        np.testing.assert_allclose(one, one[0], rtol=1e-6)
+        assert said == f"one, {one[0]:.3g} standard deviations of each column"
+    separate = PLSRegressor(RBF(np.ones(4))).fit(columns, y).report()["search"]
+    assert "lengthscales" not in separate
