@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from skgpx._calibration import TemperedRegressor
 from skgpx._compilation import compile_kernels
 from skgpx._cross_validation import cross_val_predict_dist
 from skgpx._decoupled import DecoupledSampler
@@ -19,7 +20,6 @@ __version__ = "0.1.0"
 # Loaded when they are asked for.
 _MODULES = (
     "bases",
-    "calibration",
     "callbacks",
     "exceptions",
     "inspection",
@@ -41,6 +41,7 @@ __all__ = [
     "SpectralVGPRegressor",
     "SteinFourierFeatures",
     "SteinRFFRegressor",
+    "TemperedRegressor",
     "compile_kernels",
     "cross_val_predict_dist",
     "predict_dist",

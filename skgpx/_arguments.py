@@ -16,6 +16,8 @@ from skgpx._numerics.spread import LARGEST
 
 Array = NDArray[np.float64]
 
+# how names of such types begin, in NumPy, pandas, polars and Arrow
+_TIMES = ("date", "time", "duration", "period")
 _DATES = (date, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -70,12 +72,16 @@ def _has_dates(X: Any) -> bool:
     """Whether a column holds dates or durations; of objects, whether its first does."""
     if issparse(X):
         return False
-    if hasattr(X, "dtypes"):
-        return any(getattr(kind, "kind", "") in "Mm" for kind in np.ravel(X.dtypes))
-    kind = getattr(getattr(X, "dtype", None), "kind", "O")
-    if kind != "O":
-        return kind in "Mm"
-    values = np.asarray(X)
+    schema = getattr(X, "schema", None)
+    kinds = getattr(X, "dtypes", None)
+    if kinds is None:
+        kinds = getattr(schema, "types", [getattr(X, "dtype", "object")])
+    names = [str(kind).lower() for kind in np.atleast_1d(kinds)]
+    if any(name.startswith(_TIMES) for name in names):
+        return True
+    if "object" not in names:
+        return False
+    values = np.asarray(X.head(1) if hasattr(X, "head") else X)
     if values.dtype.kind == "O" and values.ndim:
         return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
     return values.dtype.kind in "Mm"

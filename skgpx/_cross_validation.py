@@ -96,6 +96,8 @@ def cross_val_predict_dist(
         )
     items = [(estimator, X, y, train, test, params or {}) for train, test in folds]
     laws = parallel_map(_law_of_fold, items, n_jobs)
+    if isinstance(laws[0], list):
+        return [JoinedDistribution(each, tests) for each in zip(*laws, strict=True)]
     return JoinedDistribution(laws, tests)
 
 

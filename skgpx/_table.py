@@ -119,6 +119,17 @@ def take_rows(X: Any, positions: Index) -> Any:
     return rows_of(X, positions)
 
 
+def column_names(table: Any) -> list[Any]:
+    """Names of the columns of a data frame, or of an Arrow table."""
+    return list(table.columns if hasattr(table, "dtypes") else table.schema.names)
+
+
+def frame_of(table: Any, rows: NDArray[Any]) -> Any:
+    """Rows (n, d) in a polars or Arrow table like this one, which finds their types."""
+    make = getattr(table, "from_pydict", type(table))
+    return make(dict(zip(column_names(table), rows.T.tolist(), strict=True)))
+
+
 def row_codes(X: Any) -> Array:
     """Numbers (n, d) that are equal where the entries of a table are.
 
@@ -131,18 +142,20 @@ def row_codes(X: Any) -> Array:
             return values.astype(np.float64)
         columns = list(values.T)
     else:
-        columns = [np.asarray(X[name]) for name in X.columns]
+        columns = [np.asarray(X[name]) for name in column_names(X)]
     return np.column_stack([_codes(column) for column in columns])
 
 
 def is_numeric(X: Any) -> bool:
     """Whether every entry of a table is a finite number."""
-    columns = [X[name] for name in X.columns] if hasattr(X, "columns") else [X]
+    frame = hasattr(X, "columns")
+    columns = [X[name] for name in column_names(X)] if frame else [X]
     return all(_is_finite(column) for column in columns)
 
 
 def _is_finite(column: Any) -> bool:
-    if getattr(column.dtype, "kind", "O") not in "buif":
+    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    if (np.asarray(column).dtype.kind if kind is None else kind) not in "buif":
         return False
     try:
         return bool(np.all(np.isfinite(np.asarray(column, dtype=np.float64))))

@@ -16,8 +16,8 @@ from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOpt
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
-    validate_data,
 )
+from sklearn.utils.validation import validate_data as _validate_data
 
 from skgpx._arguments import (
     check_columns,
@@ -30,6 +30,7 @@ from skgpx._arguments import (
 from skgpx._numerics.distinct_rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
 from skgpx.exceptions import DataWarning, warn
+from skgpx.kernels import split_noise
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import weighted_quartiles
 
@@ -142,6 +143,32 @@ def check_rows(
     return X, y, check_weights(sample_weight, X)
 
 
+def validate_data(estimator: BaseEstimator, *given: Any, **options: Any) -> Any:
+    """scikit-learn's function of this name; errors say what to do with X.
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, wrong shapes, text, or sparse data.
+    """
+    try:
+        return _validate_data(estimator, *given, **options)
+    except ValueError as error:
+        name = type(estimator).__name__
+        if "could not convert string" in str(error):
+            raise ValueError(
+                f"X must be numeric; got text or categories ({error}). Encode them "
+                f"before: make_pipeline(OneHotEncoder(), {name}()), or by column with "
+                "make_column_transformer."
+            ) from None
+        if "X contains NaN" not in str(error):
+            raise
+        raise ValueError(
+            "X contains NaN, a missing value. Fill them in, and say where they were: "
+            f"make_pipeline(SimpleImputer(add_indicator=True), {name}())."
+        ) from None
+
+
 def check_weights(sample_weight: Any, X: Any) -> Array:
     """Frequency weights (n,) of the rows of X, ones for None.
 
@@ -249,16 +276,23 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     return checked
 
 
-def check_kernel(kernel: Any, X: Array) -> None:
+def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
     """Try a kernel (or None) on the first row of X.
 
     Raises
     ------
     ValueError
-        If its parameters are for another number of columns, or its value not finite.
+        If its parameters are for another number of columns, or its value not finite;
+        if it has a WhiteKernel beside a noise variance that is given.
     """
     if kernel is None:
         return
+    if noise_variance is not None and split_noise(kernel)[1] is not None:
+        raise ValueError(
+            f"The noise is given twice: as noise_variance={noise_variance:g}, in "
+            f"squared units of y, and by the WhiteKernel in kernel={kernel!r}. "
+            "Remove one of them."
+        )
     advice = "Give one lengthscale, or one for each column; all finite and positive."
     try:
         value = kernel(X[:1])

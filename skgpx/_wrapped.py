@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import Pipeline
 
 from skgpx._decoupled import DecoupledSampler
@@ -23,14 +24,16 @@ from skgpx._validation import check_is_fitted
 Array = NDArray[np.float64]
 
 
-def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
+def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive | list[Predictive]:
     """Predictive law of y from a regressor, whatever it is wrapped in.
 
     Follows a Pipeline (X is transformed on the way), GridSearchCV and its relatives
     (`best_estimator_`), TransformedTargetRegressor (the law is transformed back) and
     FrozenEstimator, nested in any order, to a regressor of this library or one whose
     `predict` has `return_std` (GaussianProcessRegressor, BayesianRidge), whose law is
-    then the normal one.
+    then the normal one. Of MultiOutputRegressor and RegressorChain one law a target;
+    those of a chain take the means of earlier targets for their values, as its
+    `predict` does, and are too narrow by what these are uncertain.
 
     Parameters
     ----------
@@ -43,9 +46,10 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
 
     Returns
     -------
-    law : Predictive
+    law : Predictive or list of Predictive
         With the methods `mean`, `std`, `quantile`, `interval`, `cdf`, `log_density` and
-        `sample`; computed when asked for.
+        `sample`; computed when asked for. A list where regressors of several targets
+        are one a target.
 
     Raises
     ------
@@ -74,6 +78,8 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     estimator, X = unwrapped(estimator, X)
     if isinstance(estimator, TransformedTargetRegressor):
         return _transformed_back(estimator, X, given)
+    if isinstance(estimator, MultiOutputRegressor | RegressorChain):
+        return _target_by_target(estimator, X, given)
     if hasattr(estimator, "predict_dist"):
         law: Predictive = estimator.predict_dist(X, **given)
         return law
@@ -83,10 +89,25 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     raise ValueError(
         "predict_dist expects a fitted regressor of skgpx or one whose predict has "
         "return_std, such as GaussianProcessRegressor, or a Pipeline, search, "
+        "MultiOutputRegressor, RegressorChain, "
         f"TransformedTargetRegressor or FrozenEstimator around one; got {estimator!r}"
         f"{' with ' + ', '.join(given) if given else ''}. Classifiers have "
         "predict_proba."
     )
+
+
+def _target_by_target(
+    estimator: Any, X: Any, given: dict[str, Any]
+) -> list[Predictive]:
+    check_is_fitted(estimator)
+    if isinstance(estimator, MultiOutputRegressor):
+        return [predict_dist(one, X, **given) for one in estimator.estimators_]
+    # a regressor of the chain sees X and the targets before it
+    means, order = estimator.predict(X), list(estimator.order_)
+    seen = [np.column_stack((X, means[:, order[:k]])) for k in range(len(order))]
+    asked = zip(estimator.estimators_, seen, strict=True)
+    laws = [predict_dist(one, rows, **given) for one, rows in asked]
+    return [laws[order.index(j)] for j in range(len(order))]
 
 
 def predicts_std(estimator: Any) -> bool:
@@ -226,5 +247,11 @@ def _transformed_back(
 ) -> Predictive:
     check_is_fitted(estimator)
     law = predict_dist(estimator.regressor_, X, **given)
+    if isinstance(law, list):
+        raise ValueError(
+            "Laws of several targets are not transformed back; got "
+            f"{estimator!r}. Transform each target: "
+            "MultiOutputRegressor(TransformedTargetRegressor(...))."
+        )
     transformer = estimator.transformer_
     return TransformedDistribution(law, _Forward(transformer), _Inverse(transformer))

@@ -21,8 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skgpx
-from skgpx import PLSRegressor
-from skgpx.calibration import TemperedRegressor
+from skgpx import PLSRegressor, TemperedRegressor
 from skgpx.likelihoods import Gaussian, Poisson
 
 rng = np.random.default_rng(0)

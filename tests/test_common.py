@@ -31,8 +31,8 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
+    TemperedRegressor,
 )
-from skgpx.calibration import TemperedRegressor
 from skgpx.likelihoods import Poisson, StudentT
 
 # Few functions, few chains, and rounds that end at a generous agreement.

@@ -31,7 +31,6 @@ from skgpx.thompson import ThompsonSampler
 
 MODULES = [
     "bases",
-    "calibration",
     "callbacks",
     "exceptions",
     "inspection",

@@ -84,7 +84,7 @@ LAYERS = {
     },
     # the front: loops around draws
     "simulation": {"_draws", "_validation"},
-    "calibration": FLOOR
+    "_calibration": FLOOR
     | {
         "_cross_fitting",
         "_derived_laws",
@@ -104,12 +104,13 @@ LAYERS = {
     | {"_validation", "_wrapped"},
     "metrics": {"_derived_laws", "_numerics", "_predictive_law", "_searches"}
     | {"_validation", "_wrapped"},
-    "inspection": {"_validation", "_wrapped", "metrics"},
+    "inspection": {"_table", "_validation", "_wrapped", "metrics"},
     "_compilation": BELOW_SHELL
     | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi"},
     # callbacks know the estimators by what they say only
     "callbacks": set(),
     "__init__": {
+        "_calibration",
         "_compilation",
         "_cross_validation",
         "_decoupled",

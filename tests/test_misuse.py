@@ -19,9 +19,9 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
+    TemperedRegressor,
     metrics,
 )
-from skgpx.calibration import TemperedRegressor
 from skgpx.inspection import FunctionDrawsDisplay
 
 X = np.random.default_rng(0).standard_normal((30, 2))

@@ -26,12 +26,12 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
+    TemperedRegressor,
     _stage_clock,
     metrics,
 )
 from skgpx._left_out import _ROWS, _forecast_points, _some
 from skgpx.bases import Nystroem
-from skgpx.calibration import TemperedRegressor
 from skgpx.likelihoods import Poisson
 
 rng = np.random.default_rng(0)

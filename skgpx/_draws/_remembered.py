@@ -93,9 +93,14 @@ class PriorMemory:
 
     def gradients(self, _: Array) -> Array:
         """Refuse: values that are drawn point by point have no derivatives."""
+        kernel = getattr(self.kernel, "kernel", self.kernel)
         raise ValueError(
-            f"Exact draws of {self.kernel!r} are sampled point by point and "
-            "have no derivative. Register a spectral sampler for the kernel."
+            f"Exact draws of {kernel!r} are sampled point by point and have no "
+            "derivative, which searches for optima need. Draw from Fourier features "
+            "instead; if a kernel of your own is stationary, they need "
+            "skgpx.kernels.register_spectral_sampler(YourKernel, sampler): see "
+            '"The spectral law of a kernel" on the documentation\'s page '
+            '"Extending".'
         )
 
     def values(self, X: Array) -> Array:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
 
 from skgpx._cross_fitting import (
     CrossFit,
@@ -18,7 +17,7 @@ from skgpx._cross_fitting import (
     weight_keyword,
 )
 from skgpx._draws import InputMap
-from skgpx._gwi._folds import UNSEEN, folds_of_groups, is_count
+from skgpx._gwi._folds import PREFIT, folds_of_groups, is_count, is_prefit
 from skgpx._gwi._kernel_inputs import TableForm, check_seen, input_map
 from skgpx._table import Training, take_rows
 from skgpx._validation import (
@@ -113,9 +112,9 @@ def ask(
     mean, respond, keyword = question.mean, question.respond, None
     features, form = question.kernel_features, TableForm.of(given.X)
     check_seen(features, mean, given.X)
-    if isinstance(mean, FrozenEstimator):
+    if is_prefit(mean, question.cv):
         check_is_fitted(mean)
-        if question.cv != UNSEEN:
+        if question.cv != PREFIT:
             warn(question.told_if_frozen, FitWarning)
         found = fitted_elsewhere(mean, given, respond)
     else:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold
 
 from skgpx._cross_fitting import Training, left_out
@@ -15,7 +14,7 @@ from skgpx._gwi._answers import Answers, Question, ask
 from skgpx._gwi._covariance import distance_of
 from skgpx._gwi._edges import edges
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._folds import is_count
+from skgpx._gwi._folds import is_count, is_prefit
 from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
 from skgpx._gwi._kernel_inputs import EstimatorMean, finite
 from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
@@ -30,7 +29,7 @@ _FROZEN = (
     "The mean is a FrozenEstimator: its errors at the rows given to fit choose noise "
     "and tempering. At rows that it was fitted to they are too small, and so will be "
     "the standard deviations. Pass rows that it has not seen, and say so with "
-    'cv="unseen"; or pass the regressor without FrozenEstimator, to be cross-fitted.'
+    'cv="prefit"; or pass the regressor without FrozenEstimator, to be cross-fitted.'
 )
 # Weight of a row at an edge beside one left out at random.
 EDGE_WEIGHT = 0.5
@@ -89,9 +88,9 @@ def ask_regressors(
     )
     told = ask(question, given, groups, rng, n_jobs)
     parts: list[NDArray[np.bool_]] = []
-    frozen = isinstance(settings.mean, FrozenEstimator)
+    prefit = is_prefit(settings.mean, settings.cv)
     # splitters and groups know which rows may be left out together
-    if not frozen and groups is None and is_count(settings.cv):
+    if not prefit and groups is None and is_count(settings.cv):
         parts = edges(told.rows.X, told.rows.weights, settings.edges)
     how = told.found, parts, predicted, told.keyword, n_jobs
     answers = left_out(told.mean, told.given, *how)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import get_tags
 
-from skgpx._gwi._folds import UNSEEN
+from skgpx._gwi._folds import PREFIT
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -30,7 +30,7 @@ CONSTRAINTS: dict[str, Any] = {
     ],
     "optimizer": [StrOptions({"evidence"}), None],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
-    "cv": ["cv_object", StrOptions({UNSEEN})],
+    "cv": ["cv_object", StrOptions({PREFIT})],
     "activation": [StrOptions({"tanh", "relu"})],
     "n_restarts": [Interval(Integral, 1, None, closed="left")],
     "alpha": [Interval(Real, 0.0, None, closed="left")],

@@ -20,7 +20,7 @@ Index = NDArray[np.intp]
 _FROZEN = (
     "The mean is a FrozenEstimator: the rows given to fit choose how certain its "
     "probabilities are. At rows that it was fitted to it is too certain. Pass rows "
-    'that it has not seen, and say so with cv="unseen"; or pass the classifier '
+    'that it has not seen, and say so with cv="prefit"; or pass the classifier '
     "without FrozenEstimator, to be cross-fitted."
 )
 # Seed of the order of the rows.

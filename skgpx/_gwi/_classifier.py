@@ -84,10 +84,10 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         Makes the numbers that the kernel sees of rows; a clone of it is fitted. None:
         the rows as they are, if they are finite numbers, otherwise what the steps of a
         Pipeline before its classifier make of them. For classifiers only.
-    cv : int, splitter, iterable, "unseen" or None, default=None
+    cv : int, splitter, iterable, "prefit" or None, default=None
         Folds in which a classifier is fitted; None is five, stratified; with `groups` a
-        number is that of a StratifiedGroupKFold. "unseen" says that a FrozenEstimator
-        was not fitted to any of the rows. Networks do without it.
+        number is that of a StratifiedGroupKFold. "prefit" says that the classifier
+        is fitted already, and to none of these rows. Networks do without it.
     hidden_layer_sizes : sequence of int, default=(32,)
         Of each network.
     activation : {"tanh", "relu"}, default="tanh"
@@ -274,8 +274,8 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             For input that is not finite and two-dimensional, for fewer than two
             classes among the rows of positive weight, for a likelihood that is not
             for classes, for a mean that is not a classifier with scores, if the kernel
-            would see what is no number, for groups without a classifier or fewer than
-            folds, or ``cv="unseen"`` for a classifier that is fitted.
+            would see what is no number, or for groups without a classifier or
+            fewer than folds.
 
         Warns
         -----
@@ -283,7 +283,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             If weights are no whole numbers and the classifier takes none: it is fitted
             without them.
         FitWarning
-            If the mean is frozen, and `cv` is not "unseen"; if the variance of
+            If the mean is frozen, and `cv` is not "prefit"; if the variance of
             the kernel is some thousand times too small; or if networks predict rows
             held out clearly worse than the classes of neighbouring rows do.
         """

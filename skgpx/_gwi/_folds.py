@@ -13,8 +13,13 @@ from skgpx._cross_fitting import N_FOLDS
 from skgpx._validation import warn
 from skgpx.exceptions import DataWarning
 
-# Says that rows were not among those that a FrozenEstimator was fitted to.
-UNSEEN = "unseen"
+# Says that the mean is fitted, and not to the rows that are given.
+PREFIT = "prefit"
+
+
+def is_prefit(mean: Any, cv: Any) -> bool:
+    """Whether a mean is taken as it is, and never fitted."""
+    return isinstance(mean, FrozenEstimator) or isinstance(cv, str)
 
 
 def is_count(cv: Any) -> bool:
@@ -28,30 +33,22 @@ def check_folds(mean: Any, cv: Any, groups: Any) -> None:
     Raises
     ------
     ValueError
-        If ``cv="unseen"`` and the mean will be fitted; if there are groups and the mean
-        is one of the library's own.
+        If there are groups and the mean is one of the library's own.
 
     Warns
     -----
     DataWarning
-        If there are groups and the mean is frozen.
+        If there are groups and the mean is fitted already.
     """
-    own, frozen = isinstance(mean, str), isinstance(mean, FrozenEstimator)
-    if own and groups is not None:
+    if isinstance(mean, str) and groups is not None:
         raise ValueError(
             f'groups are for means that are estimators; mean="{mean}" chooses the rows '
             "that it leaves out itself. Leave groups out."
         )
-    if not own and not frozen and isinstance(cv, str):
-        raise ValueError(
-            f'cv="{cv}" is for a FrozenEstimator, which was fitted to other rows; '
-            f"{mean!r} will be fitted to these. Pass FrozenEstimator(mean), or a "
-            "number of folds."
-        )
-    if frozen and groups is not None:
+    if is_prefit(mean, cv) and groups is not None:
         warn(
-            "The groups parameter is ignored: no folds are left out of a "
-            "FrozenEstimator.",
+            "The groups parameter is ignored: no folds are left out of a mean that is "
+            "fitted already.",
             DataWarning,
         )
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from skgpx._draws import InputMap
 from skgpx._numerics.spread import LARGEST
-from skgpx._table import as_table, is_numeric
+from skgpx._table import as_table, frame_of, is_numeric
 from skgpx._validation import check_columns, check_range
 
 Array = NDArray[np.float64]
@@ -85,11 +85,14 @@ class TableForm(NamedTuple):
     def table(self, rows: NDArray[Any]) -> Any:
         """Table of the kind that `fit` was given, from rows (n, d).
 
-        Columns have the types that they had; whole numbers are doubles only where some
-        are missing, or not whole any more, and categories that are new are missing.
+        Columns of pandas have the types that they had; whole numbers are doubles only
+        where some are missing, or not whole any more, and categories that are new are
+        missing.
         """
         if self.dtype is not None:
             return _typed(rows, self.dtype)
+        if not hasattr(self.empty, "astype"):
+            return frame_of(self.empty, rows)
         frame = type(self.empty)(rows, columns=list(self.empty.columns))
         kinds = dict(zip(frame.columns, self.empty.dtypes, strict=True))
         for name, kind in kinds.items():

@@ -125,12 +125,13 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         Whether a network is left as it was when its held-out rows were predicted best.
     normalize_y : bool, default=True
         Centre and scale y before fitting; the kernel refers to the standardised y.
-    cv : int, splitter, iterable, "unseen" or None, default=None
+    cv : int, splitter, iterable, "prefit" or None, default=None
         Folds on which a regressor is cross-fitted: a number of them, 5 for None, in
         random order, all copies of a row in one; or a splitter such as TimeSeriesSplit
-        or GroupKFold; with `groups` a number is that of a GroupKFold. "unseen" says
-        that a FrozenEstimator was not fitted to the rows given to `fit`, which is
-        otherwise doubted with a warning. Means of the library's own do without it.
+        or GroupKFold; with `groups` a number is that of a GroupKFold. "prefit" says
+        that the regressor is fitted already, and not to the rows given to `fit`: it is
+        used as it is. A FrozenEstimator without it is doubted with a warning. Means of
+        the library's own do without it.
     edges : int, default=3
         The tenth of the rows at either end of so many principal directions of the
         inputs is left out in turn, too: two more fits a direction, of 50 or more rows.
@@ -338,8 +339,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
             For input that is not finite and two-dimensional, layers without units, a
             kernel that does not fit the columns of X, a prior mean that is not a
             finite number for each row, a mean that is a classifier or predicts what is
-            not finite, groups without a regressor or fewer of them than folds, or
-            ``cv="unseen"`` for a mean that is fitted.
+            not finite, or groups without a regressor or fewer of them than folds.
 
         Warns
         -----
@@ -355,7 +355,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
             reporter.finish()
             return self
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
-        check_kernel(self.kernel, X)
+        check_kernel(self.kernel, X, self.noise_variance)
         units = Units.of(canonical_rows(X, y, weights), self.normalize_y)
 
         def report(fit: Callable[[], GWIFit]) -> bool:
@@ -387,7 +387,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         settings = MeanSettings.of(self)
         answers = ask_regressors(settings, given, groups, rng, self.n_jobs)
         clock.end_of("mean")
-        check_kernel(self.kernel, answers.told.rows.X)
+        check_kernel(self.kernel, answers.told.rows.X, self.noise_variance)
         units = Units.of(answers.told.rows, self.normalize_y)
         problem = self._problem(units, rng)
         how = self.kernel_from, units.shift, units.scale

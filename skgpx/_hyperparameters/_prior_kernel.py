@@ -42,10 +42,7 @@ from skgpx._hyperparameters._points_needed import points_needed
 from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
 from skgpx._validation import Rows
-from skgpx.kernels import (
-    GREKernel,
-    split_noise,
-)
+from skgpx.kernels import GREKernel, default_kernel, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -122,7 +119,8 @@ def fit_prior(
             prior = _renewed(previous.kernel, rows, rng)
         return unlearned(prior, likelihood, rows)
     if isinstance(likelihood, Gaussian) and settings.optimizer == "evidence":
-        return _fit_gaussian(kernel, likelihood, rows, settings, rng, previous)
+        how = kernel, likelihood, rows, settings, rng, previous
+        return _with_lengthscale(_fit_gaussian(*how), rows)
     if settings.optimizer != "evidence":
         return _without_search(kernel, likelihood, rows, settings, rng)
     best = _fit_by_mode(kernel, likelihood, rows, settings, rng, previous)
@@ -131,7 +129,21 @@ def fit_prior(
         best = _fit_by_mode(kernel, likelihood, once, settings, rng, previous)
         best = best._replace(record=best.record._replace(copies=COUNTED_ONCE))
     (warn_at_default_bounds if settings.kernel is None else warn_at_bounds)(best)
-    return best
+    return _with_lengthscale(best, rows)
+
+
+def _with_lengthscale(best: Hyperparameters, rows: Rows) -> Hyperparameters:
+    """With a record that says so if all columns share one lengthscale."""
+    found = best.candidate
+    if found is None or not found.is_tied:
+        return best
+    tied = found.ties[:, np.argmax(np.sum(found.ties, axis=0))] > 0.0
+    # default lengthscales are 2√d standard deviations
+    start = default_kernel(rows.X, rows.weights).k2.length_scale
+    ratios = np.exp(best.kernel.theta[tied]) / start
+    length = 2.0 * np.sqrt(rows.X.shape[1]) * np.median(ratios)
+    said = f"one, {length:.3g} standard deviations of each column"
+    return best._replace(record=best.record._replace(lengthscales=said))
 
 
 def _fit_by_mode(
@@ -319,11 +331,10 @@ def _with_noise(
     kernel, noise, bounds = split_noise(clone(settings.kernel))
     if noise is None:
         return kernel, likelihood
-    if not isinstance(likelihood, Gaussian) or not likelihood.free_:
+    if not isinstance(likelihood, Gaussian):
         raise ValueError(
-            "A WhiteKernel is the noise of a Gaussian likelihood whose noise_variance "
-            f"is None; got one together with {likelihood!r}. Remove the WhiteKernel "
-            "from `kernel`."
+            "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
+            f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
         )
     if isinstance(bounds, str):
         return kernel, Gaussian(noise).prepare(rows.y, rows.weights)

@@ -26,6 +26,8 @@ class SearchRecord(NamedTuple):
         What compared candidates, where there were several.
     rows_kept_out_to_choose : int
         Rows that no search read, and by which candidates were compared.
+    lengthscales : str
+        What they are where all columns share one.
     noise : str
         What chose the noise variance afterwards.
     rows_kept_out_for_noise : int
@@ -51,6 +53,7 @@ class SearchRecord(NamedTuple):
     neighbourhoods: str = ""
     chosen_by: str = ""
     rows_kept_out_to_choose: int = 0
+    lengthscales: str = ""
     noise: str = ""
     rows_kept_out_for_noise: int = 0
     rows_that_moved_frequencies: int = 0

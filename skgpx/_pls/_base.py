@@ -68,43 +68,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        likelihood: Likelihood | None = None,
-        prior: str = "auto",
-        n_inducing: int | str = "auto",
-        inducing: Any = "greedy",
-        optimizer: str | None = "evidence",
-        n_restarts_optimizer: int = 1,
-        method: str = "auto",
-        potential: str = "projected",
-        n_particles: int = 100,
-        step_size: float | None = None,
-        max_iter: int | None = None,
-        tol: float = 1.1,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.prior = prior
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.method = method
-        self.potential = potential
-        self.n_particles = n_particles
-        self.step_size = step_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     def _fit_rows(
         self,
         rows: Rows,
@@ -118,7 +81,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         Rows and likelihood are those of y in these units; `with_mean` gives the latent
         function the mean that suits the likelihood.
         """
-        check_kernel(self.kernel, rows.X)
+        given = getattr(self.likelihood, "noise_variance", None)
+        check_kernel(self.kernel, rows.X, given)
         self._check_method(likelihood)
         clock = StageClock()
         search, select, sample = generator(self.random_state).spawn(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,6 +144,43 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     >>> model.predict_proba([[0.0], [2.5]]).shape
     (2, 2)
     """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: Likelihood | None = None,
+        prior: str = "auto",
+        n_inducing: int | str = "auto",
+        inducing: Any = "greedy",
+        optimizer: str | None = "evidence",
+        n_restarts_optimizer: int = 1,
+        method: str = "auto",
+        potential: str = "projected",
+        n_particles: int = 100,
+        step_size: float | None = None,
+        max_iter: int | None = None,
+        tol: float = 1.1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.prior = prior
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.method = method
+        self.potential = potential
+        self.n_particles = n_particles
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)

@@ -232,25 +232,23 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
-        super().__init__(
-            kernel,
-            likelihood=likelihood,
-            prior=prior,
-            n_inducing=n_inducing,
-            inducing=inducing,
-            optimizer=optimizer,
-            n_restarts_optimizer=n_restarts_optimizer,
-            method=method,
-            potential=potential,
-            n_particles=n_particles,
-            step_size=step_size,
-            max_iter=max_iter,
-            tol=tol,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.prior = prior
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.method = method
+        self.potential = potential
+        self.n_particles = n_particles
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
         self.normalize_y = normalize_y
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)

@@ -58,7 +58,7 @@ def given_rows(
             "of each row: theirs would not be known. Fit all rows together."
         )
     X, y, weights = check_rows(model, X, y, sample_weight, numeric=True, reset=reset)
-    check_kernel(model.kernel, X)
+    check_kernel(model.kernel, X, model.noise_variance)
     given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
     noise = known_noise(given, weights, model.noise_variance, model.kernel)
     rows = Rows(X, y, weights, None if noise is None else noise.relative)

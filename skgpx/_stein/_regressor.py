@@ -443,7 +443,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
         _check_sizes(self.n_hidden)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
-        check_kernel(self.kernel, X)
+        check_kernel(self.kernel, X, self.noise_variance)
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skgpx._table import column_names, frame_of
 
 Array = NDArray[np.float64]
 
@@ -42,14 +45,14 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
     ValueError
         If X has no such column, or the column is not of numbers, or has none.
     """
-    frame = X if hasattr(X, "iloc") else np.asarray(X)
-    if np.ndim(frame) != 2 or len(frame) < 1:
+    frame = X if hasattr(X, "columns") else np.asarray(X)
+    if len(frame.shape) != 2 or len(frame) < 1:
         raise ValueError(
             f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
         )
     names = _names_of(frame)
     position = position_of(feature, names)
-    column = frame.iloc[:, position] if hasattr(frame, "iloc") else frame[:, position]
+    column = _column(frame, position)
     try:
         data = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -70,9 +73,23 @@ def names_of_fit(model: Any) -> list[str]:
     return _names_of(np.empty((0, model.n_features_in_)))
 
 
+def _column(frame: Any, position: int) -> Any:
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, position]
+    by_name = hasattr(frame, "columns")
+    return frame[column_names(frame)[position]] if by_name else frame[:, position]
+
+
+def _middle(column: NDArray[Any]) -> Any:
+    """The median of numbers, or the most frequent of other values."""
+    if column.dtype.kind in "fiu":
+        return np.nanmedian(column)
+    return Counter(column.tolist()).most_common(1)[0][0]
+
+
 def _names_of(frame: Any) -> list[str]:
     if hasattr(frame, "columns"):
-        return [str(name) for name in frame.columns]
+        return [str(name) for name in column_names(frame)]
     several = frame.shape[1] > 1
     return [f"x{j}" if several else "x" for j in range(frame.shape[1])]
 
@@ -98,9 +115,11 @@ def position_of(feature: int | str, names: list[str]) -> int:
 def _fixed_but(frame: Any, position: int, x: Array) -> Any:
     """Rows of medians with the values x in one column."""
     if not hasattr(frame, "iloc"):
-        rows = np.tile(np.nanmedian(frame, axis=0), (len(x), 1))
+        columns = [np.asarray(_column(frame, j)) for j in range(frame.shape[1])]
+        kind = np.float64 if isinstance(frame, np.ndarray) else np.object_
+        rows = np.array([[_middle(one) for one in columns]] * len(x), dtype=kind)
         rows[:, position] = x
-        return rows
+        return rows if isinstance(frame, np.ndarray) else frame_of(frame, rows)
     rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]

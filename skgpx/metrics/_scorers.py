@@ -32,8 +32,8 @@ class PredictiveScorer:
 
     The law is that of :func:`skgpx.predict_dist`: of any regressor of this library, or
     one whose `predict` has `return_std`, in any pipeline, search or
-    TransformedTargetRegressor. A GaussianProcessRegressor of several targets is scored
-    by the mean over its targets.
+    TransformedTargetRegressor. A regressor of several targets (MultiOutputRegressor,
+    RegressorChain, GaussianProcessRegressor) is scored by the mean over them.
 
     Parameters
     ----------
@@ -200,9 +200,11 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target_by_target(
-    law: Predictive, y: NDArray[Any]
+    law: Predictive | list[Predictive], y: NDArray[Any]
 ) -> list[tuple[NDArray[Any], Predictive]]:
     """Targets (n,) with their laws: one, or those of each column of y."""
+    if isinstance(law, list):
+        return list(zip(y.T, law, strict=True))
     if y.ndim == 1 or y.shape[1] == 1:
         return [(np.ravel(y), law)]
     if not isinstance(law, NormalDistribution):

@@ -147,14 +147,14 @@ def test_intervals_cover_inside_and_better_than_a_constant_outside():
 def test_a_frozen_mean_is_never_fitted():
     fitted = clone(TREE).fit(X[:60], Y[:60])
     tree = fitted.tree_
-    model = around(FrozenEstimator(fitted), cv="unseen").fit(X[60:], Y[60:])
+    model = around(FrozenEstimator(fitted), cv="prefit").fit(X[60:], Y[60:])
     assert fitted.tree_ is tree
     assert_allclose(model.predict(NEW), fitted.predict(NEW))
     error = np.mean((Y[60:] - fitted.predict(X[60:])) ** 2)
-    noise = around(FrozenEstimator(fitted), cv="unseen", tempering=None)
+    noise = around(FrozenEstimator(fitted), cv="prefit", tempering=None)
     assert_allclose(noise.fit(X[60:], Y[60:]).noise_variance_, error)
     with pytest.raises(NotFittedError):
-        around(FrozenEstimator(clone(TREE)), cv="unseen").fit(X, Y)
+        around(FrozenEstimator(clone(TREE)), cv="prefit").fit(X, Y)
 
 
 def test_rows_that_a_frozen_mean_may_have_seen_are_doubted():
@@ -245,12 +245,12 @@ def test_groups_are_refused_where_nothing_is_cross_fitted(mean):
         around(mean).fit(X, Y, groups=np.arange(N))
     frozen = FrozenEstimator(clone(TREE).fit(X[:60], Y[:60]))
     with pytest.warns(UserWarning, match="groups parameter is ignored"):
-        around(frozen, cv="unseen").fit(X[60:], Y[60:], groups=np.arange(60))
+        around(frozen, cv="prefit").fit(X[60:], Y[60:], groups=np.arange(60))
 
 
-def test_rows_of_a_mean_that_is_fitted_are_not_unseen():
-    with pytest.raises(ValueError, match='cv="unseen" is for a FrozenEstimator'):
-        around(TREE, cv="unseen").fit(X, Y)
+def test_a_mean_that_is_prefit_is_fitted():
+    with pytest.raises(NotFittedError):
+        around(TREE, cv="prefit").fit(X, Y)
 
 
 def test_search_over_parameters_of_the_mean():

@@ -129,7 +129,7 @@ def test_a_frozen_classifier_is_never_fitted():
     before.fitted = LogisticRegression().fit(X[:40], TWO[:40])
     before.classes_ = before.fitted.classes_
     frozen = FrozenEstimator(before)
-    model = GWIClassifier(frozen, cv="unseen", **BRIEF).fit(X[40:], TWO[40:])
+    model = GWIClassifier(frozen, cv="prefit", **BRIEF).fit(X[40:], TWO[40:])
     assert model.mean_ is frozen
     assert model.score(X[40:], TWO[40:]) > 0.6
 
@@ -137,12 +137,12 @@ def test_a_frozen_classifier_is_never_fitted():
 def test_a_frozen_classifier_of_other_labels_is_refused():
     frozen = FrozenEstimator(LogisticRegression().fit(X, np.where(TWO == "no", 0, 1)))
     with pytest.raises(ValueError, match="none of which is in y, which has"):
-        GWIClassifier(frozen, cv="unseen", **BRIEF).fit(X, TWO)
+        GWIClassifier(frozen, cv="prefit", **BRIEF).fit(X, TWO)
 
 
 def test_a_frozen_classifier_may_know_the_rows():
     frozen = FrozenEstimator(LogisticRegression().fit(X, TWO))
-    with pytest.warns(UserWarning, match='say so with cv="unseen"'):
+    with pytest.warns(UserWarning, match='say so with cv="prefit"'):
         GWIClassifier(frozen, **BRIEF).fit(X, TWO)
 
 
@@ -376,9 +376,7 @@ def test_hostile_parameters_are_refused():
     refused("mean must be", mean=np.sin)
     refused(r"\(Categorical, RobustMax, Bernoulli\)", likelihood=StudentT())
     refused(r"\(Categorical, RobustMax\)", y=THREE, likelihood=Bernoulli())
-    refused(
-        'cv="unseen" is for a FrozenEstimator', mean=LogisticRegression(), cv="unseen"
-    )
+    refused("is not fitted yet", mean=LogisticRegression(), cv="prefit")
     refused("epsilon strictly between", likelihood=RobustMax(2.0))
     refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
 
@@ -393,7 +391,7 @@ def test_values_of_pairs_of_classes_are_refused(machine, wrapped):
         pairs = GridSearchCV(pairs, {"gamma": [0.5, 1.0]}, cv=2)
     cv = 3
     if wrapped == "frozen":
-        pairs, cv = FrozenEstimator(pairs.fit(X, THREE)), "unseen"
+        pairs, cv = FrozenEstimator(pairs.fit(X, THREE)), "prefit"
     refused("decision_function_shape='ovr'", mean=pairs, y=THREE, cv=cv)
     four = np.where(X[:, 0] > 1.0, 3, THREE)
     if wrapped != "frozen":
@@ -406,7 +404,7 @@ def test_values_of_pairs_of_classes_are_refused(machine, wrapped):
 def test_a_variance_that_is_far_too_small_is_told():
     certain = SVC(kernel="linear", C=100.0).fit(X, X[:, 0] > 0.0)
     certain.classes_ = np.array(["no", "yes"])
-    options = {**BRIEF, "cv": "unseen", "likelihood": RobustMax()}
+    options = {**BRIEF, "cv": "prefit", "likelihood": RobustMax()}
     model = GWIClassifier(FrozenEstimator(certain), **options)
     assert model.fit(X, TWO).temper_.variance_factor < 1000.0
     model.set_params(kernel=0.01 * RBF(1.0))

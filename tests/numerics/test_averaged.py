@@ -161,9 +161,7 @@ def test_a_users_narrow_likelihood_warns_with_the_error():
         def initial_latent(self, y):
             return np.array(y, dtype=float)
 
-    with pytest.warns(
-        ConvergenceWarning, match="potential of Peaked is uncertain"
-    ):
+    with pytest.warns(ConvergenceWarning, match="potential of Peaked is uncertain"):
         row_target(Peaked(), np.array([0.0, 1.0]), 5.0)
 
 

@@ -123,7 +123,7 @@ class TemperedRegressor(
     >>> import numpy as np
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgpx.calibration import TemperedRegressor
+    >>> from skgpx import TemperedRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0.0, 6.0, size=(200, 1))
     >>> y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(200)
