@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from skgpx._blas_threads import blas_held_to, current_blas_threads
+from skgpx._numerics.blas_threads import current_blas_threads, one_blas_thread
 
 # Most jobs that nobody asked for: each holds a block of rows in memory.
 _UNASKED = 8
@@ -58,12 +58,10 @@ class Workers(NamedTuple):
         None is a loop in this thread.
     constants : _Constants
         First arguments of every call.
-    blas_threads : int
     """
 
     parallel: Any
     constants: _Constants
-    blas_threads: int
 
     def stream(
         self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
@@ -71,8 +69,7 @@ class Workers(NamedTuple):
         """Give ``function(*constants, *item)`` in the order of the items."""
         if self.parallel is None:
             return (function(*self.constants.values, *item) for item in items)
-        how = function, self.blas_threads, self.constants
-        calls = (delayed(_task)(*how, *item) for item in items)
+        calls = (delayed(_task)(function, self.constants, *item) for item in items)
         results: Iterator[Any] = self.parallel(calls)
         return results
 
@@ -88,7 +85,6 @@ def workers(
     n_jobs: int | None,
     *constants: Any,
     in_threads: bool = False,
-    blas_threads: int = 1,
 ) -> Iterator[Workers]:
     """Workers that stay for many rounds of tasks.
 
@@ -104,8 +100,6 @@ def workers(
     in_threads : bool, default=False
         Threads of this process always: tasks change their arguments, or are too short
         to be sent.
-    blas_threads : int, default=1
-        Threads of each call of BLAS; must not depend on `n_jobs`.
 
     Notes
     -----
@@ -113,13 +107,13 @@ def workers(
     of threads keeps every sum in the same order.
     """
     held = _Constants(constants)
-    with blas_held_to(blas_threads):
+    with one_blas_thread(divided=True):
         how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
         backend, configured = get_active_backend(**how)
         # joblib before 1.4 forgets the number of parallel_config
         jobs = configured if n_jobs is None else n_jobs
         if _is_this_thread(backend, jobs):
-            yield Workers(None, held, blas_threads)
+            yield Workers(None, held)
             return
         # joblib before 1.4 has no generators of dask
         streams = getattr(backend, "supports_return_generator", False)
@@ -128,7 +122,7 @@ def workers(
             _sent_once(backend, held),
             Parallel(n_jobs=jobs, return_as=order, **how) as parallel,
         ):
-            yield Workers(parallel, held, blas_threads)
+            yield Workers(parallel, held)
 
 
 def _shares_memory(backend: Any) -> bool:
@@ -173,11 +167,9 @@ def _sent_once(backend: Any, constants: _Constants) -> Iterator[None]:
         del futures[id(constants)]
 
 
-def _task(
-    function: Callable[..., Any], blas_threads: int, constants: _Constants, *item: Any
-) -> Any:
+def _task(function: Callable[..., Any], constants: _Constants, *item: Any) -> Any:
     """Call of a worker: another process, or a thread with a number of its own."""
-    with blas_held_to(blas_threads):
+    with one_blas_thread(divided=True):
         return function(*constants.values, *item)
 
 
@@ -190,7 +182,6 @@ def parallel_map(
     n_jobs: int | None,
     *constants: Any,
     in_threads: bool = False,
-    blas_threads: int = 1,
 ) -> list[Any]:
     """``[function(*constants, *item) for item in items]``, possibly in parallel.
 
@@ -201,11 +192,10 @@ def parallel_map(
     items : iterable of tuples
         Arguments of each call. Their number and content do not depend on `n_jobs`,
         so neither do the results.
-    n_jobs, *constants, in_threads, blas_threads
+    n_jobs, *constants, in_threads
         As of :func:`workers`.
     """
-    how = {"in_threads": in_threads, "blas_threads": blas_threads}
-    with workers(n_jobs, *constants, **how) as some:
+    with workers(n_jobs, *constants, in_threads=in_threads) as some:
         return some.each(function, items)
 
 
@@ -217,12 +207,11 @@ def side_by_side(
 ) -> list[Any]:
     """:func:`parallel_map` of a few long tasks, in :func:`blas_jobs` threads.
 
-    Tasks share the threads of BLAS equally: what each has depends on the number of
-    items, not on `n_jobs`, so neither do the results.
+    A single task leaves large matrices to all threads of BLAS.
     """
-    jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
-    share = max(1, current_blas_threads() // max(1, len(items)))
-    return parallel_map(function, items, jobs, *constants, blas_threads=share)
+    if len(items) == 1:
+        return [function(*constants, *items[0])]
+    return parallel_map(function, items, blas_jobs(n_jobs), *constants)
 
 
 def parallel_stream(

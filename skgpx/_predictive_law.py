@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._latent import LatentModel, MarkovModel, MixtureModel
+from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.crps import LEVELS, continuous_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
@@ -27,7 +28,7 @@ Array = NDArray[np.float64]
 _PER_ROW = 1500
 
 
-class Predictive:
+class Predictive(OneBlasThread):
     """Law of the observation at each of some rows, evaluated when it is asked for.
 
     Subclasses give the moments, `quantile`, `cdf`, `log_density` and `sample`.

@@ -13,6 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.pipeline import Pipeline
 
 from skgpx._left_out import left_out
+from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._searches import best_of
 from skgpx._validation import check_is_fitted
 
@@ -48,7 +49,7 @@ class Report(dict[str, Any]):
         return f"<table>{''.join(rows)}</table>"
 
 
-class Reporting:
+class Reporting(OneBlasThread):
     """Gives an estimator its `report`."""
 
     def report(self, X: Any = None, y: ArrayLike | None = None) -> Report:

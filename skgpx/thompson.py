@@ -16,6 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgpx._decoupled import DecoupledSampler, check_drawable
+from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._searches import is_search
 from skgpx._validation import check_points, generator
 
@@ -24,7 +25,7 @@ __all__ = ["ThompsonSampler"]
 Array = NDArray[np.float64]
 
 
-class ThompsonSampler:
+class ThompsonSampler(OneBlasThread):
     """Propose where to evaluate a function next: the optima of posterior draws.
 
     Each proposal is the optimum of its own draw from the posterior, so a batch of any

@@ -33,8 +33,7 @@ LAYERS = {
     # L2: mean, basis and law of the weights, and mixtures of these
     "_latent": FLOOR | CONCEPTS,
     # L3: the shell around every estimator, and what several estimators share
-    "_blas_threads": set(),
-    "_parallel": {"_blas_threads"},
+    "_parallel": FLOOR,
     "_stage_clock": set(),
     "_callbacks": set(),
     "_arguments": FLOOR,
@@ -45,7 +44,7 @@ LAYERS = {
     "_predictive_law": BELOW_SHELL | {"_parallel", "_validation"},
     "_derived_laws": FLOOR | {"_predictive_law", "_validation"},
     "_left_out": BELOW_SHELL | {"_validation"},
-    "_report": {"_left_out", "_searches", "_validation"},
+    "_report": {"_left_out", "_numerics", "_searches", "_validation"},
     "_arviz": {"_validation"},
     "_base": BELOW_SHELL
     | {"_arviz", "_report"}
@@ -97,7 +96,7 @@ LAYERS = {
         "_table",
         "_validation",
     },
-    "thompson": {"_decoupled", "_draws", "_searches", "_validation"},
+    "thompson": {"_decoupled", "_draws", "_numerics", "_searches", "_validation"},
     "_wrapped": {"_predictive_law", "_derived_laws", "_searches", "_validation"}
     | {"_decoupled", "_draws"},
     "_cross_validation": {"_derived_laws", "_parallel", "_predictive_law"}
@@ -127,9 +126,8 @@ LAYERS = {
 # Who may import what from outside, beyond the standard library.
 ARRAYS = {"numpy", "scipy"}
 THIRD_PARTY = {
-    "_numerics": ARRAYS | {"numba"},
+    "_numerics": ARRAYS | {"numba", "threadpoolctl"},
     "_parallel": {"joblib"},
-    "_blas_threads": {"threadpoolctl"},
 }
 OTHERS_MAY = ARRAYS | {"sklearn"}
 # The only doors to scikit-learn's private modules and to its young callback API.

@@ -105,9 +105,8 @@ def test_there_are_at_most_eight_jobs_that_nobody_asked_for(threads, monkeypatch
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
-def test_tasks_share_the_threads_of_blas(n_jobs):
+def test_tasks_side_by_side_have_one_thread_of_blas_each(n_jobs):
     with threadpool_limits(2, user_api="blas"):
-        assert side_by_side(blas_threads, [()], n_jobs) == [blas_threads()]
         assert side_by_side(blas_threads, [(), ()], n_jobs) == [1, 1]
         assert side_by_side(blas_threads, [], n_jobs) == []
     assert side_by_side(part, [(i,) for i in range(5)], n_jobs) == [
@@ -138,13 +137,9 @@ def test_what_all_calls_share_comes_first(backend, in_threads):
             assert here == (in_threads or backend == "threading")
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_blas_is_held_in_other_processes(threads):
-    with threadpool_limits(threads, user_api="blas"):
-        here = blas_threads()
+def test_blas_is_held_in_other_processes():
     with joblib.parallel_config(backend="loky", n_jobs=2):
-        there = parallel_map(blas_threads, [()] * 3, None, blas_threads=threads)
-    assert there == [here] * 3
+        assert parallel_map(blas_threads, [()] * 3, None) == [1] * 3
 
 
 @pytest.mark.parametrize("room", [0, 1, 3, 4, 5, 100])

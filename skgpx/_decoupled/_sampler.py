@@ -32,6 +32,7 @@ from skgpx._derived_laws import NormalDistribution
 from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws, remembers
 from skgpx._latent import LatentModel
+from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_stream
 from skgpx._predictive_law import Predictive
@@ -269,7 +270,7 @@ class DecoupledSampler(
         check_kernel_of(fresh, checked)
         warn_of_many_rows(fresh, len(checked))
         clock.end_of("search")
-        with reporter.around(fresh):
+        with reporter.around(fresh), threads_for(len(checked)):
             fresh.fit(X if hasattr(X, "columns") else checked, targets)
         self.estimator_ = best_of(fresh)
         clock.end_of("estimator")

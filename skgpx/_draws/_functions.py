@@ -13,6 +13,7 @@ from skgpx._draws._observations import observations
 from skgpx._draws._optima import Optima, minimise
 from skgpx._draws._processes import Process
 from skgpx._draws._terms import LinearTerm, Term, merged
+from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.spread import LARGEST
 
 Array = NDArray[np.float64]
@@ -24,7 +25,7 @@ _VALUES = 2**15
 _PAIRS = 4096
 
 
-class FunctionDraws:
+class FunctionDraws(OneBlasThread):
     """Functions drawn from a Gaussian process (or a mixture), callable anywhere.
 
     A draw is a function, not a vector of values: it is the same at every call, whatever

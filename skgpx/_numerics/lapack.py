@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
+from skgpx._numerics.blas_threads import threads_for
+
 Array = NDArray[np.float64]
 
 _signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
@@ -120,7 +122,10 @@ def add_gram(rows: Array, gram: Array, fresh: bool) -> None:
     m, n = (ctypes.byref(_Integer(size)) for size in rows.shape)
     lead = ctypes.byref(_Integer(max(rows.shape[1], 1)))
     before = _ZERO if fresh else _ONE
-    _syrk(b"U", b"T", m, n, _ONE, rows.ctypes.data, lead, before, gram.ctypes.data, m)
+    with threads_for(len(rows)):
+        _syrk(
+            b"U", b"T", m, n, _ONE, rows.ctypes.data, lead, before, gram.ctypes.data, m
+        )
 
 
 def invert_root(A: Array) -> bool:
@@ -134,7 +139,8 @@ def invert_root(A: Array) -> bool:
     positive : bool
         False, and A is worthless, if the matrix is not positive definite.
     """
-    return _invert_root(A.ctypes.data, len(A), max(len(A), 1))
+    with threads_for(len(A)):
+        return _invert_root(A.ctypes.data, len(A), max(len(A), 1))
 
 
 def _invert_root(address: int, m: int, order: int) -> bool:
@@ -164,7 +170,9 @@ def _invert_root(address: int, m: int, order: int) -> bool:
 def _on_square(routine: Callable[..., None], A: Array, *more: bytes) -> bool:
     size, info = _Integer(len(A)), _Integer(0)
     order = ctypes.byref(_Integer(max(len(A), 1)))
-    routine(b"U", *more, ctypes.byref(size), A.ctypes.data, order, ctypes.byref(info))
+    matrix = ctypes.byref(size), A.ctypes.data, order, ctypes.byref(info)
+    with threads_for(len(A)):
+        routine(b"U", *more, *matrix)
     return info.value == 0
 
 
@@ -194,4 +202,5 @@ def solve_triangle(L: Array, B: Array, transposed: bool) -> None:
         side, sizes, lead = b"R", (k, m), k
         operator = b"T" if transposed else b"N"
     matrices = L.ctypes.data, order, B.ctypes.data, lead
-    _trsm(side, b"U", operator, b"N", *sizes, _ONE, *matrices)
+    with threads_for(len(L)):
+        _trsm(side, b"U", operator, b"N", *sizes, _ONE, *matrices)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.contrasts import between_classes, of_all_classes
 from skgpx._numerics.langevin import Target, latent_values
 from skgpx._numerics.linalg import (
@@ -303,12 +304,13 @@ def _roots(target: Target, curvature: Array) -> Array:
 
 def _gram(features: Array, curvature: Array) -> Array:
     """``Φᵀ diag(c) Φ``."""
-    if np.all(curvature >= 0.0):
-        # a matrix times its own transpose is half the work of any other product
-        half = features * np.sqrt(curvature)[:, np.newaxis]
-        return half.T @ half
-    gram: Array = (features * curvature[:, np.newaxis]).T @ features
-    return gram
+    with threads_for(features.shape[1]):
+        if np.all(curvature >= 0.0):
+            # a matrix times its own transpose is half the work of any other product
+            half = features * np.sqrt(curvature)[:, np.newaxis]
+            return half.T @ half
+        gram: Array = (features * curvature[:, np.newaxis]).T @ features
+        return gram
 
 
 def row_curvature(target: Target, w: Array) -> Array:
