@@ -24,6 +24,7 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinFourierFeatures,
     SteinRFFRegressor,
+    TemperedRegressor,
 )
 from skgpx._numerics import blas_threads
 from skgpx._numerics.blas_threads import (
@@ -32,7 +33,6 @@ from skgpx._numerics.blas_threads import (
     threads_for,
 )
 from skgpx._parallel import workers
-from skgpx.calibration import TemperedRegressor
 from skgpx.likelihoods import StudentT
 
 
