@@ -372,5 +372,8 @@ def check_some_folds(cv: Any) -> None:
 
 
 def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array, a list or a data frame."""
+    """Some rows of an array, a list, a data frame or an Arrow table."""
+    if hasattr(table, "schema") and not hasattr(table, "dtypes"):
+        # scikit-learn 1.6 does not know Arrow
+        return table.take(rows)
     return _safe_indexing(table, rows)

@@ -7,12 +7,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.fixes import parse_version
 
 from skgpx import (
     DecoupledSampler,
@@ -24,7 +26,6 @@ from skgpx import (
     SteinRFFRegressor,
     TemperedRegressor,
 )
-from skgpx.inspection import PredictiveDisplay
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 2))
@@ -79,7 +80,8 @@ def test_tables_are_as_arrays_with_names(model):
         fitted = clone(model).fit(table, Y)
         assert list(fitted.feature_names_in_) == ["a", "b"], kind
         np.testing.assert_allclose(answer(fitted, table), expected, err_msg=kind)
-    found = answer(clone(model).fit(Exchanged(NAMED["pandas"]), Y), X)
+    table = Exchanged(NAMED["pandas"])
+    found = answer(clone(model).fit(table, Y), table)
     np.testing.assert_allclose(found, expected)
 
 
@@ -150,7 +152,11 @@ def test_targets_are_columns_of_any_kind():
         assert list(model.fit(X, y).classes_) == ["x", "y"]
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+old = parse_version(sklearn.__version__) < parse_version("1.8")
+KNOWN = {name: make for name, make in MAKERS.items() if name != "Arrow" or not old}
+
+
+@pytest.mark.parametrize("make", KNOWN.values(), ids=KNOWN)
 def test_a_mean_gets_the_columns_it_was_fitted_with(make):
     table = make({**DATA, "c": list("abc") * 10})
     columns = make_column_transformer(
@@ -161,19 +167,3 @@ def test_a_mean_gets_the_columns_it_was_fitted_with(make):
     np.testing.assert_allclose(
         fitted.predict(table), clone(mean).fit(table, Y).predict(table)
     )
-
-
-def test_displays_keep_names_and_text():
-    pytest.importorskip("matplotlib")
-    model = PLSRegressor(optimizer=None)
-    for kind, table in NAMED.items():
-        shown = PredictiveDisplay.from_estimator(
-            model.fit(table, Y), table, Y, feature="b"
-        )
-        assert shown.ax_.get_xlabel() == "b", kind
-    table = pl.DataFrame({**DATA, "c": list("abc") * 10})
-    columns = make_column_transformer(
-        (OneHotEncoder(), ["c"]), remainder=StandardScaler()
-    )
-    mixed = make_pipeline(columns, PLSRegressor(optimizer=None)).fit(table, Y)
-    PredictiveDisplay.from_estimator(mixed, table, Y, feature="b")

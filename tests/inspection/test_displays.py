@@ -5,17 +5,19 @@ import sys
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skgpx
 from skgpx import PLSRegressor, SpectralVGPRegressor, SteinRFFRegressor, metrics
@@ -229,3 +231,18 @@ def test_missing_values_do_not_empty_the_picture():
     model = make_pipeline(SimpleImputer(), BayesianRidge()).fit(X, y)
     display = PredictiveDisplay.from_estimator(model, X, y, feature=0)
     assert np.all(np.isfinite(display.ax_.lines[0].get_ydata()))
+
+
+def test_polars_and_arrow_keep_names_and_text():
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    for table in (pl.DataFrame(columns), pa.table(columns)):
+        fitted = clone(PLS).fit(table, Y)
+        shown = PredictiveDisplay.from_estimator(fitted, table, Y, feature="b")
+        assert shown.ax_.get_xlabel() == "b"
+    table = pl.DataFrame({**columns, "c": list("abcd") * 10})
+    encode = make_column_transformer(
+        (OneHotEncoder(), ["c"]), remainder=StandardScaler()
+    )
+    fitted = make_pipeline(encode, clone(PLS)).fit(table, Y)
+    shown = PredictiveDisplay.from_estimator(fitted, table, Y, feature="a")
+    assert shown.ax_.get_xlabel() == "a"

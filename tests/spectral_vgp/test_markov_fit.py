@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -21,6 +20,7 @@ from skgpx._spectral_vgp._markov_fit import MarkovSettings, start_markov
 from skgpx._spectral_vgp._markov_kernel import default_markov
 from skgpx._spectral_vgp._markov_search import Evidence, MarkovData
 from skgpx._validation import Rows
+from skgpx.exceptions import ConvergenceWarning
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 10.0, (150, 1))
