@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
 # Smallest noise variance of the standardised y with which frequencies learn.
 LEAST_NOISE = 2e-4
-# Steps and rate with which all rows move the frequencies at the end, in those of before.
+# Steps and rate with which all rows move frequencies last, in those of before.
 REFINED, REFINED_RATE = 0.1, 0.5
 
 Report = Callable[[Callable[[], SteinState], Learning], bool]
