@@ -99,7 +99,7 @@ def fit_stein(
     learner = _Learner(parts, prior, settings, (sample, start, network), n_jobs)
     learning = learner.learned(report)
     clock.end_of("frequencies")
-    mixture = learning.best
+    mixture = learning.mixture
     noise, temper = learner.unjudged(mixture)
     if parts.held_out is not None:
         noise, temper = learner.noise_and_temper(mixture)
@@ -216,7 +216,7 @@ class _Learner:
             def state() -> SteinState:
                 rows = self._parts.train
                 kernel = self._prior.kernel
-                return SteinState.of(learning.best, kernel, rows, *units, self._n_jobs)
+                return SteinState.of(learning.mixture, kernel, rows, *units, self._n_jobs)
 
             return report(state, learning)
 
@@ -232,7 +232,7 @@ class _Learner:
             early_stopping=False,
         )
         how = self._prior.kernel, shorter, None, self._n_jobs
-        return learn(rows, mixture, *how, lambda _: False).best
+        return learn(rows, mixture, *how, lambda _: False).mixture
 
     def _learning_prior(self) -> Prior:
         """Prior with the noise that frequencies learn with.

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 ROUND = 10
 # Learning ends where the score of so many rounds is at most this many nats a row above
 # that of all rounds before.
-_PATIENCE, _TOLERANCE = 3, 0.01
+_PATIENCE, _TOLERANCE = 4, 0.01
 # Operations of a step of one component, some 70 ms, that are worth sending to another
 # process: a round of tasks on a cluster takes as long.
 _WORTH_SENDING = 2e9
@@ -42,33 +42,28 @@ class Learning:
     ----------
     mixture : WaveMixture
         As it is; its frequencies and its network are moved in place.
-    best : WaveMixture
-        The last one, or the last whose score was among the best, if scores stop.
     loss_curve : list of float
         Mean negative log evidence of the components, in nats a row, before each step.
     held_out_curve : list of Verdict
         At the beginning of each round.
     n_iter : int
-        Steps that led to the best mixture.
+        Steps that led to the mixture.
     """
 
     mixture: WaveMixture
-    best: WaveMixture
     loss_curve: list[float] = field(default_factory=list)
     held_out_curve: list[Verdict] = field(default_factory=list)
     n_iter: int = 0
 
-    def scored(self, step: int, choose: bool) -> bool:
-        """Note the mixture after some steps; whether its score still improves.
+    def improves(self) -> bool:
+        """Whether the score still improves.
 
         The score is the density of held-out rows, or without such rows the evidence.
         """
         scores = [verdict.density for verdict in self.held_out_curve]
         scores = scores or [-loss for loss in self.loss_curve[::ROUND]]
-        if not choose or scores[-1] >= max(scores) - _TOLERANCE:
-            self.best, self.n_iter = self.mixture.copied(), step
         before, recent = scores[:-_PATIENCE], scores[-_PATIENCE:]
-        return not (choose and before) or max(recent) > max(before) + _TOLERANCE
+        return not before or max(recent) > max(before) + _TOLERANCE
 
 
 def learn(
@@ -102,8 +97,7 @@ def learn(
     -----
     A step costs ``3 n m² + m³`` operations a component and ``(M R)² d`` for the force.
     """
-    state, choose = Learning(start.copied(), start), settings.early_stopping
-    total = float(rows.weights.sum())
+    state, total = Learning(start.copied()), float(rows.weights.sum())
     descent = Descent(state.mixture, kernel, settings, rows)
     # what a network makes of the rows would have to be sent in every step
     short = start.warp is not None or _operations(rows, start) < _WORTH_SENDING
@@ -114,16 +108,17 @@ def learn(
             found, pullback = _gradients(rows, state.mixture, spaces, some, judged)
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
-            if step % ROUND == 0:
-                if judge is not None:
-                    state.held_out_curve.append(_verdict(judge, state.mixture, found))
-                if not state.scored(step, choose) or (step and stop(state)):
+            if judge is not None and judged:
+                state.held_out_curve.append(_verdict(judge, state.mixture, found))
+            if step > 0 and step % ROUND == 0:
+                ends = settings.early_stopping and not state.improves()
+                if ends or stop(state):
                     return state
             state.mixture = descent.moved(state.mixture, found, pullback, step)
+            state.n_iter += 1
         if judge is not None:
             found, _ = _gradients(rows, state.mixture, spaces, some, True)
             state.held_out_curve.append(_verdict(judge, state.mixture, found))
-    state.scored(settings.max_iter, choose and judge is not None)
     return state
 
 

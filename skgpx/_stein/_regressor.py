@@ -107,7 +107,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         the rate, once the held-out rows have chosen; up to `n_learning_rows` rows.
     early_stopping : bool, default=True
         Whether learning stops where the log density of held-out rows has gained less
-        than 0.01 nats a row in 30 steps; without such rows, their log evidence. False
+        than 0.01 nats a row in 40 steps; without such rows, their log evidence. False
         takes `max_iter` steps, as a schedule by `annealing` needs.
     n_learning_rows : int, default=3000
         Largest number of rows that move the frequencies. The posterior reads all rows.
