@@ -214,9 +214,8 @@ class _Learner:
 
         def stop(learning: Learning) -> bool:
             def state() -> SteinState:
-                rows = self._parts.train
-                kernel = self._prior.kernel
-                return SteinState.of(learning.mixture, kernel, rows, *units, self._n_jobs)
+                how = self._prior.kernel, self._parts.train, *units, self._n_jobs
+                return SteinState.of(learning.mixture, *how)
 
             return report(state, learning)
 
