@@ -32,7 +32,7 @@ COMPONENTS, FREQUENCIES = 4, 50
 MODELS = {
     "deep": {"n_hidden": (32, 32, 32)},
     "deep, relu": {"n_hidden": (32, 32, 32), "activation": "relu"},
-    "deep, stopped": {"n_hidden": (32, 32, 32), "early_stopping": True},
+    "deep, all steps": {"n_hidden": (32, 32, 32), "early_stopping": False},
     "deep, one component": {"n_hidden": (32, 32, 32), "n_components": 1},
     "default": {},
     "one component": {"n_components": 1},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
 # Smallest noise variance of the standardised y with which frequencies learn.
 LEAST_NOISE = 2e-4
+# Steps and rate with which all rows move frequencies last, in those of before.
+REFINED, REFINED_RATE = 0.1, 0.5
 
 Report = Callable[[Callable[[], SteinState], Learning], bool]
 
@@ -97,13 +99,14 @@ def fit_stein(
     learner = _Learner(parts, prior, settings, (sample, start, network), n_jobs)
     learning = learner.learned(report)
     clock.end_of("frequencies")
-    best, noise, temper = learning.best, *learner.unjudged(learning.best)
+    mixture = learning.mixture
+    noise, temper = learner.unjudged(mixture)
     if parts.held_out is not None:
-        noise, temper = learner.noise_and_temper(best)
+        noise, temper = learner.noise_and_temper(mixture)
         if settings.refit and learner.all_rows_learn:
-            best = learner.again(learning.n_iter)
+            mixture = learner.refined(mixture)
         clock.end_of("temper")
-    mixture = best._replace(noise_variance=noise).tempered(temper)
+    mixture = mixture._replace(noise_variance=noise).tempered(temper)
     units = parts.shift, parts.scale
     state = SteinState.of(mixture, prior.kernel, parts.all, *units, n_jobs)
     return SteinFit(state, learning, temper, learner.record())
@@ -211,23 +214,24 @@ class _Learner:
 
         def stop(learning: Learning) -> bool:
             def state() -> SteinState:
-                rows = self._parts.train
-                kernel = self._prior.kernel
-                return SteinState.of(learning.best, kernel, rows, *units, self._n_jobs)
+                how = self._prior.kernel, self._parts.train, *units, self._n_jobs
+                return SteinState.of(learning.mixture, *how)
 
             return report(state, learning)
 
-        return self._learn(self._rows, self._judge, stop)
+        how = self._prior.kernel, self._settings.stein, self._judge, self._n_jobs
+        return learn(self._rows, self._start, *how, stop)
 
-    def again(self, n_steps: int) -> WaveMixture:
-        """Frequencies learned from all rows, with so many steps."""
-        rows = self._wave_rows(self._parts.all)
-        return self._learn(rows, None, lambda _: False, n_steps).best
-
-    def _learn(self, rows: WaveRows, judge: Judge | None, *rest: Any) -> Learning:
-        stein, kernel = self._settings.stein, self._prior.kernel
-        how = kernel, stein, judge, self._n_jobs
-        return learn(rows, self._start, *how, *rest)
+    def refined(self, mixture: WaveMixture) -> WaveMixture:
+        """Frequencies after some more steps, by all rows."""
+        rows, stein = self._wave_rows(self._parts.all), self._settings.stein
+        shorter = stein._replace(
+            max_iter=int(np.ceil(REFINED * stein.max_iter)),
+            learning_rate=REFINED_RATE * stein.learning_rate,
+            early_stopping=False,
+        )
+        how = self._prior.kernel, shorter, None, self._n_jobs
+        return learn(rows, mixture, *how, lambda _: False).mixture
 
     def _learning_prior(self) -> Prior:
         """Prior with the noise that frequencies learn with.

@@ -26,8 +26,9 @@ Array = NDArray[np.float64]
 
 # Steps of a round: after each held-out rows judge, and callbacks are asked.
 ROUND = 10
-# Rounds without a better judgement after which learning ends.
-_PATIENCE = 10
+# Learning ends where the score of so many rounds is at most this many nats a row above
+# that of all rounds before.
+_PATIENCE, _TOLERANCE = 4, 0.01
 # Operations of a step of one component, some 70 ms, that are worth sending to another
 # process: a round of tasks on a cluster takes as long.
 _WORTH_SENDING = 2e9
@@ -35,40 +36,34 @@ _WORTH_SENDING = 2e9
 
 @dataclass
 class Learning:
-    """Where learning is, and the best mixture so far.
+    """Where learning is.
 
     Parameters
     ----------
     mixture : WaveMixture
         As it is; its frequencies and its network are moved in place.
-    best : WaveMixture
-        By the judge's density if that chooses, otherwise the last one.
     loss_curve : list of float
         Mean negative log evidence of the components, in nats a row, before each step.
     held_out_curve : list of Verdict
         At the beginning of each round.
     n_iter : int
-        Steps that led to the best mixture.
+        Steps that led to the mixture.
     """
 
     mixture: WaveMixture
-    best: WaveMixture
     loss_curve: list[float] = field(default_factory=list)
     held_out_curve: list[Verdict] = field(default_factory=list)
     n_iter: int = 0
 
-    def judged(self, verdict: Verdict | None, step: int, choose: bool) -> bool:
-        """Note a judgement; whether learning should go on, if judges choose."""
-        if verdict is not None:
-            self.held_out_curve.append(verdict)
-        if verdict is not None and choose:
-            densities = [v.density for v in self.held_out_curve]
-            behind = len(densities) - 1 - int(np.argmax(densities))
-            if behind > 0:
-                return behind < _PATIENCE
-        self.best = self.mixture.copied()
-        self.n_iter = step
-        return True
+    def improves(self) -> bool:
+        """Whether the score still improves.
+
+        The score is the density of held-out rows, or without such rows the evidence.
+        """
+        scores = [verdict.density for verdict in self.held_out_curve]
+        scores = scores or [-loss for loss in self.loss_curve[::ROUND]]
+        before, recent = scores[:-_PATIENCE], scores[-_PATIENCE:]
+        return not before or max(recent) > max(before) + _TOLERANCE
 
 
 def learn(
@@ -79,7 +74,6 @@ def learn(
     judge: Judge | None,
     n_jobs: int | None,
     stop: Callable[[Learning], bool],
-    n_steps: int | None = None,
 ) -> Learning:
     """Move frequencies, and what else is learned, by the evidence of the rows.
 
@@ -92,42 +86,39 @@ def learn(
         Whose spectral density is the prior of frequencies, if the settings want one.
     settings : SteinSettings
     judge : Judge or None
-        Held-out rows, which choose where to stop if `early_stopping` is set.
+        Held-out rows.
     n_jobs : int or None
         Workers over components, in threads where a step is short; the same bits for
         every number.
     stop : callable
         Asked after each round.
-    n_steps : int, optional
-        Steps to take of the schedule; all by default.
 
     Notes
     -----
     A step costs ``3 n m² + m³`` operations a component and ``(M R)² d`` for the force.
     """
-    state = Learning(start.copied(), start)
-    last = settings.max_iter if n_steps is None else n_steps
-    choose, total = settings.early_stopping, float(rows.weights.sum())
+    state, total = Learning(start.copied()), float(rows.weights.sum())
     descent = Descent(state.mixture, kernel, settings, rows)
     # what a network makes of the rows would have to be sent in every step
     short = start.warp is not None or _operations(rows, start) < _WORTH_SENDING
     with workers(n_jobs, rows, in_threads=short) as some:
         spaces: list[WaveSpace] = []
-        for step in range(last):
+        for step in range(settings.max_iter):
             judged = judge is not None and step % ROUND == 0
             found, pullback = _gradients(rows, state.mixture, spaces, some, judged)
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
-            if step % ROUND == 0:
-                verdict = _verdict(judge, state.mixture, found)
-                if not state.judged(verdict, step, choose) or (step and stop(state)):
+            if judge is not None and judged:
+                state.held_out_curve.append(_verdict(judge, state.mixture, found))
+            if step > 0 and step % ROUND == 0:
+                ends = settings.early_stopping and not state.improves()
+                if ends or stop(state):
                     return state
             state.mixture = descent.moved(state.mixture, found, pullback, step)
-        verdict = None
+            state.n_iter += 1
         if judge is not None:
             found, _ = _gradients(rows, state.mixture, spaces, some, True)
-            verdict = _verdict(judge, state.mixture, found)
-    state.judged(verdict, last, choose)
+            state.held_out_curve.append(_verdict(judge, state.mixture, found))
     return state
 
 
@@ -179,11 +170,7 @@ def _gradient(
     return found._replace(covariance=covariance)
 
 
-def _verdict(
-    judge: Judge | None, mixture: WaveMixture, found: list[WaveGradient]
-) -> Verdict | None:
-    if judge is None:
-        return None
+def _verdict(judge: Judge, mixture: WaveMixture, found: list[WaveGradient]) -> Verdict:
     judge = judge.seen_through(mixture.warp)
     moments = [
         judge.moments(mixture.waves(k), gradient.mean, gradient.covariance)
