@@ -43,13 +43,14 @@ _GAIN, _COUNTED = 0.01, 1000
 _SHORTER, _LEAST_GAIN = 0.02, 10.0
 # Factors of long lengthscales at which a shorter one may start.
 _FACTORS = tuple(0.5**k for k in range(11))
-# Noise, and variance of the function, at which a search starts; in variances of y.
-_NOISE, _AMPLITUDE = (0.01, 0.1, 0.5), (0.1, 1.0, 10.0)
+# Noise beside which lengthscales are compared; noise, and variance of the function, at
+# which both are searched for. In variances of y.
+_NOISE, _NOISES, _AMPLITUDES = 0.3, (0.01, 0.1, 0.5), (0.1, 1.0, 10.0)
 # The most points of a search, the largest n m² of an evaluation, and rows that are read
 # in any case and at most.
 _SEARCHED, _BUDGET, _ROWS, _MOST_ROWS = 400, 1.5e8, 900, 2000
-# Iterations of a search with more points.
-_ITER = 40
+# Iterations from a shorter lengthscale, and from what was found before.
+_NEW_ITER, _AGAIN_ITER = 40, 10
 
 
 def grown(
@@ -135,12 +136,12 @@ def with_points(
     inducing, planned = search.inducing, search.n_inducing
     order = rng.permutation(len(rows.y))
 
-    def polished(starts: list[Found], m: int) -> Found:
+    def polished(starts: list[Found], m: int, most: int = _NEW_ITER) -> Found:
         m = min(m, max(_SEARCHED, planned))
         n = min(max(int(_BUDGET / m**2), _ROWS), _MOST_ROWS)
         some = sampled(rows, np.sort(order[:n]), not best.likelihood.discrete)
         wider = Search(some, inducing, m)
-        end = max((climbed(wider, one, _ITER, rng) for one in starts), key=priced)
+        end = max((climbed(wider, one, most, rng) for one in starts), key=priced)
         share = float(rows.weights.sum() / some.weights.sum())
         record = record_of(wider, end.likelihood, rows)
         return end._replace(evidence=share * end.evidence, record=record)
@@ -151,6 +152,8 @@ def with_points(
         more, other = grown(rows, start, inducing, planned, rng)
         # rough values that are those of y itself need no second judgement
         if other > value or start.likelihood.location_scale:
+            # a kernel adapts to few points: with twice as many it need not
+            more = min(2 * more, len(rows.y))
             best, searched = polished([best, start], more), more
             if separate is not None and best.candidate is start.candidate:
                 u = best.candidate.ties @ best.u
@@ -159,7 +162,7 @@ def with_points(
             needed, _ = grown(rows, best, inducing, planned, rng)
     free = len(best.kernel.theta) + len(best.likelihood.theta) > 0
     while free and needed > searched < _SEARCHED:
-        best, searched = polished([best], needed), needed
+        best, searched = polished([best], needed, _AGAIN_ITER), needed
         needed, _ = grown(rows, best, inducing, planned, rng)
     return best._replace(n_inducing=needed if needed > planned else 0)
 
@@ -209,9 +212,12 @@ def shorter_kernel(
         return None
     values = rough_latent(rows, likelihood)[:, 0]
     shift, scale = standardisation(values, rows.weights, robust=likelihood.heavy_tailed)
-    targets = Rows(rows.X, (values - shift) / scale, rows.weights)
-    few = sampled(targets, np.sort(rng.permutation(len(values))[:FEW_ROWS]))
-    noise = with_noise(Gaussian().prepare(few.y, few.weights), 0.3)
+    # targets of the variance of the kernel
+    own = float(np.mean(kernel.diag(rows.X)))
+    y = np.sqrt(own) * (values - shift) / scale
+    chosen = np.sort(rng.permutation(len(y))[:FEW_ROWS])
+    few = sampled(Rows(rows.X, y, rows.weights), chosen)
+    noise = with_noise(Gaussian().prepare(few.y, few.weights), _NOISE * own)
     long = with_long_lengthscales(kernel, rows)
     kernels = [kernel] + [stretched(long, float(np.log(one))) for one in _FACTORS]
     first = max(
@@ -233,8 +239,8 @@ def _explained(kernel: Any, few: Rows) -> float:
     own = float(np.mean(kernel.diag(few.X)))
     starts = [
         np.log([noise * unit, amplitude * unit / own])
-        for noise in _NOISE
-        for amplitude in _AMPLITUDE
+        for noise in _NOISES
+        for amplitude in _AMPLITUDES
     ]
 
     def negative(point: Array) -> tuple[float, Array]:
