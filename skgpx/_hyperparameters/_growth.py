@@ -219,7 +219,9 @@ def shorter_kernel(
     few = sampled(Rows(rows.X, y, rows.weights), chosen)
     noise = with_noise(Gaussian().prepare(few.y, few.weights), _NOISE * own)
     long = with_long_lengthscales(kernel, rows)
-    kernels = [kernel] + [stretched(long, float(np.log(one))) for one in _FACTORS]
+    kernels = [stretched(long, float(np.log(one))) for one in _FACTORS]
+    if not np.array_equal(kernel.theta, long.theta):
+        kernels.append(kernel)
     first = max(
         kernels,
         key=lambda one: ExactEvidence(few, one, noise).value(
