@@ -134,18 +134,6 @@ def with_points(
         there is nothing to gain.
     """
     inducing, planned = search.inducing, search.n_inducing
-    order = rng.permutation(len(rows.y))
-
-    def polished(starts: list[Found], m: int, most: int = _NEW_ITER) -> Found:
-        m = min(m, max(_SEARCHED, planned))
-        n = min(max(int(_BUDGET / m**2), _ROWS), _MOST_ROWS)
-        some = sampled(rows, np.sort(order[:n]), not best.likelihood.discrete)
-        wider = Search(some, inducing, m)
-        end = max((climbed(wider, one, most, rng) for one in starts), key=priced)
-        share = float(rows.weights.sum() / some.weights.sum())
-        record = record_of(wider, end.likelihood, rows)
-        return end._replace(evidence=share * end.evidence, record=record)
-
     needed, value = grown(rows, best, inducing, planned, rng)
     searched = planned
     if start is not None:
@@ -154,17 +142,39 @@ def with_points(
         if other > value or start.likelihood.location_scale:
             # a kernel adapts to few points: with twice as many it need not
             more = min(2 * more, len(rows.y))
-            best, searched = polished([best, start], more), more
+            searched, how = more, (rows, inducing, more, rng)
+            best = _searched_on([best, start], *how)
             if separate is not None and best.candidate is start.candidate:
                 u = best.candidate.ties @ best.u
                 many = best._replace(candidate=separate, u=u)
-                best = polished([best, many], more)
+                best = _searched_on([best, many], *how)
             needed, _ = grown(rows, best, inducing, planned, rng)
     free = len(best.kernel.theta) + len(best.likelihood.theta) > 0
     while free and needed > searched < _SEARCHED:
-        best, searched = polished([best], needed, _AGAIN_ITER), needed
+        searched, how = needed, (rows, inducing, needed, rng, _AGAIN_ITER)
+        best = _searched_on([best], *how)
         needed, _ = grown(rows, best, inducing, planned, rng)
     return best._replace(n_inducing=needed if needed > planned else 0)
+
+
+def _searched_on(
+    starts: list[Found],
+    rows: Rows,
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+    max_iter: int = _NEW_ITER,
+) -> Found:
+    """The best of searches with so many points, hence of fewer rows; of all rows."""
+    m = min(n_inducing, _SEARCHED)
+    n = min(max(int(_BUDGET / m**2), _ROWS), _MOST_ROWS)
+    chosen = np.sort(rng.permutation(len(rows.y))[:n])
+    some = sampled(rows, chosen, not starts[0].likelihood.discrete)
+    search = Search(some, inducing, m)
+    end = max((climbed(search, one, max_iter, rng) for one in starts), key=priced)
+    share = float(rows.weights.sum() / some.weights.sum())
+    record = record_of(search, end.likelihood, rows)
+    return end._replace(evidence=share * end.evidence, record=record)
 
 
 def climbed(
