@@ -12,6 +12,7 @@ from skgpx._hyperparameters._copies import (
     search_weights,
 )
 from skgpx._hyperparameters._evidence import (
+    MOST,
     Hyperparameters,
     SparseEvidence,
     maximise_evidence,
@@ -30,7 +31,6 @@ from skgpx._hyperparameters._left_over import (
     warn_of_left_over,
 )
 from skgpx._hyperparameters._lengthscales import stretched
-from skgpx._hyperparameters._points_needed import MOST
 from skgpx._hyperparameters._prior_kernel import (
     PriorSettings,
     fit_prior,

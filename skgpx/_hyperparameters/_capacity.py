@@ -154,8 +154,8 @@ def warn_of_few_points(m: int, needed: int, automatic: bool) -> None:
         else "As many points as the data need are taken by"
     )
     warn(
-        f"{m} inducing points are too few for this function: by an exact process of "
-        f"some rows it needs about {needed}. Predictions miss its shorter waves, and "
-        f'the intervals do not know it. {advice} n_inducing="auto".',
+        f"{m} inducing points are too few for this function: the evidence grows up to "
+        f"about {needed}. Predictions miss its shorter waves, and the intervals do not "
+        f'know it. {advice} n_inducing="auto".',
         ConvergenceWarning,
     )

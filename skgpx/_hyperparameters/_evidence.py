@@ -12,7 +12,6 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import noise_only
 from skgpx._hyperparameters._copies import how_counted, search_weights
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
-from skgpx._hyperparameters._points_needed import MOST
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.averaged import averaged
@@ -28,6 +27,8 @@ from skgpx.likelihoods._base import RowForm
 
 Array = NDArray[np.float64]
 
+# The most points of a model whose likelihood is not Gaussian.
+MOST = 500
 # Rows, inducing inputs and iterations that compare the starts; rows and iterations
 # that polish the best of them.
 _SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 20

@@ -18,12 +18,17 @@ from skgpx._hyperparameters._climb import NOISE_PRICE, Found, until_found
 from skgpx._hyperparameters._evidence import (
     Search,
     SparseEvidence,
-    climb_evidence,
     record_of,
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._overlooked import Overlooked, overlooked
+from skgpx._hyperparameters._growth import (
+    climbed,
+    priced,
+    shorter_kernel,
+    with_points,
+)
+from skgpx._hyperparameters._lengthscales import narrowed
 from skgpx._hyperparameters._search_rows import compared, drawn, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
@@ -31,6 +36,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.smoothing import smoothed
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
+from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -45,8 +51,6 @@ _JUDGES = 1500
 # Largest n m² of an evaluation of the evidence, times the square of the contrasts
 # between classes: a tenth of a second.
 _BUDGET = 1.5e8
-# The most points that look for what fewer overlooked, and their rows.
-_MORE_INDUCING, _MORE_ROWS = 400, 900
 # So many times the rows of the search make held-out density the judge.
 _ABUNDANT = 3
 # Factors of the lengthscales at which a search may start.
@@ -113,9 +117,8 @@ def learn_sparse(
     Notes
     -----
     Screened on 300 rows with 50 inducing points, polished on 2000 with up to 250. Where
-    300 rows show nothing, those that polish screen as well. Where an exact process of
-    500 rows explains far more by a shorter lengthscale, that is a start of a search
-    with as many points as it needs, and `n_inducing` of what is found their number.
+    300 rows show nothing, those that polish screen as well. Points are then doubled
+    while that gains, see `with_points`, and `n_inducing` of what is found their number.
     """
     planned = n_inducing
     most_rows, n_inducing = _affordable(likelihood, n_inducing)
@@ -131,46 +134,23 @@ def learn_sparse(
     best = max(polished, key=search.score)
     again = search.polish(best, _LAST_ITER)
     best = again if again.evidence > best.evidence else best
-    missed = None
-    if likelihood.n_outputs_ == 1:
-        missed = overlooked(rows, likelihood, best.kernel, planned, rng)
-    if missed is not None:
-        best, search = _search_on(best, missed, rows, (tied, separate), search)
     share = float(rows.weights.sum() / search.some.rows.weights.sum())
     record = record_of(search.some, likelihood, rows)
     if len(finalists) > 1:
         record = compared(record, sample.judges)
-    return best._replace(evidence=share * best.evidence, record=record)
-
-
-def _search_on(
-    best: Found,
-    missed: Overlooked,
-    rows: Rows,
-    pair: tuple[Candidate, Candidate],
-    search: _Search,
-) -> tuple[Found, _Search]:
-    """Search from a lengthscale that few points overlooked, with points that do not.
-
-    What was found before competes on the same rows.
-    """
-    tied, separate = pair
-    m = max(min(missed.n_inducing, _MORE_INDUCING), search.some.n_inducing)
-    n = max(min(int(_BUDGET / m**2), len(search.some.rows.y)), _MORE_ROWS)
-    sample = _Sample.of(rows, n, search.likelihood, search.rng)
-    wider = _Search(sample, search.likelihood, search.some.inducing, m, search.rng)
-    u = _start_of(tied)
-    u[~np.isnan(tied.prior_mean)] = missed.log_length
-    start = best._replace(candidate=tied, u=u, likelihood=search.likelihood)
-    found = [wider.polish(best, _LAST_ITER), wider.polish(start, _MAX_ITER)]
-    if tied is not separate:
-        one = found[-1]
-        many = one._replace(candidate=separate, u=_untied(one, tied))
-        found.append(wider.polish(many, _MAX_ITER))
-    end = int(np.argmax([wider.score(one) for one in found]))
-    if end == 0 and not missed.too_few:
-        return best, search
-    return found[end]._replace(n_inducing=missed.n_inducing), wider
+    best = best._replace(evidence=share * best.evidence, record=record)
+    if likelihood.n_outputs_ > 1:
+        return best
+    shorter = shorter_kernel(rows, likelihood, kernel, best.kernel, rng)
+    start = None
+    if shorter is not None:
+        around = prior(shorter)
+        around = narrowed(around) if isinstance(around, GREKernel) else around
+        u = tied.coordinates_of(around)
+        start = Found(tied, u, likelihood, np.nan, np.nan)
+    many = None if tied is separate else separate
+    points = Search(rows, inducing, planned)
+    return with_points(best, start, many, rows, points, rng)
 
 
 def _start_of(candidate: Candidate) -> Array:
@@ -242,16 +222,16 @@ class _Search:
 
     def screen(self, candidate: Candidate, u: Array, likelihood: Likelihood) -> Found:
         """Search with few rows."""
-        return self._found(self.few, candidate, u, likelihood, _FEW_ITER)
+        start = Found(candidate, u, likelihood, np.nan, np.nan)
+        return climbed(self.few, start, _FEW_ITER, self.rng)
 
     def polish(self, found: Found, max_iter: int) -> Found:
         """Search on with more rows, inducing points selected anew."""
-        start = found.candidate, found.u, found.likelihood
-        return self._found(self.some, *start, max_iter)
+        return climbed(self.some, found, max_iter, self.rng)
 
     def not_beaten(self, one: Found, many: Found) -> list[Found]:
         """Which of the two can still win, once its evidence is that of more rows."""
-        gap, price = many.evidence - one.evidence, _price(many)
+        gap, price = many.evidence - one.evidence, many.evidence - priced(many)
         share = self.some.rows.weights.sum() / self.few.rows.weights.sum()
         if gap * share <= price:
             return [one]
@@ -260,7 +240,7 @@ class _Search:
     def score(self, found: Found) -> float:
         """Held-out density in nats a row, or the evidence less the price."""
         if self.sample.judges is None:
-            return found.evidence - _price(found)
+            return priced(found)
         return held_out_density(found, self.some, self.sample.judges, self.rng)
 
     def _value(self, candidate: Candidate, u: Array) -> float:
@@ -268,26 +248,6 @@ class _Search:
         evidence = SparseEvidence.of_search(self.few, kernel, self.likelihood, self.rng)
         theta = np.concatenate((kernel.theta, self.likelihood.theta))
         return -evidence.negative(theta)[0]
-
-    def _found(
-        self,
-        search: Search,
-        candidate: Candidate,
-        u: Array,
-        likelihood: Likelihood,
-        max_iter: int,
-    ) -> Found:
-        end = climb_evidence(search, candidate, u, likelihood, max_iter, self.rng)
-        u, likelihood, evidence = end
-        nothing = row_target(np.zeros((len(search.rows.y), 1)), search.rows, likelihood)
-        flat = np.zeros((1, likelihood.n_outputs_))
-        gain = evidence + laplace.find_mode(nothing, flat).energy
-        return Found(candidate, u, likelihood, evidence, gain)
-
-
-def _price(found: Found) -> float:
-    """d - 1 nats for d lengthscales."""
-    return max(float(np.sum(~np.isnan(found.candidate.prior_mean))) - 1.0, 0.0)
 
 
 def held_out_density(

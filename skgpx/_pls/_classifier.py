@@ -40,8 +40,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         the kernel itself.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs; "auto" is ``3 sqrt(n)`` within a budget of
-        operations and of ``M n_classes``, but no fewer than 100; with two classes and
-        no `kernel` up to 500 where an exact process shows a function that needs them.
+        operations and of ``M n_classes``, but no fewer than 100; with two classes up
+        to 500 while twice as many gain evidence.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         How they are chosen; an array holds the points themselves.
     optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"

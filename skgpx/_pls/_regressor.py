@@ -53,8 +53,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         most 2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
         `unexplained_`. Otherwise it is ``3 sqrt(n)``, at most what keeps a step of all
         chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
-        either; without a `kernel` up to 500 where an exact process of 500 rows shows a
-        function that needs them. Accuracy and cost grow with it.
+        either, and with one latent function up to 500 while twice as many gain
+        evidence. Accuracy and cost grow with it.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         Greedy selection by conditional variance, which depends neither on duplicates
         nor on the order of rows (for Gaussian noise, random rows instead where
