@@ -328,9 +328,11 @@ def _evaluation(target: Target, temperature: float) -> Callable[..., None]:
     if target.code == NUMPY:
         return partial(_with_rows, target, partial(_numpy_term, target, temperature))
     _, _, parameters, features, y, *rest = target
-    fixed = formula_of(target.code), parameters, features, y.reshape(-1)
     weights, std, nodes, node_weights, _, _, c, offset = rest
-    fixed += weights, std, nodes, node_weights, c, offset
+    fixed = (
+        formula_of(target.code), parameters, features, y.reshape(-1), weights, std,
+        nodes, node_weights, c, offset,
+    )  # fmt: skip
 
     def compiled(w: Array, with_value: bool, energy: Array, pull: Array) -> None:
         add_data_term(*fixed, w, temperature, with_value, energy, pull)
