@@ -8,15 +8,13 @@ INSTALLED := .venv/installed
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
 
-# One BLAS thread a worker: the workers already fill the cores.
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest -n auto
+	MPLBACKEND=Agg $(BIN)/python -m pytest -n auto
 
-# Pages and gallery, in docs/build/html; a warning is an error. One BLAS thread, as above.
+# Pages and gallery, in docs/build/html; a warning is an error.
 docs: $(BIN)/documented
 	rm -rf docs/gallery docs/generated
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/build/doctrees docs docs/build/html
+	$(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/build/doctrees docs docs/build/html
 
 $(BIN)/documented: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
@@ -24,10 +22,10 @@ $(BIN)/documented: $(INSTALLED)
 
 # Every table with its peers (hours), or short versions of most (minutes).
 bench: $(BIN)/benchmarked
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run all
+	$(BIN)/python -m benchmarks.run all
 
 bench-quick: $(BIN)/benchmarked
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run quick
+	$(BIN)/python -m benchmarks.run quick
 
 $(BIN)/benchmarked: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"

@@ -8,6 +8,9 @@ cancer data) and of `PLSRegressor` with Student-t noise on scikit-learn's diabet
 in a fresh process with an empty cache of compiled kernels, in a fresh process with a
 full one, and again in the same process. Import is not part of a fit. Processor
 seconds say what a busy machine hides.
+
+Fit and prediction are timed with the default number of threads of BLAS and with one,
+on the machine as it is and beside a process for each core that multiplies matrices.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -45,6 +50,40 @@ for _ in range(2):
 """
 
 
+THREADS_PROGRAM = """
+import time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+from sklearn.datasets import *
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.likelihoods import StudentT
+X, y = {data}(return_X_y=True)
+if {chosen}:
+    rows = np.isin(y, {chosen})
+    X, y = X[rows], y[rows]
+X = (X - X.mean(0)) / np.maximum(X.std(0), 1e-9)
+model = {model}
+model.fit(X[::9], y[::9])
+start = time.perf_counter()
+model.fit(X, y).predict(X)
+print(time.perf_counter() - start)
+"""
+STUDENT = "PLSRegressor(likelihood=StudentT(df=4), random_state=0)"
+CLASSIFIER = "PLSClassifier(random_state=0)"
+FITS = {
+    "StudentT, diabetes": ("load_diabetes", (), STUDENT),
+    "classes, iris": ("load_iris", (), CLASSIFIER),
+    "classes, breast cancer": ("load_breast_cancer", (), CLASSIFIER),
+    "classes, digits 3, 5, 8": ("load_digits", (3, 5, 8), CLASSIFIER),
+}
+NEIGHBOUR = """
+import os
+import numpy as np
+A, parent = np.ones((500, 500)), {parent}
+while os.getppid() == parent:
+    A @ A
+"""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 COMPILE_PROGRAM = """
 import time
 import skgpx
@@ -75,9 +114,10 @@ for stage in (_likelihoods, _series, _draws):
 STAGES = ("chains and likelihoods", "series", "draws")
 
 
-def run(program: str, cache: str | None = None) -> list[float]:
+def run(program: str, cache: str | None = None, **more: str) -> list[float]:
     """Numbers printed by a program in a fresh process."""
-    environment = os.environ | ({"SKGPX_NUMBA_CACHE": cache} if cache else {})
+    environment = {k: v for k, v in os.environ.items() if k not in ONE_THREAD} | more
+    environment |= {"SKGPX_NUMBA_CACHE": cache} if cache else {}
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,
@@ -133,13 +173,53 @@ def time_compilation() -> list[dict[str, object]]:
     return rows
 
 
+@contextmanager
+def neighbours(n: int) -> Iterator[None]:
+    """Processes that keep the cores busy, ended at the end."""
+    program = NEIGHBOUR.format(parent=os.getpid())
+    command, env = [sys.executable, "-c", program], os.environ | ONE_THREAD
+    busy = [subprocess.Popen(command, env=env) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+def time_threads(n_rounds: int) -> list[dict[str, object]]:
+    """Medians of a fit and its predictions by threads of BLAS, alternating."""
+    rows: list[dict[str, object]] = []
+    for name, (data, chosen, model) in FITS.items():
+        program = THREADS_PROGRAM.format(data=data, chosen=chosen, model=model)
+        run(program)  # compiles
+        for state, n in (("as it is", 0), ("busy", os.cpu_count() or 1)):
+            with neighbours(n):
+                pairs = [
+                    (run(program)[0], run(program, **ONE_THREAD)[0])
+                    for _ in range(n_rounds)
+                ]
+            default, one = np.median(pairs, axis=0)
+            row = {"what": f"{name}, {state}", "s": float(default)}
+            rows.append(row | {"s, one thread": float(one), "ratio": default / one})
+            progress(rows[-1])
+    return rows
+
+
 def main() -> None:
     """Time imports and first fits and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_argument(parser)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--only-threads", action="store_true", help="fits by threads of BLAS"
+    )
     arguments = parser.parse_args()
-    rows = time_imports(arguments.rounds)
+    rows = time_threads(arguments.rounds)
+    if arguments.only_threads:
+        report("latency_threads", rows)
+        return
+    rows += time_imports(arguments.rounds)
     rows += time_compilation()
     folder = arguments.data and str(arguments.data)
     data = "diabetes" if folder else "sklearn_breast_cancer"

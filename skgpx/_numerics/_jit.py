@@ -66,20 +66,28 @@ _LOGGER = logging.getLogger("skgpx")
 
 
 class _Announcement(event.Listener):
-    """One message when the first kernel is compiled that was not on the disk."""
+    """One line when the first kernel of a machine is compiled.
+
+    The logger writes it to stderr where logging is not configured. A file in the folder
+    of the kernels says to all other processes that it was made.
+    """
 
     def __init__(self) -> None:
-        self._made = False
+        self.made = False
 
     def on_start(self, event: Any) -> None:
         """Say why the call that is under way will take longer."""
-        if self._made or not _module_of(event).startswith("skgpx."):
+        if self.made or not _module_of(event).startswith("skgpx."):
             return
-        self._made = True
-        kept = f"kept in {_CACHE}" if _CACHE else "again in every process: no cache"
-        _LOGGER.info(
-            "Compiling, once and for some seconds (%s). skgpx.compile_kernels() does "
-            "it ahead of the first fit.",
+        self.made = True
+        if _CACHE is not None:
+            try:
+                (Path(_CACHE) / "announced").touch(exist_ok=False)
+            except OSError:
+                return
+        kept = f"kept in {_CACHE}" if _CACHE else "in every process: no cache"
+        _LOGGER.warning(
+            "Compiling, once: about 10 s (%s); skgpx.compile_kernels() does it ahead.",
             kept,
         )
 
@@ -97,7 +105,8 @@ def _module_of(event: Any) -> str:
     return str(getattr(function, "__module__", None) or "")
 
 
-event.register("numba:compile", _Announcement())
+ANNOUNCEMENT = _Announcement()
+event.register("numba:compile", ANNOUNCEMENT)
 
 
 # ``contract`` lets the compiler fuse multiply-add, a relaxation of floating point that

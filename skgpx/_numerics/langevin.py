@@ -1,4 +1,4 @@
-"""Langevin dynamics of the weights: one compiled time loop over a block of chains.
+"""Langevin dynamics of the weights: one time loop over a block of chains.
 
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
@@ -30,14 +30,16 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.chain_loop import ROWS, run_chains
+from skgpx._numerics.chain_loop import ROWS, add_data_term
 from skgpx._numerics.chain_moves import decide, kick, propose, shorten, turn
-from skgpx._numerics.pointwise import GAUSSIAN, formula_of
+from skgpx._numerics.pointwise import formula_of
 
 Array = NDArray[np.float64]
 
@@ -242,10 +244,10 @@ def latent_values(target: Target, w: Array) -> Array:
 def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
     """Chains at the coordinates z (g, p, s)."""
     z = np.ascontiguousarray(z)
-    chains = Chains(z, np.zeros(z.shape[2]), np.zeros_like(z))
-    # one step of length zero evaluates U and ∇U with the code compiled for steps
-    stay = Scheme(0.0, 0.0, False)
-    return advance(target, chains, stay, 1, np.random.default_rng(0), temperature)[0]
+    chains = Chains(z, np.empty(z.shape[2]), np.empty_like(z))
+    with np.errstate(all="ignore"):
+        _evaluation(target, temperature)(z, True, chains.energy, chains.gradient)
+    return chains
 
 
 def advance(
@@ -265,8 +267,6 @@ def advance(
     scheme : Scheme
     n_steps : int
     rng : numpy.random.Generator
-        Used in the same order by the compiled loop and the NumPy loop, so both give
-        the same numbers.
     temperature : float, default=1.0
         β, which multiplies the log-likelihood.
 
@@ -276,47 +276,38 @@ def advance(
     """
     z, energy, gradient = (a.copy() for a in chains)
     trace = Trace(np.zeros(z.shape[2]), np.zeros_like(z), np.zeros_like(z))
-    arguments = (
-        z, energy, gradient, *scheme, n_steps, rng, temperature, *trace,
-    )  # fmt: skip
-    if target.code == NUMPY:
-        _numpy_loop(target, *arguments)
-    else:
-        quadratic = target.code == QUADRATIC
-        formula = formula_of(GAUSSIAN if quadratic else target.code)
-        flat = target._replace(y=target.y.reshape(-1))
-        run_chains(quadratic, formula, *flat[2:], *arguments)
+    # a chain that overflows is rejected
+    with np.errstate(all="ignore"):
+        _loop(target, z, energy, gradient, scheme, n_steps, rng, temperature, trace)
     return Chains(z, energy, gradient), trace
 
 
-def _numpy_loop(
+def _loop(
     target: Target,
     z: Array,
     energy: Array,
     gradient: Array,
-    drift: float,
-    diffusion: float,
-    metropolis: bool,
-    n_leaps: int,
-    centred: bool,
+    scheme: Scheme,
     n_steps: int,
     rng: np.random.Generator,
     temperature: float,
-    accepted: Array,
-    total: Array,
-    square: Array,
+    trace: Trace,
 ) -> None:
-    """The loop of `run_chains`, for a likelihood written in NumPy."""
+    drift, diffusion, metropolis, n_leaps, centred = scheme
+    accepted, total, square = trace
+    evaluate = _evaluation(target, temperature)
     noise, momentum = np.empty_like(z), np.empty_like(z)
     new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
     shorten(metropolis, centred, z, gradient)
-    for _ in range(n_steps):
+    for step in range(n_steps):
         angle = propose(
             z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
             new_z, new_gradient,
         )  # fmt: skip
         for left in range(max(n_leaps, 1) - 1, -1, -1):
-            _evaluate(target, new_z, temperature, new_energy, new_gradient)
+            # without a Metropolis test, the energy is needed at the end only
+            with_value = not left and (metropolis or step == n_steps - 1)
+            evaluate(new_z, with_value, new_energy, new_gradient)
             shorten(metropolis, centred, new_z, new_gradient)
             if n_leaps > 0:
                 kick(angle if left else 0.5 * angle, new_z, new_gradient, momentum)
@@ -330,19 +321,70 @@ def _numpy_loop(
         square += z * z
 
 
-def _evaluate(
-    target: Target, z: Array, temperature: float, energy: Array, gradient: Array
+def _evaluation(target: Target, temperature: float) -> Callable[..., None]:
+    """Function that writes U(z) and ∇U(z) of a block of chains into two arrays."""
+    if target.code == QUADRATIC:
+        return partial(_quadratic, target)
+    if target.code == NUMPY:
+        return partial(_with_rows, target, partial(_numpy_term, target, temperature))
+    _, _, parameters, features, y, *rest = target
+    weights, std, nodes, node_weights, _, _, c, offset = rest
+    fixed = (
+        formula_of(target.code), parameters, features, y.reshape(-1), weights, std,
+        nodes, node_weights, c, offset,
+    )  # fmt: skip
+
+    def compiled(w: Array, with_value: bool, energy: Array, pull: Array) -> None:
+        add_data_term(*fixed, w, temperature, with_value, energy, pull)
+
+    return partial(_with_rows, target, compiled)
+
+
+def _quadratic(
+    target: Target, z: Array, with_value: bool, energy: Array, gradient: Array
 ) -> None:
-    """Write U and ∇U at z into the last two arguments, by NumPy."""
+    """U = ½zᵀAz - bᵀz and its gradient Az - b."""
+    b = target.y[:, np.newaxis]
+    np.matmul(target.features, z, out=gradient)
+    if with_value:
+        energy[:] = np.einsum("is,is->s", 0.5 * gradient[0] - b, z[0])
+    gradient -= b
+
+
+def _with_rows(
+    target: Target,
+    data_term: Callable[..., None],
+    z: Array,
+    with_value: bool,
+    energy: Array,
+    gradient: Array,
+) -> None:
+    """½‖w‖² and what the rows say of the weights w."""
     m, c, s = target.features.shape[1], target.n_outputs, z.shape[2]
-    w = target.centre[:, :, np.newaxis] + target.root @ z
-    # (c, m, s) to draws last, outputs in the middle
-    value, slope = rows_value_and_gradient(
-        target, w.reshape(c, m, s).transpose(1, 0, 2), temperature
-    )
-    energy[:] = value + 0.5 * np.sum(w**2, axis=(0, 1))
-    pull = slope.transpose(1, 0, 2).reshape(w.shape) + w
-    gradient[:] = target.root.transpose(0, 2, 1) @ pull
+    w = target.root @ z
+    w += target.centre[:, :, np.newaxis]
+    # (c, m, s) to outputs side by side, chains last
+    flat = w.reshape(c, m, s).transpose(1, 0, 2).reshape(m, c * s)
+    pull = np.zeros((m, c * s))
+    energy[:] = 0.5 * np.einsum("gps,gps->s", w, w)
+    data_term(flat, with_value, energy, pull)
+    w += pull.reshape(m, c, s).transpose(1, 0, 2).reshape(w.shape)
+    np.matmul(target.root.transpose(0, 2, 1), w, out=gradient)
+
+
+def _numpy_term(
+    target: Target,
+    temperature: float,
+    w: Array,
+    _: bool,
+    energy: Array,
+    pull: Array,
+) -> None:
+    """The data term of a likelihood that is written in NumPy only."""
+    weights = w.reshape(len(w), target.n_outputs, -1)
+    value, slope = rows_value_and_gradient(target, weights, temperature)
+    energy += value
+    pull += slope.reshape(pull.shape)
 
 
 def rows_value_and_gradient(
