@@ -168,7 +168,7 @@ def given_with_points(
     n_inducing: int,
     rng: np.random.Generator,
 ) -> Hyperparameters:
-    """The same around a kernel of the user's; a `prior` of None is the kernel itself."""
+    """The same around a kernel of the user's; no `prior` is the kernel itself."""
     likelihood, start = best.likelihood, None
     shorter = shorter_kernel(rows, likelihood, kernel, best.kernel, rng)
     if shorter is not None:
