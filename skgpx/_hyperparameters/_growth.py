@@ -7,6 +7,7 @@ one more start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._climb import Found, with_noise
 from skgpx._hyperparameters._evidence import (
     MOST,
+    Hyperparameters,
     Search,
     SparseEvidence,
     climb_evidence,
@@ -155,6 +157,35 @@ def with_points(
         best = _searched_on([best], *how)
         needed, _ = grown(rows, best, inducing, planned, rng)
     return best._replace(n_inducing=needed if needed > planned else 0)
+
+
+def given_with_points(
+    best: Hyperparameters,
+    kernel: Any,
+    prior: Callable[[Any], Any] | None,
+    rows: Rows,
+    inducing: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """The same around a kernel of the user's; no `prior` is the kernel itself."""
+    likelihood, start = best.likelihood, None
+    shorter = shorter_kernel(rows, likelihood, kernel, best.kernel, rng)
+    if shorter is not None:
+        around = shorter if prior is None else prior(shorter)
+        start = as_found(Hyperparameters(around, likelihood, np.nan))
+    points = Search(rows, inducing, n_inducing)
+    end = with_points(as_found(best), start, None, rows, points, rng)
+    found = end.kernel, end.likelihood, end.evidence
+    return Hyperparameters(*found, record=end.record, n_inducing=end.n_inducing)
+
+
+def as_found(given: Hyperparameters) -> Found:
+    """With the kernel's own parameters as the coordinates."""
+    kernel, likelihood, evidence = given[:3]
+    candidate, record = Candidate.of_kernel(kernel), given.record
+    found = Found(candidate, kernel.theta, likelihood, evidence, np.nan)
+    return found._replace(record=record)
 
 
 def _searched_on(

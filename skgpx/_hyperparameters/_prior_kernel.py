@@ -12,7 +12,7 @@ from skgpx._hyperparameters._bounds_warning import (
     warn_at_bounds,
     warn_at_default_bounds,
 )
-from skgpx._hyperparameters._candidates import Candidate, candidates
+from skgpx._hyperparameters._candidates import candidates
 from skgpx._hyperparameters._climb import (
     NOISE_PRICE,
     Found,
@@ -21,12 +21,11 @@ from skgpx._hyperparameters._climb import (
 from skgpx._hyperparameters._copies import counted_once, lost_noise_to_copies
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
-    Search,
     maximise_evidence,
     search_on,
 )
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
-from skgpx._hyperparameters._growth import grown, shorter_kernel, with_points
+from skgpx._hyperparameters._growth import as_found, given_with_points, grown
 from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
     learn_default,
@@ -176,27 +175,8 @@ def _fit_by_mode(
         best = maximise_evidence(rows, starts, *search)
     if likelihood.n_outputs_ > 1 or settings.n_inducing is None:
         return best
-    shorter, start = shorter_kernel(rows, likelihood, kernel, best.kernel, rng), None
-    if shorter is not None:
-        prior = _gre(narrowed(shorter), rows, rng) if gre else shorter
-        start = _as_found(Hyperparameters(prior, likelihood, np.nan))
-    points = Search(rows, settings.inducing, n_inducing)
-    end = with_points(_as_found(best), start, None, rows, points, rng)
-    return best._replace(
-        kernel=end.kernel,
-        likelihood=end.likelihood,
-        log_evidence=end.evidence,
-        record=end.record,
-        n_inducing=end.n_inducing,
-    )
-
-
-def _as_found(given: Hyperparameters) -> Found:
-    """With the kernel's own parameters as the coordinates."""
-    kernel, likelihood, evidence = given[:3]
-    candidate, record = Candidate.of_kernel(kernel), given.record
-    found = Found(candidate, kernel.theta, likelihood, evidence, np.nan)
-    return found._replace(record=record)
+    wrapped = (lambda k: _gre(narrowed(k), rows, rng)) if gre else None
+    return given_with_points(best, kernel, wrapped, rows, *search)
 
 
 def _without_search(
@@ -217,7 +197,7 @@ def _without_search(
     needed, planned = 0, settings.n_inducing
     counted = not isinstance(likelihood, Gaussian) and likelihood.n_outputs_ == 1
     if planned is not None and counted:
-        one = _as_found(Hyperparameters(prior, likelihood, np.nan))
+        one = as_found(Hyperparameters(prior, likelihood, np.nan))
         needed, _ = grown(rows, one, settings.inducing, planned, rng.spawn(1)[0])
     record = {"record": record, "n_inducing": needed}
     return Hyperparameters(prior, likelihood, np.nan, **record)

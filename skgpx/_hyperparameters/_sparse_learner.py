@@ -149,8 +149,7 @@ def learn_sparse(
         u = tied.coordinates_of(around)
         start = Found(tied, u, likelihood, np.nan, np.nan)
     many = None if tied is separate else separate
-    points = Search(rows, inducing, planned)
-    return with_points(best, start, many, rows, points, rng)
+    return with_points(best, start, many, rows, Search(rows, inducing, planned), rng)
 
 
 def _start_of(candidate: Candidate) -> Array:
