@@ -129,14 +129,16 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         has such a wave, or fewer. All but "prior" use y twice.
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and
-        `partial_fit`. Without a kernel it is the period of the prior as well. None is
-        the range of the data of `fit` (or the first `partial_fit`) and a quarter of it
-        on either side; rows out of all proportion to the bulk of the data are then
+        `partial_fit`. Without a kernel it is the period of the prior as well, which
+        joins its ends: beyond the data a function goes back from one end to the other,
+        and continues no trend. None is the range of the data of `fit` (or the first
+        `partial_fit`) and a quarter of it on either side; rows out of all proportion to the bulk of the data are then
         left out, with a warning.
     extrapolation : {"prior", "error"}, default="prior"
         What Fourier functions answer at rows outside of their domain. "prior": the mean
         and the standard deviation of the prior, reached continuously from those at the
-        edge, with one warning for each call; no warning where a kernel is
+        edge, with one warning for each call (which also tells rows beyond the data where
+        a series prior joins ends that differ by more than the noise); none where a kernel is
         followed beyond the data (for 4 lengthscales in one dimension, 3 in more), or
         its correlation with the data has died. "error": a ValueError.
     inducing : str, array or callable, default="greedy"
@@ -632,4 +634,5 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
-            warn_outside(self.posterior_, self.prior_, X, self._state.seen)
+            noise = float(np.sqrt(self.noise_variance_))
+            warn_outside(self.posterior_, self.prior_, X, self._state.seen, noise)
