@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -132,15 +133,15 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         `partial_fit`. Without a kernel it is the period of the prior as well, which
         joins its ends: beyond the data a function goes back from one end to the other,
         and continues no trend. None is the range of the data of `fit` (or the first
-        `partial_fit`) and a quarter of it on either side; rows out of all proportion to the bulk of the data are then
-        left out, with a warning.
+        `partial_fit`) and a quarter of it on either side; rows out of all proportion to
+        the bulk of the data are then left out, with a warning.
     extrapolation : {"prior", "error"}, default="prior"
         What Fourier functions answer at rows outside of their domain. "prior": the mean
         and the standard deviation of the prior, reached continuously from those at the
-        edge, with one warning for each call (which also tells rows beyond the data where
-        a series prior joins ends that differ by more than the noise); none where a kernel is
-        followed beyond the data (for 4 lengthscales in one dimension, 3 in more), or
-        its correlation with the data has died. "error": a ValueError.
+        edge, with one warning for each call (which also tells rows beyond the data
+        where a series prior joins ends that differ by more than the noise); none where
+        a kernel is followed beyond the data (for 4 lengthscales in one dimension, 3 in
+        more), or its correlation with the data has died. "error": a ValueError.
     inducing : str, array or callable, default="greedy"
         "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
         determinantal point process of the kernel) or "equispaced"; the points
@@ -609,7 +610,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         settings = series_settings(self, self._noise)
         once = without_copies(rows, settings.given_noise_variance(1.0) is None)
         how = generator(self.random_state), self.n_jobs, report
-        rivals = competing_kernels(self, rows)
+        rivals = partial(competing_kernels, self)
         series = fit_series(rows, once, domain, settings, *how, rivals)
         clock.end_of("search")
         better = better_than_functions(self, rows, once, self._noise, series, clock)
