@@ -409,11 +409,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             self.basis_, state, found = self._fit_series(rows, clock, reporter)
         else:
             state = self._start(rows)
-            if self.basis_ != "markov":
-                clock.end_of("search")
-            found = state.solve()
-            if self.basis_ == "markov":
-                clock.end_of("search")
+            found = state.solve() if self.basis_ == "markov" else None
+            clock.end_of("search")
+            found = found or state.solve()
         warn_of_markov(found, state)
         solution = self._attributes(state, found)
         clock.end_of("solution")
@@ -609,9 +607,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         rows, domain = self._series_rows(rows)
         settings = series_settings(self, self._noise)
         once = without_copies(rows, settings.given_noise_variance(1.0) is None)
-        how = generator(self.random_state), self.n_jobs, report
-        rivals = partial(competing_kernels, self)
-        series = fit_series(rows, once, domain, settings, *how, rivals)
+        rng, rivals = generator(self.random_state), partial(competing_kernels, self)
+        how = domain, settings, rng, self.n_jobs, report, rivals
+        series = fit_series(rows, once, *how)
         clock.end_of("search")
         better = better_than_functions(self, rows, once, self._noise, series, clock)
         return better or ("fourier", series[0], solve_and_tell(*series))
@@ -635,5 +633,5 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
-            noise = float(np.sqrt(self.noise_variance_))
+            noise = self.noise_variance_**0.5
             warn_outside(self.posterior_, self.prior_, X, self._state.seen, noise)

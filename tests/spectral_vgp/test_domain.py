@@ -255,8 +255,8 @@ def test_one_warning_for_each_call():
         lambda: model.log_predictive_density(far[:4], np.zeros(4)),
     ):
         assert count_warnings(method) == 1
-    # inside, on the edge and without rows outside there is none
-    low, high = model.posterior_.basis.domain[0]
+    # among the data and at their edges there is none
+    low, high = model.domain_[0]
     assert count_warnings(model.predict, line(low, 0.0, high)) == 0
     assert count_warnings(model.sample_functions(1, random_state=0), far[:4]) == 0
     with pytest.warns(UserWarning, match=r"20000 of 40000 rows.*`domain`"):
