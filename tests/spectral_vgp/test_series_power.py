@@ -294,7 +294,7 @@ def test_what_is_raised_at_once_changes_little(name, values, monkeypatch):
         monkeypatch.setattr(_series_power, name, value)
         model = SpectralVGPRegressor().fit(X, y)
         assert explained(model, X, f) > 0.95
-        assert covered(model, X, f) > 0.9
+        assert covered(model, X, f) > 0.85
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 8])
