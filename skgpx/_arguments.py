@@ -95,7 +95,8 @@ def check_range(name: str, values: Array) -> None:
     ValueError
         If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
     """
-    largest = np.max(np.abs(values), axis=0, initial=0.0)
+    highest, lowest = (f(values, axis=0, initial=0.0) for f in (np.max, np.min))
+    largest = np.maximum(highest, -lowest)
     small = (largest > 0.0) & (largest < 1.0 / LARGEST)
     if np.any(small) or np.any(largest > LARGEST):
         raise ValueError(

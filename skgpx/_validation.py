@@ -182,6 +182,8 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     DataWarning
         If weights of many rows sum to about one.
     """
+    if sample_weight is None:
+        return np.ones(len(X))
     try:
         weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
     except TypeError as error:
@@ -269,10 +271,9 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
     )
-    if np.any(np.abs(checked) > LARGEST):
-        raise ValueError(
-            f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(checked)):g}."
-        )
+    largest = max(checked.max(initial=0.0), -checked.min(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
     return checked
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skgpx._hyperparameters._climb import with_noise
 from skgpx._hyperparameters._evidence import Hyperparameters
@@ -13,17 +14,28 @@ from skgpx._validation import Rows, warn
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian, Likelihood
 
+Array = NDArray[np.float64]
+
 # Distinct rows from which on anything is learned, and the noise variance before that.
 FEWEST_ROWS, UNLEARNED_NOISE = 4, 0.1
+# Rows looked at at a time.
+_BLOCK = 1000
 
 
 def are_few(rows: Rows) -> bool:
     """Whether fewer rows differ than are learned from; rows need not be merged."""
-    left = np.column_stack((rows.X, rows.y))[rows.weights > 0.0]
-    for _ in range(FEWEST_ROWS - 1):
-        if len(left):
+    found: list[Array] = []
+    for first in range(0, len(rows.y), _BLOCK):
+        part = rows.take(slice(first, first + _BLOCK))
+        left = np.column_stack((part.X, part.y))[part.weights > 0.0]
+        for one in found:
+            left = left[np.any(left != one, axis=1)]
+        while len(left):
+            found.append(left[0])
+            if len(found) == FEWEST_ROWS:
+                return False
             left = left[np.any(left != left[0], axis=1)]
-    return len(left) == 0
+    return True
 
 
 def unlearned(prior: Any, likelihood: Likelihood, rows: Rows) -> Hyperparameters:

@@ -179,7 +179,8 @@ def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
     Returns
     -------
     index : FourierIndex
-        With the ranks of their new places.
+        Raised functions have the rank of the constant, and all others that which they
+        had: long waves are no less likely than before.
     """
     if not len(waves):
         return index
@@ -189,7 +190,8 @@ def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
     later[0] = False
     both = np.concatenate((first.waves, index.waves[later]))
     sine = np.concatenate((first.sine, index.sine[later]))
-    return FourierIndex(both, sine, function_ranks(len(sine), True))
+    ranks = np.concatenate((np.ones(len(first)), index.ranks[later]))
+    return FourierIndex(both, sine, ranks)
 
 
 def by_power(index: FourierIndex, moment: Array, paired: bool = True) -> FourierIndex:

@@ -6,8 +6,9 @@ depend on the waves, which are chosen after the data are gone.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -29,7 +30,8 @@ BINS_PER_WAVE = 5
 _ROWS = 256
 
 
-class BinMoments(NamedTuple):
+@dataclass(frozen=True)
+class BinMoments:
     """Moments of the rows in each bin of a period.
 
     Attributes
@@ -56,10 +58,27 @@ class BinMoments(NamedTuple):
         return BinMoments(values)
 
     def tables(self, reach: int) -> tuple[WaveTable, WaveTable]:
-        """Sums of waves up to ``reach`` with the weights, half as far with y too."""
-        sums = _sums_from_moments(self.values[:, 0], reach)
-        moments = _sums_from_moments(self.values[:, 1], reach // 2)
-        return _two_sided(sums), _two_sided(moments)
+        """Sums of waves up to ``reach`` with the weights, half as far with y too.
+
+        No further than the largest wave.
+        """
+        sums, moments = self._sums
+        return _two_sided(sums[: reach + 1]), _two_sided(moments[: reach // 2 + 1])
+
+    @cached_property
+    def _sums(self) -> tuple[Complex, Complex]:
+        """Sums of all waves with the weights, and with y too."""
+        B, k = len(self.values), np.arange(self.largest_wave + 1)
+        factors = _exponential_polynomials(np.pi * k / B)
+        # bins are named by their left ends, u is zero in their middle
+        factors *= np.exp(1j * np.pi * k / B)[:, np.newaxis]
+        one, other = (
+            _sums_from_moments(self.values[:, i], factors.T) for i in range(2)
+        )
+        return one, other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values}
 
 
 def n_bins(largest_wave: int) -> int:
@@ -146,15 +165,13 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
     values[k + 11] += w8 * u3
 
 
-def _sums_from_moments(moments: Array, reach: int) -> Complex:
-    """``Σ w exp(2πi k t)`` for k = 0..reach from moments (B, p)."""
-    B, k = len(moments), np.arange(reach + 1)
-    # Σ_b exp(2πi k b/B) M_bq
-    transformed = np.fft.rfft(np.ascontiguousarray(moments.T))[:, : reach + 1]
-    sums = np.sum(_exponential_polynomials(np.pi * k / B).T * np.conj(transformed), 0)
-    # bins are named by their left ends, u is zero in their middle
-    shifted: Complex = np.exp(1j * np.pi * k / B) * sums
-    return shifted
+def _sums_from_moments(moments: Array, factors: Complex) -> Complex:
+    """``Σ w exp(2πi k t)`` from moments (B, p) and the factors (p, K) of k < K."""
+    sums = np.zeros(factors.shape[1], np.complex128)
+    for column, factor in zip(moments.T, factors, strict=True):
+        # Σ_b exp(2πi k b/B) M_bq
+        sums += factor * np.conj(np.fft.rfft(column)[: len(sums)])
+    return sums
 
 
 def _exponential_polynomials(a: Array) -> Complex:

@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 _FEW_ROWS = 2000
 # Repetitions of a row, in the mean, above which functions take its noise for signal;
 # rows among which so many distinct inputs are looked for.
-_REPEATED, _SCREENED = 2.0, 10_000
+_REPEATED, _SCREENED = 2.0, 4000
 # Nats that Fourier functions leave out under a given kernel: points can say no more.
 _TIGHT = 0.5
 # Rows up to which an exact process is tried, with one input.

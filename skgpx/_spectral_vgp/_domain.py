@@ -138,29 +138,71 @@ def followed(box: Box, kernel: Any, domain: Array, seen: Array) -> Array:
     return joint_range(domain, around)
 
 
-def warn_outside(model: LatentModel, rule: Any, X: Array, seen: Array) -> None:
-    """One warning if the data have a say at rows where the functions do not reach.
+def warn_outside(
+    model: LatentModel, rule: Any, X: Array, seen: Array, noise: float
+) -> None:
+    """One warning of rows at which the functions do not stand for the process.
 
-    Under a kernel whose correlation has died on the way from the data (d, 2), the prior
-    is the answer of the exact process.
+    Outside of the region these are rows where the data have a say: under a kernel whose
+    correlation has died on the way from the data (d, 2), the prior is the answer of the
+    exact process. Inside, those between ends of the data that a series prior joins,
+    beside noise of a standard deviation.
     """
+    said = _outside(model, rule, X, seen)
+    if kernel_of(rule) is None:
+        said += _between_ends(model, X, seen, noise)
+    if said:
+        warn(said.strip(), PredictionWarning)
+
+
+def _outside(model: LatentModel, rule: Any, X: Array, seen: Array) -> str:
     continuation = getattr(model.basis, "continuation", None)
-    if continuation is None:
-        return
-    rows = continuation.outside(X)
+    rows = [] if continuation is None else continuation.outside(X)
     if len(rows) and kernel_of(rule) is not None:
         steps = X[rows] - np.clip(X[rows], *seen.T)
         rows = rows[np.abs(continuation.fading.values(steps)) > _FORGOTTEN]
     if not len(rows):
-        return
+        return ""
     low, high = continuation.region.T
     distance = np.maximum(low - X[rows], X[rows] - high)
     j = int(np.argmax(distance.max(axis=0)))
-    warn(
+    return (
         f"{len(rows)} of {len(X)} rows are outside of the domain of the Fourier "
         f"functions (column {j} goes from {low[j]:.6g} to {high[j]:.6g}): they get the "
         "mean and the standard deviation of the prior, more so the farther they are. "
         "Fit with a wider `domain`, or with a kernel or basis='inducing' to "
-        "extrapolate.",
-        PredictionWarning,
+        "extrapolate. "
+    )
+
+
+def _between_ends(model: LatentModel, X: Array, seen: Array, noise: float) -> str:
+    """What is said of rows on the way from one end of the data to the other.
+
+    A periodic prior joins the ends, and continues no trend from one to the other. A row
+    counts if, along the line between them, it is more than the noise beyond the data.
+    Waves that stand out go on, and are left aside.
+    """
+    low, high = seen.T
+    steps = X - np.clip(X, low, high)
+    rows, basis = np.flatnonzero(steps.any(axis=1)), model.basis
+    if not len(rows):
+        return ""
+    ends = np.clip(X[rows], low, high)
+    others = np.where(steps[rows] == 0.0, ends, low + high - ends)
+    goes_on = (basis.index.ranks == 1.0) & basis.index.waves.any(axis=1)
+    weights = np.where(goes_on, 0.0, model.scale * model.law.mean[:, 0])
+    rest = basis.linear(weights[:, np.newaxis, np.newaxis])
+    apart = np.abs(rest(others) - rest(ends))[:, 0]
+    width = np.where(high > low, high - low, basis.box.period)
+    beyond = np.minimum(np.max(np.abs(steps[rows]) / width, axis=1), 1.0)
+    told = apart * beyond > noise
+    if not told.any():
+        return ""
+    return (
+        f"{np.sum(told)} of {len(X)} rows are beyond the data, and the two ends of the "
+        f"fitted function differ by {apart[told].max():.3g}, the standard deviation of "
+        f"the noise is {noise:.3g}. The prior is periodic and joins the ends: it "
+        "continues no trend, and where there is one intervals beyond the data are too "
+        "narrow. Subtract the trend before the fit and add it to the predictions, or "
+        "give a `kernel`."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -129,16 +130,18 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         has such a wave, or fewer. All but "prior" use y twice.
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and
-        `partial_fit`. Without a kernel it is the period of the prior as well. None is
-        the range of the data of `fit` (or the first `partial_fit`) and a quarter of it
-        on either side; rows out of all proportion to the bulk of the data are then
-        left out, with a warning.
+        `partial_fit`. Without a kernel it is the period of the prior as well, which
+        joins its ends: beyond the data a function goes back from one end to the other,
+        and continues no trend. None is the range of the data of `fit` (or the first
+        `partial_fit`) and a quarter of it on either side; rows out of all proportion to
+        the bulk of the data are then left out, with a warning.
     extrapolation : {"prior", "error"}, default="prior"
         What Fourier functions answer at rows outside of their domain. "prior": the mean
         and the standard deviation of the prior, reached continuously from those at the
-        edge, with one warning for each call; no warning where a kernel is
-        followed beyond the data (for 4 lengthscales in one dimension, 3 in more), or
-        its correlation with the data has died. "error": a ValueError.
+        edge, with one warning for each call (which also tells rows beyond the data
+        where a series prior joins ends that differ by more than the noise); none where
+        a kernel is followed beyond the data (for 4 lengthscales in one dimension, 3 in
+        more), or its correlation with the data has died. "error": a ValueError.
     inducing : str, array or callable, default="greedy"
         "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
         determinantal point process of the kernel) or "equispaced"; the points
@@ -406,11 +409,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             self.basis_, state, found = self._fit_series(rows, clock, reporter)
         else:
             state = self._start(rows)
-            if self.basis_ != "markov":
-                clock.end_of("search")
-            found = state.solve()
-            if self.basis_ == "markov":
-                clock.end_of("search")
+            found = state.solve() if self.basis_ == "markov" else None
+            clock.end_of("search")
+            found = found or state.solve()
         warn_of_markov(found, state)
         solution = self._attributes(state, found)
         clock.end_of("solution")
@@ -606,9 +607,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         rows, domain = self._series_rows(rows)
         settings = series_settings(self, self._noise)
         once = without_copies(rows, settings.given_noise_variance(1.0) is None)
-        how = generator(self.random_state), self.n_jobs, report
-        rivals = competing_kernels(self, rows)
-        series = fit_series(rows, once, domain, settings, *how, rivals)
+        rng, rivals = generator(self.random_state), partial(competing_kernels, self)
+        how = domain, settings, rng, self.n_jobs, report, rivals
+        series = fit_series(rows, once, *how)
         clock.end_of("search")
         better = better_than_functions(self, rows, once, self._noise, series, clock)
         return better or ("fourier", series[0], solve_and_tell(*series))
@@ -632,4 +633,5 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
-            warn_outside(self.posterior_, self.prior_, X, self._state.seen)
+            noise = self.noise_variance_**0.5
+            warn_outside(self.posterior_, self.prior_, X, self._state.seen, noise)

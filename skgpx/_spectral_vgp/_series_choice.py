@@ -166,12 +166,12 @@ def _search_sizes(
 ) -> SeriesChoice:
     """Rule, noise variance and number of functions, in turns until they agree."""
     settings, box = state.settings, state.statistics.box
-    order = order_of(settings, raised)
+    order, more = order_of(settings, raised), 2 * len(raised)
     rule = start = _at_sample_size(settings, state.statistics.weight, len(box.period))
     noise = settings.start_noise_variance
     size = _first_size(state, sums, rule)
     if settings.n_basis == "auto":
-        size = max(size, 2 * len(raised) + 1)
+        size = max(min(size + more, settings.largest), more + 1)
     settings = settings._replace(largest=max(settings.largest, size))
     state = state._replace(settings=settings)
     for _ in range(_ROUNDS):
@@ -185,7 +185,7 @@ def _search_sizes(
                 break
             size = wanted
             continue
-        wanted = _next_size(state, found, size)
+        wanted = _next_size(state, found, size, more)
         moved = order_changed(found.rule, rule, box, size)
         if wanted == size and not moved:
             break
@@ -195,12 +195,12 @@ def _search_sizes(
     return choice
 
 
-def _next_size(state: SeriesData, found: SeriesPrior, size: int) -> int:
-    """Functions for the next search; as many again if there are enough."""
+def _next_size(state: SeriesData, found: SeriesPrior, size: int, more: int) -> int:
+    """Functions for the next search; `more` beside those that are enough."""
     settings = state.settings
     if settings.n_basis != "auto":
         return size
-    wanted = _wanted(state, found.rule, found.noise_variance)
+    wanted = _wanted(state, found.rule, found.noise_variance) + more
     if size > MOST_SEARCHED and size / _SLACK <= wanted <= size:
         return size
     if wanted > size and size <= MOST_SEARCHED:

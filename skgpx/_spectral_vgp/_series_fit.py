@@ -129,15 +129,15 @@ def fit_series(
     rng: np.random.Generator,
     n_jobs: int | None,
     report: Report,
-    rivals: Sequence[Any],
+    rivals: Callable[[Rows], Sequence[Any]],
 ) -> tuple[SeriesState, SeriesChoice]:
     """Choose the prior and the box that the data want, and search on it.
 
     A pass over at most 20 000 rows decides about both; then one over all. `report`
     is asked after the search on each box whether to stop: of the pilot, the last box
     is taken; there is always one search on all rows. Searches read `once`, the rows
-    themselves or these without copies. `rivals` are kernels that compete with the prior
-    of the settings.
+    themselves or these without copies. `rivals` gives, from the rows of a search,
+    kernels that compete with the prior of the settings.
     """
     if domain is None:
         domain = data_domain(rows.X)
@@ -145,11 +145,12 @@ def fit_series(
     chosen = _pilot(once, settings, rng)
     if chosen is None:
         search = partial(_search_boxes, once, *how)
-        state, choice = best_prior(search, once, settings, rivals)
+        state, choice = best_prior(search, once, settings, rivals(once))
     else:
         some = once.take(chosen)
         few = settings._replace(largest=min(settings.largest, MOST_SEARCHED))
-        _, choice = best_prior(partial(_search_boxes, some, *how), some, few, rivals)
+        search = partial(_search_boxes, some, *how)
+        _, choice = best_prior(search, some, few, rivals(some))
         # what is noise to few rows may be more to many
         if not choice.only_noise:
             settings = started(settings, choice)._replace(pilot_rows=len(chosen))
@@ -229,7 +230,7 @@ def _pilot(
 ) -> NDArray[np.intp] | None:
     """Rows on which the search begins where there are many; None for all of them."""
     learns = kernel_of(settings.rule) is not None and settings.learns()
-    if settings.n_basis != "auto" and not learns:
+    if settings.n_basis != "auto" and not (learns or settings.looks_for_waves()):
         return None
     few, salt = _PILOT_ROWS[rows.X.shape[1]], int(rng.integers(2**63))
     return sample_distinct_rows(rows.X, rows.y, few, salt)

@@ -78,7 +78,9 @@ def best_prior(
         few, reached = started(few, found[1]), prior.log_evidence
         if reached > most:
             best, most = found, reached
-    if best is series or _is_too_smooth(rows, settings, best[1]):
+    if best is series or (
+        _may_be_rough(best[1], largest) and _is_too_smooth(rows, settings, best[1])
+    ):
         best = series
     elif best[1].bound.size >= largest and not stopped:
         best = list(search_with(started(settings, best[1]))[:2])
@@ -95,6 +97,12 @@ def _after(earlier: Any, rival: Any) -> KernelEigenvalues:
     found = rival.clone_with_theta(earlier.theta)
     factor = _FAMILIES[_order(rival)] / _FAMILIES[_order(earlier.kernel)]
     return KernelEigenvalues(stretched(found, np.log(factor)))
+
+
+def _may_be_rough(choice: SeriesChoice, largest: int) -> bool:
+    """Whether the roughest of the rivals won, or one that wants more functions."""
+    roughest = _order(choice.prior.rule.kernel) == min(_FAMILIES)
+    return roughest or choice.bound.size >= largest
 
 
 def _is_too_smooth(rows: Rows, settings: SeriesSettings, choice: SeriesChoice) -> bool:

@@ -98,7 +98,7 @@ class PolynomialEigenvalues:
         # ∂/∂log α = -(2α/d) log j
         chain = -2.0 * self.regularity / d
         slopes = np.stack([np.ones(len(r)), chain * np.log(r)], axis=1)
-        beyond = _beyond(len(r), self.paired, lambda x, h: power_sum(s, x, h))
+        beyond = _beyond(r, self.paired, lambda x, h: power_sum(s, x, h))
         tails = self.scale * beyond * [1.0, chain]
         free = 1 + self.free_regularity
         return Spectrum(values, slopes[:, :free], float(tails[0]), tails[:free])
@@ -149,7 +149,9 @@ class ExponentialEigenvalues:
         root = index.ranks ** (1.0 / d)
         values = self.scale * np.exp(-c * root)
         slopes = np.stack([np.ones(len(root)), -c * root], axis=1)
-        sums = _beyond(len(root), self.paired, lambda x, h: exponential_sum(c, d, x, h))
+        sums = _beyond(
+            index.ranks, self.paired, lambda x, h: exponential_sum(c, d, x, h)
+        )
         tails = self.scale * sums * [1.0, -1.0]
         free = 1 + self.free_decay
         return Spectrum(values, slopes[:, :free], float(tails[0]), tails[:free])
@@ -194,12 +196,14 @@ class GivenEigenvalues:
 
 
 def _beyond(
-    m: int, paired: bool, sums: Callable[[float, float], tuple[float, float]]
+    ranks: Array, paired: bool, sums: Callable[[float, float], tuple[float, float]]
 ) -> Array:
-    """Sums over the ranks of all functions after the first m, shape (2,).
+    """Sums over the ranks of all functions after those that are listed, shape (2,).
 
-    ``sums(start, step)`` sums over an arithmetic progression of ranks.
+    ``sums(start, step)`` sums over an arithmetic progression of ranks. Raised functions
+    share the rank of the constant, and do not count.
     """
+    m = len(ranks) + 1 - int(np.count_nonzero(ranks == 1.0))
     if not paired:
         return np.array(sums(m + 1.0, 1.0))
     # whole pairs have the ranks 2r + ½; an even m splits the last pair

@@ -43,14 +43,6 @@ def test_every_wave_for_any_data(bins, name):
     assert square == pytest.approx(w @ y**2, rel=1e-14)
 
 
-def test_the_error_grows_as_stated_beyond_the_rule():
-    x = places("right ends", 256, np.random.default_rng(0))
-    sketch, _ = bin_moments(x, x, None, UNIT, 0.0, 256)
-    sums, _ = sketch.tables(127)
-    error = np.abs(sums.values - direct(x, np.ones(3000), 127)).max() / 3000
-    assert 1e-12 < error < 4 * jv(12, 127 * np.pi / 256)
-
-
 def test_sketches_add_and_shift():
     rng = np.random.default_rng(1)
     x, y = rng.random(999), rng.standard_normal(999)

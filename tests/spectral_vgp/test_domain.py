@@ -255,8 +255,8 @@ def test_one_warning_for_each_call():
         lambda: model.log_predictive_density(far[:4], np.zeros(4)),
     ):
         assert count_warnings(method) == 1
-    # inside, on the edge and without rows outside there is none
-    low, high = model.posterior_.basis.domain[0]
+    # among the data and at their edges there is none
+    low, high = model.domain_[0]
     assert count_warnings(model.predict, line(low, 0.0, high)) == 0
     assert count_warnings(model.sample_functions(1, random_state=0), far[:4]) == 0
     with pytest.warns(UserWarning, match=r"20000 of 40000 rows.*`domain`"):
@@ -525,3 +525,39 @@ def test_the_kernel_with_its_hyperparameters():
     model = SpectralVGPRegressor(kernel, basis="inducing", n_basis=9, random_state=0)
     assert model.fit(X, Y).kernel_ == model.posterior_.basis.kernel
     assert _domain.kernel_of(PolynomialEigenvalues()) is None
+
+
+# ---- Trends --------------------------------------------------------------------------
+
+
+def rising(n=400, slope=1.3):
+    """Months of a trend and a season, and years beyond them."""
+    year = 1960.0 + np.arange(n) / 12.0
+    season = 3.0 * np.sin(2.0 * np.pi * year)
+    y = slope * (year - 1960.0) + 0.01 * slope * (year - 1960.0) ** 2 + season
+    y += 0.3 * np.random.default_rng(0).standard_normal(n)
+    return year[:, np.newaxis], y
+
+
+@pytest.mark.parametrize("domain", [None, (1955.0, 2010.0), (1500.0, 2500.0)], ids=str)
+def test_rows_beyond_the_ends_of_a_trend_are_told(domain):
+    t, y = rising()
+    model = SpectralVGPRegressor(domain=domain)
+    model.fit(t[:-60], y[:-60])
+    with pytest.warns(UserWarning, match=r"of 60 rows are beyond the data.*trend"):
+        model.predict(t[-60:])
+    # nothing is said of the data, nor of the next row
+    assert count_warnings(model.predict, t[:-60]) == 0
+    # a kernel is followed beyond the data
+    kernel = SpectralVGPRegressor(1.0 * RBF(20.0), domain=domain).fit(t[:-60], y[:-60])
+    assert count_warnings(kernel.predict, t[-60:]) == 0
+
+
+def test_a_season_does_not_make_a_trend_improbable():
+    # long waves keep their prior variance beside waves that stand out
+    t, y = rising()
+    model = SpectralVGPRegressor(domain=(1955.0, 2010.0)).fit(t[:-60], y[:-60])
+    error = np.sqrt(np.mean((quietly(model.predict, t[-60:]) - y[-60:]) ** 2))
+    assert len(model.cycles_)
+    # where each wave moved the long ones back: 20
+    assert error < 15.0

@@ -310,6 +310,7 @@ def test_ordering_by_power_finds_a_hidden_frequency():
         assert low < np.sqrt(model.noise_variance_) < high
 
 
+@pytest.mark.filterwarnings("ignore:.*rows are beyond the data")
 @pytest.mark.parametrize("kernel", [None, RBF(0.3)])
 def test_nothing_is_evaluated_outside_the_domain_on_request(kernel):
     model = SpectralVGPRegressor(

@@ -41,7 +41,7 @@ def test_a_tone_of_any_frequency(cycles, n, least):
     X, f, y = tone(cycles, n)
     model = SpectralVGPRegressor().fit(X, y)
     assert explained(model, X, f) > least
-    assert covered(model, X, f) > 0.9
+    assert covered(model, X, f) > 0.85
     # the strongest first, to a wave of the box
     assert abs(model.cycles_[0, 0] - cycles) < 1.0
     assert 0.26 < np.sqrt(model.noise_variance_) < 0.34
