@@ -1,0 +1,329 @@
+"""One table of cases and estimators, the judge of every change.
+
+    python -m benchmarks.panel [--only PATTERN ...] [--quick] [--jobs N] [--data FOLDER]
+                               [--output FILE] [--against FILE]
+
+A cell is one estimator on one case of `panel_cases`, with a few seeds: root mean square
+error (from E[y] where that is known), negative log predictive density (log loss for
+classes), coverage of 95 % intervals (accuracy for classes), CPU seconds of fit and
+predictions, warnings. Seeds make the data and the estimator's `random_state`, so that
+two files are compared seed by seed. PATTERN is part of "case / estimator".
+
+Each cell is measured in a worker process that has compiled everything before; an
+exception, a death or more than `--timeout` seconds is what the cell says. The file is
+written after each. CPU seconds are those of all threads of the worker: BLAS is left as
+it is, and other processes on the machine make them longer.
+
+``--against`` compares with a stored file and prints the cells that are worse by more
+than two standard errors of the paired differences, and by more than `LEAST`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+import skgpx
+from benchmarks.data import add_data_argument
+from benchmarks.panel_cases import CASES, ESTIMATORS, PEERS, Problem, estimator
+from benchmarks.report import RESULTS, machine, progress, table
+
+SCORES = ("rmse", "nlpd", "coverage", "accuracy", "cpu_seconds")
+# Differences that are never called worse: of a relative error, nats, a share, a ratio.
+LEAST = {"rmse": 0.01, "nlpd": 0.01, "coverage": 0.01, "accuracy": 0.005}
+LEAST["cpu_seconds"] = 0.2
+QUICK_SEEDS = 2
+Run = dict[str, Any]
+Task = tuple[str, str, int]
+
+
+# ---- One cell, in a worker -----------------------------------------------------------
+
+
+def measure(case: str, name: str, seed: int) -> Run:
+    """Scores of one estimator on one case; warnings by class and first words."""
+    made = CASES[case]
+    problem = made.make(np.random.default_rng(seed), *made.arguments)
+    model = estimator(name, problem.X, seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.process_time()
+        model.fit(problem.X, problem.y, **problem.given)
+        if hasattr(model, "predict_proba"):
+            predicted = model.predict_proba(problem.X_test)
+        else:
+            kwargs = {"return_std": True, **problem.given_test}
+            predicted = model.predict(problem.X_test, **kwargs)[0]
+        seconds = time.process_time() - start
+        if predicted.ndim == 2:
+            scores = _of_classes(model.classes_, predicted, problem.y_test)
+        else:
+            scores = _of_numbers(model, predicted, problem)
+    said = [f"{w.category.__name__}: {str(w.message)[:60]}" for w in caught]
+    scores = {key: float(f"{value:.5g}") for key, value in scores.items()}
+    return scores | {"cpu_seconds": round(seconds, 3), "warnings": said}
+
+
+def _of_numbers(model: Any, mean: np.ndarray, problem: Problem) -> dict[str, float]:
+    truth = problem.y_test if problem.truth is None else problem.truth
+    law = skgpx.predict_dist(model, problem.X_test, **problem.given_test)
+    low, high = law.interval(0.95).T
+    return {
+        "rmse": np.sqrt(np.mean((mean - truth) ** 2)),
+        "nlpd": -np.mean(law.log_density(problem.y_test)),
+        "coverage": np.mean((low <= problem.y_test) & (problem.y_test <= high)),
+    }
+
+
+def _of_classes(classes: np.ndarray, p: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    columns = np.searchsorted(classes, y)
+    right = np.maximum(p[np.arange(len(y)), columns], 1e-15)
+    found = np.mean(np.argmax(p, axis=1) == columns)
+    return {"nlpd": -np.mean(np.log(right)), "accuracy": found}
+
+
+def _work(channel: Any) -> None:
+    """Answer tasks until the other end closes."""
+    skgpx.compile_kernels()
+    channel.send(None)
+    while True:
+        try:
+            task = channel.recv()
+        except EOFError:
+            return
+        try:
+            channel.send(measure(*task))
+        except FileNotFoundError as missing:
+            channel.send({"skipped": str(missing)})
+        except Exception as error:  # noqa: BLE001  a cell that fails is a result
+            channel.send({"error": f"{type(error).__name__}: {str(error)[:200]}"})
+
+
+class Worker:
+    """A process that measures cells, replaced where it dies or takes too long."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.channel, other = context.Pipe()
+        self.process = context.Process(target=_work, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.channel.recv()
+
+    def measure(self, task: Task, timeout: float) -> Run | None:
+        """What the cell says; None where it does not answer."""
+        self.channel.send(task)
+        try:
+            return self.channel.recv() if self.channel.poll(timeout) else None
+        except EOFError:
+            return {"error": "the process died"}
+
+    def stop(self) -> None:
+        """End the process."""
+        self.channel.close()
+        self.process.kill()
+        self.process.join()
+
+
+def measured(
+    tasks: list[Task], n_jobs: int, timeout: float
+) -> Iterator[tuple[Task, Run]]:
+    """Cells as they are done, by ``n_jobs`` workers."""
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    done: SimpleQueue[tuple[Task, Run]] = SimpleQueue()
+    for _ in range(n_jobs):
+        idle.put(Worker())
+
+    def one(task: Task) -> None:
+        worker = idle.get()
+        run = worker.measure(task, timeout)
+        if run is None or run.get("error") == "the process died":
+            worker.stop()
+            worker = Worker()
+        idle.put(worker)
+        done.put((task, run or {"error": f"more than {timeout:g} s"}))
+
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for task in tasks:
+            pool.submit(one, task)
+        for _ in tasks:
+            yield done.get()
+    for _ in range(n_jobs):
+        idle.get().stop()
+
+
+# ---- The file ------------------------------------------------------------------------
+
+
+def tasks_of(options: argparse.Namespace) -> list[Task]:
+    """Cells asked for: all cases with their first seed, then with the second ..."""
+    found = []
+    for name, case in CASES.items():
+        if options.quick and not case.quick:
+            continue
+        n_seeds = min(case.n_seeds, QUICK_SEEDS) if options.quick else case.n_seeds
+        for one in case.estimators:
+            if any(p.lower() in f"{name} / {one}".lower() for p in options.only):
+                count = (
+                    min(n_seeds, 1 if options.quick else 2) if one in PEERS else n_seeds
+                )
+                found += [(name, one, s) for s in range(min(count, options.seeds))]
+    return sorted(found, key=lambda task: task[2])
+
+
+def store(path: Path, content: dict[str, Any]) -> None:
+    """Write the file whole, a line a run, so that a cut run keeps what it has."""
+    head = {key: value for key, value in content.items() if key != "runs"}
+    lines = ",\n".join(json.dumps(run) for run in content["runs"])
+    part = path.with_suffix(".part")
+    part.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
+    part.replace(path)
+
+
+Cells = dict[tuple[str, str], dict[int, Run]]
+
+
+def cells_of(content: dict[str, Any]) -> Cells:
+    """Runs by case and estimator, then by seed."""
+    cells: Cells = {}
+    for run in content["runs"]:
+        cells.setdefault((run["case"], run["estimator"]), {})[run["seed"]] = run
+    return cells
+
+
+def lines_of(cells: Cells) -> list[dict[str, Any]]:
+    """The printed table: means over seeds."""
+    lines = []
+    for (case, name), runs in cells.items():
+        line: dict[str, Any] = {"case": case, "estimator": name, "seeds": len(runs)}
+        for key in SCORES:
+            values = [run[key] for run in runs.values() if key in run]
+            line[key] = float(np.mean(values)) if values else ""
+        said = [text for run in runs.values() for text in run.get("warnings", ())]
+        errors = [run["error"] for run in runs.values() if "error" in run]
+        line["warnings"] = len(said)
+        line["first"] = (errors or said or [""])[0][:70]
+        lines.append(line)
+    return lines
+
+
+# ---- Against another file ------------------------------------------------------------
+
+
+def compare(
+    new: Cells, old: Cells
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Cells that are worse, and the sum over rows of each estimator."""
+    worse, sums = [], []
+    common = [key for key in new if key in old]
+    for case, name in common:
+        for finding in worse_scores(new[case, name], old[case, name]):
+            worse.append({"case": case, "estimator": name, **finding})
+    for first in dict.fromkeys(name.split()[0] for _, name in common):
+        keys = [key for key in common if key[1].split()[0] == first]
+        pairs = [p for key in keys if (p := _pairs(new[key], old[key], "nlpd")).size]
+        cpu = [p for k in keys if (p := _pairs(new[k], old[k], "cpu_seconds")).size]
+        after, before = (
+            np.mean([p.mean(axis=1) for p in pairs], axis=0)
+            if pairs
+            else (np.nan, np.nan)
+        )
+        sums.append({"estimator": first, "rows": len(keys), "NLPD before": before})
+        sums[-1] |= {"NLPD": after}
+        sums[-1]["median CPU ratio"] = float(
+            np.median([p[0].sum() / p[1].sum() for p in cpu]) if cpu else np.nan
+        )
+        for label, cells in (("warnings before", old), ("warnings", new)):
+            seeds = [(k, s) for k in keys for s in new[k] if s in old[k]]
+            sums[-1][label] = sum(
+                len(cells[k][s].get("warnings", ())) for k, s in seeds
+            )
+    return worse, sums
+
+
+def worse_scores(new: dict[int, Run], old: dict[int, Run]) -> Iterator[dict[str, Any]]:
+    """Scores of one cell that are worse, with what they were."""
+    failed = [
+        s for s in new if "error" in new[s] and s in old and "error" not in old[s]
+    ]
+    if failed:
+        yield {"score": "error", "before": "", "after": new[failed[0]]["error"][:70]}
+    for key in SCORES:
+        pairs = _pairs(new, old, key)
+        if not pairs.size:
+            continue
+        after, before = pairs
+        loss = after - before
+        if key == "coverage":
+            loss = np.abs(after - 0.95) - np.abs(before - 0.95)
+        elif key == "accuracy":
+            loss = -loss
+        elif key in {"rmse", "cpu_seconds"}:
+            loss = loss / np.maximum(before.mean(), 1e-300)
+        error = loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else 0.0
+        if not loss.mean() <= max(2.0 * error, LEAST[key]):
+            found = {"score": key, "before": before.mean(), "after": after.mean()}
+            yield found | {
+                "errors": loss.mean() / error if error else "",
+                "n": len(loss),
+            }
+
+
+def _pairs(new: dict[int, Run], old: dict[int, Run], key: str) -> np.ndarray:
+    """Scores after and before of the seeds that both have, (2, seeds)."""
+    seeds = [s for s in new if key in new[s] and key in old.get(s, ())]
+    return np.array([[run[s][key] for s in seeds] for run in (new, old)], float)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write, print; compare where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_data_argument(parser)
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PATTERN")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds and cases")
+    parser.add_argument("--seeds", type=int, default=99, help="at most so many")
+    parser.add_argument("--jobs", type=int, default=1, help="worker processes")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds a cell")
+    parser.add_argument("--output", type=Path, default=RESULTS / "panel.json")
+    parser.add_argument("--against", type=Path)
+    options = parser.parse_args(arguments)
+    if options.data is not None:
+        os.environ["SKGPX_BENCH_DATA"] = str(options.data)  # of the workers, too
+    content: dict[str, Any] = {
+        "settings": {"quick": options.quick, "jobs": options.jobs}
+    }
+    content |= {"machine": machine(), "runs": []}
+    content["machine"]["threads"] = [pool["num_threads"] for pool in threadpool_info()]
+    options.output.parent.mkdir(exist_ok=True)
+    skipped = {}
+    skgpx.compile_kernels()  # once, before the workers do
+    for task, run in measured(tasks_of(options), options.jobs, options.timeout):
+        if "skipped" in run:
+            skipped[task[0]] = run["skipped"]
+            continue
+        line = dict(zip(("case", "estimator", "seed"), task, strict=True)) | run
+        content["runs"].append(line)
+        progress({k: len(v) if k == "warnings" else v for k, v in line.items()})
+        store(options.output, content)
+    for case, reason in skipped.items():
+        sys.stdout.write(f"{case}: skipped. {reason}\n")
+    content["runs"].sort(key=lambda r: (r["seed"], [*CASES].index(r["case"])))
+    ...
+    store(options.output, content)
+
+
+if __name__ == "__main__":
+    main()
