@@ -75,6 +75,7 @@ def load(
 
 
 def file_of(name: str, folder: Path | str | None) -> Path:
+    """Path of one data set's file."""
     folder = folder or os.environ.get("SKGPX_BENCH_DATA")
     if folder is None:
         raise FileNotFoundError(

@@ -38,14 +38,20 @@ from threadpoolctl import threadpool_info
 
 import skgpx
 from benchmarks.data import add_data_argument
-from benchmarks.panel_cases import CASES, ESTIMATORS, PEERS, Problem, estimator
+from benchmarks.panel_cases import CASES, PEERS, Problem, estimator
 from benchmarks.report import RESULTS, machine, progress, table
 
+CPU = (
+    "of all threads of a worker, BLAS as it is: neighbours on the machine inflate them"
+)
 SCORES = ("rmse", "nlpd", "coverage", "accuracy", "cpu_seconds")
 # Differences that are never called worse: of a relative error, nats, a share, a ratio.
 LEAST = {"rmse": 0.01, "nlpd": 0.01, "coverage": 0.01, "accuracy": 0.005}
 LEAST["cpu_seconds"] = 0.2
-QUICK_SEEDS = 2
+# Seeds of the peers, which do not change, and of a short run where they are not two.
+PEER_SEEDS = 2
+QUICK_SEEDS = dict.fromkeys((*PEERS, "DecoupledSampler"), 0)
+QUICK_SEEDS["SteinRFFRegressor"] = 1
 Run = dict[str, Any]
 Task = tuple[str, str, int]
 
@@ -172,15 +178,12 @@ def tasks_of(options: argparse.Namespace) -> list[Task]:
     """Cells asked for: all cases with their first seed, then with the second ..."""
     found = []
     for name, case in CASES.items():
-        if options.quick and not case.quick:
-            continue
-        n_seeds = min(case.n_seeds, QUICK_SEEDS) if options.quick else case.n_seeds
         for one in case.estimators:
+            n_seeds = min(case.n_seeds, PEER_SEEDS if one in PEERS else options.seeds)
+            if options.quick:
+                n_seeds = min(n_seeds, QUICK_SEEDS.get(one, 2)) if case.quick else 0
             if any(p.lower() in f"{name} / {one}".lower() for p in options.only):
-                count = (
-                    min(n_seeds, 1 if options.quick else 2) if one in PEERS else n_seeds
-                )
-                found += [(name, one, s) for s in range(min(count, options.seeds))]
+                found += [(name, one, seed) for seed in range(n_seeds)]
     return sorted(found, key=lambda task: task[2])
 
 
@@ -227,30 +230,23 @@ def compare(
     new: Cells, old: Cells
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Cells that are worse, and the sum over rows of each estimator."""
-    worse, sums = [], []
     common = [key for key in new if key in old]
-    for case, name in common:
-        for finding in worse_scores(new[case, name], old[case, name]):
-            worse.append({"case": case, "estimator": name, **finding})
+    worse = [
+        {"case": key[0], "estimator": key[1], **finding}
+        for key in common
+        for finding in worse_scores(new[key], old[key])
+    ]
+    sums = []
     for first in dict.fromkeys(name.split()[0] for _, name in common):
-        keys = [key for key in common if key[1].split()[0] == first]
-        pairs = [p for key in keys if (p := _pairs(new[key], old[key], "nlpd")).size]
-        cpu = [p for k in keys if (p := _pairs(new[k], old[k], "cpu_seconds")).size]
-        after, before = (
-            np.mean([p.mean(axis=1) for p in pairs], axis=0)
-            if pairs
-            else (np.nan, np.nan)
-        )
-        sums.append({"estimator": first, "rows": len(keys), "NLPD before": before})
-        sums[-1] |= {"NLPD": after}
-        sums[-1]["median CPU ratio"] = float(
-            np.median([p[0].sum() / p[1].sum() for p in cpu]) if cpu else np.nan
-        )
-        for label, cells in (("warnings before", old), ("warnings", new)):
-            seeds = [(k, s) for k in keys for s in new[k] if s in old[k]]
-            sums[-1][label] = sum(
-                len(cells[k][s].get("warnings", ())) for k, s in seeds
-            )
+        cells = [(new[key], old[key]) for key in common if key[1].split()[0] == first]
+        nlpd = [_pairs(*cell, "nlpd").mean(axis=1) for cell in cells]
+        cpu = [_pairs(*cell, "cpu_seconds").sum(axis=1) for cell in cells]
+        after, before = np.mean([p for p in nlpd if np.isfinite(p).all()], axis=0)
+        line = {"estimator": first, "rows": len(cells), "NLPD before": before}
+        line |= {"NLPD": after, "CPU ratio": np.median([p[0] / p[1] for p in cpu])}
+        said = [_pairs(*cell, "warnings").sum(axis=1) for cell in cells]
+        line["warnings before"], line["warnings"] = np.sum(said, axis=0)[::-1]
+        sums.append(line)
     return worse, sums
 
 
@@ -283,9 +279,12 @@ def worse_scores(new: dict[int, Run], old: dict[int, Run]) -> Iterator[dict[str,
 
 
 def _pairs(new: dict[int, Run], old: dict[int, Run], key: str) -> np.ndarray:
-    """Scores after and before of the seeds that both have, (2, seeds)."""
+    """Scores after and before, of the seeds that both have, (2, seeds)."""
     seeds = [s for s in new if key in new[s] and key in old.get(s, ())]
-    return np.array([[run[s][key] for s in seeds] for run in (new, old)], float)
+    values = [[run[s][key] for s in seeds] for run in (new, old)]
+    if key == "warnings":
+        values = [[len(said) for said in side] for side in values]
+    return np.array(values, float)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -298,31 +297,49 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds a cell")
     parser.add_argument("--output", type=Path, default=RESULTS / "panel.json")
-    parser.add_argument("--against", type=Path)
+    parser.add_argument(
+        "--resume", action="store_true", help="keep cells of the output"
+    )
+    parser.add_argument("--against", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     if options.data is not None:
         os.environ["SKGPX_BENCH_DATA"] = str(options.data)  # of the workers, too
-    content: dict[str, Any] = {
-        "settings": {"quick": options.quick, "jobs": options.jobs}
-    }
-    content |= {"machine": machine(), "runs": []}
-    content["machine"]["threads"] = [pool["num_threads"] for pool in threadpool_info()]
+    content = run(options)
+    write(table(lines_of(cells_of(content))))
+    if options.against is not None:
+        old = cells_of(json.loads(options.against.read_text()))
+        worse, sums = compare(cells_of(content), old)
+        write(f"\nWorse by more than two standard errors: {len(worse)}", table(worse))
+        write("\nCells that both files have, by estimator", table(sums))
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure what was asked for, and keep it as it comes."""
+    runs, skipped = [], {}
+    if options.resume and options.output.exists():
+        runs = json.loads(options.output.read_text())["runs"]
+    known = {(one["case"], one["estimator"], one["seed"]) for one in runs}
+    tasks = [task for task in tasks_of(options) if task not in known]
+    threads = [library["num_threads"] for library in threadpool_info()]
+    settings = {"quick": options.quick, "jobs": options.jobs, "threads": threads}
+    content: dict[str, Any] = {"settings": settings | {"CPU seconds": CPU}}
+    content |= {"machine": machine(), "runs": runs}
     options.output.parent.mkdir(exist_ok=True)
-    skipped = {}
     skgpx.compile_kernels()  # once, before the workers do
-    for task, run in measured(tasks_of(options), options.jobs, options.timeout):
-        if "skipped" in run:
-            skipped[task[0]] = run["skipped"]
+    for task, found in measured(tasks, options.jobs, options.timeout):
+        if "skipped" in found:
+            skipped[task[0]] = found["skipped"]
             continue
-        line = dict(zip(("case", "estimator", "seed"), task, strict=True)) | run
-        content["runs"].append(line)
-        progress({k: len(v) if k == "warnings" else v for k, v in line.items()})
+        runs.append(dict(zip(("case", "estimator", "seed"), task, strict=True)) | found)
+        progress(runs[-1] | {"warnings": len(found.get("warnings", ()))})
         store(options.output, content)
-    for case, reason in skipped.items():
-        sys.stdout.write(f"{case}: skipped. {reason}\n")
-    content["runs"].sort(key=lambda r: (r["seed"], [*CASES].index(r["case"])))
-    ...
-    store(options.output, content)
+    write(*(f"{case}: skipped. {reason}" for case, reason in skipped.items()))
+    return content
+
+
+def write(*texts: str) -> None:
+    """Lines on the standard output."""
+    sys.stdout.write("".join(f"{text}\n" for text in texts))
 
 
 if __name__ == "__main__":

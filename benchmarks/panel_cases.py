@@ -1,17 +1,19 @@
 """Cases of the panel: a data set each, and the estimators that are meant for it.
 
-A case is a function of a generator that returns a `Problem`. Made-up cases come in
-variants, arguments of the function, and are drawn anew for each seed; real sets are
-split anew. Each stands for a failure that was seen once.
+A case is a function of a generator that returns a `Problem`. Made-up data are drawn
+anew for each seed, real sets are split anew. Each case stands for a failure that was
+seen once: what must not come back is a row here.
 """
+
+# ruff: noqa: D103, ARG001, ARG005
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -34,31 +36,9 @@ from skgpx import (
 from skgpx.likelihoods import Poisson, ShiftedMixture, StudentT
 
 Array = NDArray[np.float64]
+Function = Callable[[Array], Array]
+Rng = np.random.Generator
 N_TEST = 300
-
-
-class Problem(NamedTuple):
-    """Training and test rows, what is known of them, and the function if it is known."""
-
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
-    truth: Array | None = None  # E[y] at the test rows
-    given: dict[str, Array] = {}  # noqa: RUF012  arguments of fit
-    given_test: dict[str, Array] = {}  # noqa: RUF012  arguments of predictions
-
-
-class Case(NamedTuple):
-    """One row of the panel: how its data are made, for whom, with how many seeds."""
-
-    make: Callable[..., Problem]
-    arguments: tuple[Any, ...]
-    estimators: tuple[str, ...]
-    n_seeds: int
-    quick: bool
-
-
 # What is fitted, by name: the first word is the estimator that a cell counts for.
 ESTIMATORS = {
     "PLSRegressor": PLSRegressor(),
@@ -83,15 +63,11 @@ ESTIMATORS = {
     ),
     "GaussianProcessClassifier": GaussianProcessClassifier(),
 }
-P, S, T, G, D = (
-    "PLSRegressor",
-    "SpectralVGPRegressor",
-    "SteinRFFRegressor",
-    "GWIRegressor",
-    "DecoupledSampler",
-)
-C = ("PLSClassifier", "GWIClassifier")
+P, S, T = "PLSRegressor", "SpectralVGPRegressor", "SteinRFFRegressor"
+G, D = "GWIRegressor", "DecoupledSampler"
 E, EC = PEERS = ("GaussianProcessRegressor", "GaussianProcessClassifier")
+ANY, MANY = (P, S, T, G), (P, T, G)  # few columns, many columns
+C, BOOSTED = ("PLSClassifier", "GWIClassifier"), "GWIClassifier boosting"
 
 
 def estimator(name: str, X: Array, seed: int) -> Any:
@@ -107,551 +83,445 @@ def estimator(name: str, X: Array, seed: int) -> Any:
     return model.set_params(**dict.fromkeys(seeds, seed))
 
 
+class Problem(NamedTuple):
+    """Training and test rows; E[y] at the test rows where the function is known."""
+
+    X: Array
+    y: NDArray[Any]
+    X_test: Array
+    y_test: NDArray[Any]
+    truth: Array | None = None
+    given: Mapping[str, Array] = {}  # arguments of fit
+    given_test: Mapping[str, Array] = {}  # arguments of predictions
+
+
+class Case(NamedTuple):
+    """One row of the panel: how its data are made, for whom, with how many seeds."""
+
+    make: Callable[..., Problem]
+    arguments: Sequence[Any]
+    estimators: Sequence[str]
+    n_seeds: int
+    quick: bool
+
+
 CASES: dict[str, Case] = {}
 
 
-def case(
-    *estimators: str,
-    variants: tuple[tuple[Any, ...], ...] = ((),),
+def add(
+    estimators: Sequence[str],
+    make: Callable[..., Problem],
+    named: Mapping[str, Sequence[Any]],
     n_seeds: int = 5,
-    quick: int = 99,
-) -> Callable[[Callable[..., Problem]], Callable[..., Problem]]:
-    """Enter a function once a variant; the first ``quick`` are in the short run."""
-
-    def enter(make: Callable[..., Problem]) -> Callable[..., Problem]:
-        for i, arguments in enumerate(variants):
-            name = " ".join([make.__name__, *map(str, arguments)])
-            CASES[name] = Case(make, arguments, estimators, n_seeds, i < quick)
-        return make
-
-    return enter
+    quick: bool = True,
+) -> None:
+    """Enter a function under a name for each tuple of its arguments."""
+    for name, arguments in named.items():
+        CASES[name] = Case(make, arguments, estimators, n_seeds, quick)
 
 
-def uniform(
-    rng: np.random.Generator,
-    n: int,
-    d: int,
-    f: Callable[[Array], Array],
-    noise: float,
-    low: float = 0.0,
-    high: float = 1.0,
-) -> Problem:
-    """Rows of a cube, a function of them and normal noise."""
-    X = rng.uniform(low, high, size=(n + N_TEST, d))
-    truth = f(X)
-    y = truth + noise * rng.standard_normal(len(X))
-    return Problem(X[:n], y[:n], X[n:], y[n:], truth[n:])
+# ---- Functions of the unit cube with normal noise ------------------------------------
 
 
-def smooth_function(rng: np.random.Generator, d: int) -> Callable[[Array], Array]:
-    """Draw from an RBF process of lengthscale √d/4 on the unit cube."""
+def smooth(rng: Rng, d: int) -> Function:
+    """Draw from an RBF process of lengthscale √d/4."""
     frequencies = rng.standard_normal((d, 200)) * 4.0 / np.sqrt(d)
     phases, weights = rng.uniform(0.0, 2.0 * np.pi, 200), rng.standard_normal(200)
     return lambda X: 0.1 * np.cos(X @ frequencies + phases) @ weights
 
 
-# ---- Ordinary functions, and more or fewer of their rows -----------------------------
+def spikes(rng: Rng, d: int) -> Function:
+    centres, heights = rng.uniform(0.0, 1.0, 6), rng.uniform(1.0, 4.0, 6)
+    return lambda X: np.exp(-0.5 * ((X - centres) / 0.01) ** 2) @ heights
 
 
-@case(P, S, T, G, D, E, variants=((1,), (2,), (3,)), quick=2)
-def smooth(rng, d):
-    return uniform(rng, 200, d, smooth_function(rng, d), 0.1)
-
-
-@case(P, T, G, D, E, variants=((6,),))
-def smooth_many(rng, d):
-    return uniform(rng, 300, d, smooth_function(rng, d), 0.1)
-
-
-@case(P, S, T, G, D, E, variants=((1,), (3,), (5,), (10,), (20,), (40,)))
-def few_rows(rng, n):
-    return uniform(rng, n, 1, smooth_function(rng, 1), 0.1)
-
-
-@case(P, T, G, D, E, variants=((10,), (40,)))
-def few_rows_of_six(rng, n):
-    return uniform(rng, n, 6, smooth_function(rng, 6), 0.1)
-
-
-def _mixed(X: Array) -> Array:
-    return np.sin(20.0 * X[:, 0]) + X[:, 1] * np.cos(9.0 * X[:, 2]) + 0.5 * X[:, 3]
-
-
-@case(P, T, G, variants=((1000,), (10000,)), n_seeds=3, quick=1)
-def more_rows(rng, n):
-    return uniform(rng, n, 4, _mixed, 0.1)
-
-
-@case(T, variants=((100000,),), n_seeds=1, quick=0)
-def most_rows(rng, n):
-    return uniform(rng, n, 4, _mixed, 0.1)
-
-
-@case(S, variants=((100000,),), n_seeds=3)
-def long_series(rng, n):
-    return uniform(rng, n, 1, smooth_function(rng, 1), 0.3)
-
-
-@case(P, S, T, G)
-def units(rng):
-    """Units of y and of each column differ by many orders of magnitude."""
-    problem = uniform(rng, 150, 2, smooth_function(rng, 2), 0.1)
-    columns, (X, y, X_test, y_test, truth) = np.array([1e-6, 1e5]), problem[:5]
-    y, y_test, truth = (1e6 * v + 1e8 for v in (y, y_test, truth))
-    return Problem(X * columns, y, X_test * columns, y_test, truth)
-
-
-# ---- Rows that count more than once --------------------------------------------------
-
-
-@case(P, S, T, G)
-def copies(rng):
-    problem = uniform(rng, 100, 1, smooth_function(rng, 1), 0.1)
-    return _rows_of(problem, np.tile(np.arange(100), 10))
-
-
-@case(P, S, T, G, variants=((1, 300, 1.0), (2, 300, 1.0), (1, 300, 0.5)), quick=2)
-def bootstrap(rng, d, n, share):
-    problem = uniform(rng, n, d, smooth_function(rng, d), 0.1)
-    return _rows_of(problem, rng.integers(n, size=round(share * n)))
-
-
-@case(S, variants=((4000,),), quick=0)
-def long_bootstrap(rng, n):
-    problem = uniform(rng, n, 1, smooth_function(rng, 1), 0.1)
-    return _rows_of(problem, rng.integers(n, size=n))
-
-
-@case("PLSRegressor StudentT")
-def bootstrap_of_heavy_tails(rng):
-    problem = uniform(rng, 120, 1, smooth_function(rng, 1), 0.1)
-    return _rows_of(problem, rng.integers(120, size=120))
-
-
-def _rows_of(problem: Problem, rows: NDArray[np.intp]) -> Problem:
-    return problem._replace(X=problem.X[rows], y=problem.y[rows])
-
-
-@case(P, S, T, G, variants=((10.0,), (0.1,)))
-def weights(rng, weight):
-    problem = uniform(rng, 200, 1, smooth_function(rng, 1), 0.1)
-    return problem._replace(given={"sample_weight": np.full(200, weight)})
-
-
-# ---- Short structure -----------------------------------------------------------------
-
-
-def _wave(rng: np.random.Generator, cycles: float, column: int = 0) -> Callable:
-    phase = rng.uniform(0.0, 2.0 * np.pi)
-    return lambda X: np.sin(2.0 * np.pi * cycles * X[:, column] + phase)
-
-
-@case(P, S, T, G, E, variants=((20, 400),))
-def wave(rng, cycles, n):
-    return uniform(rng, n, 1, _wave(rng, cycles), 0.2)
-
-
-@case(P, S, T, G, variants=((100, 2000), (100, 20000)), n_seeds=3, quick=1)
-def short_wave(rng, cycles, n):
-    return uniform(rng, n, 1, _wave(rng, cycles), 0.2)
-
-
-@case(P, T, G, E, variants=((1.5, 4, 400),))
-def wave_in_one_column(rng, cycles, width, n):
-    problem = uniform(rng, n, 5, _wave(rng, cycles), 0.1, -0.5 * width, 0.5 * width)
-    return problem
-
-
-@case(P, T, G)
-def waves_in_two_of_six(rng):
-    def f(X):
-        return np.sin(12.0 * X[:, 0]) + np.sin(5.0 * X[:, 5])
-
-    return uniform(rng, 300, 6, f, 0.1, -1.0, 1.0)
-
-
-@case(S, G)
-def wave_in_one_of_two(rng):
-    return uniform(rng, 2000, 2, _wave(rng, 30.0), 0.2)
-
-
-@case(T, "SteinRFFRegressor long")
-def long_lengthscale(rng):
-    def f(X):
-        return np.sin(X[:, 0]) + X[:, 1] + 0.5 * np.sin(6.0 * X[:, 2])
-
-    return uniform(rng, 600, 3, f, 0.1, -1.0, 1.0)
-
-
-@case(P, S, T, G, E)
-def spikes(rng):
-    centres, heights = rng.uniform(0.0, 10.0, 6), rng.uniform(1.0, 4.0, 6)
-
-    def f(X):
-        return np.exp(-0.5 * ((X - centres) / 0.1) ** 2) @ heights
-
-    return uniform(rng, 200, 1, f, 0.1, 0.0, 10.0)
-
-
-@case(P, S, T, G, E)
-def steps(rng):
+def steps(rng: Rng, d: int) -> Function:
     edges, heights = np.sort(rng.uniform(0.0, 1.0, 4)), rng.standard_normal(5)
-    return uniform(rng, 200, 1, lambda X: heights[np.searchsorted(edges, X[:, 0])], 0.1)
+    return lambda X: heights[np.searchsorted(edges, X[:, 0])]
+
+
+def wave(cycles: float) -> Callable[[Rng, int], Function]:
+    """So many cycles along the first column."""
+
+    def drawn(rng: Rng, d: int) -> Function:
+        phase = rng.uniform(0.0, 2.0 * np.pi)
+        return lambda X: np.sin(2.0 * np.pi * cycles * X[:, 0] + phase)
+
+    return drawn
+
+
+def fixed(f: Function) -> Callable[[Rng, int], Function]:
+    return lambda rng, d: f
+
+
+two_waves = fixed(lambda X: np.sin(24.0 * X[:, 0]) + np.sin(10.0 * X[:, 5]))
+mixed = fixed(
+    lambda X: np.sin(20.0 * X[:, 0]) + X[:, 1] * np.cos(9.0 * X[:, 2]) + 0.5 * X[:, 3]
+)
+last_wave = fixed(lambda X: np.sin(X[:, 0]) + X[:, 1] + 0.5 * np.sin(6.0 * X[:, 2]))
+two_columns = fixed(lambda X: np.sin(8.0 * X[:, 0] - 4.0) + 8.0 * (X[:, 1] - 0.5) ** 2)
+slope_and_wave = fixed(lambda X: np.sin(8.0 * X[:, 0]) + X[:, 1])
+nothing = fixed(lambda X: np.zeros(len(X)))
+
+
+def function(
+    rng: Rng, draw: Any, n: int, d: int = 1, noise: float = 0.1, low: float = 0.0
+) -> Problem:
+    """Rows between ``low`` and one in each column."""
+    f, X = draw(rng, d), rng.uniform(low, 1.0, size=(n + N_TEST, d))
+    truth = f(X)
+    y = truth + noise * rng.standard_normal(len(X))
+    return Problem(X[:n], y[:n], X[n:], y[n:], truth[n:])
+
+
+one_and_two = {"one column": (smooth, 200), "two columns": (smooth, 200, 2)}
+add((*ANY, D, E), function, {f"smooth, {k}": v for k, v in one_and_two.items()})
+add((*ANY, D, E), function, {"smooth, three columns": (smooth, 200, 3)}, quick=False)
+add((*MANY, D, E), function, {"smooth, six columns": (smooth, 300, 6)})
+few = {f"{n} rows": (smooth, n) for n in (1, 3, 5, 10, 20, 40)}
+add((*ANY, D, E), function, few)
+add(
+    (*MANY, D, E),
+    function,
+    {f"{n} rows of six columns": (smooth, n, 6) for n in (10, 40)},
+)
+add(MANY, function, {"1000 rows of four columns": (mixed, 1000, 4)}, 3)
+add(MANY, function, {"10000 rows of four columns": (mixed, 10000, 4)}, 3, quick=False)
+add((T,), function, {"100000 rows of four columns": (mixed, 100000, 4)}, 1, quick=False)
+add((S,), function, {"100000 rows of one column": (smooth, 100000, 1, 0.3)}, 3)
+add((*ANY, E), function, {"wave, 20 cycles in 400 rows": (wave(20.0), 400, 1, 0.2)})
+add(ANY, function, {"wave, 100 cycles in 2000 rows": (wave(100.0), 2000, 1, 0.2)}, 3)
+long = {"wave, 100 cycles in 20000 rows": (wave(100.0), 20000, 1, 0.2)}
+add(ANY, function, long, 3, quick=False)
+add((*MANY, E), function, {"wave in one of five columns": (wave(6.0), 400, 5)})
+add(MANY, function, {"waves in two of six columns": (two_waves, 300, 6)})
+add((S, G), function, {"wave in one of two columns": (wave(30.0), 2000, 2, 0.2)}, 3)
+long = {"long lengthscale given": (last_wave, 600, 3, 0.1, -1.0)}
+add((T, "SteinRFFRegressor long"), function, long)
+add((*ANY, E), function, {"spikes": (spikes, 200), "steps": (steps, 200)})
+add(MANY, function, {"two of 40 columns matter": (two_columns, 300, 40, 0.2)}, 3)
+sixty = {"two of 60 columns matter": (two_columns, 300, 60, 0.2)}
+add(MANY, function, sixty, 3, quick=False)
+add((*ANY, D), function, {"all noise, one column": (nothing, 300, 1, 1.0)})
+add((*MANY, D), function, {"all noise, five columns": (nothing, 300, 5, 1.0)})
+none = {
+    "no noise, one column": (smooth, 60, 1, 0),
+    "no noise, two": (smooth, 200, 2, 0),
+}
+add((*ANY, D, E), function, none)
+around = (P, G, "GWIRegressor boosting", "GWIRegressor linear")
+add(around, function, {"around a straight line": (slope_and_wave, 400, 2)})
 
 
 # ---- Where there are no rows ---------------------------------------------------------
 
 
-@case(P, S, T, G, D, E, variants=((1,), (2,)))
-def gap(rng, d):
-    """Test rows lie in the middle, a quarter of the volume without other rows."""
-    half = 0.5 * 0.25 ** (1.0 / d)
-    X = rng.uniform(size=(1000, d))
-    X = X[np.abs(X - 0.5).max(axis=1) > half][:200]
-    return _elsewhere(rng, X, rng.uniform(0.5 - half, 0.5 + half, size=(N_TEST, d)))
-
-
-@case(P, S, T, G, D, E, variants=((1,), (2,)))
-def extrapolation(rng, d):
-    """Test rows lie up to one width of the data beyond them."""
-    X, X_test = rng.uniform(size=(150, d)), rng.uniform(size=(N_TEST, d))
-    X_test[:, 0] += rng.choice([-1.0, 1.0], N_TEST)
-    return _elsewhere(rng, X, X_test)
-
-
-@case(P, T, G, "GWIRegressor boosting", E)
-def far_away(rng):
-    X, X_test = rng.uniform(size=(250, 5)), rng.uniform(-5.0, 5.0, (N_TEST, 5))
-    return _elsewhere(rng, X, X_test)
-
-
-def _elsewhere(rng: np.random.Generator, X: Array, X_test: Array) -> Problem:
-    """One smooth function at both."""
+def elsewhere(rng: Rng, place: Callable[..., tuple[Array, Array]], d: int) -> Problem:
+    """One smooth function on training and test rows that lie apart."""
+    X, X_test = place(rng, d)
     n, both = len(X), np.vstack([X, X_test])
-    truth = smooth_function(rng, X.shape[1])(both)
+    truth = smooth(rng, d)(both)
     y = truth + 0.1 * rng.standard_normal(len(both))
     return Problem(X, y[:n], X_test, y[n:], truth[n:])
 
 
-# ---- Columns and targets as they come ------------------------------------------------
+def gap(rng: Rng, d: int) -> tuple[Array, Array]:
+    """A quarter of the volume, in the middle, without rows."""
+    half, X = 0.5 * 0.25 ** (1.0 / d), rng.uniform(size=(1000, d))
+    X = X[np.abs(X - 0.5).max(axis=1) > half][:200]
+    return X, rng.uniform(0.5 - half, 0.5 + half, size=(N_TEST, d))
 
 
-@case(S, variants=((2,),))
-@case(P, T, G, variants=((6,),))
-def outliers_in_x(rng, d):
-    problem = uniform(rng, 400, d, smooth_function(rng, d), 0.1)
-    problem.X[rng.choice(400, 4, replace=False)] *= 1e3
-    return problem
+def beyond(rng: Rng, d: int) -> tuple[Array, Array]:
+    """Up to one width on either side."""
+    X, X_test = rng.uniform(size=(150, d)), rng.uniform(size=(N_TEST, d))
+    X_test[:, 0] += rng.choice([-1.0, 1.0], N_TEST)
+    return X, X_test
 
 
-@case(P, "PLSRegressor StudentT", S, T, G, E)
-def outliers_in_y(rng):
-    problem = uniform(rng, 200, 1, smooth_function(rng, 1), 0.1)
-    wild = rng.choice(200, 10, replace=False)
-    problem.y[wild] += 3.0 * rng.standard_normal(10)
-    return problem
+def far(rng: Rng, d: int) -> tuple[Array, Array]:
+    return rng.uniform(size=(250, d)), rng.uniform(-5.0, 5.0, (N_TEST, d))
 
 
-@case(P, "PLSRegressor StudentT", S, T, G, "GWIRegressor boosting")
-def heavy_tails(rng):
-    problem = uniform(rng, 250, 2, smooth_function(rng, 2), 0.0)
-    y, y_test = (
-        v + 0.15 * rng.standard_t(2.5, len(v)) for v in (problem.y, problem.y_test)
+add((*ANY, D, E), elsewhere, {"gap": (gap, 1), "gap, two columns": (gap, 2)})
+sides = {"extrapolation": (beyond, 1), "extrapolation, two columns": (beyond, 2)}
+add((*ANY, D, E), elsewhere, sides)
+add((*MANY, "GWIRegressor boosting", E), elsewhere, {"far away": (far, 5)})
+
+
+# ---- Rows, columns and targets as they come ------------------------------------------
+
+
+def changed(rng: Rng, change: Any, n: int, d: int, noise: float = 0.1) -> Problem:
+    """A smooth function whose problem is changed."""
+    return change(rng, function(rng, smooth, n, d, noise))
+
+
+def sampled(share: float) -> Callable[[Rng, Problem], Problem]:
+    """A bootstrap of so many times the rows; ten copies of each for a share of ten."""
+
+    def change(rng: Rng, p: Problem) -> Problem:
+        n = len(p.y)
+        rows = rng.integers(n, size=round(share * n))
+        rows = np.tile(np.arange(n), 10) if share == 10.0 else rows
+        return p._replace(X=p.X[rows], y=p.y[rows])
+
+    return change
+
+
+def weighted(weight: float) -> Callable[[Rng, Problem], Problem]:
+    return lambda rng, p: p._replace(given={"sample_weight": np.full(len(p.y), weight)})
+
+
+def of_columns(f: Function) -> Callable[[Rng, Problem], Problem]:
+    return lambda rng, p: p._replace(X=f(p.X), X_test=f(p.X_test))
+
+
+def of_targets(f: Callable[..., Array]) -> Callable[[Rng, Problem], Problem]:
+    """What ``f(rng, X, y)`` makes of y; the truth is its mean."""
+    return lambda rng, p: p._replace(
+        y=f(rng, p.X, p.y), y_test=f(rng, p.X_test, p.y_test)
     )
-    return problem._replace(y=y, y_test=y_test)
 
 
-@case(P, T, G)
-def skewed_columns(rng):
-    problem = uniform(rng, 300, 4, smooth_function(rng, 4), 0.1)
-    return problem._replace(
-        X=np.exp(4.0 * problem.X), X_test=np.exp(4 * problem.X_test)
-    )
+def in_other_units(rng: Rng, p: Problem) -> Problem:
+    """Units of y and of each column differ by many orders of magnitude."""
+    X, y, X_test, y_test, truth = p[:5]
+    y, y_test, truth = (1e6 * v + 1e8 for v in (y, y_test, truth))
+    return Problem(X * [1e-6, 1e5], y, X_test * [1e-6, 1e5], y_test, truth)
 
 
-@case(P, T, G)
-def discrete_columns(rng):
-    X = np.column_stack(
-        [rng.integers(0, k, 300 + N_TEST) for k in (2, 2, 3, 6)]
-        + [rng.uniform(size=300 + N_TEST), np.ones(300 + N_TEST)]
-    ).astype(float)
-    truth = X[:, 0] - X[:, 1] * X[:, 2] + np.sin(3.0 * X[:, 3]) + np.cos(5.0 * X[:, 4])
-    y = truth + 0.2 * rng.standard_normal(len(X))
-    return Problem(X[:300], y[:300], X[300:], y[300:], truth[300:])
+def wild_inputs(rng: Rng, p: Problem) -> Problem:
+    p.X[rng.choice(len(p.X), len(p.X) // 100, replace=False)] *= 1e3
+    return p
 
 
-@case(P, T, G, E)
-def correlated_columns(rng):
-    problem = uniform(rng, 300, 3, smooth_function(rng, 3), 0.1)
+def wild_targets(rng: Rng, p: Problem) -> Problem:
+    n = len(p.y) // 20
+    p.y[rng.choice(len(p.y), n, replace=False)] += 3.0 * rng.standard_normal(n)
+    return p
+
+
+def correlated(rng: Rng, p: Problem) -> Problem:
+    """Three copies of each column, with 1 % of noise."""
     X, X_test = (
         np.hstack([v + 0.01 * rng.standard_normal(v.shape) for _ in range(3)])
-        for v in (problem.X, problem.X_test)
+        for v in (p.X, p.X_test)
     )
-    return problem._replace(X=X, X_test=X_test)
+    return p._replace(X=X, X_test=X_test)
 
 
-@case(P, T, G, variants=((40,), (60,)), quick=1)
-def two_relevant_of(rng, d):
-    def f(X):
-        return np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2
-
-    return uniform(rng, 300, d, f, 0.2, -2.0, 2.0)
+def deviation(X: Array) -> Array:
+    return 0.02 + 0.5 * X[:, 0] ** 2
 
 
-@case(P, S, T, G, D, variants=((1,),))
-@case(P, T, G, D, variants=((5,),))
-def all_noise(rng, d):
-    return uniform(rng, 300, d, lambda X: np.zeros(len(X)), 1.0)
+def varying_noise(rng: Rng, X: Array, y: Array) -> Array:
+    return y + deviation(X) * rng.standard_normal(len(y))
 
 
-@case(P, S, T, G, D, E, variants=((1, 60), (2, 200)))
-def no_noise(rng, d, n):
-    return uniform(rng, n, d, smooth_function(rng, d), 0.0)
+def known_noise(rng: Rng, p: Problem) -> Problem:
+    given, test = ({"noise_variance": deviation(X) ** 2} for X in (p.X, p.X_test))
+    return of_targets(varying_noise)(rng, p)._replace(given=given, given_test=test)
 
 
-@case(P, S, T, G)
-def noise_varies(rng):
-    problem = uniform(rng, 300, 1, smooth_function(rng, 1), 0.0)
-    y, y_test = (
-        v + (0.02 + 0.5 * X[:, 0] ** 2) * rng.standard_normal(len(v))
-        for v, X in ((problem.y, problem.X), (problem.y_test, problem.X_test))
-    )
-    return problem._replace(y=y, y_test=y_test)
-
-
-@case(P, S)
-def noise_is_known(rng):
-    problem = noise_varies(rng)
-    known, known_test = (
-        {"noise_variance": (0.02 + 0.5 * X[:, 0] ** 2) ** 2}
-        for X in (problem.X, problem.X_test)
-    )
-    return problem._replace(given=known, given_test=known_test)
-
-
-@case(P, T, G)
-def grades(rng):
+def grades(rng: Rng, p: Problem) -> Problem:
     """Six grades; inputs that are rounded, so that many rows agree."""
-    problem = uniform(rng, 400, 4, smooth_function(rng, 4), 0.4)
-    X, X_test = problem.X.round(1), problem.X_test.round(1)
-    y, y_test = (np.clip(np.round(5.5 + v), 3, 8) for v in (problem.y, problem.y_test))
-    return Problem(X, y, X_test, y_test)
+    y, y_test = (np.clip(np.round(5.5 + v), 3, 8) for v in (p.y, p.y_test))
+    return Problem(p.X.round(1), y, p.X_test.round(1), y_test)
 
 
-@case("PLSRegressor mixture")
-def shifted(rng):
-    problem = uniform(rng, 200, 1, smooth_function(rng, 1), 0.1)
-    y, y_test = (v + rng.binomial(1, 0.5, len(v)) for v in (problem.y, problem.y_test))
-    return Problem(problem.X, y, problem.X_test, y_test, problem.truth + 0.5)
+def heavy(rng: Rng, X: Array, y: Array) -> Array:
+    return y + 0.15 * rng.standard_t(2.5, len(y))
 
 
-@case(P, G, "GWIRegressor boosting", "GWIRegressor linear")
-def around_a_regressor(rng):
-    """The straight line is much worse than a process."""
+def shifted(rng: Rng, p: Problem) -> Problem:
+    p = of_targets(lambda rng, X, y: y + rng.binomial(1, 0.5, len(y)))(rng, p)
+    return p._replace(truth=p.truth + 0.5)
 
-    def f(X):
-        return np.sin(8.0 * X[:, 0]) + X[:, 1]
 
-    return uniform(rng, 400, 2, f, 0.1)
+def coarse(X: Array) -> Array:
+    """Columns of two, two, three and six values, one as it is, and a constant."""
+    levels = np.floor(X[:, :4] * [2, 2, 3, 6]) / [2, 2, 3, 6]
+    return np.column_stack([levels, X[:, 4], np.ones(len(X))])
+
+
+add(ANY, changed, {"other units": (in_other_units, 150, 2)})
+add(ANY, changed, {"ten copies of rows": (sampled(10.0), 100, 1)})
+bootstraps = {"of all": (sampled(1.0), 300, 1), "of half": (sampled(0.5), 300, 1)}
+bootstraps["two columns"] = (sampled(1.0), 300, 2)
+add(ANY, changed, {f"bootstrap, {k}": v for k, v in bootstraps.items()})
+long = {"bootstrap, 4000 rows": (sampled(1.0), 4000, 1)}
+add((S, P), changed, long, 3, quick=False)
+heavy_tails = (P, "PLSRegressor StudentT")
+add(heavy_tails[1:], changed, {"bootstrap, StudentT": (sampled(1.0), 120, 1)}, 3)
+add(ANY, changed, {f"weights of {w:g}": (weighted(w), 200, 1) for w in (10.0, 0.1)})
+add((S,), changed, {"outliers in x, two columns": (wild_inputs, 400, 2)})
+add(MANY, changed, {"outliers in x, six columns": (wild_inputs, 400, 6)})
+add((*heavy_tails, S, T, G, E), changed, {"outliers in y": (wild_targets, 200, 1)})
+tails = {"heavy tails": (of_targets(heavy), 250, 2, 0.0)}
+add((*heavy_tails, S, T, G, "GWIRegressor boosting"), changed, tails)
+skewed = of_columns(lambda X: np.exp(4.0 * X))
+add(MANY, changed, {"skewed columns": (skewed, 300, 4)})
+add(MANY, changed, {"discrete columns": (of_columns(coarse), 300, 6)})
+add((*MANY, E), changed, {"correlated columns": (correlated, 300, 3)})
+add(ANY, changed, {"noise that varies": (of_targets(varying_noise), 300, 1, 0.0)})
+add((P, S), changed, {"noise that is known": (known_noise, 300, 1, 0.0)})
+add(MANY, changed, {"grades": (grades, 400, 4, 0.4)})
+add(("PLSRegressor mixture",), changed, {"shifted mixture": (shifted, 200, 1)})
 
 
 # ---- Counts --------------------------------------------------------------------------
 
-COUNTS = ("PLSRegressor Poisson",)
 
-
-@case(*COUNTS, variants=((0.3, 1.0), (2.0, 1.0), (3e4, 1.0), (3.0, 4.0), (300.0, 25.0)))
-def counts(rng, level, dispersion):
-    """Negative binomial counts whose variance is ``dispersion`` times their mean."""
-    X = rng.uniform(size=(400 + N_TEST, 1))
-    mean = level * np.exp(np.sin(6.0 * X[:, 0]))
-    if dispersion == 1.0:
-        y = rng.poisson(mean).astype(float)
+def counts(rng: Rng, mean: Function, ratio: float, n: int, d: int = 1) -> Problem:
+    """Negative binomial counts whose variance is ``ratio`` times their mean."""
+    X = rng.uniform(size=(n + N_TEST, d))
+    mu = mean(X)
+    if ratio == 1.0:
+        y = rng.poisson(mu).astype(float)
     else:
-        y = rng.negative_binomial(mean / (dispersion - 1.0), 1.0 / dispersion) * 1.0
-    return Problem(X[:400], y[:400], X[400:], y[400:], mean[400:])
+        y = rng.negative_binomial(mu / (ratio - 1.0), 1.0 / ratio).astype(float)
+    return Problem(X[:n], y[:n], X[n:], y[n:], mu[n:])
 
 
-@case(*COUNTS)
-def exposures(rng):
-    X, exposure = rng.uniform(size=(700, 2)), rng.uniform(1.0, 50.0, 700)
-    mean = exposure * np.exp(np.sin(6.0 * X[:, 0]) - X[:, 1])
-    y = rng.poisson(mean).astype(float)
-    given, given_test = ({"exposure": e} for e in (exposure[:400], exposure[400:]))
-    return Problem(X[:400], y[:400], X[400:], y[400:], mean[400:], given, given_test)
+def exposures(rng: Rng) -> Problem:
+    X, hours = rng.uniform(size=(700, 2)), rng.uniform(1.0, 50.0, 700)
+    mu = hours * np.exp(np.sin(6.0 * X[:, 0]) - X[:, 1])
+    y = rng.poisson(mu).astype(float)
+    given, given_test = ({"exposure": e} for e in (hours[:400], hours[400:]))
+    return Problem(X[:400], y[:400], X[400:], y[400:], mu[400:], given, given_test)
 
 
-@case(*COUNTS)
-def hourly_counts(rng):
-    """Forty days with a daily cycle; days four, eight ... are the test rows."""
-    hours = np.arange(960.0)
-    mean = np.exp(1.5 + np.sin(2.0 * np.pi * hours / 24.0))
-    test = hours // 24 % 5 == 3
-    return _series(hours, rng.poisson(mean).astype(float), mean, test)
+def around_level(level: float) -> Function:
+    return lambda X: level * np.exp(np.sin(6.0 * X[:, 0]))
 
 
-@case("PLSRegressor square", variants=((30,),))
-def square_link(rng, n):
-    X = rng.uniform(size=(n + N_TEST, 1))
-    mean = 4.0 * np.sin(5.0 * X[:, 0]) ** 2
-    y = rng.poisson(mean).astype(float)
-    return Problem(X[:n], y[:n], X[n:], y[n:], mean[n:])
+levels = {"counts of 0.3": (0.3, 1.0), "counts of 2": (2.0, 1.0)}
+levels |= {"counts of 30000": (3e4, 1.0), "overdispersed counts of 3": (3.0, 4.0)}
+levels["overdispersed counts of 300"] = (300.0, 25.0)
+levels = {k: (around_level(level), ratio, 400) for k, (level, ratio) in levels.items()}
+add(("PLSRegressor Poisson",), counts, levels, 3)
+add(("PLSRegressor Poisson",), exposures, {"exposures": ()}, 3)
+square = {"counts, square link": (lambda X: 4.0 * np.sin(5.0 * X[:, 0]) ** 2, 1.0, 30)}
+add(("PLSRegressor square",), counts, square)
 
 
 # ---- Series --------------------------------------------------------------------------
 
 
-def _series(
-    x: Array, y: Array, truth: Array | None, test: NDArray[np.bool_]
-) -> Problem:
-    X = x[:, np.newaxis]
-    known = None if truth is None else truth[test]
+def missing(x: Array, y: Array, truth: Array | None, test: NDArray[Any]) -> Problem:
+    X, known = x[:, np.newaxis], None if truth is None else truth[test]
     return Problem(X[~test], y[~test], X[test], y[test], known)
 
 
-def _months(rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    months = np.arange(240.0)
-    phase = 2.0 * np.pi * months / 12.0
-    truth = (
-        0.01 * months + 0.00005 * months**2 + np.sin(phase) + 0.4 * np.cos(2 * phase)
-    )
-    return months, truth + 0.2 * rng.standard_normal(240), truth
+def monthly(rng: Rng, forecast: bool) -> Problem:
+    """The last two of twenty years are missing, or two others and single months."""
+    x = np.arange(240.0)
+    turn = 2.0 * np.pi * x / 12.0
+    truth = 0.01 * x + 0.00005 * x**2 + np.sin(turn) + 0.4 * np.cos(2.0 * turn)
+    holes = (rng.random(240) < 0.1) | (np.abs(x - 132.0) < 12.0)
+    y = truth + 0.2 * rng.standard_normal(240)
+    return missing(x, y, truth, x >= 216.0 if forecast else holes)
 
 
-@case(P, S, T, G, D, E)
-def monthly(rng):
-    """A tenth of the months and two whole years are missing."""
-    months, y, truth = _months(rng)
-    missing = (rng.random(240) < 0.1) | (np.abs(months - 132.0) < 12.0)
-    return _series(months, y, truth, missing)
+def hourly(rng: Rng) -> Problem:
+    """Daily and weekly cycles and a wandering level; hours and days are missing."""
+    x = np.arange(2400.0)
+    turn = 2.0 * np.pi * x / 24.0
+    truth = np.sin(turn) + 0.5 * np.cos(2.0 * turn) + 0.4 * np.sin(turn / 7.0)
+    truth += np.cumsum(0.05 * rng.standard_normal(2400))
+    holes = (rng.random(2400) < 0.05) | np.isin(x // 24, rng.choice(100, 8))
+    return missing(x, truth + 0.2 * rng.standard_normal(2400), truth, holes)
 
 
-@case(P, S, G, E)
-def monthly_forecast(rng):
-    months, y, truth = _months(rng)
-    return _series(months, y, truth, months >= 216.0)
+def hourly_counts(rng: Rng) -> Problem:
+    """Forty days with a daily cycle; each fifth day is missing."""
+    x = np.arange(960.0)
+    mu = np.exp(1.5 + np.sin(2.0 * np.pi * x / 24.0))
+    return missing(x, rng.poisson(mu).astype(float), mu, x // 24 % 5 == 3)
 
 
-@case(P, S, G, n_seeds=3)
-def hourly(rng):
-    """A hundred days with daily and weekly cycles; single hours and days are missing."""
-    hours = np.arange(2400.0)
-    phase = 2.0 * np.pi * hours / 24.0
-    truth = np.sin(phase) + 0.5 * np.cos(2.0 * phase) + 0.4 * np.sin(phase / 7.0)
-    truth = truth + np.cumsum(0.05 * rng.standard_normal(2400))
-    y = truth + 0.2 * rng.standard_normal(2400)
-    missing = (rng.random(2400) < 0.05) | np.isin(hours // 24, rng.choice(100, 8))
-    return _series(hours, y, truth, missing)
+def air_quality(rng: Rng) -> Problem:
+    """1500 hours of a sensor; single hours and blocks of 25 are missing."""
+    file = file_of("air_quality_pt08s1", None)
+    values = np.genfromtxt(file, delimiter=",", skip_header=1, usecols=-1)
+    first = rng.integers(len(values) - 1500)
+    values = values[first : first + 1500]
+    hours = np.flatnonzero(values > 0.0)
+    holes = np.isin(hours // 25, rng.choice(60, 4)) | (rng.random(len(hours)) < 0.1)
+    return missing(hours.astype(float), values[hours] / 100.0, None, holes)
+
+
+add((*ANY, D, E), monthly, {"monthly series": (False,)})
+add((P, S, G, E), monthly, {"monthly series, forecast": (True,)})
+add((P, S, G), hourly, {"hourly series": ()}, 3)
+add((P, S, G), air_quality, {"air quality": ()}, 3)
+add(("PLSRegressor Poisson",), hourly_counts, {"hourly counts": ()}, 3)
 
 
 # ---- Classes -------------------------------------------------------------------------
 
 
-def classes(rng, n, d, scores):
-    """Softmax of scores, (rows, classes)."""
+def classes(rng: Rng, scores: Callable[[Rng, Array], Array], n: int, d: int) -> Problem:
+    """Softmax of scores, (rows, classes); every class is there."""
     X = rng.uniform(-2.0, 2.0, size=(n + 2 * N_TEST, d))
-    logits = scores(X)
+    logits = scores(rng, X)
     y = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
-    y[: logits.shape[1]] = np.arange(logits.shape[1])  # every class is there
+    y[: logits.shape[1]] = np.arange(logits.shape[1])
     return Problem(X[:n], y[:n], X[n:], y[n:])
 
 
-@case(*C, EC, variants=((2, 300), (3, 300), (10, 500)))
-def classes_of(rng, k, n):
-    functions = [smooth_function(rng, 2) for _ in range(k)]
-    return classes(
-        rng, n, 2, lambda X: 4.0 * np.column_stack([f(0.3 * X) for f in functions])
+def smooth_scores(k: int) -> Callable[[Rng, Array], Array]:
+    return lambda rng, X: (
+        4.0 * np.column_stack([smooth(rng, X.shape[1])(0.3 * X) for _ in range(k)])
     )
 
 
-@case(*C, EC, variants=((10,), (40,)))
-def few_labels(rng, n):
-    return classes(
-        rng, n, 2, lambda X: np.column_stack([3.0 * X[:, 0], np.zeros(len(X))])
-    )
+def two(log_odds: Function) -> Callable[[Rng, Array], Array]:
+    return lambda rng, X: np.column_stack([np.zeros(len(X)), log_odds(X)])
 
 
-@case(*C, "GWIClassifier boosting", variants=((1, 1000), (6, 1000)), n_seeds=3, quick=1)
-def classes_alternate(rng, d, n):
-    def scores(X):
-        wave = 4.0 * np.cos(2.0 * np.pi * 1.25 * X[:, :1])
-        return np.hstack([wave, -wave])
-
-    return classes(rng, n, d, scores)
-
-
-@case(*C, "GWIClassifier boosting", n_seeds=3)
-def rare_positives(rng):
-    """One row in a hundred, near a corner."""
-    return classes(
-        rng,
-        1500,
-        3,
-        lambda X: np.column_stack([X @ [2.0, 2.0, 1.0] - 9.0, 0 * X[:, 0]]),
-    )
-
-
-@case(*C, EC)
-def labels_of_noise(rng):
-    return classes(rng, 300, 5, lambda X: np.zeros((len(X), 2)))
-
-
-@case(*C, EC)
-def separable(rng):
-    problem = classes(rng, 150, 2, lambda X: np.zeros((len(X), 2)))
-    y, y_test = ((X[:, 0] > X[:, 1]).astype(int) for X in (problem.X, problem.X_test))
-    return problem._replace(y=y, y_test=y_test)
+several = {f"{k} classes": (smooth_scores(k), 300, 2) for k in (2, 3)}
+add((*C, EC), classes, several)
+add((*C, EC), classes, {"10 classes": (smooth_scores(10), 500, 2)}, 3)
+labels = {f"{n} labels": (two(lambda X: 3.0 * X[:, 0]), n, 2) for n in (10, 40)}
+labels["labels of noise"] = (two(lambda X: np.zeros(len(X))), 300, 5)
+labels["separable classes"] = (two(lambda X: 1e9 * (X[:, 0] - X[:, 1])), 150, 2)
+add((*C, EC), classes, labels)
+turns = two(lambda X: 8.0 * np.cos(2.5 * np.pi * X[:, 0]))
+add((*C, BOOSTED), classes, {"classes alternate": (turns, 1000, 1)}, 3)
+add((*C, BOOSTED), classes, {"classes alternate, six columns": (turns, 1000, 6)}, 3)
+rare = two(lambda X: X @ [2.0, 2.0, 1.0] - 8.0)
+add((*C, BOOSTED), classes, {"1 % positives": (rare, 1500, 3)}, 3)
 
 
 # ---- Real sets -----------------------------------------------------------------------
 
 
-@case(P, T, G, E, variants=(("boston",), ("sklearn_diabetes",)), n_seeds=3)
-@case(P, T, G, variants=tuple((name,) for name in REGRESSION[1:8]), n_seeds=3, quick=3)
-@case(P, T, variants=(("kin40k", 4000), ("protein", 4000)), n_seeds=2, quick=1)
-@case(P, T, G, variants=(("kin40k", 36000), ("protein", 36000)), n_seeds=1, quick=0)
-def real(rng, name, n=2000):
+def real(rng: Rng, name: str, n: int = 1500) -> Problem:
     """Random rows, at most ``n`` for training, standardised by these."""
-    X, y, X_test, y_test = _split(rng, *load(name), n)
-    y_test, y = (y_test - y.mean()) / y.std(), (y - y.mean()) / y.std()
-    return Problem(X, y, X_test, y_test)
-
-
-@case(
-    *C,
-    EC,
-    variants=(("sklearn_iris",), ("sklearn_wine",), ("sklearn_breast_cancer",)),
-    n_seeds=3,
-)
-@case(
-    *C,
-    variants=tuple((name,) for name in (*CLASSIFICATION, "sklearn_digits")),
-    n_seeds=3,
-    quick=3,
-)
-def real_classes(rng, name, n=1000):
-    X, y, X_test, y_test = _split(rng, *load(name), n)
-    return Problem(X, y.astype(int), X_test, y_test.astype(int))
-
-
-@case(P, S, G, n_seeds=3)
-def air_quality(rng):
-    """1500 hours of a sensor; single hours, and blocks of 25 of them, are missing."""
-    table = np.genfromtxt(
-        file_of("air_quality_pt08s1", None), delimiter=",", skip_header=1
-    )
-    first = rng.integers(len(table) - 1500)
-    y = table[first : first + 1500, -1]
-    hours = np.flatnonzero(y > 0.0)
-    blocks = np.isin(hours // 25, rng.choice(60, 4, replace=False))
-    missing = blocks | (rng.random(len(hours)) < 0.1)
-    return _series(hours.astype(float), y[hours] / 100.0, None, missing)
-
-
-def _split(rng, X, y, n):
-    order = rng.permutation(len(y))
-    n_test = min(len(y) // 5, 2000)
+    X, y = load(name)
+    order, n_test = rng.permutation(len(y)), min(len(y) // 5, 2000)
     test, train = order[:n_test], order[n_test:][:n]
     scale = X[train].std(axis=0)
     X = (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)
+    if name in (*CLASSIFICATION, *BUNDLED_CLASSES):
+        y = y.astype(int)
+    else:
+        y = (y - y[train].mean()) / y[train].std()
     return Problem(X[train], y[train], X[test], y[test])
+
+
+BUNDLED_CLASSES = ("sklearn_iris", "sklearn_wine", "sklearn_breast_cancer")
+BUNDLED_CLASSES += ("sklearn_digits",)
+CHEAP = ("boston", "energy_heating", "wine")
+add((*MANY, E), real, {"sklearn_diabetes": ("sklearn_diabetes",)}, 3)
+add(MANY, real, {name: (name,) for name in CHEAP}, 3)
+others = (name for name in REGRESSION if name not in CHEAP)
+add(MANY, real, {name: (name,) for name in others}, 3, quick=False)
+large = {f"{name}, 36000 rows": (name, 36000) for name in ("kin40k", "protein")}
+add(MANY, real, large, 1, quick=False)
+add((*C, EC), real, {name: (name,) for name in BUNDLED_CLASSES[:3]}, 3)
+add(C, real, {name: (name,) for name in ("heart", "wine_colour")}, 3)
+others = (*sorted({*CLASSIFICATION} - {"heart", "wine_colour"}), "sklearn_digits")
+add(C, real, {name: (name,) for name in others}, 2, quick=False)
