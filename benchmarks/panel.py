@@ -1,7 +1,7 @@
 """One table of cases and estimators, the judge of every change.
 
     python -m benchmarks.panel [--only PATTERN ...] [--quick] [--jobs N] [--data FOLDER]
-                               [--output FILE] [--against FILE]
+                               [--output FILE] [--resume] [--against FILE]
 
 A cell is one estimator on one case of `panel_cases`, with a few seeds: root mean square
 error (from E[y] where that is known), negative log predictive density (log loss for
@@ -15,7 +15,9 @@ written after each. CPU seconds are those of all threads of the worker: BLAS is 
 it is, and other processes on the machine make them longer.
 
 ``--against`` compares with a stored file and prints the cells that are worse by more
-than two standard errors of the paired differences, and by more than `LEAST`.
+than two standard errors of the paired differences, and by more than `LEAST`; then for
+each estimator the mean NLPD over its rows, the median ratio of CPU seconds, and how
+many scores are worse and better. `benchmarks/panel.json` is what was measured last.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ from benchmarks.report import RESULTS, machine, progress, table
 CPU = (
     "of all threads of a worker, BLAS as it is: neighbours on the machine inflate them"
 )
-SCORES = ("rmse", "nlpd", "coverage", "accuracy", "cpu_seconds")
-# Differences that are never called worse: of a relative error, nats, a share, a ratio.
+# Scores, and the differences that are never called worse: relative ones of errors and
+# seconds, nats, shares.
 LEAST = {"rmse": 0.01, "nlpd": 0.01, "coverage": 0.01, "accuracy": 0.005}
 LEAST["cpu_seconds"] = 0.2
 # Seeds of the peers, which do not change, and of a short run where they are not two.
@@ -53,6 +55,7 @@ PEER_SEEDS = 2
 QUICK_SEEDS = dict.fromkeys((*PEERS, "DecoupledSampler"), 0)
 QUICK_SEEDS["SteinRFFRegressor"] = 1
 Run = dict[str, Any]
+Line = dict[str, Any]
 Task = tuple[str, str, int]
 
 
@@ -148,6 +151,7 @@ def measured(
     tasks: list[Task], n_jobs: int, timeout: float
 ) -> Iterator[tuple[Task, Run]]:
     """Cells as they are done, by ``n_jobs`` workers."""
+    skgpx.compile_kernels()  # once, before the workers do
     idle: SimpleQueue[Worker] = SimpleQueue()
     done: SimpleQueue[tuple[Task, Run]] = SimpleQueue()
     for _ in range(n_jobs):
@@ -207,12 +211,12 @@ def cells_of(content: dict[str, Any]) -> Cells:
     return cells
 
 
-def lines_of(cells: Cells) -> list[dict[str, Any]]:
+def lines_of(cells: Cells) -> list[Line]:
     """The printed table: means over seeds."""
     lines = []
     for (case, name), runs in cells.items():
-        line: dict[str, Any] = {"case": case, "estimator": name, "seeds": len(runs)}
-        for key in SCORES:
+        line: Line = {"case": case, "estimator": name, "seeds": len(runs)}
+        for key in LEAST:
             values = [run[key] for run in runs.values() if key in run]
             line[key] = float(np.mean(values)) if values else ""
         said = [text for run in runs.values() for text in run.get("warnings", ())]
@@ -226,65 +230,65 @@ def lines_of(cells: Cells) -> list[dict[str, Any]]:
 # ---- Against another file ------------------------------------------------------------
 
 
-def compare(
-    new: Cells, old: Cells
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def compare(new: Cells, old: Cells) -> tuple[list[Line], list[Line]]:
     """Cells that are worse, and the sum over rows of each estimator."""
-    common = [key for key in new if key in old]
-    worse = [
-        {"case": key[0], "estimator": key[1], **finding}
-        for key in common
-        for finding in worse_scores(new[key], old[key])
-    ]
-    sums = []
+    common, sums = [key for key in new if key in old], []
+    worse = [found for key in common for found in changes(key, new[key], old[key])]
+    better = [found for key in common for found in changes(key, old[key], new[key])]
     for first in dict.fromkeys(name.split()[0] for _, name in common):
-        cells = [(new[key], old[key]) for key in common if key[1].split()[0] == first]
-        nlpd = [_pairs(*cell, "nlpd").mean(axis=1) for cell in cells]
-        cpu = [_pairs(*cell, "cpu_seconds").sum(axis=1) for cell in cells]
-        after, before = np.mean([p for p in nlpd if np.isfinite(p).all()], axis=0)
-        line = {"estimator": first, "rows": len(cells), "NLPD before": before}
-        line |= {"NLPD": after, "CPU ratio": np.median([p[0] / p[1] for p in cpu])}
-        said = [_pairs(*cell, "warnings").sum(axis=1) for cell in cells]
-        line["warnings before"], line["warnings"] = np.sum(said, axis=0)[::-1]
+        keys = [key for key in common if key[1].split()[0] == first]
+        line: Line = {"estimator": first, "rows": len(keys)}
+        for label, key, mean in (
+            ("NLPD", "nlpd", np.mean),
+            ("CPU", "cpu_seconds", sum),
+        ):
+            pairs = [_pairs(new[cell], old[cell], key) for cell in keys]
+            line[label] = [(mean(p[0]), mean(p[1])) for p in pairs if p.size]
+        line["NLPD before"] = float(np.mean([before for _, before in line["NLPD"]]))
+        line["NLPD"] = float(np.mean([after for after, _ in line["NLPD"]]))
+        line["CPU"] = float(
+            np.median([after / before for after, before in line["CPU"]])
+        )
+        for label, findings in (("worse", worse), ("better", better)):
+            line[label] = sum(f["estimator"].split()[0] == first for f in findings)
         sums.append(line)
     return worse, sums
 
 
-def worse_scores(new: dict[int, Run], old: dict[int, Run]) -> Iterator[dict[str, Any]]:
+def changes(
+    cell: tuple[str, str], new: dict[int, Run], old: dict[int, Run]
+) -> Iterator[Line]:
     """Scores of one cell that are worse, with what they were."""
-    failed = [
-        s for s in new if "error" in new[s] and s in old and "error" not in old[s]
-    ]
-    if failed:
-        yield {"score": "error", "before": "", "after": new[failed[0]]["error"][:70]}
-    for key in SCORES:
-        pairs = _pairs(new, old, key)
-        if not pairs.size:
-            continue
-        after, before = pairs
+    line: Line = {"case": cell[0], "estimator": cell[1]}
+    both = [seed for seed in new if seed in old]
+    failed = [new[s]["error"][:60] for s in both if "error" in new[s]]
+    if failed and not any("error" in old[s] for s in both):
+        yield line | {"score": "error", "after": failed[0]}
+    said, unsaid = (
+        sum(bool(run[s].get("warnings")) for s in both) for run in (new, old)
+    )
+    if said > unsaid:
+        yield line | {"score": "warnings", "before": unsaid, "after": said}
+    for key, least in LEAST.items():
+        after, before = pairs = _pairs(new, old, key)
         loss = after - before
         if key == "coverage":
             loss = np.abs(after - 0.95) - np.abs(before - 0.95)
         elif key == "accuracy":
-            loss = -loss
-        elif key in {"rmse", "cpu_seconds"}:
-            loss = loss / np.maximum(before.mean(), 1e-300)
+            loss = before - after
+        elif key != "nlpd":
+            loss = loss / before.mean() if pairs.size else loss
         error = loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else 0.0
-        if not loss.mean() <= max(2.0 * error, LEAST[key]):
+        if pairs.size and not loss.mean() <= max(2.0 * error, least):
             found = {"score": key, "before": before.mean(), "after": after.mean()}
-            yield found | {
-                "errors": loss.mean() / error if error else "",
-                "n": len(loss),
-            }
+            ratio = loss.mean() / error if error else ""
+            yield line | found | {"standard errors": ratio, "seeds": len(loss)}
 
 
 def _pairs(new: dict[int, Run], old: dict[int, Run], key: str) -> np.ndarray:
     """Scores after and before, of the seeds that both have, (2, seeds)."""
     seeds = [s for s in new if key in new[s] and key in old.get(s, ())]
-    values = [[run[s][key] for s in seeds] for run in (new, old)]
-    if key == "warnings":
-        values = [[len(said) for said in side] for side in values]
-    return np.array(values, float)
+    return np.array([[run[s][key] for s in seeds] for run in (new, old)], float)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -309,7 +313,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.against is not None:
         old = cells_of(json.loads(options.against.read_text()))
         worse, sums = compare(cells_of(content), old)
-        write(f"\nWorse by more than two standard errors: {len(worse)}", table(worse))
+        write(f"\nWorse: {len(worse)}", table(worse))
         write("\nCells that both files have, by estimator", table(sums))
 
 
@@ -325,7 +329,6 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     content: dict[str, Any] = {"settings": settings | {"CPU seconds": CPU}}
     content |= {"machine": machine(), "runs": runs}
     options.output.parent.mkdir(exist_ok=True)
-    skgpx.compile_kernels()  # once, before the workers do
     for task, found in measured(tasks, options.jobs, options.timeout):
         if "skipped" in found:
             skipped[task[0]] = found["skipped"]
