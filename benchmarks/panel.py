@@ -30,7 +30,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -50,6 +50,7 @@ CPU = (
 # seconds, nats, shares.
 LEAST = {"rmse": 0.01, "nlpd": 0.01, "coverage": 0.01, "accuracy": 0.005}
 LEAST["cpu_seconds"] = 0.2
+FLOORS = {"rmse": 1e-6, "cpu_seconds": 0.1}  # of what differences are relative to
 # Seeds of the peers, which do not change, and of a short run where they are not two.
 PEER_SEEDS = 2
 QUICK_SEEDS = dict.fromkeys((*PEERS, "DecoupledSampler"), 0)
@@ -83,7 +84,7 @@ def measure(case: str, name: str, seed: int) -> Run:
             scores = _of_numbers(model, predicted, problem)
     said = [f"{w.category.__name__}: {str(w.message)[:60]}" for w in caught]
     scores = {key: float(f"{value:.5g}") for key, value in scores.items()}
-    return scores | {"cpu_seconds": round(seconds, 3), "warnings": said}
+    return scores | {"cpu_seconds": round(seconds, 3) or 1e-3, "warnings": said}
 
 
 def _of_numbers(model: Any, mean: np.ndarray, problem: Problem) -> dict[str, float]:
@@ -132,19 +133,18 @@ class Worker:
         other.close()
         self.channel.recv()
 
-    def measure(self, task: Task, timeout: float) -> Run | None:
-        """What the cell says; None where it does not answer."""
+    def measure(self, task: Task, timeout: float) -> Run:
+        """What the cell says; without an answer the process ends."""
         self.channel.send(task)
         try:
-            return self.channel.recv() if self.channel.poll(timeout) else None
+            if self.channel.poll(timeout):
+                return self.channel.recv()
+            error = f"more than {timeout:g} s"
         except EOFError:
-            return {"error": "the process died"}
-
-    def stop(self) -> None:
-        """End the process."""
-        self.channel.close()
+            error = "the process died"
         self.process.kill()
         self.process.join()
+        return {"error": error}
 
 
 def measured(
@@ -153,26 +153,21 @@ def measured(
     """Cells as they are done, by ``n_jobs`` workers."""
     skgpx.compile_kernels()  # once, before the workers do
     idle: SimpleQueue[Worker] = SimpleQueue()
-    done: SimpleQueue[tuple[Task, Run]] = SimpleQueue()
     for _ in range(n_jobs):
         idle.put(Worker())
 
-    def one(task: Task) -> None:
+    def one(task: Task) -> tuple[Task, Run]:
         worker = idle.get()
-        run = worker.measure(task, timeout)
-        if run is None or run.get("error") == "the process died":
-            worker.stop()
-            worker = Worker()
-        idle.put(worker)
-        done.put((task, run or {"error": f"more than {timeout:g} s"}))
+        found = worker.measure(task, timeout)
+        idle.put(worker if worker.process.is_alive() else Worker())
+        return task, found
 
     with ThreadPoolExecutor(n_jobs) as pool:
-        for task in tasks:
-            pool.submit(one, task)
-        for _ in tasks:
-            yield done.get()
-    for _ in range(n_jobs):
-        idle.get().stop()
+        try:
+            for done in as_completed([pool.submit(one, task) for task in tasks]):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 # ---- The file ------------------------------------------------------------------------
@@ -183,7 +178,9 @@ def tasks_of(options: argparse.Namespace) -> list[Task]:
     found = []
     for name, case in CASES.items():
         for one in case.estimators:
-            n_seeds = min(case.n_seeds, PEER_SEEDS if one in PEERS else options.seeds)
+            n_seeds = min(
+                case.n_seeds, options.seeds, PEER_SEEDS if one in PEERS else 99
+            )
             if options.quick:
                 n_seeds = min(n_seeds, QUICK_SEEDS.get(one, 2)) if case.quick else 0
             if any(p.lower() in f"{name} / {one}".lower() for p in options.only):
@@ -236,21 +233,16 @@ def compare(new: Cells, old: Cells) -> tuple[list[Line], list[Line]]:
     worse = [found for key in common for found in changes(key, new[key], old[key])]
     better = [found for key in common for found in changes(key, old[key], new[key])]
     for first in dict.fromkeys(name.split()[0] for _, name in common):
-        keys = [key for key in common if key[1].split()[0] == first]
-        line: Line = {"estimator": first, "rows": len(keys)}
-        for label, key, mean in (
-            ("NLPD", "nlpd", np.mean),
-            ("CPU", "cpu_seconds", sum),
-        ):
-            pairs = [_pairs(new[cell], old[cell], key) for cell in keys]
-            line[label] = [(mean(p[0]), mean(p[1])) for p in pairs if p.size]
-        line["NLPD before"] = float(np.mean([before for _, before in line["NLPD"]]))
-        line["NLPD"] = float(np.mean([after for after, _ in line["NLPD"]]))
-        line["CPU"] = float(
-            np.median([after / before for after, before in line["CPU"]])
-        )
-        for label, findings in (("worse", worse), ("better", better)):
-            line[label] = sum(f["estimator"].split()[0] == first for f in findings)
+        cells = [(new[key], old[key]) for key in common if key[1].split()[0] == first]
+        nlpd = [p.mean(axis=1) for cell in cells if (p := _pairs(*cell, "nlpd")).size]
+        cpu = [
+            p.sum(axis=1) for cell in cells if (p := _pairs(*cell, "cpu_seconds")).size
+        ]
+        after, before = np.mean(nlpd, axis=0) if nlpd else (np.nan, np.nan)
+        line = {"estimator": first, "rows": len(cells), "NLPD before": before}
+        line |= {"NLPD": after, "median CPU ratio": np.median([a / b for a, b in cpu])}
+        for label, found in (("worse", worse), ("better", better)):
+            line[label] = sum(one["estimator"].split()[0] == first for one in found)
         sums.append(line)
     return worse, sums
 
@@ -277,7 +269,7 @@ def changes(
         elif key == "accuracy":
             loss = before - after
         elif key != "nlpd":
-            loss = loss / before.mean() if pairs.size else loss
+            loss = loss / max(before.sum() / max(len(before), 1), FLOORS[key])
         error = loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else 0.0
         if pairs.size and not loss.mean() <= max(2.0 * error, least):
             found = {"score": key, "before": before.mean(), "after": after.mean()}
@@ -288,7 +280,8 @@ def changes(
 def _pairs(new: dict[int, Run], old: dict[int, Run], key: str) -> np.ndarray:
     """Scores after and before, of the seeds that both have, (2, seeds)."""
     seeds = [s for s in new if key in new[s] and key in old.get(s, ())]
-    return np.array([[run[s][key] for s in seeds] for run in (new, old)], float)
+    pairs = np.array([[run[s][key] for s in seeds] for run in (new, old)], float)
+    return np.nan_to_num(pairs, nan=1e9, posinf=1e9)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -311,8 +304,10 @@ def main(arguments: list[str] | None = None) -> None:
     content = run(options)
     write(table(lines_of(cells_of(content))))
     if options.against is not None:
-        old = cells_of(json.loads(options.against.read_text()))
-        worse, sums = compare(cells_of(content), old)
+        old = json.loads(options.against.read_text())
+        worse, sums = compare(cells_of(content), cells_of(old))
+        if old["settings"]["threads"] != content["settings"]["threads"]:
+            write("\nCPU seconds: measured there with other numbers of BLAS threads.")
         write(f"\nWorse: {len(worse)}", table(worse))
         write("\nCells that both files have, by estimator", table(sums))
 
