@@ -332,10 +332,13 @@ def shifted(rng: Rng, p: Problem) -> Problem:
     return p._replace(truth=p.truth + 0.5)
 
 
-def coarse(X: Array) -> Array:
-    """Columns of two, two, three and six values, one as it is, and a constant."""
-    levels = np.floor(X[:, :4] * [2, 2, 3, 6]) / [2, 2, 3, 6]
-    return np.column_stack([levels, X[:, 4], np.ones(len(X))])
+def discrete(rng: Rng) -> Problem:
+    """Columns of two, two, three and six values, one of any, and a constant."""
+    levels, X = np.array([2, 2, 3, 6]), rng.uniform(size=(300 + N_TEST, 6))
+    X[:, :4], X[:, 5] = np.floor(X[:, :4] * levels) / levels, 1.0
+    truth = smooth(rng, 6)(X)
+    y = truth + 0.1 * rng.standard_normal(len(X))
+    return Problem(X[:300], y[:300], X[300:], y[300:], truth[300:])
 
 
 add(ANY, changed, {"other units": (in_other_units, 150, 2)})
@@ -355,7 +358,7 @@ tails = {"heavy tails": (of_targets(heavy), 250, 2, 0.0)}
 add((*heavy_tails, S, T, G, "GWIRegressor boosting"), changed, tails)
 skewed = of_columns(lambda X: np.exp(4.0 * X))
 add(MANY, changed, {"skewed columns": (skewed, 300, 4)})
-add(MANY, changed, {"discrete columns": (of_columns(coarse), 300, 6)})
+add(MANY, discrete, {"discrete columns": ()})
 add((*MANY, E), changed, {"correlated columns": (correlated, 300, 3)})
 add(ANY, changed, {"noise that varies": (of_targets(varying_noise), 300, 1, 0.0)})
 add((P, S), changed, {"noise that is known": (known_noise, 300, 1, 0.0)})
