@@ -11,13 +11,14 @@ two files are compared seed by seed. PATTERN is part of "case / estimator".
 
 Each cell is measured in a worker process that has compiled everything before; an
 exception, a death or more than `--timeout` seconds is what the cell says. The file is
-written after each. CPU seconds are those of all threads of the worker: BLAS is left as
-it is, and other processes on the machine make them longer.
+written after each. CPU seconds are those of all threads of the worker, BLAS as the
+environment has it: beside busy neighbours threads of BLAS that wait for one another
+make seconds of hundredths, and only OMP_NUM_THREADS=1 gives figures to compare.
 
 ``--against`` compares with a stored file and prints the cells that are worse by more
 than two standard errors of the paired differences, and by more than `LEAST`; then for
 each estimator the mean NLPD over its rows, the median ratio of CPU seconds, and how
-many scores are worse and better. `benchmarks/panel.json` is what was measured last.
+many scores are worse and better.
 """
 
 from __future__ import annotations
@@ -53,8 +54,7 @@ LEAST["cpu_seconds"] = 0.2
 FLOORS = {"rmse": 1e-6, "cpu_seconds": 0.1}  # of what differences are relative to
 # Seeds of the peers, which do not change, and of a short run where they are not two.
 PEER_SEEDS = 2
-QUICK_SEEDS = dict.fromkeys((*PEERS, "DecoupledSampler"), 0)
-QUICK_SEEDS["SteinRFFRegressor"] = 1
+QUICK_SEEDS = dict.fromkeys(PEERS, 0) | {"DecoupledSampler": 1, "SteinRFFRegressor": 1}
 Run = dict[str, Any]
 Line = dict[str, Any]
 Task = tuple[str, str, int]
