@@ -67,14 +67,15 @@ def load(
     if name in BUNDLED:
         X, y = BUNDLED[name](return_X_y=True)
         return X.astype(float), y.astype(float)
-    table = np.genfromtxt(_file_of(name, folder), delimiter=",", skip_header=1)
+    table = np.genfromtxt(file_of(name, folder), delimiter=",", skip_header=1)
     table = table[~np.isnan(table).any(axis=1)]
     if name in ENERGY_TARGETS:
         return table[:, :-2], table[:, ENERGY_TARGETS[name]]
     return table[:, :-1], table[:, -1]
 
 
-def _file_of(name: str, folder: Path | str | None) -> Path:
+def file_of(name: str, folder: Path | str | None) -> Path:
+    """Path of one data set's file."""
     folder = folder or os.environ.get("SKGPX_BENCH_DATA")
     if folder is None:
         raise FileNotFoundError(
