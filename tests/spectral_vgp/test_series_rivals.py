@@ -120,12 +120,6 @@ def test_the_pilot_decides_where_there_are_many_rows(monkeypatch):
     assert_allclose(model.predict(X), whole.predict(X), atol=1e-3)
 
 
-def test_a_smooth_function_is_not_compared_with_a_rough_process(monkeypatch):
-    X, y, *_ = around_a_gap(0)
-    monkeypatch.setattr(_series_rivals, "search_again", None)
-    assert SpectralVGPRegressor().fit(X, y).kernel_ is not None
-
-
 def test_units_of_x_and_y_change_nothing():
     X, y, inside, _ = around_a_gap(6)
     one = SpectralVGPRegressor().fit(X, y).predict(inside)
