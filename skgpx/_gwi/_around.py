@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from skgpx._cross_fitting import Training, left_out
+from skgpx._cross_fitting import left_out
 from skgpx._gwi._answers import Answers, Question, ask
 from skgpx._gwi._covariance import distance_of
 from skgpx._gwi._edges import edges
@@ -21,6 +21,7 @@ from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
+from skgpx._table import Training
 from skgpx.bases import Warped
 
 Array = NDArray[np.float64]
