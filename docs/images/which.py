@@ -1,76 +1,64 @@
-"""Draw the chart of docs/which.md: python docs/images/which.py."""
+"""The chart of docs/which.md: from the kind of y to the estimator.
+
+Run ``python docs/images/which.py``; it writes which.png beside itself.
+"""
 
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-INK, MUTED, BLUE = "#1d2733", "#5c6a79", "#1f6fb4"
-# what y is, what else is known, the estimator
-BRANCHES = {
-    "What is y?": {
-        "a class": {
-            "nothing but the data": "PLSClassifier",
-            "uncertainty around a net or a classifier": "GWIClassifier",
-        },
-        "a count, a number with outliers,\na law of your own": {
-            "any number of inputs": "PLSRegressor(likelihood=...)",
-        },
-        "a number, noise about normal": {
-            "up to a thousand rows": "GaussianProcessRegressor",
-            "one to three inputs: series, maps": "SpectralVGPRegressor",
-            "more inputs": "PLSRegressor",
-            "more inputs, many rows, data in chunks": "SteinRFFRegressor",
-            "uncertainty around a net or a regressor": "GWIRegressor",
-        },
-        "anything: a fitted Gaussian process,\nor a sparse one of another library": {
-            "you need functions: optima, simulation": "DecoupledSampler",
-        },
-    }
+CHART = {
+    "a class": {
+        "nothing but the data": "PLSClassifier",
+        "uncertainty around a net or a classifier": "GWIClassifier",
+    },
+    "a count, a number with outliers,\na likelihood of your own": {
+        "any number of inputs": "PLSRegressor(likelihood=…)",
+    },
+    "a number, noise about normal": {
+        "up to a thousand rows": "GaussianProcessRegressor",
+        "one to three inputs, no trend: series, maps": "SpectralVGPRegressor",
+        "more inputs": "PLSRegressor",
+        "more inputs, many rows, data in chunks": "SteinRFFRegressor",
+        "uncertainty around a net or a regressor": "GWIRegressor",
+    },
+    "anything: a fitted Gaussian process,\nor a sparse one of another library": {
+        "functions are needed: optima, simulation": "DecoupledSampler",
+    },
+    "a number, with standard deviations\nthat are wrong": {
+        "around any regressor that has them": "TemperedRegressor",
+    },
 }
-# left ends of the boxes, and where lines turn
-COLUMNS, TURNS = (0.0, 1.6, 8.4), (1.35, 4.95)
+BLUE, GREY = "#1f6fb5", "#5b6b7f"
+ROOT, KIND, FORK, ESTIMATOR = 0.0, 1.7, 5.3, 9.2
 
 
-def box(axis, x, y, text, *, filled=False):
-    """Text in a rounded box that begins at x."""
-    style = {"boxstyle": "round,pad=0.4", "linewidth": 1.0}
-    style |= {"edgecolor": BLUE, "facecolor": BLUE if filled else "white"}
-    color = "white" if filled else INK
-    axis.text(x, y, text, va="center", color=color, bbox=style)
-
-
-def branch(axis, column, y, to):
-    """Draw a line from a box of a column to one of the next; boxes cover its ends."""
-    first, turn, last = COLUMNS[column], TURNS[column], COLUMNS[column + 1]
-    axis.plot([first, turn, turn, last], [y, y, to, to], color=MUTED, lw=1.0, zorder=0)
-
-
-def main():
-    """Draw the tree, its leaves one below the other."""
-    figure, axis = plt.subplots(figsize=(11.0, 5.6), layout="constrained")
-    axis.set_axis_off()
-    (question, kinds), level = next(iter(BRANCHES.items())), 0.0
-    middles = []
-    for kind, choices in kinds.items():
-        levels = [level - i for i in range(len(choices))]
-        middle = sum(levels) / len(levels)
-        for at, (known, estimator) in zip(levels, choices.items(), strict=True):
-            branch(axis, 1, middle, at)
-            axis.text(TURNS[1] + 0.1, at + 0.1, known, color=MUTED, size=9)
-            box(axis, COLUMNS[2], at, estimator, filled=True)
-        box(axis, COLUMNS[1], middle, kind)
-        middles.append(middle)
-        level = levels[-1] - 1.3
-    root = sum(middles) / len(middles)
-    for middle in middles:
-        branch(axis, 0, root, middle)
-    box(axis, COLUMNS[0], root, question)
-    axis.set(xlim=(-0.2, 10.9), ylim=(level + 0.7, 0.6))
-    figure.savefig(Path(__file__).with_suffix(".png"), dpi=110)
+def draw(chart):
+    """A figure of the chart: kinds of y, conditions along lines, estimators."""
+    figure, axes = plt.subplots(figsize=(12.2, 7.0), dpi=125)
+    axes.set(xlim=(-0.1, 11.6), ylim=(-10.4, 0.9))
+    axes.axis("off")
+    framed = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": "white"}
+    filled = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": BLUE}
+    centres, row = [], 0.0
+    for kind, conditions in chart.items():
+        rows = [row - i for i in range(len(conditions))]
+        centre = sum(rows) / len(rows)
+        centres.append(centre)
+        axes.plot([KIND - 0.4, FORK], [centre, centre], color=GREY, lw=1.2, zorder=0)
+        axes.plot([FORK, FORK], [rows[0], rows[-1]], color=GREY, lw=1.2, zorder=0)
+        for (condition, estimator), y in zip(conditions.items(), rows, strict=True):
+            axes.plot([FORK, ESTIMATOR], [y, y], color=GREY, lw=1.2, zorder=0)
+            axes.text(FORK + 0.1, y + 0.12, condition, color=GREY, fontsize=10)
+            axes.text(ESTIMATOR, y, estimator, color="white", va="center", bbox=filled)
+        axes.text(KIND - 0.1, centre, kind, va="center", bbox=framed)
+        row = rows[-1] - 1.3
+    middle = 0.5 * (centres[0] + centres[-1])
+    axes.plot([ROOT, KIND - 0.4], [middle, middle], color=GREY, lw=1.2, zorder=0)
+    axes.plot([KIND - 0.4] * 2, [centres[0], centres[-1]], color=GREY, lw=1.2, zorder=0)
+    axes.text(ROOT, middle, "What is y?", va="center", bbox=framed)
+    return figure
 
 
 if __name__ == "__main__":
-    main()
+    draw(CHART).savefig(Path(__file__).with_suffix(".png"), bbox_inches="tight")
