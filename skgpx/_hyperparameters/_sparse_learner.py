@@ -45,8 +45,8 @@ Array = NDArray[np.float64]
 # rows that judge.
 _FEW_ROWS, _FEW_INDUCING, _FEW_ITER = 300, 50, 25
 _ROWS, _MAX_ITER, _LAST_ITER = 2000, 40, 10
-# Numbers of inducing points that polish: the largest within the budget.
-_INDUCING = (250, 100, 50)
+# Numbers of inducing points that polish: the larger within the budget, or the smaller.
+_INDUCING = (250, 100)
 _JUDGES = 1500
 # Largest n m² of an evaluation of the evidence, times the square of the contrasts
 # between classes: a tenth of a second.
