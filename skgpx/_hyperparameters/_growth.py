@@ -2,7 +2,8 @@
 
 Points are doubled while that gains evidence. The evidence of few points prefers smooth
 functions, so a lengthscale at which an exact process of some rows explains far more is
-one more start.
+one more start. Counts that scatter more than their law allows look like signal, so that
+normal noise of its own around rough latent values has to gain as well.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def grown(
 ) -> tuple[int, float]:
     """Number of points after which twice as many gain less than .01 nats a row.
 
+    Under normal noise around rough latent values too, where these are not y itself.
+
     Parameters
     ----------
     rows : Rows
@@ -81,21 +84,28 @@ def grown(
     some = sampled(rows, chosen, not one.likelihood.discrete)
     theta = np.concatenate((one.kernel.theta, one.likelihood.theta))
 
-    def evidence(m: int) -> float:
+    total = float(some.weights.sum())
+    judged = not one.likelihood.location_scale
+    rough = _rough_rows(some, one.likelihood) if judged else some
+
+    def evidence(m: int) -> Array:
         search = Search(some, inducing, min(m, len(chosen)))
         model = SparseEvidence.of_search(search, one.kernel, one.likelihood, rng)
-        return -model.negative(theta)[0] / float(some.weights.sum())
+        values = [-model.negative(theta)[0]]
+        if judged:
+            values.append(_explained(one.kernel, rough, model.Z))
+        return np.array(values) / total
 
     most = min(_COUNTED, len(rows.y))
     m, value = n_inducing, evidence(n_inducing)
     while m < most:
         more = min(2 * m, MOST if m < MOST else _COUNTED, most)
         gained = evidence(more)
-        if gained - value < _GAIN:
+        if np.min(gained - value) < _GAIN:
             break
         m, value = more, gained
-    nothing = -_energy_of_nothing(some, one.likelihood) / float(some.weights.sum())
-    return (m, value) if value > nothing else (n_inducing, value)
+    nothing, found = -_energy_of_nothing(some, one.likelihood) / total, float(value[0])
+    return (m if found > nothing else n_inducing), found
 
 
 def _energy_of_nothing(rows: Rows, likelihood: Likelihood) -> float:
@@ -251,13 +261,10 @@ def shorter_kernel(
     """
     if not length_scale_entries(kernel):
         return None
-    values = rough_latent(rows, likelihood)[:, 0]
-    shift, scale = standardisation(values, rows.weights, robust=likelihood.heavy_tailed)
+    chosen = np.sort(rng.permutation(len(rows.y))[:FEW_ROWS])
     # targets of the variance of the kernel
     own = float(np.mean(kernel.diag(rows.X)))
-    y = np.sqrt(own) * (values - shift) / scale
-    chosen = np.sort(rng.permutation(len(y))[:FEW_ROWS])
-    few = sampled(Rows(rows.X, y, rows.weights), chosen)
+    few = sampled(_rough_rows(rows, likelihood, own), chosen)
     noise = with_noise(Gaussian().prepare(few.y, few.weights), _NOISE * own)
     long = with_long_lengthscales(kernel, rows)
     kernels = [stretched(long, float(np.log(one))) for one in _FACTORS]
@@ -269,13 +276,20 @@ def shorter_kernel(
             np.concatenate((one.theta, noise.theta))
         ),
     )
-    gain = _explained(first, few) - _explained(found, few)
+    gain = _explained(first, few, few.X) - _explained(found, few, few.X)
     return first if gain >= max(_LEAST_GAIN, _SHORTER * len(few.y)) else None
 
 
-def _explained(kernel: Any, few: Rows) -> float:
-    """Exact evidence under normal noise, at the best noise and amplitude; O(n^3)."""
-    features = Nystroem.from_kernel(kernel, few.X)(few.X)
+def _rough_rows(rows: Rows, likelihood: Likelihood, variance: float = 1.0) -> Rows:
+    """Rough latent values of the rows, of this variance, for normal noise."""
+    values = rough_latent(rows, likelihood)[:, 0]
+    shift, scale = standardisation(values, rows.weights, robust=likelihood.heavy_tailed)
+    return Rows(rows.X, np.sqrt(variance) * (values - shift) / scale, rows.weights)
+
+
+def _explained(kernel: Any, few: Rows, Z: Array) -> float:
+    """Evidence of points under normal noise, at the best noise and amplitude."""
+    features = Nystroem.from_kernel(kernel, Z)(few.X)
     sums = weight_statistics(features, few.y, few.precisions, np.zeros(len(few.y)))
     profile = ScaleProfile.of(sums)
     unit = profile.square / profile.weight or 1.0

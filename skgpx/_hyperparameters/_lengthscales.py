@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from skgpx._validation import Rows
 from skgpx.kernels import default_kernel, length_scale_entries
@@ -47,3 +48,13 @@ def starting_kernels(
         low, high = kernel.bounds.reshape(-1, 2).T
         starts.append(kernel.clone_with_theta(rng.uniform(low, high)))
     return starts[: n_restarts + 1]
+
+
+def in_one_unit(kernel: Any) -> Any:
+    """The default kernel with one lengthscale, and bounds, for columns of one unit."""
+    scales = np.asarray(kernel.k2.length_scale)
+    one = float(np.sqrt(np.mean(scales**2)))
+    shares = np.asarray(kernel.k2.length_scale_bounds) / scales[:, np.newaxis]
+    return clone(kernel).set_params(
+        k2__length_scale=np.full_like(scales, one), k2__length_scale_bounds=one * shares
+    )

@@ -142,6 +142,8 @@ def _with_lengthscale(best: Hyperparameters, rows: Rows) -> Hyperparameters:
     ratios = np.exp(best.kernel.theta[tied]) / start
     length = 2.0 * np.sqrt(rows.X.shape[1]) * np.median(ratios)
     said = f"one, {length:.3g} standard deviations of each column"
+    if np.ptp(found.offset[tied]) == 0.0 < np.ptp(start):
+        said = f"one, {np.exp(best.kernel.theta[tied][0]):.3g} in the unit of X"
     return best._replace(record=best.record._replace(lengthscales=said))
 
 

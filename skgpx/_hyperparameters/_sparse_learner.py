@@ -28,7 +28,7 @@ from skgpx._hyperparameters._growth import (
     shorter_kernel,
     with_points,
 )
-from skgpx._hyperparameters._lengthscales import narrowed
+from skgpx._hyperparameters._lengthscales import in_one_unit, narrowed
 from skgpx._hyperparameters._search_rows import compared, drawn, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import latent_values
@@ -45,8 +45,8 @@ Array = NDArray[np.float64]
 # rows that judge.
 _FEW_ROWS, _FEW_INDUCING, _FEW_ITER = 300, 50, 25
 _ROWS, _MAX_ITER, _LAST_ITER = 2000, 40, 10
-# Numbers of inducing points that polish: the largest within the budget.
-_INDUCING = (250, 100, 50)
+# Numbers of inducing points that polish: the larger within the budget, or the smaller.
+_INDUCING = (250, 100)
 _JUDGES = 1500
 # Largest n m² of an evaluation of the evidence, times the square of the contrasts
 # between classes: a tenth of a second.
@@ -119,16 +119,22 @@ def learn_sparse(
     Screened on 300 rows with 50 inducing points, polished on 2000 with up to 250. Where
     300 rows show nothing, those that polish screen as well. Points are then doubled
     while that gains, see `with_points`, and `n_inducing` of what is found their number.
+    One lengthscale is so many standard deviations of each column; of several classes
+    also, if the evidence prefers it, one in the unit of the columns, such as pixels.
     """
     planned = n_inducing
     most_rows, n_inducing = _affordable(likelihood, n_inducing)
     sample = _Sample.of(rows, most_rows, likelihood, rng)
     search = _Search(sample, likelihood, inducing, n_inducing, rng)
     tied, separate = candidates(prior(kernel), rows)
-    one = search.lengths(tied)
+    shared = [tied]
+    if tied is not separate and likelihood.n_outputs_ > 1:
+        shared.append(candidates(prior(in_one_unit(kernel)), rows)[0])
+    one = search.lengths(shared)
     finalists = [one]
     if tied is not separate:
-        many = search.screen(separate, _untied(one, tied), one.likelihood)
+        u = separate.coordinates_of(one.kernel)
+        many = search.screen(separate, u, one.likelihood)
         finalists = search.not_beaten(one, many)
     polished = [search.polish(found, _MAX_ITER) for found in finalists]
     best = max(polished, key=search.score)
@@ -172,11 +178,6 @@ def _affordable(likelihood: Likelihood, n_inducing: int) -> tuple[int, int]:
     return max(n, _FEW_ROWS), m
 
 
-def _untied(found: Found, tied: Candidate) -> Array:
-    """Coordinates of the candidate with one lengthscale a column."""
-    return tied.ties @ found.u
-
-
 class _Search:
     """Searches that share rows, inducing points and a random stream."""
 
@@ -195,27 +196,26 @@ class _Search:
         self.few = Search(sample.few, inducing, few)
         self.some = Search(sample.some, inducing, some)
 
-    def lengths(self, candidate: Candidate) -> Found:
+    def lengths(self, shared: list[Candidate]) -> Found:
         """Screen from several lengthscales; with more rows where few show nothing."""
-        found = self._lengths(candidate)
+        found = self._lengths(shared)
         if found.gain > NOISE_PRICE or len(self.sample.some.y) == len(self.few.rows.y):
             return found
         self.few = self.some
-        return self._lengths(candidate)
+        return self._lengths(shared)
 
-    def _lengths(self, candidate: Candidate) -> Found:
+    def _lengths(self, shared: list[Candidate]) -> Found:
         """Screen from the best of several lengthscales, and on while lost in noise."""
-        free = ~np.isnan(candidate.prior_mean)
         d = self.sample.few.X.shape[1]
-        u = _start_of(candidate)
-        starts = [
-            np.where(free, np.log(2.0 * np.sqrt(d) * factor), u)
-            for factor in _START_FACTORS
-        ]
-        starts = [np.clip(start, *candidate.bounds.T) for start in starts]
-        values = [self._value(candidate, start) for start in starts]
+        starts = []
+        for candidate in shared:
+            u, free = _start_of(candidate), ~np.isnan(candidate.prior_mean)
+            for factor in _START_FACTORS:
+                start = np.where(free, np.log(2.0 * np.sqrt(d) * factor), u)
+                starts.append((candidate, np.clip(start, *candidate.bounds.T)))
+        values = [self._value(*start) for start in starts]
         return until_found(
-            self.screen(candidate, starts[position], self.likelihood)
+            self.screen(*starts[position], self.likelihood)
             for position in np.argsort(values, kind="stable")[::-1]
         )
 

@@ -67,3 +67,16 @@ def test_coordinates_of_a_kernel_lead_back_to_it(gre):
             u = np.linspace(-0.4, 0.3, candidate.n_free)
             back = candidate.coordinates_of(candidate.kernel_at(u))
             np.testing.assert_allclose(back, u, atol=1e-9)
+
+
+def test_columns_of_one_unit_share_a_lengthscale_in_it():
+    """Sixty columns that hardly vary, as pixels at the rim of an image."""
+    rng = np.random.default_rng(0)
+    signal = rng.standard_normal((400, 4))
+    X = np.hstack((signal, 0.01 * rng.standard_normal((400, 60))))
+    y = np.argmax(signal[:, :3] ** 2, axis=1)
+    model = PLSClassifier(random_state=0, n_particles=10).fit(X[:200], y[:200])
+    np.testing.assert_allclose(np.diff(model.kernel_.kernel.k2.length_scale), 0.0)
+    # it was .31, with a lengthscale of so many standard deviations of each column
+    assert model.score(X[200:], y[200:]) > 0.8
+    assert "in the unit of X" in model.report()["search"]["lengthscales"]
