@@ -267,7 +267,7 @@ def _quantiles(
             if 1e-290 < below < 1.0 - 1e-14 and density > 0.0:
                 at, slope = deviate(below)
                 newton = (at - goal) / (slope * density)
-                # half the second derivative over the first, that of Φ⁻¹ being Φ⁻¹ slope²
+                # half g''/g' of g = Φ⁻¹(cdf); that of Φ⁻¹ itself is half Φ⁻¹ slope
                 bend = 0.5 * newton * (rise / density + at * slope * density)
                 new = y[i] - newton / (1.0 - min(max(bend, -0.5), 0.5))
             enough, bounded = _LAST_STEP, high - low < np.inf
