@@ -69,8 +69,8 @@ class BinMoments:
     @cached_property
     def _sums(self) -> tuple[Complex, Complex]:
         """Sums of all waves with the weights, and with y too."""
-        B = len(self.values)
-        factors = _exponential_polynomials(np.pi / B, self.largest_wave + 1)
+        step = np.pi / len(self.values)
+        factors = _exponential_polynomials(step, self.largest_wave + 1)
         one, other = (_sums_from_moments(self.values[:, i], factors) for i in range(2))
         return one, other
 

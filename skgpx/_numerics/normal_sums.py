@@ -117,9 +117,8 @@ def quantile(
     deep = float(ndtri(level))
     width = np.sqrt(deep**2 * (latent @ weights) + (reach - middle) ** 2)
     # narrow components far apart have steps between them
-    narrowest = float(noise.variance.min())
-    unit = np.minimum(latent, 9.0 * variance) @ weights + narrowest
-    unit = np.sqrt(unit)
+    square = np.minimum(latent, 9.0 * variance) @ weights
+    unit = np.sqrt(square + noise.variance.min())
     out = centre + sign * middle - width
     _quantiles(
         level, mean, np.ascontiguousarray(variance), weights, sign * noise.shift,
@@ -196,28 +195,19 @@ def _below_and_density(
 ) -> tuple[float, float, float]:
     """``P(Y <= y)``, the density at y, and its derivative, of one row."""
     below, density, slope, known = 0.0, 0.0, 0.0, 0.0
+    one = len(variance) == 1
     for q in range(len(shift)):
         at, left, height, rise = y - shift[q], 0.0, 0.0, 0.0
-        if len(variance) == 1:
-            a = 1.0 / math.sqrt(variance[0] + spread[q])
-            for j in range(len(mean)):
-                z = (at - mean[j]) * a
-                e = _exp(-0.5 * z * z)
-                tail = 0.5 * _erfcx(abs(z) * 0.7071067811865476) * e
-                left += weights[j] * (tail if z < 0.0 else 1.0 - tail)
-                height += weights[j] * e
-                rise -= weights[j] * e * z
-            height *= a
-            rise *= a * a
-        else:
-            for j in range(len(mean)):
+        a = 1.0 / math.sqrt(variance[0] + spread[q])
+        for j in range(len(mean)):
+            if not one:
                 a = 1.0 / math.sqrt(variance[j] + spread[q])
-                z = (at - mean[j]) * a
-                e = _exp(-0.5 * z * z)
-                tail = 0.5 * _erfcx(abs(z) * 0.7071067811865476) * e
-                left += weights[j] * (tail if z < 0.0 else 1.0 - tail)
-                height += weights[j] * e * a
-                rise -= weights[j] * e * z * a * a
+            z = (at - mean[j]) * a
+            e = _exp(-0.5 * z * z)
+            tail = 0.5 * _erfcx(abs(z) * 0.7071067811865476) * e
+            left += weights[j] * (tail if z < 0.0 else 1.0 - tail)
+            height += weights[j] * e * a
+            rise -= weights[j] * e * z * a * a
         below += mass[q] * left
         density += mass[q] * height
         slope += mass[q] * rise
