@@ -25,7 +25,7 @@ TRAINING = 1000
 
 
 def models(rng: np.random.Generator) -> dict[str, object]:
-    """Fitted models by name: every likelihood with intervals, four inputs."""
+    """Fitted models by name: every likelihood with intervals, four inputs, and one."""
     X = rng.random((TRAINING, 4))
     f = np.sin(4.0 * X[:, 0]) + X[:, 1]
     counts = rng.poisson(np.exp(f)).astype(np.float64)
@@ -42,6 +42,9 @@ def models(rng: np.random.Generator) -> dict[str, object]:
         f"PLS {law!r}": PLSRegressor(likelihood=law, random_state=0).fit(X, y)
         for law, y in targets
     }
+    one = np.sin(4.0 * X[:, 0]) + 0.1 * rng.standard_t(4.0, TRAINING)
+    robust = PLSRegressor(likelihood=StudentT(df=4.0), random_state=0)
+    fitted["PLS StudentT, one input"] = robust.fit(X[:, :1], one)
     series = SpectralVGPRegressor(random_state=0)
     fitted["SpectralVGP"] = series.fit(X[:, :1], f + noise)
     return fitted
@@ -78,8 +81,7 @@ def main() -> None:
     with threadpool_limits(1):
         fitted = models(rng)
         for name, model in fitted.items():
-            inputs = 1 if name == "SpectralVGP" else 4
-            X = rng.random((arguments.rows, inputs))
+            X = rng.random((arguments.rows, model.n_features_in_))  # type: ignore[attr-defined]
             rows.append(measure(name, model, X, arguments.rounds))
             progress(rows[-1])
     settings = {"rounds": arguments.rounds, "rows": arguments.rows, "threads": 1}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import fft
 
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.fourier_index import Booleans, FourierIndex, Integers
@@ -188,12 +189,11 @@ def convolved(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTabl
     """
     v = function.values
     half = 0.5 * (v + np.conj(np.flip(v)))
-    shape = [a + b - 1 for a, b in zip(sums.values.shape, half.shape, strict=True)]
-    axes = range(len(shape))
+    sides = zip(sums.values.shape, half.shape, strict=True)
+    shape = [fft.next_fast_len(a + b - 1) for a, b in sides]
     # h_-q = conj h_q turns the correlation into a convolution
-    product = np.fft.fftn(sums.values, shape, axes)
-    product *= np.fft.fftn(np.flip(half), shape, axes)
-    whole = np.fft.ifftn(product)
+    product = fft.fftn(sums.values, shape) * fft.fftn(np.flip(half), shape)
+    whole = fft.ifftn(product)
     middle = sums.reach + function.reach
     kept = tuple(slice(m - r, m + r + 1) for m, r in zip(middle, reach, strict=True))
     return WaveTable(whole[kept])

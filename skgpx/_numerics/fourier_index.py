@@ -185,8 +185,7 @@ def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
     if not len(waves):
         return index
     first = function_list(waves)
-    known = {tuple(wave) for wave in waves.tolist()}
-    later = [tuple(wave) not in known for wave in index.waves.tolist()]
+    later = np.all(np.any(index.waves[:, np.newaxis] != waves, axis=2), axis=1)
     later[0] = False
     both = np.concatenate((first.waves, index.waves[later]))
     sine = np.concatenate((first.sine, index.sine[later]))

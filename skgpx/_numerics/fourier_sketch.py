@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
+from scipy import fft
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.fourier_gram import WaveTable
@@ -26,8 +27,8 @@ N_MOMENTS = 12
 # Bins for each unit of the largest wave number; with 12 moments the error of a sum of
 # unit waves is below 4 J₁₂(π/5) = 8e-15 of the sum of the weights, for any data.
 BINS_PER_WAVE = 5
-# Rows handled at a time.
-_ROWS = 256
+# Rows, and powers of a wave, handled at a time.
+_ROWS, _POWERS = 256, 128
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,9 @@ class BinMoments:
     @cached_property
     def _sums(self) -> tuple[Complex, Complex]:
         """Sums of all waves with the weights, and with y too."""
-        B, k = len(self.values), np.arange(self.largest_wave + 1)
-        factors = _exponential_polynomials(np.pi * k / B)
-        # bins are named by their left ends, u is zero in their middle
-        factors *= np.exp(1j * np.pi * k / B)[:, np.newaxis]
-        one, other = (
-            _sums_from_moments(self.values[:, i], factors.T) for i in range(2)
-        )
+        step = np.pi / len(self.values)
+        factors = _exponential_polynomials(step, self.largest_wave + 1)
+        one, other = (_sums_from_moments(self.values[:, i], factors) for i in range(2))
         return one, other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,22 +165,28 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
 def _sums_from_moments(moments: Array, factors: Complex) -> Complex:
     """``Σ w exp(2πi k t)`` from moments (B, p) and the factors (p, K) of k < K."""
     sums = np.zeros(factors.shape[1], np.complex128)
-    for column, factor in zip(moments.T, factors, strict=True):
-        # Σ_b exp(2πi k b/B) M_bq
-        sums += factor * np.conj(np.fft.rfft(column)[: len(sums)])
+    for q in range(0, len(moments.T), 4):
+        # Σ_b exp(2πi k b/B) M_bq; four columns share vector registers
+        waves = np.conj(fft.rfft(moments[:, q : q + 4], axis=0)[: len(sums)])
+        sums += np.einsum("kq,qk->k", waves, factors[q : q + 4])
     return sums
 
 
-def _exponential_polynomials(a: Array) -> Complex:
-    """Coefficients of ``exp(i a u) ≈ Σ_q c_q u^q`` on [-1, 1], shape (len(a), p).
+def _exponential_polynomials(a: float, count: int) -> Complex:
+    """Coefficients of ``exp(i a k (u + 1)) ≈ Σ_q c_qk u^q``, u in [-1, 1], k < count.
 
     They interpolate in the zeros of a Chebyshev polynomial: an error of at most ``4
-    J_p(a)``, where that of the Taylor series is 2^(p-2) times larger.
+    J_p(a k)``, where that of the Taylor series is 2^(p-2) times larger.
     """
     nodes, to_series, to_powers = _chebyshev()
+    angles = 1j * a * (nodes[:, np.newaxis] + 1.0)
+    # powers of the first wave by those of the largest below and the rest
+    coarse, fine = np.arange(0, count, _POWERS), np.arange(_POWERS)
+    waves = np.exp(angles * coarse)[:, :, np.newaxis]
+    waves = waves * np.exp(angles * fine)[:, np.newaxis]
     # one map after the other: their product has large entries that would cancel
-    series = np.exp(1j * np.outer(a, nodes)) @ to_series
-    coefficients: Complex = series @ to_powers
+    series = to_series.T @ waves.reshape(len(nodes), -1)[:, :count]
+    coefficients: Complex = to_powers.T @ series
     return coefficients
 
 

@@ -42,8 +42,10 @@ def log_precisions(
     omega = np.linspace(4.0, 6.6 * np.sqrt(a) + 24.0, 400)
     decay = np.real(loggamma(a + 1j * omega)) - float(loggamma(a))
     h = 2.0 * np.pi / omega[np.argmax(decay < np.log(0.5 * error))]
-    # the density of x, h b^b e^{bx - b e^x} / Γ(b); b (e^x - 1 - x) falls by the margin
-    margin = np.sqrt(2.0 * _LEFT_OUT / b) + np.log1p(_LEFT_OUT / b)
+    # the density of x, h b^b e^{bx - b e^x} / Γ(b); b (e^x - 1 - x) falls by it:
+    # one step of x = log(1 + c + x) from above
+    c = _LEFT_OUT / b
+    margin = np.log1p(c + np.sqrt(2.0 * c))
     x = h * np.arange(np.floor(lowest / h), np.ceil(margin / h) + 1.0)
     whole = h * np.arange(-np.ceil(_left(b) / h), np.ceil(margin / h) + 1.0)
     total = np.exp(-b * (np.expm1(whole) - whole)).sum()

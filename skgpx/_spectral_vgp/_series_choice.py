@@ -118,9 +118,10 @@ def _with_shorter_waves(
     if not len(found) or np.all(np.abs(found[0]) <= most):
         return choice
     frequency = float(np.linalg.norm(box.frequencies(found[:1])))
-    kernel = settings.rule.kernel
-    longest = float(np.max(longest_length_scales(kernel, len(box.period))))
-    rule = KernelEigenvalues(stretched(kernel, -np.log(frequency * longest)))
+    kernel = (settings if choice.only_noise else choice.prior).rule.kernel
+    scales = longest_length_scales(kernel, len(box.period))
+    shortest = float(np.min(scales, where=scales > 0.0, initial=np.inf))
+    rule = KernelEigenvalues(stretched(kernel, -np.log(frequency * shortest)))
     # the noise that was found holds the power of the wave
     start = _FIRST_NOISE * sums.variance
     settings = settings._replace(rule=rule, start_noise_variance=start)

@@ -87,7 +87,8 @@ class StandardSums:
         s = statistics
         if not normalize_y:
             return cls(s.moved(0.0), 1.0)
-        centred = s.moved(s.shift + s.total / s.weight)
+        is_centred = s.total**2 <= 1e-24 * s.square * s.weight
+        centred = s if is_centred else s.moved(s.shift + s.total / s.weight)
         std = float(np.sqrt(max(centred.square, 0.0) / centred.weight))
         varies = std > 1e-14 * abs(centred.shift) and std > 0.0
         return cls(centred, std if varies else 1.0)

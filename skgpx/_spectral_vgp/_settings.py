@@ -127,10 +127,8 @@ def says_nothing_of_functions(model: BaseEstimator, *more: str) -> bool:
 
     `more` are names of further parameters that must have their defaults.
     """
-    defaults = type(model)().get_params(deep=False)
-    given = model.get_params(deep=False)
-    names = (*_OF_FUNCTIONS, *more)
-    same = all(_same_value(given[name], defaults[name]) for name in names)
+    default, names = type(model)(), (*_OF_FUNCTIONS, *more)
+    same = all(_same_value(getattr(model, k), getattr(default, k)) for k in names)
     return same and model.optimizer is not None
 
 

@@ -308,6 +308,7 @@ def test_a_constant_kernel_is_constant_everywhere():
     assert_allclose(std[1], std[0], rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.PredictionWarning")
 @pytest.mark.parametrize("kernel", [None, RBF(0.3)])
 def test_error_on_request(kernel):
     model = SpectralVGPRegressor(
