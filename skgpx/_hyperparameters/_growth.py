@@ -61,7 +61,8 @@ def grown(
 ) -> tuple[int, float]:
     """Number of points after which twice as many gain less than .01 nats a row.
 
-    Under normal noise around rough latent values too, where these are not y itself.
+    Of counts all of them have to gain as much under normal noise around rough latent
+    values too.
 
     Parameters
     ----------
@@ -83,29 +84,36 @@ def grown(
     chosen = np.sort(rng.permutation(len(rows.y))[:SOME_ROWS])
     some = sampled(rows, chosen, not one.likelihood.discrete)
     theta = np.concatenate((one.kernel.theta, one.likelihood.theta))
-
     total = float(some.weights.sum())
-    judged = not one.likelihood.location_scale
-    rough = _rough_rows(some, one.likelihood) if judged else some
 
-    def evidence(m: int) -> Array:
+    def model(m: int) -> SparseEvidence:
         search = Search(some, inducing, min(m, len(chosen)))
-        model = SparseEvidence.of_search(search, one.kernel, one.likelihood, rng)
-        values = [-model.negative(theta)[0]]
-        if judged:
-            values.append(_explained(one.kernel, rough, model.Z))
-        return np.array(values) / total
+        return SparseEvidence.of_search(search, one.kernel, one.likelihood, rng)
+
+    def evidence(one: SparseEvidence) -> float:
+        return -one.negative(theta)[0] / total
 
     most = min(_COUNTED, len(rows.y))
-    m, value = n_inducing, evidence(n_inducing)
+    m, few = n_inducing, model(n_inducing)
+    many, value = few, evidence(few)
     while m < most:
         more = min(2 * m, MOST if m < MOST else _COUNTED, most)
-        gained = evidence(more)
-        if np.min(gained - value) < _GAIN:
+        larger = model(more)
+        gained = evidence(larger)
+        if gained - value < _GAIN:
             break
-        m, value = more, gained
-    nothing, found = -_energy_of_nothing(some, one.likelihood) / total, float(value[0])
-    return (m if found > nothing else n_inducing), found
+        m, many, value = more, larger, gained
+    enough = value > -_energy_of_nothing(some, one.likelihood) / total
+    if enough and m > n_inducing and _may_scatter(some, one.likelihood):
+        rough = _rough_rows(some, one.likelihood)
+        first, last = (_explained(one.kernel, rough, of.Z) for of in (few, many))
+        enough = last - first >= _GAIN * total
+    return (m if enough else n_inducing), value
+
+
+def _may_scatter(rows: Rows, likelihood: Likelihood) -> bool:
+    """Whether these are counts; two classes never scatter more than their law."""
+    return likelihood.discrete and len(np.unique(rows.y)) > 2
 
 
 def _energy_of_nothing(rows: Rows, likelihood: Likelihood) -> float:

@@ -37,7 +37,7 @@ def test_bounds_priors_and_warm_starts_keep_one_lengthscale(parameters):
 
 def test_warm_starts_of_classes_keep_one_lengthscale():
     X, y = ridge_rows()
-    model = PLSClassifier(warm_start=True, n_inducing=30, random_state=0)
+    model = PLSClassifier(warm_start=True, n_inducing=60, random_state=0)
     for _ in range(2):
         lengths = lengths_in_units_of_columns(model.fit(X, y > 0.0), X)
         np.testing.assert_allclose(lengths, lengths[0], rtol=1e-6)
