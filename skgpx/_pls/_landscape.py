@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from skgpx._hyperparameters import rough_latent_values
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.convexity import is_log_concave
 from skgpx._numerics.langevin import Target
-from skgpx._numerics.modes import Survey, survey
+from skgpx._numerics.modes import Survey, is_log_concave, survey
 from skgpx._numerics.smoothing import smoothed
 from skgpx.likelihoods import Likelihood
 

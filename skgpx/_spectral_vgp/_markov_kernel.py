@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product
 
 from skgpx._numerics.markov_regression import MaternProcess
-from skgpx._numerics.matern_states import STATES
+from skgpx._numerics.state_space import STATES
 
 Array = NDArray[np.float64]
 

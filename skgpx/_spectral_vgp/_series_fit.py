@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.fourier_index import Box
-from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._spectral_vgp._domain import (
     box_of,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.adam import adam_step, cosine_decay
-from skgpx._numerics.pooled_force import bandwidths, component_force, pooled_force
+from skgpx._numerics.svgd import bandwidths, component_force, pooled_force
 from skgpx._numerics.wave_evidence import WaveGradient, WaveRows
 from skgpx._stein._prior import WaveMixture
 from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, SteinSettings
