@@ -27,10 +27,9 @@ from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx._numerics.fourier_sketch import n_bins
-from skgpx._numerics.pair_medians import median_squares
-from skgpx._numerics.pooled_force import pooled_force
 from skgpx._numerics.radial import RBF
 from skgpx._numerics.series_statistics import sketched_statistics
+from skgpx._numerics.svgd import median_squares, pooled_force
 from skgpx.bases import Fourier
 from skgpx.kernels import kernel_matrix
 

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import progress, report
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp._series_size import elbow
+from skgpx._spectral_vgp._series_choice import elbow
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]

@@ -28,7 +28,7 @@ from benchmarks.timing import alternate
 from skgpx import SpectralVGPRegressor
 from skgpx._numerics.fourier_index import Box
 from skgpx._numerics.series_statistics import sketched_statistics
-from skgpx.bases._dpp import sample_k_dpp
+from skgpx.bases._selectors import sample_k_dpp
 
 Array = NDArray[np.float64]
 PI = [(-np.pi, np.pi)]

@@ -28,8 +28,8 @@ from benchmarks.data import add_data_argument, load
 from benchmarks.peers.stein_jax import JaxStein
 from benchmarks.report import progress, report
 from skgpx._numerics.adam import adam_step
-from skgpx._numerics.pooled_force import bandwidths, pooled_force
 from skgpx._numerics.radial import RBF
+from skgpx._numerics.svgd import bandwidths, pooled_force
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_gradient
 
 COMPONENTS, FREQUENCIES, NOISE = 6, 100, 0.05

@@ -17,7 +17,7 @@ from skgpx._draws import FunctionDraws
 from skgpx._gwi import GWIClassifier, GWIRegressor
 from skgpx._numerics._jit import ANNOUNCEMENT
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
-from skgpx._numerics.distinct_rows import distinct_rows
+from skgpx._numerics.rows import distinct_rows
 from skgpx._parallel import parallel_map
 from skgpx._searches import is_search
 from skgpx._table import Training, row_codes, take_rows

@@ -27,7 +27,7 @@ from skgpx._arguments import (
     check_range,
     check_table,
 )
-from skgpx._numerics.distinct_rows import distinct_rows
+from skgpx._numerics.rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
 from skgpx.exceptions import DataWarning, warn
 from skgpx.kernels import split_noise

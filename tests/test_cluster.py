@@ -19,7 +19,7 @@ from skgpx import (
     SteinRFFRegressor,
     _row_statistics,
 )
-from skgpx._spectral_vgp import _series_sums
+from skgpx._spectral_vgp import _series_search
 from skgpx._stein import _learning
 from skgpx.likelihoods import Poisson
 
@@ -87,7 +87,7 @@ def cluster():
 @pytest.fixture
 def sent(cluster, monkeypatch):
     """Small blocks of rows, so that there is something to deal out."""
-    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
+    monkeypatch.setattr(_series_search, "_CHUNK", 128)
     monkeypatch.setattr(_row_statistics, "_CHUNK", 64)
     monkeypatch.setattr(_learning, "_WORTH_SENDING", 0.0)
     return Sent(cluster, monkeypatch)

@@ -21,7 +21,7 @@ from skgpx import (
     PLSRegressor,
     SpectralVGPRegressor,
 )
-from skgpx._decoupled import _default_estimator
+from skgpx._decoupled import _regressors
 from skgpx._hyperparameters import _capacity
 from skgpx._numerics.spread import LARGEST
 from skgpx._pls import _chains, _inference
@@ -216,7 +216,7 @@ def test_numbers_in_the_prose_of_each():
     assert said in prose(SpectralVGPRegressor)["random_state"]
     rows = _basis_choice._FEW_ROWS
     assert f"up to {rows} rows" in prose(SpectralVGPRegressor)["basis"]
-    rows = _default_estimator.EXACT_ROWS
+    rows = _regressors.EXACT_ROWS
     assert f"at most {rows} rows" in prose(DecoupledSampler)["estimator"]
     for refusing in (check_rows, check_range, FunctionDraws.__call__):
         assert f"{LARGEST:.0e}".replace("+", "") in inspect.getdoc(refusing)

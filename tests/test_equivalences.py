@@ -17,7 +17,7 @@ from skgpx import PLSClassifier, PLSRegressor
 from skgpx._hyperparameters import row_target, with_base_rates
 from skgpx._numerics import langevin
 from skgpx._numerics.quadrature import expectation_nodes
-from skgpx._pls._coordinates import nystroem_root
+from skgpx._pls._inference import nystroem_root
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import (

@@ -309,7 +309,7 @@ def test_no_file_has_a_name_that_says_nothing():
 
 
 # Exact draws of a prior answer questions that are asked later.
-KEEPS_A_GENERATOR = {"_draws/_remembered.py", "_draws/_remembered_states.py"}
+KEEPS_A_GENERATOR = {"_draws/_remembered.py"}
 
 
 def test_no_generator_is_kept():

@@ -1,8 +1,9 @@
-"""Decoupled sampling: draws of Gaussian-process posteriors as callable functions."""
+"""Decoupled sampling: posterior functions, drawn once, evaluated anywhere."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -14,18 +15,15 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.utils import get_tags
 
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._decoupled._blocks import moments_of, observed
-from skgpx._decoupled._default_estimator import (
-    fresh_estimator,
-    warn_of_many_rows,
-)
-from skgpx._decoupled._drawable import check_drawable
 from skgpx._decoupled._exact import ExactPosterior
-from skgpx._decoupled._regressor_law import (
+from skgpx._decoupled._regressors import (
+    check_drawable,
     check_kernel_of,
+    fresh_estimator,
     kernel_of,
     noise_variance_of,
     posterior_of,
+    warn_of_many_rows,
 )
 from skgpx._decoupled._sparse_process import sparse_process
 from skgpx._derived_laws import NormalDistribution
@@ -53,7 +51,34 @@ from skgpx._validation import (
     validate_data,
 )
 
+# ---- What workers do with blocks of rows ---------------------------------------------
+
+
 Array = NDArray[np.float64]
+
+
+def moments_of(estimator: Any, options: dict[str, bool], rows: Any) -> Any:
+    """Mean, and what the options ask for besides."""
+    return estimator.predict(rows, **options)
+
+
+def observed(
+    draws: FunctionDraws,
+    noise_variance: Callable[[Array], Array],
+    X: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Values with white noise, (n, c, s)."""
+    y = draws(X).reshape(len(X), draws.n_outputs, draws.n_draws)
+    variance = noise_variance(X)
+    if variance.any():
+        y += np.sqrt(variance)[:, :, np.newaxis] * rng.standard_normal(y.shape)
+    return y
+
+
+# ---- Decoupled sampling: draws of Gaussian-process posteriors as callable functions --
+
+
 # Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
 _ROWS = 1024
 

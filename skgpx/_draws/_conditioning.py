@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._draws._features import section_terms
 from skgpx._draws._functions import FunctionDraws
-from skgpx._draws._sections import section_terms
 
 Array = NDArray[np.float64]
 

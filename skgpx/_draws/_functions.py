@@ -1,4 +1,4 @@
-"""Draws of random functions: sums of linear terms that can be called anywhere."""
+"""Functions that are drawn once and evaluated anywhere."""
 
 from __future__ import annotations
 
@@ -8,15 +8,65 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._draws._linear_features import ones
-from skgpx._draws._observations import observations
+from skgpx._draws._features import LinearTerm, Term, merged, ones
 from skgpx._draws._optima import Optima, minimise
 from skgpx._draws._processes import Process
-from skgpx._draws._terms import LinearTerm, Term, merged
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.spread import LARGEST
 
+# ---- Checks of observations of drawn functions ---------------------------------------
+
+
 Array = NDArray[np.float64]
+
+
+def observations(
+    y: ArrayLike, noise_variance: ArrayLike, shape: tuple[int, int, int]
+) -> tuple[Array, Array]:
+    """Observations (p, c, s) and the variances of their noise (p,).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, a value is not finite, or a variance is negative.
+    """
+    p = shape[0]
+    observed = _observed(y, shape)
+    noise = np.asarray(noise_variance, dtype=np.float64)
+    if noise.shape not in ((), (p,)):
+        raise ValueError(
+            f"noise_variance must be a number or one for each of {p} rows; "
+            f"got shape {noise.shape}."
+        )
+    if not np.all((noise >= 0.0) & np.isfinite(noise)):
+        raise ValueError(
+            f"noise_variance must be finite and not negative; got {noise_variance!r}."
+        )
+    return observed, np.broadcast_to(noise, p)
+
+
+def _observed(y: ArrayLike, shape: tuple[int, int, int]) -> Array:
+    """Observations broadcast to (p, c, s)."""
+    p, c, s = shape
+    y = np.asarray(y, dtype=np.float64)
+    if c == 1 and y.ndim <= 2 and y.shape in ((p,), (p, s)):
+        y = y.reshape(p, 1, -1)
+    elif y.shape == (p, c):
+        y = y[:, :, np.newaxis]
+    if y.shape not in ((p, c, s), (p, c, 1)):
+        one = f"({p},)" if c == 1 else f"({p}, {c})"
+        raise ValueError(
+            f"y must have shape {one}, or {(p, c, s) if c > 1 else (p, s)} with values "
+            f"for each draw; got {y.shape}."
+        )
+    if not np.isfinite(y).all():
+        raise ValueError("y must be finite; got NaN or infinity.")
+    return np.broadcast_to(y, shape)
+
+
+# ---- Draws of random functions: sums of linear terms that can be called anywhere -----
+
+
 # Rows evaluated at a time, and values where the draws are few: bounds the memory used
 # beside the values.
 _ROWS = 2048

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._draws._features import Term
 from skgpx._draws._processes import Process
-from skgpx._draws._terms import Term
 from skgpx._numerics.central_differences import central_differences
 
 Array = NDArray[np.float64]

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skgpx._draws._frequency_choice import Choice, choose_settings
+from skgpx._draws._features import check_sections
+from skgpx._draws._frequency_choice import Choice, Conditioning, choose_settings
 from skgpx._draws._functions import FunctionDraws, linear_draws
-from skgpx._draws._misfit import Conditioning
 from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose
 from skgpx._draws._processes import KernelProcess
 from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
-from skgpx._draws._sections import check_sections
 from skgpx._draws._side_by_side import side_by_side
 from skgpx.kernels import sum_of, summands
 

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
 
-from skgpx._draws._fourier_features import FourierFeatures
+from skgpx._draws._features import (
+    FeatureMap,
+    FourierFeatures,
+    LinearFeatures,
+    ones,
+    section_terms,
+)
 from skgpx._draws._functions import FunctionDraws
-from skgpx._draws._linear_features import LinearFeatures, ones
-from skgpx._draws._sections import section_terms
-from skgpx._draws._terms import FeatureMap
 from skgpx.kernels import (
     GREKernel,
     Monomial,

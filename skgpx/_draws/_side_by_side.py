@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws._fourier_features import FourierFeatures, ShiftedCosines
+from skgpx._draws._features import (
+    FourierFeatures,
+    LinearTerm,
+    ShiftedCosines,
+    functions_at,
+)
 from skgpx._draws._functions import FunctionDraws
 from skgpx._draws._remembered import RememberedTerm
-from skgpx._draws._terms import LinearTerm, functions_at
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

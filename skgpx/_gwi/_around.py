@@ -1,30 +1,357 @@
-"""A law around a regressor of someone else's: cross-fitted, and judged at the edges."""
+"""Means that are regressors of others, fitted out of fold.
+
+Folds at random leave out rows that are surrounded by others, and say nothing of rows
+that are not. Here the rows at either end of the main directions of the inputs are left
+out, together, so that those who have not seen them must extrapolate.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.model_selection import GroupKFold
+from sklearn.utils import get_tags
 
-from skgpx._cross_fitting import left_out
-from skgpx._gwi._answers import Answers, Question, ask
+from skgpx._cross_fitting import (
+    N_FOLDS,
+    CrossFit,
+    cross_fit,
+    fitted_elsewhere,
+    left_out,
+    seeded,
+    warn_of_lost_weights,
+    weight_keyword,
+)
+from skgpx._draws import InputMap
 from skgpx._gwi._covariance import distance_of
-from skgpx._gwi._edges import edges
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._folds import is_count, is_prefit
 from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
-from skgpx._gwi._kernel_inputs import EstimatorMean, finite
+from skgpx._gwi._kernel_inputs import (
+    EstimatorMean,
+    TableForm,
+    check_seen,
+    finite,
+    input_map,
+)
 from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
 from skgpx._latent import LatentModel, Mean
+from skgpx._numerics.spread import mean_and_spread
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
-from skgpx._table import Training
+from skgpx._table import Training, take_rows
+from skgpx._validation import (
+    HasMethods,
+    Interval,
+    Rows,
+    StrOptions,
+    check_is_fitted,
+    check_some_folds,
+    validate_data,
+    warn,
+)
 from skgpx.bases import Warped
+from skgpx.exceptions import DataWarning, FitWarning
+
+# ---- Which rows are left out together: what `cv` and `groups` say of a mean ----------
+
+
+# Says that the mean is fitted, and not to the rows that are given.
+PREFIT = "prefit"
+
+
+def is_prefit(mean: Any, cv: Any) -> bool:
+    """Whether a mean is taken as it is, and never fitted."""
+    return isinstance(mean, FrozenEstimator) or isinstance(cv, str)
+
+
+def is_count(cv: Any) -> bool:
+    """Whether only the number of folds is given, or nothing."""
+    return cv is None or isinstance(cv, Integral)
+
+
+def check_folds(mean: Any, cv: Any, groups: Any) -> None:
+    """Check what is said of the rows that a mean is to be judged by.
+
+    Raises
+    ------
+    ValueError
+        If there are groups and the mean is one of the library's own.
+
+    Warns
+    -----
+    DataWarning
+        If there are groups and the mean is fitted already.
+    """
+    if isinstance(mean, str) and groups is not None:
+        raise ValueError(
+            f'groups are for means that are estimators; mean="{mean}" chooses the rows '
+            "that it leaves out itself. Leave groups out."
+        )
+    if is_prefit(mean, cv) and groups is not None:
+        warn(
+            "The groups parameter is ignored: no folds are left out of a mean that is "
+            "fitted already.",
+            DataWarning,
+        )
+
+
+def folds_of_groups(cv: Any, groups: Any, splitter: Callable[[int], Any]) -> Any:
+    """`cv`, or a splitter that keeps groups together if it is but a number.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable or None
+    groups : array-like of shape (n,) or None
+    splitter : callable
+        Makes one with so many folds.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer groups than folds.
+    """
+    if groups is None or not is_count(cv):
+        return cv
+    n_groups = len(np.unique(np.asarray(groups)))
+    n_folds = min(N_FOLDS, max(n_groups, 2)) if cv is None else int(cv)
+    if n_groups < n_folds:
+        raise ValueError(
+            f"groups must have at least as many values as there are folds, {n_folds}; "
+            f"got {n_groups}. Use fewer folds, or no groups."
+        )
+    return splitter(n_folds)
+
+
+# ---- Rows at the edges of the data: how errors grow outside of it --------------------
+
 
 Array = NDArray[np.float64]
+
+# Share of the rows at one end, and the fewest distinct rows that have edges.
+SHARE, FEWEST_DISTINCT = 0.1, 50
+# A direction with a smaller share of the variance has none.
+_FLAT = 1e-9
+
+
+def edges(X: Array, weights: Array, n_directions: int) -> list[NDArray[np.bool_]]:
+    """Rows at both ends of principal directions.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        What the kernel sees; its columns are standardised here.
+    weights : ndarray of shape (n,)
+    n_directions : int
+        At most so many.
+
+    Returns
+    -------
+    found : list of ndarray of bool of shape (n,)
+        The outer tenth at one end of a direction. None for few rows; where many rows
+        project to one number, the tenth is less, or nothing.
+    """
+    n, d = X.shape
+    if n < FEWEST_DISTINCT:
+        return []
+    centre, spread = mean_and_spread(X, weights, 1e-10)
+    Z = (X - centre) / spread
+    covariance = Z.T @ (weights[:, np.newaxis] * Z) / weights.sum()
+    sizes, directions = np.linalg.eigh(covariance)
+    found = []
+    for j in range(d - 1, max(-1, d - 1 - n_directions), -1):
+        if sizes[j] <= _FLAT * sizes.sum():
+            break
+        projection = Z @ directions[:, j]
+        for side in (projection, -projection):
+            outer = _outer(side, weights)
+            if np.any(outer):
+                found.append(outer)
+    return found
+
+
+def _outer(values: Array, weights: Array) -> NDArray[np.bool_]:
+    """Rows of the largest values, no more than the share; equal values together."""
+    # rounding must not separate equal rows
+    values = np.round(values, 9)
+    order = np.argsort(-values, kind="stable")
+    # total weight of all rows with values at least that of each row
+    ranked, totals = values[order], np.cumsum(weights[order])
+    last = np.searchsorted(-ranked, -ranked, side="right") - 1
+    chosen = np.zeros(len(values), bool)
+    chosen[order[totals[last] <= SHARE * weights.sum() + 1e-9]] = True
+    return chosen
+
+
+# ---- What estimators of others say of rows that they have not seen -------------------
+
+
+class Question(NamedTuple):
+    """Who is asked, and how.
+
+    Attributes
+    ----------
+    mean, cv, kernel_features : object
+        Parameters of the estimator; see `GWIRegressor`.
+    respond : callable
+        Maps a fitted clone and rows to what it says of them, (n, c).
+    splitter : callable
+        Makes a splitter that keeps groups together, of so many folds.
+    told_if_frozen : str
+        Warning for a mean that is fitted, if nothing is said of its rows.
+    numbers : callable
+        Maps targets to numbers (n,).
+    dealt : callable
+        Maps rows and the number of folds, or None, to rows and their folds.
+    """
+
+    mean: Any
+    cv: Any
+    kernel_features: Any
+    respond: Callable[[Any, Any], Array]
+    splitter: Callable[[int], Any]
+    told_if_frozen: str
+    numbers: Callable[[NDArray[Any]], Array]
+    dealt: Callable[[Training, Any], tuple[Training, Any]]
+
+
+class Answers(NamedTuple):
+    """What clones say of rows that they have not seen.
+
+    Attributes
+    ----------
+    found : CrossFit
+        Of folds, and the estimator that was fitted to all rows.
+    rows : Rows
+        What the kernel sees, numbers of the targets, and weights: rows of `found`.
+    form : TableForm
+    map : InputMap or None
+        From rows to what the kernel sees.
+    given : Training
+        Rows whose positions `found` has.
+    mean : estimator
+        Of which clones were fitted, with its seeds.
+    keyword : str or None
+        Of its weights.
+    """
+
+    found: CrossFit
+    rows: Rows
+    form: TableForm
+    map: InputMap | None
+    given: Training
+    mean: Any
+    keyword: str | None
+
+
+def ask(
+    question: Question,
+    given: Training,
+    groups: Any,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Answers:
+    """Fit clones of a mean on folds and to all rows; take a frozen one as it is.
+
+    Raises
+    ------
+    ValueError
+        If the kernel would see what is no number, the mean does not answer, or `cv` and
+        `groups` do not fit the mean.
+
+    Warns
+    -----
+    FitWarning
+        If the mean is frozen and nothing is said of the rows that it was fitted to.
+    """
+    mean, respond, keyword = question.mean, question.respond, None
+    features, form = question.kernel_features, TableForm.of(given.X)
+    check_seen(features, mean, given.X)
+    if is_prefit(mean, question.cv):
+        check_is_fitted(mean)
+        if question.cv != PREFIT:
+            warn(question.told_if_frozen, FitWarning)
+        found = fitted_elsewhere(mean, given, respond)
+    else:
+        mean, keyword = seeded(mean, rng), weight_keyword(mean)
+        warn_of_lost_weights(mean, given.weights, keyword)
+        check_some_folds(question.cv)
+        cv = folds_of_groups(question.cv, groups, question.splitter)
+        if is_count(cv):
+            given, cv = question.dealt(given, cv)
+        how = {"cv": cv, "groups": groups, "keyword": keyword, "n_jobs": n_jobs}
+        found = cross_fit(mean, given, respond, **how)
+    chosen = take_rows(given.X, found.positions)
+    y = question.numbers(given.y[found.positions])
+    to_kernel = input_map(features, found.estimator, chosen, y, form)
+    X = form.rows(chosen)
+    rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
+    return Answers(found, rows, form, to_kernel, given, mean, keyword)
+
+
+# ---- What regressors and classifiers around the models of others have in common ------
+
+
+CONSTRAINTS: dict[str, Any] = {
+    "kernel": [Kernel, None],
+    "covariance": [StrOptions({"closed_form", "svgp", "bures", "empirical"})],
+    "distance_weight": [Interval(Real, 0.0, None, closed="left")],
+    "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "inducing": [
+        StrOptions({"greedy", "k-means++", "random"}),
+        "array-like",
+        callable,
+    ],
+    "optimizer": [StrOptions({"evidence"}), None],
+    "kernel_features": [HasMethods(["fit", "transform"]), None],
+    "cv": ["cv_object", StrOptions({PREFIT})],
+    "activation": [StrOptions({"tanh", "relu"})],
+    "n_restarts": [Interval(Integral, 1, None, closed="left")],
+    "alpha": [Interval(Real, 0.0, None, closed="left")],
+    "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+    "batch_size": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
+    "early_stopping": ["boolean"],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
+
+
+class AroundOthersMixin:
+    """Rows of any kind, for a `mean` that is an estimator and not the name of one."""
+
+    mean: Any
+    kernel_features: Any
+    _form: Any
+
+    def _rows_to_predict(self, X: ArrayLike) -> NDArray[Any]:
+        if isinstance(self.mean, str):
+            checked: NDArray[Any] = super()._rows_to_predict(X)
+            return checked
+        check_is_fitted(self)
+        rows: NDArray[Any] = self._form.rows_of(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if not isinstance(self.mean, str | type):
+            inner = get_tags(self.mean).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                able = getattr(inner, name) and self.kernel_features is not None
+                setattr(tags.input_tags, name, able)
+        return tags
+
+
+# ---- A law around a regressor of someone else's --------------------------------------
+
 
 _FROZEN = (
     "The mean is a FrozenEstimator: its errors at the rows given to fit choose noise "

@@ -11,13 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._gwi._answers import Answers
-from skgpx._gwi._around_others import CONSTRAINTS, AroundOthersMixin
-from skgpx._gwi._class_answers import ask_classifiers
-from skgpx._gwi._class_check import warn_if_neighbours_are_better
+from skgpx._gwi._around import CONSTRAINTS, Answers, AroundOthersMixin, check_folds
+from skgpx._gwi._checks import warn_if_neighbours_are_better
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
-from skgpx._gwi._class_tempering import warn_at_bound
-from skgpx._gwi._folds import check_folds
+from skgpx._gwi._class_scores import ask_classifiers, warn_at_bound
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows

@@ -10,11 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._gwi._averaging import share_of_error
-from skgpx._gwi._covariance import Objective, covariance_root, distance_of
-from skgpx._gwi._judges import Temper, choose_judges, tempered
-from skgpx._gwi._mean import FittedMean
-from skgpx._gwi._mean_check import (
+from skgpx._gwi._checks import (
     MeanErrors,
     confirmed,
     may_overfit,
@@ -24,11 +20,18 @@ from skgpx._gwi._mean_check import (
     warn_if_process_is_better,
     warn_of_missed,
 )
-from skgpx._gwi._network import SquaredError, TrainedNetworks, train_networks
+from skgpx._gwi._covariance import Objective, covariance_root, distance_of
+from skgpx._gwi._judges import Temper, choose_judges, tempered
+from skgpx._gwi._network import (
+    FittedMean,
+    SquaredError,
+    TrainedNetworks,
+    share_of_error,
+    train_networks,
+)
 from skgpx._gwi._prior import SEARCH_ROWS, Prior, learn_prior, warn_if_periodic
 from skgpx._gwi._sections import Sections, closer_look, sections_of
-from skgpx._gwi._settings import LawSettings, NetworkSettings
-from skgpx._gwi._streams import again
+from skgpx._gwi._settings import LawSettings, NetworkSettings, again
 from skgpx._hyperparameters import WORTH_LOOKING, LeftOver, SearchRecord
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.regression import WeightStatistics

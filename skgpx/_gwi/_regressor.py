@@ -12,10 +12,15 @@ from sklearn.base import is_classifier
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._gwi._around import MeanSettings, ask_regressors, fit_around
-from skgpx._gwi._around_others import CONSTRAINTS, AroundOthersMixin
+from skgpx._gwi._around import (
+    CONSTRAINTS,
+    AroundOthersMixin,
+    MeanSettings,
+    ask_regressors,
+    check_folds,
+    fit_around,
+)
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._folds import check_folds
 from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
 from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows

@@ -1,4 +1,4 @@
-"""Parameters of the estimators, as the parts of a fit read them."""
+"""From parameters to the settings of a fit, and its streams of random numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,24 @@ import numpy as np
 
 from skgpx._latent import Mean
 from skgpx._validation import Rows, standardisation
+
+# ---- Streams of random numbers that may be asked for again ---------------------------
+
+
+def again(rng: np.random.Generator) -> np.random.Generator:
+    """The same stream at every call, as a callback may ask for a fit of any round.
+
+    From its seed: a copy in NumPy 1 forgets that, and its children would be any.
+    """
+    source = rng.bit_generator
+    known: Any = source.seed_seq
+    seed = np.random.SeedSequence(
+        known.entropy, spawn_key=known.spawn_key, pool_size=known.pool_size
+    )
+    return np.random.Generator(type(source)(seed))
+
+
+# ---- Parameters of the estimators, as the parts of a fit read them -------------------
 
 
 class NetworkSettings(NamedTuple):

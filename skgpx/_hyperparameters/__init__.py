@@ -24,13 +24,12 @@ from skgpx._hyperparameters._evidence import (
 from skgpx._hyperparameters._exact_evidence import held_out, left_out_means
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_few
 from skgpx._hyperparameters._final_noise import final_noise, judged_noise
-from skgpx._hyperparameters._latent_scale import with_base_rates
 from skgpx._hyperparameters._left_over import (
     WORTH_LOOKING,
     LeftOver,
     warn_of_left_over,
 )
-from skgpx._hyperparameters._lengthscales import stretched
+from skgpx._hyperparameters._lengthscales import stretched, with_base_rates
 from skgpx._hyperparameters._prior_kernel import (
     PriorSettings,
     fit_prior,

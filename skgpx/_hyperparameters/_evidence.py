@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from skgpx._hyperparameters._candidates import Candidate
-from skgpx._hyperparameters._climb import noise_only
 from skgpx._hyperparameters._copies import how_counted, search_weights
 from skgpx._hyperparameters._failing_search import negative_or_hopeless
+from skgpx._hyperparameters._learner import Candidate, noise_only
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.averaged import averaged
-from skgpx._numerics.laplace_evidence import laplace_evidence_gradient
+from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
@@ -36,7 +35,7 @@ _ROWS, _MAX_ITER = 2000, 80
 # Searches after the first that start where it ended, with inducing inputs chosen anew.
 _RESELECTIONS, _RESELECTION_ITER = 1, 20
 # Relative gain of evidence at which a search ends.
-_TOLERANCE = 1e-6
+_EVIDENCE_TOLERANCE = 1e-6
 
 
 class Hyperparameters(NamedTuple):
@@ -240,7 +239,7 @@ def climb_evidence(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": max_iter, "ftol": _TOLERANCE, "gtol": 1e-3},
+        options={"maxiter": max_iter, "ftol": _EVIDENCE_TOLERANCE, "gtol": 1e-3},
     )
     u = result.x[:q]
     value = candidate.log_prior(u)[0] - float(result.fun)

@@ -14,8 +14,8 @@ from skgpx._numerics.linalg import (
     log_determinant,
     solve_lower,
     solve_lower_transpose,
+    subtract_from_square,
 )
-from skgpx._numerics.triangles import subtract_from_square
 from skgpx._validation import Rows
 from skgpx.kernels import kernel_matrix, triangle_and_pullback
 from skgpx.likelihoods import Gaussian

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._climb import with_noise
 from skgpx._hyperparameters._evidence import Hyperparameters
+from skgpx._hyperparameters._learner import with_noise
 from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import FitWarning

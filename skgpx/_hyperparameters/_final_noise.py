@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._climb import noise_only, with_noise
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS
+from skgpx._hyperparameters._learner import noise_only, with_noise
 from skgpx._hyperparameters._search_record import (
     NOISE_AS_SEARCHED,
     NOISE_BY_BOUND,

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from skgpx._hyperparameters._candidates import Candidate
-from skgpx._hyperparameters._climb import Found, with_noise
 from skgpx._hyperparameters._evidence import (
     MOST,
     Hyperparameters,
@@ -27,8 +25,12 @@ from skgpx._hyperparameters._evidence import (
     row_target,
 )
 from skgpx._hyperparameters._exact_evidence import ExactEvidence
-from skgpx._hyperparameters._latent_scale import rough_latent
-from skgpx._hyperparameters._lengthscales import stretched, with_long_lengthscales
+from skgpx._hyperparameters._learner import Candidate, Found, with_noise
+from skgpx._hyperparameters._lengthscales import (
+    rough_latent,
+    stretched,
+    with_long_lengthscales,
+)
 from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, sampled
 from skgpx._numerics import laplace
 from skgpx._numerics.regression import weight_statistics

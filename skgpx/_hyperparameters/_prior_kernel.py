@@ -1,23 +1,14 @@
-"""From the user's kernel to the prior kernel κ with its hyperparameters."""
+"""What each optimizer does with the kernel of the prior."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from skgpx._hyperparameters._bounds_warning import (
-    warn_at_bounds,
-    warn_at_default_bounds,
-)
-from skgpx._hyperparameters._candidates import candidates
-from skgpx._hyperparameters._climb import (
-    NOISE_PRICE,
-    Found,
-    all_noise,
-)
 from skgpx._hyperparameters._copies import counted_once, lost_noise_to_copies
 from skgpx._hyperparameters._evidence import (
     Hyperparameters,
@@ -26,25 +17,121 @@ from skgpx._hyperparameters._evidence import (
 )
 from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
 from skgpx._hyperparameters._growth import as_found, given_with_points, grown
-from skgpx._hyperparameters._latent_scale import default_gre, default_latent_kernel
 from skgpx._hyperparameters._learner import (
+    NOISE_PRICE,
+    Found,
+    all_noise,
+    candidates,
     learn_default,
     learn_given,
     warn_of_noise,
 )
 from skgpx._hyperparameters._lengthscales import (
+    average_over_neighbourhoods,
+    default_gre,
+    default_latent_kernel,
     narrowed,
     starting_kernels,
     with_long_lengthscales,
 )
-from skgpx._hyperparameters._neighbourhoods import average_over_neighbourhoods
 from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
 from skgpx._hyperparameters._sparse_learner import learn_sparse
-from skgpx._validation import Rows
-from skgpx.kernels import GREKernel, default_kernel, split_noise
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import ConvergenceWarning
+from skgpx.kernels import GREKernel, default_kernel, split_noise, theta_entries
 from skgpx.likelihoods import Gaussian, Likelihood
 
+# ---- Warnings about hyperparameters that ended at their bounds -----------------------
+
+
 Array = NDArray[np.float64]
+
+
+def warn_at_bounds(found: Hyperparameters) -> bool:
+    """Say in one warning which hyperparameters ended at a bound, and what to do.
+
+    True if there is something to say.
+    """
+    at_bounds = _at_bounds(found.kernel, _trouble)
+    if at_bounds:
+        warn(
+            f"The hyperparameters {'; '.join(at_bounds)} ended at their bounds. Widen "
+            "the bounds of these parameters in `kernel`, or fix them on purpose with "
+            'bounds="fixed".',
+            ConvergenceWarning,
+        )
+    return bool(at_bounds)
+
+
+def warn_at_default_bounds(found: Hyperparameters) -> bool:
+    """Say in one warning which bounds of the default kernel were met, and what to do.
+
+    The largest standard deviation of a log scale is meant to be met, where classes can
+    be separated, and a small amplitude says that there is little to find.
+    """
+
+    def trouble(name: str, low: Array, high: Array) -> bool:
+        if name.endswith("constant_value"):
+            return bool(np.any(high)) and not found.likelihood.log_scale
+        return name.endswith("length_scale") and bool(np.any(low))
+
+    at_bounds = _at_bounds(found.kernel, trouble)
+    if not at_bounds:
+        return False
+    name = type(found.likelihood).__name__
+    scale = (
+        f" If the latent function of {name} is a logarithm, say so by log_scale = True "
+        "in its class."
+    )
+    large = any("constant_value" in one for one in at_bounds)
+    known = found.likelihood.location_scale
+    warn(
+        f"With {name} and the default kernel, {'; '.join(at_bounds)} ended at the "
+        "bounds that the data suggest. Give a `kernel` with wider ones, such as "
+        f"{_wider(found.kernel)}.{scale if large and not known else ''}",
+        ConvergenceWarning,
+    )
+    return True
+
+
+def _wider(kernel: Any) -> str:
+    """The default kernel, inside of its GRE kernel or not, with wider bounds."""
+    inner = kernel.kernel if isinstance(kernel, GREKernel) else kernel
+    (low, high), *scales = np.exp(inner.bounds)
+    value, shortest = inner.k1.constant_value, np.min(scales)
+    longest = float(np.max(scales))
+    return (
+        f"ConstantKernel({value:.3g}, ({low:.1g}, {100.0 * high:.1g})) * "
+        f"RBF({np.ravel(inner.k2.length_scale).round(3).tolist()}, "
+        f"({0.01 * shortest:.1g}, {longest:.1g}))"
+    )
+
+
+def _at_bounds(kernel: Any, trouble: Callable[[str, Array, Array], bool]) -> list[str]:
+    """Hyperparameters of which `trouble` says that their bounds deserve a word."""
+    at_bounds = []
+    for name, entries in theta_entries(kernel):
+        values, bounds = kernel.theta[entries], kernel.bounds[entries]
+        if trouble(name, *(np.abs(values[:, np.newaxis] - bounds) < 1e-3).T):
+            at_bounds.append(f"{name} = {np.exp(values).round(6).tolist()}")
+    return at_bounds
+
+
+def _trouble(name: str, low: Array, high: Array) -> bool:
+    """Whether values at their lower or upper bounds deserve a warning.
+
+    A column without effect has the longest lengthscale, and no background is wanted
+    where the data say enough: neither is a sign of trouble.
+    """
+    if name == "background":
+        return False
+    if name.endswith("length_scale"):
+        return bool(np.any(low))
+    return bool(np.any(low) or np.any(high))
+
+
+# ---- From the user's kernel to the prior kernel κ with its hyperparameters -----------
+
 
 # From so many inducing points on the exact evidence is a better guide than their bound.
 LARGEST_BOUND = 400

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._candidates import Candidate, candidates
-from skgpx._hyperparameters._climb import NOISE_PRICE, Found, until_found
 from skgpx._hyperparameters._evidence import (
     Search,
     SparseEvidence,
@@ -27,6 +25,13 @@ from skgpx._hyperparameters._growth import (
     priced,
     shorter_kernel,
     with_points,
+)
+from skgpx._hyperparameters._learner import (
+    NOISE_PRICE,
+    Candidate,
+    Found,
+    candidates,
+    until_found,
 )
 from skgpx._hyperparameters._lengthscales import in_one_unit, narrowed
 from skgpx._hyperparameters._search_rows import compared, drawn, sampled

@@ -1,7 +1,6 @@
 """The fitted latent function, which every prediction is computed from."""
 
-from skgpx._latent._cycles import Cycles
-from skgpx._latent._markov_model import MarkovModel
+from skgpx._latent._markov_model import Cycles, MarkovModel
 from skgpx._latent._mean import Mean
 from skgpx._latent._mixture import MixtureModel
 from skgpx._latent._model import LatentModel

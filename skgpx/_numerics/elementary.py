@@ -1,4 +1,7 @@
-"""Branch-free exponentials and logarithms that a compiler can vectorise.
+"""Elementary functions, vectorised.
+
+``out[:] = source`` would also compile how numba writes the message of its error: four
+seconds of a first fit. `tests/test_compilation.py` finds such assignments.
 
 Calls into the C library keep a loop scalar; these functions are arithmetic on doubles
 and their bits without branches, so a loop over an array uses full vector registers.
@@ -9,8 +12,34 @@ and never overflow. They also run as plain Python on NumPy scalars.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel
+
+# ---- Copies and sums of arrays, in kernels -------------------------------------------
+
+
+Array = NDArray[np.float64]
+
+
+@inlined
+def copy(source: Array, out: Array) -> None:
+    """Write an array into one of the same shape, both C-contiguous."""
+    x, y = source.reshape(-1), out.reshape(-1)
+    for i in range(y.size):
+        y[i] = x[i]
+
+
+@inlined
+def add(part: Array, total: Array) -> None:
+    """Add an array to one of the same shape, both C-contiguous."""
+    x, y = part.reshape(-1), total.reshape(-1)
+    for i in range(y.size):
+        y[i] += x[i]
+
+
+# ---- Branch-free exponentials and logarithms that a compiler can vectorise -----------
+
 
 # Adding and subtracting 1.5 * 2^52 rounds a small double to the nearest integer and
 # leaves that integer in the low bits of the sum.

@@ -1,5 +1,11 @@
 """Langevin dynamics of the weights: one time loop over a block of chains.
 
+Chains, momenta and gradients have shape (g, p, s), the chains last; results are written
+into the arguments. Numbers may overflow: such proposals are rejected.
+
+Loops are written out, and arrays are made by `np.empty` only: array expressions and
+other functions take numba much longer to compile.
+
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
     U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ∘ ξ) ] + ½‖w‖²,    f = offset + Φw
@@ -37,11 +43,215 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.chain_loop import ROWS, add_data_term
-from skgpx._numerics.chain_moves import decide, kick, propose, shorten, turn
+from skgpx._numerics import pointwise
+from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.elementary import add
 from skgpx._numerics.pointwise import formula_of
 
+# ---- The parts of one step of Langevin dynamics: proposals, trajectories, the test ---
+
+
 Array = NDArray[np.float64]
+
+
+def propose(
+    z: Array,
+    gradient: Array,
+    drift: float,
+    diffusion: float,
+    n_leaps: int,
+    rng: np.random.Generator,
+    noise: Array,
+    momentum: Array,
+    proposal: Array,
+    new_gradient: Array,
+) -> float:
+    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test.
+
+    Or, with leaps, the first half kick and rotation of a trajectory with the momentum
+    ξ. Returns its angle, random so that no direction comes back to where it was.
+    """
+    rng.standard_normal(out=noise)
+    if n_leaps == 0:
+        np.multiply(noise, diffusion, out=proposal)
+        proposal += z
+        proposal -= drift * gradient
+        return 0.0
+    angle = drift * (0.6 + 0.6 * rng.random())
+    momentum[:], proposal[:], new_gradient[:] = noise, z, gradient
+    kick(0.5 * angle, proposal, new_gradient, momentum)
+    turn(angle, proposal, momentum)
+    return angle
+
+
+def kick(angle: float, z: Array, gradient: Array, momentum: Array) -> None:
+    """p - angle (∇U - z): the part of U that is not ½|z|²."""
+    force = gradient - z
+    force *= angle
+    momentum -= force
+
+
+def turn(angle: float, z: Array, momentum: Array) -> None:
+    """Rotate (z, p), the exact flow of ``½|z|² + ½|p|²``."""
+    cosine, sine = np.cos(angle), np.sin(angle)
+    before = sine * z
+    z *= cosine
+    z += sine * momentum
+    momentum *= cosine
+    momentum -= before
+
+
+def shorten(metropolis: bool, centred: bool, z: Array, gradient: Array) -> None:
+    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension.
+
+    Or ∇U itself, where the coordinates have no centre that suits all chains.
+    """
+    if not metropolis:
+        return
+    pull = gradient - z if centred else gradient
+    square, longest = _squares(pull), 4.0 * (z.size // z.shape[2])
+    far = square > longest
+    if far.any():
+        kept = z[:, :, far] if centred else 0.0
+        factor = np.sqrt(longest / square[far])
+        gradient[:, :, far] = kept + factor * pull[:, :, far]
+
+
+def decide(
+    z: Array,
+    energy: Array,
+    gradient: Array,
+    new_z: Array,
+    new_energy: Array,
+    new_gradient: Array,
+    noise: Array,
+    momentum: Array,
+    drift: float,
+    diffusion: float,
+    metropolis: bool,
+    n_leaps: int,
+    rng: np.random.Generator,
+    accepted: Array,
+) -> None:
+    """Move each chain to its proposal, with the Metropolis probability if asked."""
+    moves = np.ones(len(energy), dtype=bool)
+    if metropolis:
+        if n_leaps > 0:
+            # the loss of kinetic energy along a trajectory
+            log_ratio = 0.5 * (_squares(noise) - _squares(momentum))
+        else:
+            # log q(z | z') - log q(z' | z)
+            back = z - new_z + drift * new_gradient
+            log_ratio = 0.5 * (_squares(noise) - _squares(back) / diffusion**2)
+        # comparisons with NaN are false: a proposal of energy NaN is rejected
+        moves = np.log(rng.random(len(energy))) <= energy - new_energy + log_ratio
+    accepted += moves
+    np.copyto(energy, new_energy, where=moves)
+    np.copyto(z, new_z, where=moves)
+    np.copyto(gradient, new_gradient, where=moves)
+
+
+def _squares(values: Array) -> Array:
+    """Sum of squares of each chain, (s,)."""
+    flat = values.reshape(-1, values.shape[2])
+    squares: Array = np.einsum("is,is->s", flat, flat)
+    return squares
+
+
+# ---- The data term of a block of chains ----------------------------------------------
+
+
+# Rows processed at a time: their latent values and gradients stay in the cache, and
+# products of 96 x 100 x 100 take OpenBLAS's path for small matrices, which does not
+# pack its arguments.
+ROWS = 96
+
+_value_and_gradient = pointwise.value_and_gradient
+
+
+@kernel
+def add_data_term(
+    formula: Any,
+    parameters: Array,
+    features: Array,
+    y: Array,
+    weights: Array,
+    std: Array,
+    nodes: Array,
+    node_weights: Array,
+    n_outputs: int,
+    offset: Array,
+    w: Array,
+    temperature: float,
+    with_value: bool,
+    energy: Array,
+    pull: Array,
+) -> None:
+    """Add the data term and its gradient in w, block of rows by block of rows."""
+    n, s = len(features), w.shape[1] // n_outputs
+    each = len(y) // n
+    size = min(n, ROWS)
+    f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
+    shifted, total = np.empty(f.shape), np.empty(f.shape)
+    value, part, ones = np.empty((size, s)), np.empty(pull.shape), np.empty(n_outputs)
+    ones[:] = 1.0
+    for first in range(0, n, ROWS):
+        b = min(ROWS, n - first)
+        last = first + b
+        phi = features[first:last]
+        np.dot(phi, w, f[:b])
+        _shift(f[:b], offset, first, ones, f[:b])
+        for q in range(len(nodes)):
+            at, out = f[:b], total[:b] if q == 0 else slope[:b]
+            if len(nodes) > 1:
+                _shift(f[:b], std, first, nodes[q], shifted[:b])
+                at = shifted[:b]
+            _value_and_gradient(
+                formula, parameters, y[each * first : each * last], at, with_value,
+                value[:b], out,
+            )  # fmt: skip
+            mass = temperature * node_weights[q]
+            _weigh(weights[first:last], mass, with_value, value, out, energy)
+            if q > 0:
+                add(out, total[:b])
+        np.dot(phi.T, total[:b], part)
+        add(part, pull)
+
+
+@inlined
+def _shift(f: Array, table: Array, first: int, factor: Array, out: Array) -> None:
+    """f plus a table (n, c) times a factor (c,); one row or column may serve all."""
+    s = f.shape[1] // len(factor)
+    for i in range(len(f)):
+        row = table[min(first + i, len(table) - 1)]
+        for c in range(len(factor)):
+            step = row[min(c, len(row) - 1)] * factor[c]
+            for j in range(c * s, (c + 1) * s):
+                out[i, j] = f[i, j] + step
+
+
+@inlined
+def _weigh(
+    weights: Array,
+    factor: float,
+    with_value: bool,
+    value: Array,
+    slope: Array,
+    energy: Array,
+) -> None:
+    """Multiply the gradients by the weights; add the weighted values to the energy."""
+    for i in range(len(weights)):
+        omega = factor * weights[i]
+        if omega != 1.0:
+            for j in range(slope.shape[1]):
+                slope[i, j] *= omega
+        if with_value:
+            for j in range(value.shape[1]):
+                energy[j] += omega * value[i, j]
+
+
+# ---- Langevin dynamics of the weights: one time loop over a block of chains ----------
+
 
 # Codes of a target that is quadratic in z, whose features hold its matrix and y its
 # linear term, and of one whose likelihood is written in NumPy only.

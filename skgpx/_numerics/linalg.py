@@ -1,4 +1,4 @@
-"""The one Cholesky factorisation of the project, and triangular solves."""
+"""Linear algebra: triangles, LAPACK without copies, one jittered Cholesky."""
 
 from __future__ import annotations
 
@@ -8,9 +8,93 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import lapack, triangles
+from skgpx._numerics import lapack
+from skgpx._numerics._jit import kernel, reduction
+
+# ---- Symmetric matrices of which only the lower triangle is computed and read --------
+
 
 Array = NDArray[np.float64]
+
+
+@reduction
+def inner_product(A: Array, B: Array) -> float:
+    """``Σ_ij A_ij B_ij`` over both triangles."""
+    total = 0.0
+    for i in range(len(A)):
+        row = 0.0
+        for j in range(i):
+            row += A[i, j] * B[i, j]
+        total += 2.0 * row + A[i, i] * B[i, i]
+    return total
+
+
+@kernel
+def subtract_from_square(A: Array, a: Array) -> None:
+    """Overwrite A by ``½ (a aᵀ - A)``."""
+    for i in range(len(A)):
+        row, half = A[i], 0.5 * a[i]
+        for j in range(i + 1):
+            row[j] = half * a[j] - 0.5 * row[j]
+
+
+@kernel
+def scale_and_shift(A: Array, factor: float, shift: float) -> None:
+    """Overwrite A by ``factor A + shift I``."""
+    for i in range(len(A)):
+        row = A[i]
+        for j in range(i + 1):
+            row[j] *= factor
+        row[i] += shift
+
+
+@kernel
+def mirror(A: Array) -> None:
+    """Copy the lower triangle of A to the upper one, in blocks for the cache."""
+    n, size = len(A), 32
+    for first in range(0, n, size):
+        for start in range(0, first + size, size):
+            for i in range(first, min(first + size, n)):
+                for j in range(start, min(start + size, i)):
+                    A[j, i] = A[i, j]
+
+
+@kernel
+def lower_copied(A: Array, out: Array) -> None:
+    """Write the lower triangle of A, and zeros above it."""
+    for i in range(len(A)):
+        out[i, : i + 1] = A[i, : i + 1]
+        out[i, i + 1 :] = 0.0
+
+
+def mirrored(A: Array) -> Array:
+    """Both triangles."""
+    below: Array = np.tril(A, -1)
+    return np.tril(A) + below.T
+
+
+@reduction
+def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
+    """``Σ_ij G_ij W_ij (x_iq - x_jq)²`` for each input q, from lower triangles.
+
+    Shapes (n, n), (n, n) and (n, d).
+    """
+    n, d = X.shape
+    points, out = np.ascontiguousarray(X.T), np.zeros(d)
+    product = np.empty(n)
+    for i in range(1, n):
+        for j in range(i):
+            product[j] = G[i, j] * W[i, j]
+        for q in range(d):
+            x, z, total = points[q], points[q, i], 0.0
+            for j in range(i):
+                total += product[j] * (x[j] - z) * (x[j] - z)
+            out[q] += 2.0 * total
+    return out
+
+
+# ---- The one Cholesky factorisation of the project, and triangular solves ------------
+
 
 _LARGEST_JITTER = 1e-4
 # The one exception to "jitter is added by `cholesky`": drawn functions treat every
@@ -94,7 +178,7 @@ def _jittered(
 def _lower_copied(K: Array, space: Array | None) -> Array:
     """Lower triangle of K with zeros above, in the memory given or in new memory."""
     if space is not None:
-        triangles.lower_copied(K, space)
+        lower_copied(K, space)
         return space
     A = np.array(K, dtype=np.float64, order="C")
     for i in range(len(A)):
@@ -128,7 +212,7 @@ def invert_lower(L: Array) -> Array:
 def square_triangle(L: Array) -> Array:
     """Overwrite a lower triangle by ``LᵀL``, symmetric, and return it."""
     lapack.square_triangle(L)
-    triangles.mirror(L)
+    mirror(L)
     return L
 
 

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.linalg import cholesky, invert_lower, log_determinant
-from skgpx._numerics.matern_states import STATES
-from skgpx._numerics.state_draws import bridges, prior_path, smoothed_states
 from skgpx._numerics.state_space import (
+    STATES,
     adjoint_rows,
+    bridges,
     filter_rows,
     interpolate,
     joint_covariance,
+    prior_path,
+    smoothed_states,
 )
 
 Array = NDArray[np.float64]

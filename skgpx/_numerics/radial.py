@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
 from skgpx._numerics._jit import inlined, kernel, reduction
-from skgpx._numerics.elementwise import copy
+from skgpx._numerics.elementary import copy
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel, reduction
-from skgpx._numerics.elementwise import copy
+from skgpx._numerics.elementary import copy
 
 Array = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import lapack, triangles, trigonometry
+from skgpx._numerics import lapack, linalg, trigonometry
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.linalg import (
     inverse_root,
@@ -220,7 +220,7 @@ class _Solved(NamedTuple):
 
 def _solved(rows: WaveRows, waves: Waves, space: WaveSpace) -> _Solved:
     sums, noise = wave_statistics(rows, waves, space), waves.noise_variance
-    triangles.scale_and_shift(sums.gram, 1.0 / noise, 1.0)
+    linalg.scale_and_shift(sums.gram, 1.0 / noise, 1.0)
     root = inverse_root(sums.gram, space.inverse)
     half = root @ (sums.moment / noise)
     value = log_evidence_of(sums, noise, half, -log_determinant(root))

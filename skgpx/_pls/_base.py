@@ -1,11 +1,11 @@
-"""The common part of regression and classification by projected Langevin sampling."""
+"""What both estimators of projected Langevin sampling share."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from skgpx._hyperparameters import (
     PriorSettings,
     fit_prior,
     inducing_by_capacity,
+    row_form,
     warn_of_budget,
     warn_of_few_points,
     warn_of_lost_signal,
@@ -27,11 +28,56 @@ from skgpx._hyperparameters import (
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample, affordable_inducing
 from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_method
-from skgpx._pls._units import Units, evidence_of_y
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generator
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods._rows import NoiseOfRows
+
+# ---- From the model of the standardised y to that of y -------------------------------
+
+
+class Units(NamedTuple):
+    """What y was standardised by, and the noise that a new row has.
+
+    Attributes
+    ----------
+    shift, scale : float
+        The model is that of ``(y - shift) / scale``.
+    noise_variance : float or None
+        In squared units of y, where that of each row of the data is known.
+    """
+
+    shift: float = 0.0
+    scale: float = 1.0
+    noise_variance: float | None = None
+
+    def of_likelihood(self, likelihood: Likelihood) -> Likelihood:
+        """Likelihood of new rows, in the units of y."""
+        if self.noise_variance is not None:
+            assert isinstance(likelihood, NoiseOfRows)
+            return likelihood.with_noise(self.noise_variance)
+        return likelihood.scaled(self.scale)
+
+
+def evidence_of_y(
+    found: Hyperparameters, result: Inference, rows: Rows, scale: float
+) -> float:
+    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
+
+    That of all rows where it is known, otherwise what the search reached.
+    """
+    searched = np.isfinite(found.log_evidence)
+    known = searched and np.isfinite(result.log_evidence)
+    evidence = result.log_evidence if known else found.log_evidence
+    constant = row_form(rows, result.likelihood).constant
+    if constant is not None:
+        evidence -= float(rows.weights @ constant)
+    return float(evidence - rows.weights.sum() * np.log(scale))
+
+
+# ---- The common part of regression and classification by projected Langevin samplin --
+
 
 Array = NDArray[np.float64]
 

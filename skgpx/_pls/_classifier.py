@@ -10,8 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin
-from skgpx._pls._units import Units
+from skgpx._pls._base import ProjectedLangevin, Units
 from skgpx._validation import (
     canonical_rows,
     check_likelihood_given,

@@ -1,16 +1,24 @@
-"""What is said where particles may not represent the posterior."""
+"""What a fit warns about: chains, overdispersed counts, structure that is missed."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from skgpx._hyperparameters import LeftOver, warn_of_left_over
+from skgpx._latent import LatentModel
 from skgpx._numerics.modes import Survey
 from skgpx._pls._chains import Sample
 from skgpx._pls._tempering import Tempered
-from skgpx._validation import warn
-from skgpx.exceptions import ConvergenceWarning
+from skgpx._validation import Rows, warn
+from skgpx.exceptions import ConvergenceWarning, FitWarning
+from skgpx.likelihoods import Likelihood, Poisson
+
+# ---- What is said where particles may not represent the posterior --------------------
+
 
 Array = NDArray[np.float64]
 
@@ -100,3 +108,102 @@ def largest_excess(n_weights: int) -> float:
 def _warn(said: list[str]) -> None:
     if said:
         warn(" ".join(said), ConvergenceWarning)
+
+
+# ---- What is said where counts scatter more than a Poisson law allows ----------------
+
+
+# Rows that are looked at, evenly spaced in their canonical order.
+_ROWS = 1000
+# Ratio of variances, and the standard errors above one, from which it is told.
+_OVERDISPERSED, _CERTAIN = 1.5, 5.0
+
+
+class Dispersion(NamedTuple):
+    """Scatter of counts over what is expected.
+
+    Attributes
+    ----------
+    ratio : float
+        ``Σ ω (y - E y)² / Σ ω Var y``, about one where the law is right.
+    z : float
+        Its distance from one in standard errors under that law.
+    """
+
+    ratio: float
+    z: float
+
+
+def dispersion(rows: Rows, likelihood: Poisson, model: LatentModel) -> Dispersion:
+    """Scatter of counts around the predictive law of a fitted model.
+
+    The score test of [1]_ against extra variance, with the uncertainty of the rates in
+    the variance: ``Var (y - μ)² = μ + 2 μ²`` for a Poisson law.
+
+    References
+    ----------
+    .. [1] Dean, "Testing for overdispersion in Poisson and binomial regression models",
+       JASA 1992.
+    """
+    some = rows.take(slice(None, None, -(-len(rows.y) // _ROWS)))
+    law = likelihood if some.known is None else likelihood.at_rows(some.known)
+    mean, variance = law.predictive_moments(model.marginals(some.X))
+    squares, weights = (some.y - mean) ** 2, some.weights
+    expected = float(weights @ variance)
+    spread = np.sqrt(float(weights @ (variance + 2.0 * variance**2)))
+    excess = float(weights @ squares) - expected
+    return Dispersion(1.0 + excess / expected, excess / spread)
+
+
+def warn_of_dispersion(rows: Rows, likelihood: Likelihood, model: LatentModel) -> None:
+    """Warn if a Poisson law is clearly too narrow for the counts it was fitted to."""
+    if not isinstance(likelihood, Poisson):
+        return
+    found = dispersion(rows, likelihood, model)
+    if found.ratio > _OVERDISPERSED and found.z > _CERTAIN:
+        warn(
+            f"The counts scatter {found.ratio:.2g} times as much around the rates "
+            "found (in variance) as a Poisson law allows: intervals are too narrow. "
+            "If it is not a few outliers or missing columns, use a likelihood with "
+            "more spread, such as the negative binomial of the gallery's example of a "
+            "likelihood of one's own.",
+            FitWarning,
+        )
+
+
+# ---- What is said where the fitted function misses structure of y --------------------
+
+
+# Rows that are looked at, evenly spaced in their canonical order.
+_MISSED_ROWS = 4000
+# Share of the prior variance that points may leave out at the rows.
+_LEFT_OUT = 0.01
+_ADVICE = (
+    "Give a kernel whose lengthscales start near the scale of the variation, or take "
+    "GWIRegressor(), whose kernel is learned again from rows that are closer."
+)
+
+
+def warn_of_missed_structure(
+    rows: Rows, likelihood: Likelihood, model: LatentModel
+) -> None:
+    """Warn if errors of neighbouring rows agree; of likelihoods that shift with y.
+
+    Where points leave some of the prior out, that is missed, and told elsewhere.
+    """
+    if not likelihood.location_scale:
+        return
+    some = rows.take(slice(None, None, -(-len(rows.y) // _MISSED_ROWS)))
+    if _left_out(model, some) > _LEFT_OUT:
+        return
+    law = likelihood if some.known is None else likelihood.at_rows(some.known)
+    mean = law.predictive_moments(model.marginals(some.X))[0]
+    centre = np.average(some.y, weights=some.weights)
+    spread = float(np.average((some.y - centre) ** 2, weights=some.weights))
+    warn_of_left_over(LeftOver.of(some.X, some.y - mean, spread), _ADVICE)
+
+
+def _left_out(model: LatentModel, rows: Rows) -> float:
+    features = model.basis(rows.X)
+    left = float(np.sum(model.basis.residual_variance(rows.X, features)))
+    return left / max(left + float(np.sum(features**2)), np.finfo(float).tiny)

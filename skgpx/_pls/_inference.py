@@ -1,4 +1,4 @@
-"""From a basis and a likelihood to the law of the weights, by each of the methods."""
+"""From basis, rows and likelihood to the posterior of the weights, by each method."""
 
 from __future__ import annotations
 
@@ -9,32 +9,236 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import final_noise
+from skgpx._hyperparameters import (
+    final_noise,
+    rough_latent_values,
+    rough_start,
+    row_target,
+)
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.langevin import Target
-from skgpx._numerics.modes import Survey
+from skgpx._numerics.langevin import Scheme, Target
+from skgpx._numerics.linalg import solve_lower
+from skgpx._numerics.modes import Survey, is_log_concave, survey
+from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_from,
+    posterior,
     posterior_from,
     precision_root,
 )
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
+from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls import _chains, _doubts
-from skgpx._pls._chains import Sample
-from skgpx._pls._coordinates import TIERS, choose_scheme, coordinates, start
-from skgpx._pls._landscape import above_best, affordable, look_around
-from skgpx._pls._mirror import mirror_images, with_mirror_images
-from skgpx._pls._target import target_and_mode
-from skgpx._pls._tempering import run_smc
+from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt
+from skgpx._pls._tempering import mirror_images, run_smc, with_mirror_images
 from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
+from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian, Likelihood
 
+# ---- Target of the chains from a basis, rows and a likelihood, and its mode ----------
+
+
 Array = NDArray[np.float64]
+
+# Rows of features computed at a time; fixed, so that sums do not depend on workers.
+_ROWS = 4096
+
+
+def target_and_mode(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    optimal: bool,
+    by_rows: bool,
+    n_jobs: int | None,
+) -> tuple[Target, laplace.Mode]:
+    """Target in the coordinates of the weights, and its Laplace approximation.
+
+    Parameters
+    ----------
+    basis : Nystroem
+    rows : Rows
+    likelihood : Likelihood
+        Prepared.
+    optimal : bool
+        Which potential, see `PLSRegressor`.
+    by_rows : bool
+        Whether the target has to consist of rows, also under Gaussian noise, where
+        sums over them would do.
+    n_jobs : int or None
+    """
+    if isinstance(likelihood, Gaussian) and not by_rows:
+        noise_variance = float(likelihood.variance(0.0))
+        statistics = row_statistics(basis, rows, n_jobs)
+        law = posterior(statistics, noise_variance)
+        gram, moment = statistics.gram, statistics.moment
+        target = langevin.quadratic_target(
+            gram / noise_variance, moment / noise_variance
+        )
+        return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
+    target = _row_target(basis, rows, likelihood, optimal, n_jobs)
+    return target, laplace.find_mode(smoothed(target), rough_start(target))
+
+
+def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:
+    features = basis(X)
+    return np.ascontiguousarray(features), basis.residual_variance(X, features)
+
+
+def _row_target(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    optimal: bool,
+    n_jobs: int | None,
+) -> Target:
+    """Target with the features of all rows, O(n m) memory."""
+    X = rows.X
+    items = [(X[i : i + _ROWS],) for i in range(0, len(X), _ROWS)]
+    jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
+    # threads: to send features takes as long as to compute them
+    parts = parallel_map(_block_features, items, jobs, basis, in_threads=True)
+    features = np.concatenate([part[0] for part in parts])
+    if not optimal:
+        return row_target(features, rows, likelihood)
+    std = np.sqrt(np.concatenate([part[1] for part in parts]))
+    c = likelihood.n_outputs_
+    std = np.repeat(std[:, np.newaxis], c, axis=1)
+    return row_target(features, rows, likelihood, std, expectation_nodes(c))
+
+
+# ---- Where chains start, and the coordinates and steps in which they move ------------
+
+
+TIERS = {"ou_mala": CORRELATED, "mala": ADJUSTED}
+# Step of the unadjusted scheme times the largest eigenvalue of the Hessian (stable: 2).
+_ULA_STEP = 0.2
+# Eigenvalues of k(Z, Z) below this fraction of the largest are rounding errors.
+_SMALLEST_EIGENVALUE = 1e-10
+
+
+def nystroem_root(basis: Nystroem) -> Array:
+    """Root of the paper's coordinates u, in which its scheme (236) is Euler-Maruyama.
+
+    With ``k(Z, Z) / M = V Λ Vᵀ`` for the kernel k inside the GRE kernel,
+    ``u_m = <f, e_m> = (M λ_m)^(-1/2) v_mᵀ f(Z)``, and ``f(Z) = L w``: hence
+    ``w = L⁻¹ V (M Λ)^(1/2) u``. Shape (m, m).
+    """
+    kernel, Z = basis.kernel, basis.inducing_points
+    k = kernel.kernel if isinstance(kernel, GREKernel) else kernel
+    eigenvalues, V = np.linalg.eigh(k(Z))
+    eigenvalues = np.maximum(eigenvalues, _SMALLEST_EIGENVALUE * eigenvalues[-1])
+    return solve_lower(basis.root, V * np.sqrt(eigenvalues))
+
+
+def coordinates(
+    method: str, mode: laplace.Mode, basis: Nystroem
+) -> tuple[Array, Array]:
+    """Centre (g, p) and root (g, p, p) of the coordinates in which chains move."""
+    groups, width = mode.root.shape[:2]
+    if method != "ula":
+        return mode.weights.T.reshape(groups, width), mode.root
+    c = mode.weights.shape[1]
+    one = nystroem_root(basis)
+    coupled = groups == 1
+    root = np.kron(np.eye(c), one)[np.newaxis] if coupled else np.stack([one] * c)
+    return np.zeros((groups, width)), np.asarray(root, dtype=np.float64)
+
+
+def start(
+    target: Target,
+    mode: laplace.Mode,
+    n_particles: int,
+    previous: Array | None,
+    rng: np.random.Generator,
+) -> Array:
+    """Coordinates (g, p, s) of draws from the Laplace law, or of earlier particles."""
+    groups, width = target.centre.shape
+    noise = rng.standard_normal((groups, width, n_particles))
+    if previous is not None:
+        w = previous.transpose(1, 0, 2).reshape(groups, width, -1)
+    elif target.root is mode.root:
+        return noise
+    else:
+        w = mode.weights.T.reshape(groups, width, 1) + mode.root @ noise
+    shifted = w - target.centre[:, :, np.newaxis]
+    return np.asarray(np.linalg.solve(target.root, shifted), dtype=np.float64)
+
+
+def choose_scheme(
+    target: Target,
+    z: Array,
+    mode: laplace.Mode,
+    method: str,
+    step_size: float | None,
+    rng: np.random.Generator,
+) -> tuple[Scheme, float]:
+    """Step of the method, and the score of its trial.
+
+    The step size is `step_size` if given (score 1), comes from the Hessian for ULA
+    (score 1), and from a trial otherwise.
+    """
+    if step_size is not None:
+        if method == "ou_mala":
+            return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0)), 1.0
+        return langevin.euler_maruyama(step_size, metropolis=method == "mala"), 1.0
+    if method != "ula":
+        return adapt(target, z, TIERS[method], rng)
+    # H = (mode.root mode.rootᵀ)⁻¹: λ_max(rootᵀ H root) = σ_max(mode.root⁻¹ root)²
+    largest = np.linalg.norm(np.linalg.solve(mode.root, target.root), 2, axis=(1, 2))
+    eta = _ULA_STEP / float(largest.max()) ** 2
+    return langevin.euler_maruyama(eta, metropolis=False), 1.0
+
+
+# ---- The modes of a target, and where particles are among them -----------------------
+
+
+# Largest n m² at which "auto" tempers where there are several modes: some ten seconds.
+_TEMPERED = 5e6
+
+
+def look_around(
+    target: Target, mode: laplace.Mode, likelihood: Likelihood, rng: np.random.Generator
+) -> Survey:
+    """The best mode, and how many others there are if there can be any."""
+    if is_log_concave(target):
+        return Survey(mode, True)
+    rough = rough_latent_values(target)
+    return survey(smoothed(target), mode, rough, likelihood.symmetric, rng)
+
+
+def affordable(target: Target) -> bool:
+    """Whether tempering takes some ten seconds of one core at most.
+
+    It takes about ``25 m`` steps of 400 particles, of ``4 n m`` operations each.
+    """
+    n, m = target.features.shape
+    nodes = len(target.nodes)
+    return bool(n * (m * target.n_outputs) ** 2 * nodes <= _TEMPERED)
+
+
+def above_best(target: Target, w: Array, best: laplace.Mode) -> float:
+    """Mean potential of particles (1, p, s) above the best mode, in nats.
+
+    The search goes on from the particle of the lowest potential: it may have found a
+    better mode.
+    """
+    energy = langevin.start(target, w).energy
+    c = target.n_outputs
+    lowest = w[0, :, int(np.argmin(energy))].reshape(c, -1).T
+    found = laplace.find_mode(smoothed(target), lowest)
+    ends = np.stack([mode.weights.T.ravel() for mode in (best, found)], axis=1)
+    floor = langevin.start(target, ends[np.newaxis]).energy.min()
+    return float(energy.mean() - floor)
+
+
+# ---- From a basis and a likelihood to the law of the weights -------------------------
+
 
 # Acceptance times mobility of a trial below which the Laplace law is a poor start.
 _POOR = 0.35

@@ -8,10 +8,8 @@ from numpy.typing import ArrayLike
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin
-from skgpx._pls._dispersion import warn_of_dispersion
-from skgpx._pls._missed import warn_of_missed_structure
-from skgpx._pls._units import Units
+from skgpx._pls._base import ProjectedLangevin, Units
+from skgpx._pls._doubts import warn_of_dispersion, warn_of_missed_structure
 from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
     canonical_rows,

@@ -17,12 +17,9 @@ from skgpx._spectral_vgp._markov_fit import (
     is_markov,
     start_markov,
 )
-from skgpx._spectral_vgp._series_bound import SeriesChoice
-from skgpx._spectral_vgp._series_choice import search_series
-from skgpx._spectral_vgp._series_fit import SeriesState
-from skgpx._spectral_vgp._series_rivals import rival_kernels
-from skgpx._spectral_vgp._series_size import falls_short
-from skgpx._spectral_vgp._series_solution import log_evidence_of
+from skgpx._spectral_vgp._series_choice import falls_short, search_series
+from skgpx._spectral_vgp._series_fit import SeriesState, log_evidence_of, rival_kernels
+from skgpx._spectral_vgp._series_search import SeriesChoice
 from skgpx._spectral_vgp._settings import (
     markov_settings,
     says_nothing_of_functions,

@@ -26,20 +26,19 @@ from skgpx._spectral_vgp._credible import (
     pointwise_factor,
     simultaneous_factor,
 )
-from skgpx._spectral_vgp._domain import warn_outside
+from skgpx._spectral_vgp._domain import warn_outside, without_wild_rows
 from skgpx._spectral_vgp._given_rows import given_rows, without_copies
 from skgpx._spectral_vgp._kernel_fit import start_sparse
-from skgpx._spectral_vgp._markov_doubts import warn_of_markov
-from skgpx._spectral_vgp._markov_fit import start_markov
-from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._markov_fit import start_markov, warn_of_markov
 from skgpx._spectral_vgp._series_fit import (
     SeriesState,
     fit_series,
+    log_evidence_of,
     solution_of,
     solve_and_tell,
     start_series,
 )
-from skgpx._spectral_vgp._series_solution import log_evidence_of
+from skgpx._spectral_vgp._series_search import SeriesChoice
 from skgpx._spectral_vgp._settings import (
     given_domain,
     markov_settings,
@@ -48,7 +47,6 @@ from skgpx._spectral_vgp._settings import (
     sparse_settings,
 )
 from skgpx._spectral_vgp._solution import SpectralFit, fitted_attributes
-from skgpx._spectral_vgp._wild_rows import without_wild_rows
 from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,

@@ -1,17 +1,27 @@
-"""Regression on Fourier functions: sums, pilot, search, solution."""
+"""A fit on Fourier functions, top to bottom.
+
+A series of regularity 1/2 is as rough as Brownian motion. Around a smooth function its
+scale has to be small, and between rows that are far apart it then says that little can
+happen, and that what does goes along a straight line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from skgpx._hyperparameters import SearchRecord, stretched
+from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_index import Box
-from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.regression import log_evidence_from, posterior_from, precision_root
+from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._numerics.series_statistics import SeriesStatistics
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -19,8 +29,16 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._series_bound import SeriesChoice
+from skgpx._spectral_vgp._markov_fit import (
+    MarkovFound,
+    MarkovSettings,
+    default_markov,
+    noise_of,
+    search_again,
+    start_markov,
+)
 from skgpx._spectral_vgp._series_choice import (
+    FIRST_FUNCTIONS,
     MOST_SEARCHED,
     SeriesData,
     of_all_rows,
@@ -28,20 +46,259 @@ from skgpx._spectral_vgp._series_choice import (
     search_series,
     started,
 )
-from skgpx._spectral_vgp._series_rivals import best_prior
-from skgpx._spectral_vgp._series_search import (
-    SeriesSettings,
-)
-from skgpx._spectral_vgp._series_solution import (
-    solve_series,
-    warn_if_capped,
-    warn_if_only_noise,
-)
-from skgpx._spectral_vgp._series_sums import row_sums
+from skgpx._spectral_vgp._series_search import SeriesChoice, SeriesSettings, row_sums
 from skgpx._spectral_vgp._solution import SpectralFit
-from skgpx._validation import Rows
+from skgpx._validation import Rows, warn
+from skgpx.bases import BoundedSeries, FourierSeries, KernelEigenvalues
+from skgpx.exceptions import ConvergenceWarning, FitWarning
+from skgpx.kernels import default_kernel
+
+# ---- Kernels that compete with a series prior, whose rate of decay is fixed ----------
+
+
+State = TypeVar("State")
+Search = Callable[[SeriesSettings], tuple[State, SeriesChoice, bool]]
+
+# The families from smooth to rough, and the lengthscale of each that resembles an RBF
+# of lengthscale one.
+_FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0}
+# Factor of that of the best kernel at which a search for a process of order 1/2 starts.
+_ROUGHER = 2.0
+# Nats by which a kernel must be better than the series: it has one parameter more, and
+# there are several.
+_PRICE = 1.0
+
+
+def rival_kernels(rows: Rows) -> list[Any]:
+    """RBF, Matern 5/2 and 3/2."""
+    plain = default_kernel(rows.X, rows.weights)
+    return [_of_family(plain, nu) for nu in _FAMILIES]
+
+
+def best_prior(
+    search_with: Search[State],
+    rows: Rows,
+    settings: SeriesSettings,
+    rivals: Sequence[Any],
+) -> tuple[State, SeriesChoice]:
+    """Search under the prior of the settings and under its rivals: the largest bound.
+
+    Rivals go from smooth to rough, each from where the one before it ended, until one
+    is worse than that. They compete with few functions; one that wins with as many as
+    it may have is searched for again with all that are allowed.
+
+    Parameters
+    ----------
+    search_with : callable
+        Search on the rows with some settings; the third value is whether to stop.
+    rows : Rows
+    settings : SeriesSettings
+    rivals : sequence of sklearn.gaussian_process.kernels.Kernel
+    """
+    *series, stopped = search_with(settings)
+    best, most, reached = series, series[1].prior.log_evidence + _PRICE, -np.inf
+    largest = min(settings.largest, FIRST_FUNCTIONS[rows.X.shape[1]])
+    few = settings._replace(largest=largest, start_noise_variance=None)
+    for rival in rivals:
+        if stopped:
+            break
+        *found, stopped = search_with(few._replace(rule=_after(few.rule, rival)))
+        prior = found[1].prior
+        if found[1].only_noise or prior.log_evidence <= reached:
+            break
+        few, reached = started(few, found[1]), prior.log_evidence
+        if reached > most:
+            best, most = found, reached
+    if best is series or (
+        _may_be_rough(best[1], largest) and _is_too_smooth(rows, settings, best[1])
+    ):
+        best = series
+    elif best[1].bound.size >= largest and not stopped:
+        best = list(search_with(started(settings, best[1]))[:2])
+    else:
+        kept = best[0].settings._replace(largest=settings.largest)
+        best = [best[0]._replace(settings=kept), best[1]]
+    return best[0], best[1]
+
+
+def _after(earlier: Any, rival: Any) -> KernelEigenvalues:
+    """The rival from where a search under the one before it ended."""
+    if not isinstance(earlier, KernelEigenvalues):
+        return KernelEigenvalues(rival)
+    found = rival.clone_with_theta(earlier.theta)
+    factor = _FAMILIES[_order(rival)] / _FAMILIES[_order(earlier.kernel)]
+    return KernelEigenvalues(stretched(found, np.log(factor)))
+
+
+def _may_be_rough(choice: SeriesChoice, largest: int) -> bool:
+    """Whether the roughest of the rivals won, or one that wants more functions."""
+    roughest = _order(choice.prior.rule.kernel) == min(_FAMILIES)
+    return roughest or choice.bound.size >= largest
+
+
+def _is_too_smooth(rows: Rows, settings: SeriesSettings, choice: SeriesChoice) -> bool:
+    """Whether a Matern process of order 1/2 is better than the best of the rivals.
+
+    Bounds say less of rough functions than of smooth ones. With one input the evidence
+    of a process as rough as the series is known.
+    """
+    sums, (rule, noise_variance, most) = choice.bound.sums, choice.prior
+    given = MarkovSettings(None, settings.noise_variance, True, True, None)
+    state = start_markov(rows, given, np.empty(0))
+    data = state.data(sums.shift, sums.scale)
+    rough, *_ = default_markov(data.x, data.variance)
+    # a longer lengthscale, for it is rougher, and the same noise
+    start = rule.theta + np.log([1.0, _ROUGHER])
+    start = MarkovFound(rough, np.append(start, np.log(noise_variance)), -np.inf)
+    noise = noise_of(given, data.variance, sums.scale)
+    found = search_again(data, start, noise, True, np.empty((len(data.x), 0)))
+    return found.log_evidence + _PRICE > most
+
+
+def _of_family(plain: Any, nu: float) -> Any:
+    """A constant times the shape of this order."""
+    constant, rbf = plain.k1, plain.k2
+    scale, bounds = rbf.length_scale, rbf.length_scale_bounds
+    shape = RBF(scale, bounds) if nu == np.inf else Matern(scale, bounds, nu=nu)
+    return ConstantKernel(1.0, constant.constant_value_bounds) * shape
+
+
+def _order(kernel: Any) -> float:
+    return float(getattr(kernel.k2, "nu", np.inf))
+
+
+# ---- Posterior of regression on Fourier functions, and what is to be said about it ---
+
 
 Array = NDArray[np.float64]
+
+
+def solve_series(
+    settings: SeriesSettings, domain: Array, choice: SeriesChoice
+) -> SpectralFit:
+    """Posterior and bound of the prior and the functions that were found."""
+    bound, (rule, noise, _) = choice.bound, choice.prior
+    sums, box = bound.sums, bound.sums.statistics.box
+    series = FourierSeries.from_rule(rule, box, bound.size, bound.functions)
+    level = choice.only_noise or _scale_is_learned(settings)
+    basis = BoundedSeries(
+        box=box,
+        functions=series.functions,
+        spectrum=_with_free_level(series) if level else series.spectrum,
+        n_basis=series.n_basis,
+        remainder=series.remainder,
+        domain=domain,
+    )
+    residual = bound.weight * bound.spectrum(rule).tail
+    statistics = bound.equations.whitened(basis.eigenvalues, residual)
+    root = precision_root(statistics.gram, noise)
+    law = posterior_from(statistics, noise, root)
+    evidence = log_evidence_from(statistics, noise, root)
+    evidence -= _level_evidence(law, series.eigenvalues, basis.eigenvalues)
+    return SpectralFit(
+        posterior=LatentModel(basis, law),
+        noise_variance=noise * sums.scale**2,
+        log_evidence=float(evidence - bound.weight * np.log(sums.scale)),
+        shift=sums.shift if settings.normalize_y else 0.0,
+        scale=sums.scale,
+        prior=rule,
+        spectrum=_prior_variances(rule, basis) * sums.scale**2,
+        cycles=choice.raised / box.period,
+        record=_record(settings, bound.size),
+    )
+
+
+def _record(settings: SeriesSettings, size: int) -> SearchRecord:
+    """Sums over all rows decide, from where the search on some of them ended."""
+    noise = settings.given_noise_variance(1.0) is None
+    if not (noise or settings.free().any()):
+        return SearchRecord()
+    criterion = f"bound of {size} Fourier functions"
+    if size > MOST_SEARCHED and kernel_of(settings.rule) is not None:
+        criterion += f", lengthscales by at most {MOST_SEARCHED}"
+    return SearchRecord(criterion, 0, "all", settings.pilot_rows)
+
+
+def log_evidence_of(choice: SeriesChoice) -> float:
+    """Bound of the prior that was found, in the units of y."""
+    bound = choice.bound
+    return choice.prior.log_evidence - bound.weight * float(np.log(bound.sums.scale))
+
+
+def _prior_variances(rule: Any, basis: BoundedSeries) -> Array:
+    """Eigenvalues of all functions; those of the residual do not carry later ones."""
+    variances = rule.spectrum(basis.functions, basis.box).eigenvalues.copy()
+    variances[: basis.n_basis] = basis.eigenvalues
+    return variances
+
+
+def _scale_is_learned(settings: SeriesSettings) -> bool:
+    """Whether a prior might know the level that was taken away with the mean of y."""
+    series = kernel_of(settings.rule) is None
+    return settings.normalize_y and series and bool(settings.free()[:1].any())
+
+
+def _with_free_level(series: FourierSeries) -> Array:
+    """Spectrum in which the level of the (standardised) function is free to vary.
+
+    The mean of y was taken away as if it were known. With a scale that is learned, a
+    function that is nearly constant would be known exactly; a prior variance of at
+    least one for the constant function gives the level its ``σ² / n``.
+    """
+    spectrum = series.spectrum.copy()
+    constant = ~np.any(series.index.waves, axis=1)
+    leading = spectrum[: series.n_basis]
+    leading[constant] = np.maximum(leading[constant], 1.0)
+    return spectrum
+
+
+def _level_evidence(law: GaussianWeights, given: Array, raised: Array) -> float:
+    """What the free level adds to the bound, which is that of the prior searched for.
+
+    With ρ = 1 - λ / λ' of the one eigenvalue that was raised to λ', and its weight's
+    posterior N(μ, s): ``½ log(1 - ρ (1 - s)) + ½ ρ μ² / (1 - ρ (1 - s))``, the change
+    of the log density of y when ``(λ' - λ) φφᵀ`` is added to its covariance.
+    """
+    changed = np.flatnonzero(given < raised)
+    if not len(changed):
+        return 0.0
+    i = changed[0]
+    rho, mean = 1.0 - given[i] / raised[i], law.mean[i, 0]
+    kept = 1.0 - rho * (1.0 - np.sum(law.root[0, i] ** 2))
+    return 0.5 * float(np.log(kept) + rho * mean**2 / kept)
+
+
+def warn_if_only_noise(choice: SeriesChoice) -> None:
+    """Say that no hyperparameters are better than noise."""
+    if not choice.only_noise:
+        return
+    warn(
+        "Nothing but noise was found: no hyperparameters have a larger bound than "
+        "noise around a constant. If there is more in the data, give more rows, a "
+        'smoother kernel, a larger n_basis, ordering="power" for cycles, or '
+        'basis="inducing".',
+        FitWarning,
+    )
+
+
+def warn_if_capped(settings: SeriesSettings, choice: SeriesChoice) -> None:
+    """Say what is left to the tail where the elbow is beyond what is allowed."""
+    bound, rule = choice.bound, choice.prior.rule
+    if settings.n_basis != "auto" or choice.elbow <= settings.largest:
+        return
+    tail = bound.sums.scale * np.sqrt(bound.spectrum(rule).tail)
+    warn(
+        f"The data would support more than the {bound.size} basis functions that "
+        "are allowed; the others add a prior standard deviation of "
+        f"{tail:.3g} to every prediction. Raise `max_basis`, or choose a smoother "
+        "prior.",
+        ConvergenceWarning,
+    )
+
+
+# ---- Regression on Fourier functions: sums, pilot, search, solution ------------------
+
+
 Report = Callable[["SeriesState", SeriesChoice], bool]
 
 # Rows that decide about box, reach and lengthscales when there are more, by the number

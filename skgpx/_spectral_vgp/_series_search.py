@@ -1,7 +1,10 @@
-"""Hyperparameters of a series prior, by maximising the bound of its evidence."""
+"""Search for the prior of a series: sums, bound, hyperparameters."""
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,15 +13,260 @@ from scipy import optimize
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgpx._hyperparameters import stretched
-from skgpx._numerics.series_evidence import noise_bounds
-from skgpx._spectral_vgp._series_bound import SeriesBound, SeriesPrior
+from skgpx._numerics.fourier_index import FourierIndex, Integers
+from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.regression import WeightStatistics
+from skgpx._numerics.series_evidence import (
+    ScaleProfile,
+    SeriesEvidence,
+    Spectrum,
+    noise_bounds,
+    series_evidence,
+)
+from skgpx._numerics.series_statistics import (
+    NormalEquations,
+    SeriesStatistics,
+    direct_statistics,
+    sketched_statistics,
+)
+from skgpx._parallel import parallel_sum
+from skgpx._validation import Rows
 from skgpx.bases import (
+    Box,
     ExponentialEigenvalues,
     KernelEigenvalues,
     PolynomialEigenvalues,
 )
 
+# ---- Sums over rows of regression on Fourier functions -------------------------------
+
+
 Array = NDArray[np.float64]
+
+# Rows in one sum: fixed, so that sums do not depend on the number of workers.
+_CHUNK = 1 << 18
+
+
+def row_sums(
+    rows: Rows,
+    domain: Array,
+    box: Box,
+    shift: float,
+    reach: NDArray[np.int64],
+    n_jobs: int | None,
+) -> SeriesStatistics:
+    """Sums over rows, in chunks that do not depend on the number of workers.
+
+    Raises
+    ------
+    ValueError
+        If a row is outside the domain.
+    """
+    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
+    how = domain, box, shift, reach
+    if len(chunks) == 1:
+        return _chunk_sums(*how, rows)
+    items = ((rows.take(c),) for c in chunks)
+    return parallel_sum(_chunk_sums, items, operator.add, n_jobs, *how)
+
+
+def _chunk_sums(
+    domain: Array, box: Box, shift: float, reach: NDArray[np.int64], rows: Rows
+) -> SeriesStatistics:
+    X, y, weights = rows.X, rows.y, rows.precisions
+    low, high = X.min(axis=0), X.max(axis=0)
+    if np.any(low < domain[:, 0]) or np.any(high > domain[:, 1]):
+        j = int(np.argmax((low < domain[:, 0]) | (high > domain[:, 1])))
+        raise ValueError(
+            f"Inputs must lie within the domain {domain.tolist()}; got column {j} "
+            f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
+            "rows before the first ones are seen."
+        )
+    if len(reach) == 1:
+        return sketched_statistics(X, y, weights, box, shift, n_bins(int(reach[0])))
+    return direct_statistics(X, y, weights, box, shift, reach)
+
+
+@dataclass(frozen=True)
+class StandardSums:
+    """Sums over rows of the standardised y.
+
+    Attributes
+    ----------
+    statistics : SeriesStatistics
+        Of ``y - shift``.
+    scale : float
+        Standard deviation of y, or 1.
+    """
+
+    statistics: SeriesStatistics
+    scale: float
+
+    @classmethod
+    def of(cls, statistics: SeriesStatistics, normalize_y: bool) -> StandardSums:
+        """Centre y, and scale it unless it is constant."""
+        s = statistics
+        if not normalize_y:
+            return cls(s.moved(0.0), 1.0)
+        is_centred = s.total**2 <= 1e-24 * s.square * s.weight
+        centred = s if is_centred else s.moved(s.shift + s.total / s.weight)
+        std = float(np.sqrt(max(centred.square, 0.0) / centred.weight))
+        varies = std > 1e-14 * abs(centred.shift) and std > 0.0
+        return cls(centred, std if varies else 1.0)
+
+    @property
+    def shift(self) -> float:
+        """Subtracted from y."""
+        return self.statistics.shift
+
+    @property
+    def varies(self) -> bool:
+        """Whether y is not one number, to rounding."""
+        s = self.statistics
+        rest = s.square - s.total**2 / s.weight
+        return bool(rest > 1e-14 * s.square + 1e-24 * s.shift**2 * s.weight)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the standardised y: 1, unless y is constant or not scaled."""
+        return self.statistics.square / self.statistics.weight / self.scale**2 or 1.0
+
+    def equations(self, functions: FourierIndex) -> NormalEquations:
+        """Sums for these functions, of ``(y - shift) / scale``."""
+        raw = self.statistics.normal_equations(functions)
+        return raw._replace(
+            moment=raw.moment / self.scale, square=raw.square / self.scale**2
+        )
+
+
+# ---- The bound of a series prior: one object that is searched and reported -----------
+
+
+@dataclass(frozen=True)
+class SeriesBound:
+    """Bound as a function of the rule and the noise variance, all else chosen.
+
+    Attributes
+    ----------
+    sums : StandardSums
+        Of the rows.
+    functions : FourierIndex
+        All functions considered, those of the basis first.
+    size : int
+        Number of functions of the basis.
+    """
+
+    sums: StandardSums
+    functions: FourierIndex
+    size: int
+
+    @property
+    def weight(self) -> float:
+        """``Σ w``."""
+        return self.sums.statistics.weight
+
+    @cached_property
+    def equations(self) -> NormalEquations:
+        """Sums for the functions of the basis; O(m^2)."""
+        return self.sums.equations(self.functions.part(slice(self.size)))
+
+    @cached_property
+    def _excess(self) -> Array:
+        """``Σ w φ_j² / Σ w - 1`` of functions after the basis, up to the last uneven.
+
+        A sine and a cosine of one eigenvalue have squares whose sum is constant.
+        """
+        rest = self.functions.part(slice(self.size, None))
+        waves, place = rest.distinct()
+        sign = np.where(rest.sine, -1.0, 1.0)
+        uneven = np.bincount(place, rest.ranks * sign, len(waves)) != 0.0
+        uneven &= waves.any(axis=1)
+        chosen = np.flatnonzero(uneven[place])
+        rest = rest.part(slice(chosen[-1] + 1 if len(chosen) else 0))
+        # 2 cos² = 1 + cos 2, 2 sin² = 1 - cos 2
+        excess = self.sums.statistics.cosines(2 * rest.waves) / self.weight
+        return np.where(rest.waves.any(axis=1), sign[: len(rest)] * excess, 0.0)
+
+    def spectrum(self, rule: Any) -> Spectrum:
+        """Eigenvalues of the basis; the tail is averaged over the rows."""
+        m, excess = self.size, self._excess
+        box = self.sums.statistics.box
+        s = rule.spectrum(self.functions.part(slice(m + len(excess))), box)
+        later = s.eigenvalues[m:] * (1.0 + excess)
+        return Spectrum(
+            s.eigenvalues[:m],
+            s.slopes[:m],
+            max(s.tail + float(later.sum()), 0.0),
+            s.tail_slopes + later @ s.slopes[m:],
+        )
+
+    def at(self, rule: Any, noise_variance: float) -> SeriesEvidence:
+        """Value and gradient, in nats and for the standardised y; O(m^3)."""
+        return series_evidence(self.equations, self.spectrum(rule), noise_variance)
+
+    def statistics(self, rule: Any) -> WeightStatistics:
+        """Sums for the whitened functions of the basis."""
+        spectrum = self.spectrum(rule)
+        residual = self.weight * spectrum.tail
+        return self.equations.whitened(spectrum.eigenvalues, residual)
+
+    def profile(self, rule: Any) -> ScaleProfile:
+        """The bound for every noise variance and scale; O(m^3) once."""
+        return ScaleProfile.of(self.statistics(rule))
+
+    def of_noise(self, noise_variance: float | None) -> float:
+        """Bound of a function that is zero, with the best or a given noise variance."""
+        square, weight = self.equations.square, self.weight
+        variance = square / weight if noise_variance is None else noise_variance
+        if variance <= 0.0:
+            # y is constant: there is no best noise
+            return -np.inf
+        return -0.5 * float(weight * np.log(2.0 * np.pi * variance) + square / variance)
+
+
+class SeriesPrior(NamedTuple):
+    """Point of a search and the bound there.
+
+    Attributes
+    ----------
+    rule : EigenvalueRule
+    noise_variance : float
+        For the standardised y.
+    log_evidence : float
+        In nats, of the standardised y.
+    """
+
+    rule: Any
+    noise_variance: float
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class SeriesChoice:
+    """What a search ends with: the bound it maximised, and where.
+
+    Attributes
+    ----------
+    bound : SeriesBound
+        Of the functions chosen.
+    prior : SeriesPrior
+    elbow : int
+        ``#{j : n λ_j >= σ²}``, no more than one beyond the most that are allowed.
+    only_noise : bool
+        Whether noise alone has at least this bound.
+    raised : ndarray of shape (r, d)
+        Waves that stand out of the prior, and come first.
+    """
+
+    bound: SeriesBound
+    prior: SeriesPrior
+    elbow: int
+    only_noise: bool
+    raised: Integers
+
+
+# ---- Hyperparameters of a series prior, by maximising the bound of its evidence ------
+
 
 # Search interval of the scale of a series prior, and of the logarithm of its shape.
 _SCALE_BOUNDS = (1e-8, 1e8)

@@ -12,8 +12,7 @@ from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.wave_evidence import WaveRows
 from skgpx._stage_clock import StageClock
-from skgpx._stein._judge import Judge
-from skgpx._stein._learning import Learning, learn
+from skgpx._stein._learning import Judge, Learning, learn, warn_without_prior
 from skgpx._stein._prior import (
     Prior,
     WaveMixture,
@@ -22,7 +21,6 @@ from skgpx._stein._prior import (
     starting_waves,
 )
 from skgpx._stein._settings import FitSettings
-from skgpx._stein._spectral_prior import warn_without_prior
 from skgpx._stein._state import SteinState, sums_of
 from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows, standardisation

@@ -1,14 +1,18 @@
-"""Frequencies moved by Stein variational gradient descent (Algorithm 1)."""
+"""Stein descent on the evidence: held-out rows, prior of the frequencies, steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
+from skgpx._numerics.adam import adam_step, cosine_decay
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.svgd import bandwidths, component_force, pooled_force
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
     WaveRows,
@@ -17,12 +21,267 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import Workers, workers
-from skgpx._stein._descent import Descent, Pullback
-from skgpx._stein._judge import Judge, Verdict
 from skgpx._stein._prior import WaveMixture
-from skgpx._stein._settings import SteinSettings
+from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, SteinSettings
+from skgpx._stein._warp import NetworkWarp
+from skgpx._validation import warn
+from skgpx.exceptions import FitWarning
+from skgpx.kernels import spectral_score
+from skgpx.likelihoods import Gaussian
+
+# ---- Rows that are kept out of learning, and what they say of a mixture --------------
+
 
 Array = NDArray[np.float64]
+
+# Rows whose features are in memory at a time.
+_BLOCK = 2048
+# Between which logarithms the factor of the variances is searched.
+_LOG_TEMPERS = (-2.0, 9.0)
+
+
+class Verdict(NamedTuple):
+    """What held-out rows say.
+
+    Attributes
+    ----------
+    density : float
+        Mean log density in nats a row, at the best temper.
+    temper : float
+        Factor of prior and noise variance that is best there.
+    """
+
+    density: float
+    temper: float
+
+
+class Judge(NamedTuple):
+    """Held-out rows.
+
+    Attributes
+    ----------
+    points : ndarray of shape (d, n)
+        Inputs, transposed.
+    y, weights : ndarray of shape (n,)
+    """
+
+    points: Array
+    y: Array
+    weights: Array
+
+    def seen_through(self, warp: NetworkWarp | None) -> Judge:
+        """Rows as the waves see them."""
+        if warp is None:
+            return self
+        return self._replace(points=np.ascontiguousarray(warp(self.points.T).T))
+
+    def moments(self, waves: Waves, mean: Array, covariance: Array) -> Array:
+        """Mean and variance of f under one set of waves, (2, n).
+
+        `mean` (m,) and `covariance` (m, m) are those of the weights.
+        """
+        parts = []
+        for first in range(0, len(self.y), _BLOCK):
+            points = self.points[:, first : first + _BLOCK]
+            features = waves.features(np.ascontiguousarray(points))
+            spread = np.einsum("mn,mn->n", features, covariance @ features)
+            parts.append(np.stack((mean @ features, spread)))
+        return np.concatenate(parts, axis=1)
+
+    def verdict(self, moments: list[Array], noise_variance: float) -> Verdict:
+        """Density of the mixture, its variances times the factor that is best."""
+        stacked = np.stack(moments, axis=-1)
+        shares = np.full(len(moments), 1.0 / len(moments))
+
+        def loss(log_temper: float) -> float:
+            factor = float(np.exp(log_temper))
+            mixture = LatentMixture(
+                stacked[0][:, np.newaxis], factor * stacked[1][:, np.newaxis], shares
+            )
+            likelihood = Gaussian(factor * noise_variance).prepare([0.0])
+            density = likelihood.predictive_log_density(self.y, mixture)
+            return -float(np.average(density, weights=self.weights))
+
+        found = optimize.minimize_scalar(
+            loss, bounds=_LOG_TEMPERS, method="bounded", options={"xatol": 0.01}
+        )
+        return Verdict(-float(found.fun), float(np.exp(found.x)))
+
+
+# ---- The spectral density of the kernel as a prior of the frequencies ----------------
+
+
+def prior_weight(
+    asked: float | str, kernel: Any, start: WaveMixture, n_rows: float
+) -> float:
+    """Weight of the log spectral density beside the log evidence.
+
+    "auto" is ``R d / (R d + n)``, the share of the frequencies of a component among
+    these and the rows: few rows cannot say much about many frequencies. Kernels without
+    a known score, such as periodic ones, have no prior then.
+    """
+    if asked != "auto":
+        return float(asked)
+    _, R, d = start.frequencies.shape
+    return R * d / (R * d + n_rows) if has_score(kernel, d) else 0.0
+
+
+def has_score(kernel: Any, d: int) -> bool:
+    """Whether the slope of the log spectral density is known."""
+    try:
+        spectral_score(kernel, np.ones((1, d)))
+    except ValueError:
+        return False
+    return True
+
+
+def warn_without_prior(kernel: Any, start: WaveMixture, n_rows: int) -> None:
+    """Say that more frequencies than rows are about to move without a prior."""
+    _, R, d = start.frequencies.shape
+    if n_rows >= R * d or has_score(kernel, d):
+        return
+    warn(
+        f"{R} frequencies in {d} dimensions are learned from {n_rows} rows without a "
+        f"prior, as the spectral density of {kernel!r} has no known slope: they are "
+        "likely to fit noise. Take max_iter=0, or a kernel with a density (see "
+        "skgpx.kernels.register_spectral_score).",
+        FitWarning,
+    )
+
+
+def prior_slope(mixture: WaveMixture, kernel: Any) -> Array:
+    """Slope of the log spectral density in Ω, (M, R, d)."""
+    shape, scale = mixture.frequencies.shape, mixture.length_scale
+    omega = (mixture.frequencies / scale).reshape(-1, shape[-1])
+    return spectral_score(kernel, omega).reshape(shape) / scale
+
+
+# ---- One step of learning: forces on frequencies, network and scales, and Adam -------
+
+
+Pullback = Callable[[Array], Array]
+
+# Rates of the network and of scales, in those of the frequencies.
+_NETWORK_RATE, _SCALE_RATE = 0.025, 0.05
+# Least pace of the frequencies of an input.
+_SLOWEST = 0.5
+# Cycles of an annealing schedule.
+_CYCLES = 5
+
+
+class Descent:
+    """What moves a mixture, with the running means of Adam.
+
+    Parameters
+    ----------
+    start : WaveMixture
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Whose spectral density is the prior of frequencies, if the settings want one.
+    settings : SteinSettings
+    rows : WaveRows
+        That learn.
+    """
+
+    def __init__(
+        self, start: WaveMixture, kernel: Any, settings: SteinSettings, rows: WaveRows
+    ):
+        self._start, self._kernel, self._settings = start, kernel, settings
+        self._prior_weight = prior_weight(
+            settings.spectral_prior, kernel, start, float(rows.weights.sum())
+        )
+        self._paces = paces(start.length_scale, rows)
+        # logarithms of factors of the lengthscales, of prior and of noise variance
+        self._scales = np.zeros(len(start.length_scale) + 2)
+        moved = [start.frequencies, self._scales]
+        if start.warp is not None:
+            moved.append(start.warp.parameters)
+        self._means = [(np.zeros(a.shape), np.zeros(a.shape)) for a in moved]
+
+    def moved(
+        self,
+        mixture: WaveMixture,
+        found: list[WaveGradient],
+        pullback: Pullback | None,
+        step: int,
+    ) -> WaveMixture:
+        """Mixture after a step; frequencies and network are moved in place."""
+        slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
+        if self._prior_weight > 0.0:
+            slopes += self._prior_weight * prior_slope(mixture, self._kernel)
+        force = _force(mixture.frequencies, slopes, self._settings, step)
+        slow = mixture.frequencies / self._paces
+        self._adam(0, slow, force, step)
+        np.multiply(slow, self._paces, out=mixture.frequencies)
+        if mixture.warp is not None and pullback is not None:
+            slope = pullback(np.mean([g.inputs for g in found], axis=0))
+            slope += self._settings.network_penalty * mixture.warp.prior_slope()
+            self._adam(2, mixture.warp.parameters, slope, step, _NETWORK_RATE)
+        learned = self._settings.learned_scales
+        if learned == "none":
+            return mixture
+        slope = np.mean([_scale_slopes(mixture, k, g) for k, g in enumerate(found)], 0)
+        if learned == "length_scales":
+            slope[-2:] = 0.0
+        self._adam(1, self._scales, slope, step, _SCALE_RATE)
+        return self._start.rescaled(self._scales)._replace(
+            frequencies=mixture.frequencies, warp=mixture.warp
+        )
+
+    def _adam(
+        self, which: int, values: Array, force: Array, step: int, rate: float = 1.0
+    ) -> None:
+        """Move some values along a force, in place."""
+        settings = self._settings
+        rate *= cosine_decay(step, settings.max_iter, settings.learning_rate)
+        adam_step(values, -force, *self._means[which], step + 1, rate)
+
+
+def paces(length_scale: Array, rows: WaveRows) -> Array:
+    """Rates of the frequencies of each input, in the learning rate, (d,).
+
+    Frequencies come in units of ``1 / ℓ``, and the evidence has peaks as narrow as
+    ``1 / spread``: an input that is wide for its lengthscale gets shorter steps, down
+    to a half.
+    """
+    centred = rows.points - np.average(
+        rows.points, axis=1, weights=rows.weights, keepdims=True
+    )
+    spread = np.sqrt(np.average(centred**2, axis=1, weights=rows.weights))
+    ratios = np.divide(
+        length_scale, spread, out=np.ones_like(spread), where=spread > 0.0
+    )
+    return np.clip(ratios, _SLOWEST, 1.0)
+
+
+def _scale_slopes(mixture: WaveMixture, component: int, g: WaveGradient) -> Array:
+    """Slopes in the logarithms of lengthscales, prior and noise variance, (d + 2,)."""
+    lengths = g.log_length_scales(mixture.waves(component).frequencies)
+    return np.array([*lengths, g.log_variance, g.log_noise])
+
+
+def _force(omega: Array, slopes: Array, settings: SteinSettings, step: int) -> Array:
+    """Direction in which the frequencies move, (M, R, d); `slopes` is overwritten."""
+    if not settings.coupling:
+        return slopes
+    slopes *= annealed(step, settings.max_iter, settings.annealing)
+    repulsion = settings.repulsion
+    squares = bandwidths(omega)
+    if settings.repulsion_kernel == BETWEEN_COMPONENTS:
+        return component_force(omega, slopes, squares, repulsion)
+    code = KERNEL_CODES[settings.repulsion_kernel]
+    return pooled_force(omega, slopes, squares, repulsion, code)
+
+
+def annealed(step: int, n_steps: int, power: float | None) -> float:
+    """Factor of the slopes: ``(t mod T/5 / (T/5))^p``; one without a power."""
+    if power is None:
+        return 1.0
+    cycle = n_steps / _CYCLES
+    return float(((step % cycle) / cycle) ** power)
+
+
+# ---- Frequencies moved by Stein variational gradient descent (Algorithm 1) -----------
+
 
 # Steps of a round: after each held-out rows judge, and callbacks are asked.
 ROUND = 10

@@ -6,12 +6,13 @@ from skgpx.bases._bounded_series import BoundedSeries
 from skgpx.bases._eigenvalues import (
     ExponentialEigenvalues,
     GivenEigenvalues,
+    KernelEigenvalues,
     PolynomialEigenvalues,
+    has_spectrum,
 )
 from skgpx.bases._empirical import EmpiricalSpectral
 from skgpx.bases._fourier import Fourier, FourierGradients
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
-from skgpx.bases._kernel_eigenvalues import KernelEigenvalues, has_spectrum
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._warped import Warped

@@ -1,4 +1,13 @@
-"""Fourier functions on the part of their box where they do not yet repeat."""
+"""Fourier functions on a box, continued to a bounded domain and fading beyond the data.
+
+With ``e`` the point of a region nearest to ``x``, ``ρ(x)`` a correlation that falls
+from one at the edge of the region, and ``q`` an independent draw of the prior::
+
+    f(x) = ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)
+
+``c`` is the constant part of the prior, if it has one, which does not fade; ``q`` is of
+the rest. f is continuous at the edge, and far away it is c plus a draw of the prior.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +19,257 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws import FiniteProcess, FunctionDraws, LinearTerm, Term
+from skgpx._numerics.fourier_gram import combination, evaluate
 from skgpx._numerics.fourier_index import FourierIndex
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
-from skgpx.bases._continuation import (
-    Continuation,
-    ContinuedFeatures,
-    LevelFeatures,
-    PriorFeatures,
-    rest,
+from skgpx.bases._fading import Fading, KernelFading, SeriesFading, constant_variance
+from skgpx.bases._fourier_series import (
+    BoxFourierFeatures,
+    FourierSeries,
+    SeriesMarginals,
 )
-from skgpx.bases._continued_marginals import ContinuedMarginals
-from skgpx.bases._fading import KernelFading, SeriesFading, constant_variance
-from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._marginals import Marginals
+
+# ---- What a series on a box is continued by where its functions only repeat ----------
+
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Where a series stands for its process, and how its influence fades outside.
+
+    Parameters
+    ----------
+    region : ndarray of shape (d, 2)
+        Lower and upper end of each input.
+    fading : Fading
+        ρ.
+    fresh : float
+        Variance of ``q``: that of the prior, without the constant part.
+    level : float, default=0.0
+        Variance of the constant part ``c`` of the prior.
+    """
+
+    region: Array
+    fading: Fading
+    fresh: float
+    level: float = 0.0
+
+    def outside(self, X: Array) -> Index:
+        """Rows of X (n, d) that are not in the region."""
+        low, high = self.region.T
+        return np.flatnonzero(np.any((low > X) | (high < X), axis=1))
+
+    def nearest(self, X: Array) -> Array:
+        """Points of the region nearest to the rows of X."""
+        return np.clip(X, *self.region.T)
+
+    def place(self, X: Array) -> tuple[Array, Array]:
+        """Nearest points E (n, d), and the correlations ρ (n,); one inside."""
+        E = self.nearest(X)
+        rho, rows = np.ones(len(X)), self.outside(X)
+        if len(rows):
+            rho[rows] = self.fading.values(X[rows] - E[rows])
+        return E, rho
+
+    def slopes(self, X: Array) -> Array:
+        """Gradients of ρ, shape (n, d)."""
+        steps = X - self.nearest(X)
+        # e moves with x along the sides of the region
+        slopes: Array = np.where(steps == 0.0, 0.0, self.fading.slopes(steps))
+        return slopes
+
+
+class _OfRegion:
+    """Features of the inputs of a region."""
+
+    continuation: Continuation
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return len(self.continuation.region)
+
+
+@dataclass(frozen=True)
+class ContinuedFeatures(_OfRegion):
+    """``ρ(x) φ(e(x))``: features of the region, fading outside of it."""
+
+    features: BoxFourierFeatures
+    continuation: Continuation
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, m)."""
+        E, rho = self.continuation.place(X)
+        values: Array = rho[:, np.newaxis] * self.features(E)
+        return values
+
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` to out."""
+        rows = self.continuation.outside(X)
+        if not len(rows):
+            self.features.contract(X, weights, out)
+            return
+        kept = np.setdiff1d(np.arange(len(X)), rows, assume_unique=True)
+        inside = out[kept]
+        self.features.contract(X[kept], weights, inside)
+        out[kept] = inside
+        E, rho = self.continuation.place(X[rows])
+        beyond = np.zeros((len(rows), out.shape[1]))
+        self.features.contract(E, weights, beyond)
+        out[rows] += rho[:, np.newaxis] * beyond
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        E, rho = self.continuation.place(X)
+        values, slopes = self.features.pairs(E, weights, index)
+        slopes = np.where(E == X, rho[:, np.newaxis] * slopes, 0.0)
+        rows = self.continuation.outside(X)
+        if len(rows):
+            fall = self.continuation.slopes(X[rows])
+            slopes[rows] += values[rows, np.newaxis] * fall
+        return rho * values, slopes
+
+
+@dataclass(frozen=True)
+class PriorFeatures(_OfRegion):
+    """``√(1 - ρ²) φ(x)``: features of the independent prior, zero inside."""
+
+    features: BoxFourierFeatures
+    continuation: Continuation
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, m)."""
+        _, rho = self.continuation.place(X)
+        values: Array = rest(rho)[:, np.newaxis] * self.features(self._wrapped(X))
+        return values
+
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` to out."""
+        rows = self.continuation.outside(X)
+        if not len(rows):
+            return
+        _, rho = self.continuation.place(X[rows])
+        part = np.zeros((len(rows), out.shape[1]))
+        self.features.contract(self._wrapped(X[rows]), weights, part)
+        out[rows] += rest(rho)[:, np.newaxis] * part
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        values, slopes = np.zeros(len(X)), np.zeros(X.shape)
+        rows = self.continuation.outside(X)
+        if not len(rows):
+            return values, slopes
+        _, rho = self.continuation.place(X[rows])
+        f, g = self.features.pairs(self._wrapped(X[rows]), weights, index[rows])
+        factor = rest(rho)
+        values[rows] = factor * f
+        # d√(1 - ρ²) = -ρ dρ / √(1 - ρ²)
+        zeros = np.zeros_like(factor)
+        bend = np.divide(-rho * f, factor, out=zeros, where=factor > 0.0)
+        fall = self.continuation.slopes(X[rows])
+        slopes[rows] = factor[:, np.newaxis] * g + bend[:, np.newaxis] * fall
+        return values, slopes
+
+    def _wrapped(self, X: Array) -> Array:
+        """The same places of the box, within it: phases keep their digits."""
+        box = self.features.box
+        turns = box.turns(X)
+        wrapped: Array = box.origin + (turns - np.floor(turns)) * box.period
+        return wrapped
+
+
+@dataclass(frozen=True)
+class LevelFeatures(_OfRegion):
+    """``1 - ρ(x)``: the feature of the constant part, zero inside."""
+
+    continuation: Continuation
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, 1)."""
+        _, rho = self.continuation.place(X)
+        return 1.0 - rho[:, np.newaxis]
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        one = weights[index, 0]
+        rows, slopes = self.continuation.outside(X), np.zeros(X.shape)
+        if len(rows):
+            fall = self.continuation.slopes(X[rows])
+            slopes[rows] = -fall * one[rows, np.newaxis]
+        return self(X)[:, 0] * one, slopes
+
+
+def rest(rho: Array) -> Array:
+    """Factor of the independent part, ``√(1 - ρ²)``."""
+    factor: Array = np.sqrt((1.0 - rho) * (1.0 + rho))
+    return factor
+
+
+# ---- Mean and variance of a series that is continued outside of a region -------------
+
+
+@dataclass(frozen=True)
+class ContinuedMarginals:
+    """Mean and variance of ``f(x)`` of a continued series as sums of waves.
+
+    Parameters
+    ----------
+    basis : BoundedSeries
+        With a continuation.
+    law : GaussianWeights
+        Law of the whitened weights of one output.
+    """
+
+    basis: Any
+    law: GaussianWeights
+
+    @cached_property
+    def _inside(self) -> SeriesMarginals:
+        inside = replace(self.basis, continuation=None, domain=None)
+        return SeriesMarginals(inside, self.law)
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
+        continuation: Any = self.basis.continuation
+        E, rho = continuation.place(X)
+        mean, variance = (moment[:, 0, 0] for moment in self._inside(E))
+        rows = continuation.outside(X)
+        if len(rows):
+            mean, variance = mean.copy(), variance.copy()
+            self._fade(mean, variance, rows, E[rows], rho[rows])
+        shape = (-1, 1, 1)
+        return mean.reshape(shape), np.maximum(variance, 0.0).reshape(shape)
+
+    def _fade(
+        self, mean: Array, variance: Array, rows: Index, E: Array, r: Array
+    ) -> None:
+        """Replace the moments at rows outside, r the correlation with the edge E."""
+        continuation: Any = self.basis.continuation
+        square = r**2
+        fresh = continuation.fresh
+        level, spread, shared = self._level(E)
+        variance[rows] = square * variance[rows] + (1.0 - square) * fresh
+        variance[rows] += (1.0 - r) ** 2 * spread + 2.0 * r * (1.0 - r) * shared
+        mean[rows] = r * mean[rows] + (1.0 - r) * level
+
+    def _level(self, E: Array) -> tuple[float, float, Any]:
+        """Mean and variance of the constant part, and covariances with f at E."""
+        basis, law = self.basis, self.law
+        if not basis._level_weight > 0.0:
+            return 0.0, 0.0, 0.0
+        i, weight = basis._constant, basis._level_weight
+        column = law.root[0] @ law.root[0, i]
+        spread = weight**2 * float(column[i]) + basis._level_residual
+        table = combination(basis.index, np.sqrt(basis.eigenvalues) * column)
+        shared = weight * evaluate((table,), basis.box.turns(E))[:, 0]
+        return weight * float(law.mean[i, 0]), spread, shared
+
+
+# ---- Fourier functions on the part of their box where they do not yet repeat ---------
 
 
 def check_domain(X: Array, domain: Array) -> None:

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._validation import check_count
 from skgpx._wrapped import sample_functions
-from skgpx.inspection._axes import axes_of, draw_data
-from skgpx.inspection._columns import line_along
+from skgpx.inspection._axes import axes_of, draw_data, line_along
 
 Array = NDArray[np.float64]
 

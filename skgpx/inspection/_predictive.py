@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._wrapped import predict_dist
-from skgpx.inspection._axes import axes_of, draw_data
-from skgpx.inspection._columns import line_along
+from skgpx.inspection._axes import axes_of, draw_data, line_along
 
 Array = NDArray[np.float64]
 

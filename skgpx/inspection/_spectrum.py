@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._validation import check_is_fitted
 from skgpx._wrapped import innermost
-from skgpx.inspection._axes import axes_of
-from skgpx.inspection._columns import names_of_fit, position_of
+from skgpx.inspection._axes import axes_of, names_of_fit, position_of
 
 Array = NDArray[np.float64]
 

@@ -6,35 +6,22 @@ one file for each kernel; :func:`register_kernel` adds your own.
 
 from skgpx.kernels import _composites as _composites
 from skgpx.kernels import _constants as _constants
-from skgpx.kernels import _gre_record as _gre_record
+from skgpx.kernels import _gre as _gre_record
 from skgpx.kernels import _linear as _linear
 from skgpx.kernels import _matern as _matern
 from skgpx.kernels import _rational_quadratic as _rational_quadratic
 from skgpx.kernels import _rbf as _rbf
-from skgpx.kernels._compiled import kernel_matrix, triangle_and_pullback
 from skgpx.kernels._defaults import default_kernel, split_noise
-from skgpx.kernels._expansion import Monomial, expand, sum_of, summands
-from skgpx.kernels._frequencies import (
-    SpectralSample,
-    sample_frequencies,
-    spectral_laws,
-    warped_sample,
-)
 from skgpx.kernels._gre import GREKernel
-from skgpx.kernels._length_scales import (
-    length_scale_entries,
-    length_scales,
-    longest_length_scales,
-    theta_entries,
-)
-from skgpx.kernels._noise import latent_kernel, noise_variance
-from skgpx.kernels._periodic import PeriodicLaw
-from skgpx.kernels._pullbacks import (
+from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     inducing_and_pullback,
+    kernel_matrix,
     matrix_and_input_pullback,
     matrix_and_pullback,
+    triangle_and_pullback,
 )
+from skgpx.kernels._periodic import PeriodicLaw
 from skgpx.kernels._records import (
     InducingKernels,
     KernelRecord,
@@ -51,11 +38,30 @@ from skgpx.kernels._registration import (
     register_spectral_sampler,
     register_spectral_score,
 )
-from skgpx.kernels._score_check import check_spectral_score
-from skgpx.kernels._spectral_densities import log_spectral_density, spectral_score
+from skgpx.kernels._spectral import (
+    SpectralSample,
+    check_spectral_score,
+    log_spectral_density,
+    sample_frequencies,
+    spectral_laws,
+    spectral_score,
+    warped_sample,
+)
 from skgpx.kernels._spectral_laws import SpectralLaw
 from skgpx.kernels._stationary_terms import StationaryTerm, stationary_terms
 from skgpx.kernels._stein_frequencies import SteinSettings, stein_frequencies
+from skgpx.kernels._terms import (
+    Monomial,
+    expand,
+    latent_kernel,
+    length_scale_entries,
+    length_scales,
+    longest_length_scales,
+    noise_variance,
+    sum_of,
+    summands,
+    theta_entries,
+)
 
 # The other names imported above serve the library itself.
 __all__ = [

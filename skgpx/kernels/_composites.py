@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from skgpx.kernels._pullbacks import (
+from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
     matrix_and_pullback,

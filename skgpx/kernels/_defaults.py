@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.spread import spread_inside
-from skgpx.kernels._expansion import sum_of, summands
+from skgpx.kernels._terms import sum_of, summands
 
 Bounds = tuple[float, float] | NDArray[np.float64] | str
 # Standard deviation of a column, in units of its largest entry, that is rounding.

@@ -22,9 +22,8 @@ from scipy.special import (
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
 from skgpx._numerics import radial
-from skgpx._numerics.bessel import log_power_bessel_k
 from skgpx._numerics.fourier_index import Box
-from skgpx._numerics.theta import theta_sum
+from skgpx._numerics.special_functions import log_power_bessel_k, theta_sum
 from skgpx.kernels._distances import (
     distance_pullback,
     scaled_frequencies,

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgpx.kernels._expansion import expand
-from skgpx.kernels._frequencies import with_one_rbf
-from skgpx.kernels._noise import latent_kernel
 from skgpx.kernels._records import record_of
+from skgpx.kernels._spectral import with_one_rbf
+from skgpx.kernels._terms import expand, latent_kernel
 
 
 class StationaryTerm(NamedTuple):

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skgpx._numerics.pair_medians import median_squares
-from skgpx._numerics.svgd import transported
-from skgpx.kernels._frequencies import uniform_points, warped_sample
+from skgpx._numerics.svgd import median_squares, transported
 from skgpx.kernels._rbf import GaussianRadius
 from skgpx.kernels._records import record_of
-from skgpx.kernels._score_check import check_spectral_score
-from skgpx.kernels._spectral_densities import spectral_score
+from skgpx.kernels._spectral import (
+    check_spectral_score,
+    spectral_score,
+    uniform_points,
+    warped_sample,
+)
 from skgpx.kernels._spectral_laws import EllipticalLaw
 
 Array = NDArray[np.float64]

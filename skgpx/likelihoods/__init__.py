@@ -2,12 +2,10 @@
 
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._bernoulli import Bernoulli
-from skgpx.likelihoods._categorical import Categorical
 from skgpx.likelihoods._check import check_likelihood
-from skgpx.likelihoods._gaussian import Gaussian
+from skgpx.likelihoods._classes import Categorical, RobustMax
+from skgpx.likelihoods._gaussian import Gaussian, ShiftedMixture
 from skgpx.likelihoods._poisson import Poisson
-from skgpx.likelihoods._robust_max import RobustMax
-from skgpx.likelihoods._shifted_mixture import ShiftedMixture
 from skgpx.likelihoods._student_t import StudentT
 
 __all__ = [

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _averages, _predictive
+from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._scales import ScaleParameters
 
 Array = NDArray[np.float64]
@@ -107,7 +107,7 @@ class Likelihood(ScaleParameters):
 
     >>> import numpy as np
     >>> from scipy.special import gammaln
-    >>> from skgpx.likelihoods import Likelihood, check_likelihood
+    >>> from skgpx.likelihoods import (Likelihood, check_likelihood)
     >>> class Gamma(Likelihood):
     ...     '''Positive targets with mean exp(f); the variance is exp(2 f) / shape.'''
     ...
@@ -396,7 +396,7 @@ class Likelihood(ScaleParameters):
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
         """``E[y]``, shape (n,)."""
-        return _averages.moments(self, mixture, noise=False)[0]
+        return _predictive.moments(self, mixture, noise=False)[0]
 
     def predictive_variance(self, mixture: LatentMixture) -> Array:
         """``Var[y]``, noise included, shape (n,)."""
@@ -404,20 +404,20 @@ class Likelihood(ScaleParameters):
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """`predictive_mean` and `predictive_variance` in one pass."""
-        mean, spread, noise = _averages.moments(self, mixture, noise=True)
+        mean, spread, noise = _predictive.moments(self, mixture, noise=True)
         return mean, spread + noise
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var E[y | f]``: the variance without the noise, shape (n,)."""
         if self.location_scale:
             return mixture.moments()[1][:, 0]
-        return _averages.moments(self, mixture, noise=False)[1]
+        return _predictive.moments(self, mixture, noise=False)[1]
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
         y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
-        fine = _averages.cdf_refinements(self, mixture)
-        for rows, _, values, weights in _averages.by_refinement(mixture, fine):
+        fine = _predictive.cdf_refinements(self, mixture)
+        for rows, _, values, weights in _predictive.by_refinement(mixture, fine):
             out[rows] = self.at_some(rows)._average_cdf(y[rows], values, weights)
         return out
 
@@ -433,7 +433,7 @@ class Likelihood(ScaleParameters):
         the end along the latent line. Warns, once, where that does not suffice either.
         """
         y = np.asarray(y, dtype=np.float64)
-        return _averages.log_density(self, y, mixture)
+        return _predictive.log_density(self, y, mixture)
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
         """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
@@ -465,8 +465,8 @@ class Likelihood(ScaleParameters):
         """
         levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
         out = np.empty((len(mixture.mean), len(levels)))
-        fine = _averages.cdf_refinements(self, mixture)
-        for block, part, values, weights in _averages.by_refinement(mixture, fine):
+        fine = _predictive.cdf_refinements(self, mixture)
+        for block, part, values, weights in _predictive.by_refinement(mixture, fine):
             centre, spread = self.at_some(block)._centre_and_spread(part)
             for i in range(0, len(block), _ROWS):
                 some = slice(i, i + _ROWS)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _averages, _predictive
+from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._links import PROBABILITY_LINKS, ProbabilityLink
 
@@ -24,7 +24,7 @@ class Bernoulli(Likelihood):
 
     Examples
     --------
-    >>> from skgpx.likelihoods import Bernoulli
+    >>> from skgpx.likelihoods import (Bernoulli)
     >>> Bernoulli().mean([0.0, 2.0]).round(3)
     array([0.5  , 0.881])
     >>> float(Bernoulli(link="probit").nll(1, -40.0).round(2))
@@ -116,7 +116,7 @@ class Bernoulli(Likelihood):
             return _predictive.probit_log_probability(
                 sign, mean, variance, mixture.weights
             )
-        return _averages.logistic_log_probability(self, y, sign, mixture)
+        return _predictive.logistic_log_probability(self, y, sign, mixture)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """0 where ``P(y = 0) >= p``, otherwise 1, for each p (q,), shape (n, q)."""

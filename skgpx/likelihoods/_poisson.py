@@ -10,9 +10,9 @@ from scipy.special import gammaincc, gammaln, ndtri
 
 from skgpx._numerics import poisson_law
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods._averages import softplus_moments
 from skgpx.likelihoods._base import Likelihood, RowForm
 from skgpx.likelihoods._links import RATE_LINKS, RateLink
+from skgpx.likelihoods._predictive import softplus_moments
 
 Array = NDArray[np.float64]
 

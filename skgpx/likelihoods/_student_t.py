@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, stdtr, stdtrit
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.normal_sums import Noise
-from skgpx._numerics.student_scales import noise_around, noise_for_level
-from skgpx.likelihoods._normal_noise import NormalNoise
+from skgpx._numerics.normal_sums import Noise, noise_around, noise_for_level
+from skgpx.likelihoods._gaussian import NormalNoise
 from skgpx.likelihoods._rows import NoiseOfRows
 from skgpx.likelihoods._scales import (
     is_number,

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics import crps as formulas
 from skgpx._predictive_law import Predictive
-from skgpx.metrics._shares import mixture_shares
 from skgpx.metrics._targets import (
     averaged,
     beside,
     checked_law,
     checked_targets,
+    mixture_shares,
     not_negative,
 )
 

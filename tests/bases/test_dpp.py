@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx.bases import select_inducing
-from skgpx.bases._dpp import log_elementary_symmetric, sample_k_dpp
+from skgpx.bases._selectors import log_elementary_symmetric, sample_k_dpp
 
 
 def test_elementary_symmetric_polynomials(rng):

@@ -6,8 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
 
 from skgpx._numerics.fourier_index import half_space
 from skgpx.bases import Box, KernelEigenvalues, register_spectral_density
-from skgpx.bases._kernel_eigenvalues import kernel_spectrum
-from skgpx.bases._periodic_variance import _sum_of_waves
+from skgpx.bases._eigenvalues import _sum_of_waves, kernel_spectrum
 from skgpx.kernels._matern import spectral_density as _matern
 from skgpx.kernels._rbf import spectral_density as _rbf
 

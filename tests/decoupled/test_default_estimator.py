@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skgpx import DecoupledSampler, PLSRegressor
-from skgpx._decoupled._default_estimator import (
+from skgpx._decoupled._regressors import (
     EXACT_ROWS,
     MANY_ROWS,
     warn_of_many_rows,

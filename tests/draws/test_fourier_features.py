@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Matern
 
 from skgpx._draws import FourierFeatures, linear_draws, section_terms
-from skgpx._draws._blocked_products import panel_size
+from skgpx._draws._features import panel_size
 
 
 def test_single_precision_is_close():

@@ -14,8 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import condition, linear_draws
-from skgpx._draws._frequency_choice import choose_settings
-from skgpx._draws._misfit import leave_one_out, misfit
+from skgpx._draws._frequency_choice import choose_settings, leave_one_out, misfit
 from skgpx._draws._prior_parts import Setting, decompose
 from skgpx.bases import Conditioning, Nystroem, draw_prior
 

@@ -17,9 +17,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import condition, remembers
+from skgpx._draws._frequency_choice import divided, prior_shares
 from skgpx._draws._prior_parts import Setting, decompose
 from skgpx._draws._remembered import NoiseFree
-from skgpx._draws._shares import divided, prior_shares
 from skgpx.bases import Conditioning, draw_prior, side_by_side
 from skgpx.kernels import GREKernel
 

@@ -7,10 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from skgpx._draws import _frequency_choice, _misfit
-from skgpx._draws._misfit import Conditioning, Misfit, floors
+from skgpx._draws import _frequency_choice
+from skgpx._draws._frequency_choice import (
+    Conditioning,
+    Misfit,
+    floors,
+    fresh_inputs,
+    probe,
+)
 from skgpx._draws._prior_parts import Setting, decompose
-from skgpx._draws._probes import fresh_inputs, probe
 from skgpx.bases import draw_prior
 
 X = np.random.default_rng(0).random((30, 2))
@@ -69,7 +74,7 @@ def test_features_in_blocks(monkeypatch):
     (part,) = decompose(KERNEL, 2)
     features = part.feature_map(Setting(16), np.random.default_rng(0))
     whole = fold.of(features)
-    monkeypatch.setattr(_misfit, "_FLOATS", 200)
+    monkeypatch.setattr(_frequency_choice, "_FLOATS", 200)
     assert_allclose(fold.of(features), whole, rtol=1e-12, atol=1e-12)
 
 
@@ -82,7 +87,7 @@ def test_errors_are_ignored_where_variances_are_small_or_rounded():
 def test_negative_variances_are_rounding_errors():
     fold = probe(KERNEL, given(), np.random.default_rng(3))
     fold = replace(fold, exact=-1e-12 * np.eye(16), fixed=np.zeros((16, 16)))
-    error = _misfit.misfit([fold], [])
+    error = _frequency_choice.misfit([fold], [])
     assert error.std == 0.0
     assert np.isfinite(error.covariance)
 
@@ -146,7 +151,7 @@ def test_features_that_are_judged_are_those_of_the_draws(
 
     def misfit(predicted, parts):
         judged[:] = [features.frequencies for _, features in parts]
-        return _misfit.misfit(predicted, parts)
+        return _frequency_choice.misfit(predicted, parts)
 
     monkeypatch.setattr(_frequency_choice, "misfit", misfit)
     kernel = KERNEL + RBF(0.3)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from skgpx._draws import KernelProcess
-from skgpx._draws._weight_roots import WeightRoot, observe
+from skgpx._draws._processes import WeightRoot, observe
 from skgpx.bases import draw_prior
 
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import section_terms
-from skgpx._draws._sections import RadialSections
+from skgpx._draws._features import RadialSections
 from skgpx.kernels import GREKernel
 
 SUPPORT = np.random.default_rng(7).normal(size=(10, 2))

@@ -11,9 +11,14 @@ from sklearn.gaussian_process.kernels import (
     Matern,
 )
 
-from skgpx._draws._misfit import Conditioning, leave_one_out
+from skgpx._draws._frequency_choice import (
+    Conditioning,
+    divided,
+    leave_one_out,
+    prior_shares,
+    remaining_shares,
+)
 from skgpx._draws._prior_parts import decompose
-from skgpx._draws._shares import divided, prior_shares, remaining_shares
 
 X = np.random.default_rng(0).random((200, 1))
 

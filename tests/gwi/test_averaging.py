@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skgpx import GWIRegressor
 from skgpx._gwi import _fit
-from skgpx._gwi._averaging import Seen, share_of_error
+from skgpx._gwi._network import Seen, share_of_error
 from tests.gwi.conftest import FIXED
 
 N = 200_000

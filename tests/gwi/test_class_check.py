@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 
 from skgpx import GWIClassifier
-from skgpx._gwi._class_check import (
+from skgpx._gwi._checks import (
     NeighbourLosses,
     neighbour_losses,
     warn_if_neighbours_are_better,

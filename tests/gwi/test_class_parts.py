@@ -7,16 +7,20 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
-from skgpx._gwi._class_answers import ask_classifiers, stratified_folds
-from skgpx._gwi._class_loss import ClassLoss
+from skgpx._gwi._class_fit import ClassLoss
 from skgpx._gwi._class_scores import (
     ClassResponse,
     FadingScores,
+    Judges,
+    ask_classifiers,
+    best_mixture,
+    edge_of,
     fading,
     latent_scores,
     share_left,
+    stratified_folds,
+    temper,
 )
-from skgpx._gwi._class_tempering import Judges, best_mixture, edge_of, temper
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._table import Training
 from skgpx.bases import Nystroem

@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import GWIRegressor
-from skgpx._gwi._mean_check import (
+from skgpx._gwi._checks import (
     MeanErrors,
     may_overfit,
     networks_serve,

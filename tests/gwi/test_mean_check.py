@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skgpx import GWIRegressor
-from skgpx._gwi._mean_check import (
+from skgpx._gwi._checks import (
     FEWEST_TOLD,
     MeanErrors,
     networks_serve,

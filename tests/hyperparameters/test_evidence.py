@@ -20,7 +20,7 @@ from skgpx._hyperparameters import (
 )
 from skgpx._hyperparameters._copies import search_weights
 from skgpx._hyperparameters._sparse_learner import candidates
-from skgpx._numerics import laplace_evidence
+from skgpx._numerics import laplace
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel, default_kernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
@@ -79,7 +79,7 @@ def fourth_order(function, x, h=1e-3):
 def test_evidence_gradient_against_finite_differences(
     rng, kernel, likelihood, monkeypatch
 ):
-    monkeypatch.setattr(laplace_evidence, "_TOLERANCE", 1e-10)
+    monkeypatch.setattr(laplace, "_TOLERANCE", 1e-10)
     rows = rows_for(likelihood, rng)
     likelihood = likelihood.prepare(rows.y, rows.weights)
     evidence = SparseEvidence(rows, rows.X[:6], kernel, likelihood)

@@ -4,12 +4,16 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgpx._hyperparameters._candidates import Candidate, default_candidates
-from skgpx._hyperparameters._climb import Objective, noise_only
 from skgpx._hyperparameters._exact_evidence import (
     ExactEvidence,
     held_out,
     held_out_density,
+)
+from skgpx._hyperparameters._learner import (
+    Candidate,
+    Objective,
+    default_candidates,
+    noise_only,
 )
 from skgpx._hyperparameters._sparse_density import sparse_density
 from skgpx._validation import Rows

@@ -12,14 +12,14 @@ from skgpx._hyperparameters import (
     fit_prior,
     with_base_rates,
 )
-from skgpx._hyperparameters._bounds_warning import warn_at_default_bounds
-from skgpx._hyperparameters._latent_scale import (
+from skgpx._hyperparameters._lengthscales import (
     LARGEST_STD,
     default_gre,
     default_latent_kernel,
     latent_scale,
     rough_latent,
 )
+from skgpx._hyperparameters._prior_kernel import warn_at_default_bounds
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT

@@ -6,12 +6,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import PLSRegressor
 from skgpx._hyperparameters import _search_rows, inducing_by_capacity, warn_of_budget
-from skgpx._hyperparameters._candidates import default_candidates
 from skgpx._hyperparameters._capacity import most_inducing
-from skgpx._hyperparameters._climb import NOISE_PRICE, Found, _ascend
 from skgpx._hyperparameters._learner import (
     _BEHIND,
+    NOISE_PRICE,
+    Found,
+    _ascend,
     _finalists,
+    default_candidates,
     learn_default,
     learn_given,
 )

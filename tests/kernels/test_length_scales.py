@@ -18,7 +18,7 @@ from skgpx.kernels import (
     longest_length_scales,
     theta_entries,
 )
-from skgpx.kernels._length_scales import scaled_parts
+from skgpx.kernels._terms import scaled_parts
 
 ARD = [0.6, 1.3, 2.0]
 

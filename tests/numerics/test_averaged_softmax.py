@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin, pointwise
-from skgpx._numerics.averaged_softmax import AveragedSoftmax, hazard_table
+from skgpx._numerics.averaged import AveragedSoftmax, hazard_table
 from skgpx._numerics.contrasts import contrasts
 from skgpx._numerics.quadrature import expectation_nodes, trapezoidal_nodes
 from skgpx._validation import Rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, kve
 
-from skgpx._numerics.bessel import log_power_bessel_k
+from skgpx._numerics.special_functions import log_power_bessel_k
 
 T = np.geomspace(1e-3, 1e4, 200)
 

@@ -3,7 +3,7 @@ import pytest
 
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
-from skgpx._numerics.convexity import is_log_concave
+from skgpx._numerics.modes import is_log_concave
 from skgpx._validation import Rows
 from skgpx.likelihoods import (
     Bernoulli,

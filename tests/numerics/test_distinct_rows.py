@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from skgpx._numerics.distinct_rows import distinct_rows
+from skgpx._numerics.rows import distinct_rows
 
 tables = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 3)),
                 elements=st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0]))  # fmt: skip

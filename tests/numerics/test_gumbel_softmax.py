@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from skgpx._numerics.gumbel_softmax import wide_probabilities
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.softmax import mean_probabilities
+from skgpx._numerics.softmax import mean_probabilities, wide_probabilities
 
 
 @pytest.mark.parametrize("std", [0.0, 0.3, 0.69, 0.71, 3.0, 50.0])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize
 
-from skgpx._numerics import langevin, laplace, laplace_evidence
+from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
@@ -200,7 +200,7 @@ def test_a_bad_start_leads_to_the_same_mode(rng, likelihood):
 
 def test_evidence_is_exact_for_a_gaussian_likelihood(rng):
     target, residual = row_target(Gaussian(noise_variance=0.4), rng), rng.random(25)
-    evidence, weights = laplace_evidence.laplace_evidence_gradient(
+    evidence, weights = laplace.laplace_evidence_gradient(
         target, residual, np.zeros((3, 1))
     )
     rows = target.features, target.y, target.weights, residual
@@ -216,7 +216,7 @@ def test_evidence_is_exact_for_a_gaussian_likelihood(rng):
 @pytest.mark.parametrize("likelihood", CONVEX[1:], ids=name)
 def test_evidence_is_the_laplace_formula(rng, likelihood):
     target = row_target(likelihood, rng)
-    evidence, weights = laplace_evidence.laplace_evidence_gradient(
+    evidence, weights = laplace.laplace_evidence_gradient(
         target, np.zeros(25), start_of(target)
     )
     H = numeric_hessian(target, weights)
@@ -239,22 +239,18 @@ def fourth_order(function, x, h):
 @pytest.mark.parametrize("likelihood", SCALAR + FREE, ids=name)
 def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypatch):
     target, residual = row_target(likelihood, rng, n=6, m=2), 0.3 * rng.random(6)
-    rough, mode = laplace_evidence.laplace_evidence_gradient(
-        target, residual, start_of(target)
-    )
+    rough, mode = laplace.laplace_evidence_gradient(target, residual, start_of(target))
     # the slope is exact at the exact mode; rounding of the energies limits how near
     # the search gets to it
-    monkeypatch.setattr(laplace_evidence, "_TOLERANCE", 1e-14)
-    evidence, mode = laplace_evidence.laplace_evidence_gradient(target, residual, mode)
+    monkeypatch.setattr(laplace, "_TOLERANCE", 1e-14)
+    evidence, mode = laplace.laplace_evidence_gradient(target, residual, mode)
 
     def value(features=target.features, residual=residual, theta=None):
         law = target.likelihood
         if theta is not None:
             law = law.with_theta(theta)
         other = target._replace(features=features, likelihood=law)
-        return laplace_evidence.laplace_evidence_gradient(other, residual, mode)[
-            0
-        ].value
+        return laplace.laplace_evidence_gradient(other, residual, mode)[0].value
 
     tolerance = {"rtol": 1e-6, "atol": 5e-6 * (1.0 + np.max(np.abs(evidence.features)))}
     numeric = fourth_order(lambda a: value(features=a), target.features, 1e-3)
@@ -382,9 +378,7 @@ def test_tempered_root_averages_curvatures_over_particles(rng):
 def test_log_determinant_of_a_root(rng):
     root = np.triu(rng.standard_normal((4, 4)))
     expected = np.linalg.slogdet(root @ root.T)[1]
-    assert laplace_evidence.log_determinant_of_root(root[np.newaxis]) == pytest.approx(
-        expected
-    )
+    assert laplace.log_determinant_of_root(root[np.newaxis]) == pytest.approx(expected)
 
 
 def test_projection_start_is_close_to_the_latent_values(rng):
@@ -406,7 +400,7 @@ def test_an_offset_is_a_shift_of_the_targets(rng):
     np.testing.assert_allclose(ours.weights, theirs.weights, atol=1e-9)
     np.testing.assert_allclose(ours.root, theirs.root)
     ours, theirs = (
-        laplace_evidence.laplace_evidence_gradient(t, residual, start)[0]
+        laplace.laplace_evidence_gradient(t, residual, start)[0]
         for t in (known, shifted)
     )
     assert ours.value == pytest.approx(theirs.value)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from skgpx._numerics.link_averages import link_averages, logistic_noise
 from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx._numerics.normal_sums import cdf
+from skgpx._numerics.normal_sums import cdf, link_averages, logistic_noise
 
 
 @pytest.mark.parametrize("shared", [False, True])

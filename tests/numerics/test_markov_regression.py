@@ -13,7 +13,7 @@ from skgpx._numerics.markov_regression import (
     markov_evidence,
     markov_posterior,
 )
-from skgpx._numerics.matern_states import STATES, stationary, transition
+from skgpx._numerics.state_space import STATES, stationary, transition
 
 orders = pytest.mark.parametrize("nu", STATES)
 counts = pytest.mark.parametrize("m", [0, 1, 3])

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 from sklearn.gaussian_process.kernels import Matern
 
-from skgpx._numerics.matern_states import (
+from skgpx._numerics.state_space import (
     STATES,
     drift,
     noise_rate,

@@ -2,8 +2,14 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from skgpx._numerics.normal_sums import Noise, cdf, log_density, quantile
-from skgpx._numerics.student_scales import noise_around, noise_for_level
+from skgpx._numerics.normal_sums import (
+    Noise,
+    cdf,
+    log_density,
+    noise_around,
+    noise_for_level,
+    quantile,
+)
 
 ONE = Noise(np.zeros(1), np.ones(1), np.ones(1))
 TWO = Noise(np.array([0.0, 3.0]), np.array([0.2, 0.5]), np.array([0.7, 0.3]))

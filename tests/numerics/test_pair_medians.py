@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.pair_medians import median_squares
+from skgpx._numerics.svgd import median_squares
 
 
 def brute_force(points):

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpx._numerics.adam import adam_step
-from skgpx._numerics.perceptron import Perceptron
-from skgpx._numerics.perceptron_steps import (
+from skgpx._numerics.perceptron import (
     COLUMNS,
+    Perceptron,
     add_weight_decay,
     average_outputs,
     backward,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skgpx._numerics import pooled_force as module
 from skgpx._numerics import radial
-from skgpx._numerics.pooled_force import bandwidths, component_force, pooled_force
+from skgpx._numerics import svgd as module
+from skgpx._numerics.svgd import bandwidths, component_force, pooled_force
 
 ROOT = np.sqrt([3.0, 5.0])
 PROFILES = {

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import zeta
 
-from skgpx._numerics.progression_sums import exponential_sum, power_sum
+from skgpx._numerics.special_functions import exponential_sum, power_sum
 
 
 @pytest.mark.parametrize("s", [1.2, 2.0, 7.0])

@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
 
 from skgpx._numerics import radial
-from skgpx._numerics.triangles import triangle_slopes
+from skgpx._numerics.linalg import triangle_slopes
 
 KERNELS = {
     "rbf": (radial.RBF, 0.0, RBF()),

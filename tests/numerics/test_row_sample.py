@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.row_sample import sample_distinct_rows
+from skgpx._numerics.rows import sample_distinct_rows
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((3000, 2)), RNG.random(3000)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.student_scales import (
+from skgpx._numerics.normal_sums import (
     log_precisions,
     noise_around,
     noise_for_level,

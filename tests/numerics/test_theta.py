@@ -1,6 +1,6 @@
 import numpy as np
 
-from skgpx._numerics.theta import theta_sum
+from skgpx._numerics.special_functions import theta_sum
 
 
 def test_both_sums_are_those_of_the_definition():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.triangles import (
+from skgpx._numerics.linalg import (
     inner_product,
     mirrored,
     scale_and_shift,

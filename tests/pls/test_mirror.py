@@ -5,7 +5,7 @@ import pytest
 
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
-from skgpx._pls._mirror import flip, mirror_images, upright, with_mirror_images
+from skgpx._pls._tempering import flip, mirror_images, upright, with_mirror_images
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson
 

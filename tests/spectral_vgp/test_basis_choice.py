@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_size
-from skgpx._spectral_vgp._series_size import falls_short
+from skgpx._spectral_vgp import _series_choice
+from skgpx._spectral_vgp._series_choice import falls_short
 
 # of a rough process, the noise often ends at nothing
 pytestmark = pytest.mark.filterwarnings("ignore:The noise variance ended at nothing")
@@ -96,8 +96,8 @@ def test_only_the_fit_that_is_taken_warns():
 @pytest.fixture
 def few_functions(monkeypatch):
     """Limits a tenth as high as they are: 84 rows are as many as 804 were."""
-    monkeypatch.setitem(_series_size.FIRST_FUNCTIONS, 1, 21)
-    monkeypatch.setattr(_series_size, "MOST_REFINED", 21)
+    monkeypatch.setitem(_series_choice.FIRST_FUNCTIONS, 1, 21)
+    monkeypatch.setattr(_series_choice, "MOST_REFINED", 21)
 
 
 def rough(n, seed=0):

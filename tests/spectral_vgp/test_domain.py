@@ -18,8 +18,13 @@ from sklearn.model_selection import TimeSeriesSplit, cross_val_score
 
 from skgpx import SpectralVGPRegressor
 from skgpx._spectral_vgp import _domain
-from skgpx._spectral_vgp._domain import box_of, data_domain, followed, input_range
-from skgpx._spectral_vgp._wild_rows import without_wild_rows
+from skgpx._spectral_vgp._domain import (
+    box_of,
+    data_domain,
+    followed,
+    input_range,
+    without_wild_rows,
+)
 from skgpx._validation import Rows
 from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues
 

@@ -16,9 +16,13 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp._markov_fit import MarkovSettings, start_markov
-from skgpx._spectral_vgp._markov_kernel import default_markov
-from skgpx._spectral_vgp._markov_search import Evidence, MarkovData
+from skgpx._spectral_vgp._markov_fit import (
+    Evidence,
+    MarkovData,
+    MarkovSettings,
+    default_markov,
+    start_markov,
+)
 from skgpx._validation import Rows
 from skgpx.exceptions import ConvergenceWarning
 

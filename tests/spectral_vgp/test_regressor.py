@@ -21,9 +21,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_sums
+from skgpx._spectral_vgp import _series_search
 from skgpx._spectral_vgp._credible import domain_grid
-from skgpx._spectral_vgp._series_size import rate
+from skgpx._spectral_vgp._series_choice import rate
 
 FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
 
@@ -249,7 +249,7 @@ def test_weights_are_repetitions(name):
 
 @pytest.mark.parametrize("name", ["polynomial", "plane", "inducing"])
 def test_same_bits_for_every_number_of_workers(name, monkeypatch):
-    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
+    monkeypatch.setattr(_series_search, "_CHUNK", 128)
     model, X, y = additive(name)
     one = clone(model).fit(X, y)
     two = clone(model).set_params(n_jobs=2).fit(X, y)
@@ -464,7 +464,7 @@ def test_regularity_from_the_bound():
 
 def test_same_bits_on_a_dask_cluster(monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(_series_sums, "_CHUNK", 128)
+    monkeypatch.setattr(_series_search, "_CHUNK", 128)
     model, X, y = additive("polynomial")
     one = clone(model).fit(X, y)
     with (

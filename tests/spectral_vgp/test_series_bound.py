@@ -8,9 +8,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx._numerics.fourier_index import Box
-from skgpx._spectral_vgp._series_bound import SeriesBound
-from skgpx._spectral_vgp._series_search import Search, maximise_bound
-from skgpx._spectral_vgp._series_size import (
+from skgpx._spectral_vgp._series_choice import (
     MOST_REFINED,
     FunctionOrder,
     considered,
@@ -19,7 +17,13 @@ from skgpx._spectral_vgp._series_size import (
     filled_part,
     summable,
 )
-from skgpx._spectral_vgp._series_sums import StandardSums, row_sums
+from skgpx._spectral_vgp._series_search import (
+    Search,
+    SeriesBound,
+    StandardSums,
+    maximise_bound,
+    row_sums,
+)
 from skgpx._validation import Rows
 from skgpx.bases import FourierSeries, KernelEigenvalues, PolynomialEigenvalues
 

@@ -7,10 +7,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_power
-from skgpx._spectral_vgp._series_choice import search_series
-from skgpx._spectral_vgp._series_power import price
-from skgpx._spectral_vgp._series_size import filled_part
+from skgpx._spectral_vgp import _series_choice
+from skgpx._spectral_vgp._series_choice import filled_part, price, search_series
 
 
 def tone(cycles, n, amplitude=1.0, seed=0, noise=0.3):
@@ -125,7 +123,7 @@ def test_power_of_noise_is_exponential():
     tables = state.statistics.wave_tables()
     waves = np.arange(300, 800)[:, np.newaxis]
     filled = filled_part(state.seen, state.domain)
-    power, known = _series_power._power(choice, filled, waves, tables)
+    power, known = _series_choice._power(choice, filled, waves, tables)
     assert np.all(known < 1e-3)
     assert abs(power.mean() - 1.0) < 4.0 / np.sqrt(500)
     # var of (P - 1)² is 8
@@ -231,7 +229,7 @@ def loudest(X, y):
     tables = state.statistics.wave_tables()
     waves = np.arange(1, int(tables[1].reach[0]) + 1)[:, np.newaxis]
     filled = filled_part(state.seen, state.domain)
-    power, _ = _series_power._power(choice, filled, waves, tables)
+    power, _ = _series_choice._power(choice, filled, waves, tables)
     return power.max(), len(waves), choice
 
 

@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp._series_size import FIRST_FUNCTIONS
+from skgpx._spectral_vgp._series_choice import FIRST_FUNCTIONS
 
 
 def truth(x, seed):

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from skgpx import SpectralVGPRegressor
 from skgpx._numerics.fourier_index import Box, by_length
-from skgpx._spectral_vgp import _series_sums
-from skgpx._spectral_vgp._series_sums import StandardSums, row_sums
+from skgpx._spectral_vgp import _series_search
+from skgpx._spectral_vgp._series_search import StandardSums, row_sums
 from skgpx._validation import Rows
 
 
@@ -24,7 +24,7 @@ def test_chunks_are_one_sum(d, n, monkeypatch):
     box, reach = Box(np.zeros(d), np.full(d, 1.5)), np.full(d, 12)
     index = by_length(d, 11)
     whole = row_sums(rows, domain, box, 5.0, reach, None).normal_equations(index)
-    monkeypatch.setattr(_series_sums, "_CHUNK", 50)
+    monkeypatch.setattr(_series_search, "_CHUNK", 50)
     parts = row_sums(rows, domain, box, 5.0, reach, 2).normal_equations(index)
     for one, other in zip(whole, parts, strict=True):
         assert_allclose(one, other, atol=1e-12 * rows.weights.sum())

@@ -23,9 +23,8 @@ from sklearn.utils.fixes import parse_version
 
 from skgpx import SteinRFFRegressor
 from skgpx._stein import _fit
-from skgpx._stein._descent import annealed
 from skgpx._stein._fit import held_out_rows
-from skgpx._stein._spectral_prior import prior_weight
+from skgpx._stein._learning import annealed, prior_weight
 
 # Nothing is searched: the kernel as it is, all rows learn.
 FIXED = {

@@ -1,0 +1,630 @@
+"""Terms of function draws: random Fourier features, linear ones, kernel sections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm, sgemm
+from sklearn.gaussian_process.kernels import (
+    ConstantKernel,
+    DotProduct,
+    Product,
+    Sum,
+    WhiteKernel,
+)
+
+from skgpx._numerics import radial, trigonometry
+from skgpx.kernels import GREKernel, matrix_and_input_pullback, record_of
+
+# ---- Products of features and weights ------------------------------------------------
+
+
+Array = NDArray[np.float64]
+# Which features are computed together, and their weights.
+Panel = tuple[slice, Array]
+# Rows at a time: their features stay in the cache. Many draws repay wider products.
+_ROWS, _MANY_DRAWS, _MANY_ROWS = 128, 256, 512
+# Multiplications up to which OpenBLAS leaves out copying the factors of a product.
+_SMALL = 10**6
+
+
+def panel_size(n_draws: int) -> int:
+    """Features whose product with the weights of so many draws is fast, 32 to 256.
+
+    With 64 draws products of at most 10⁶ multiplications run at 52 GF/s instead of 43
+    (AVX-512 in two halves); in registers of 256 bits the number makes no difference.
+    """
+    few = _SMALL // (_ROWS * max(1, n_draws)) // 8 * 8
+    return 256 if n_draws >= _MANY_DRAWS else min(256, max(32, few))
+
+
+def add_product(
+    X: Array,
+    panels: Sequence[Panel],
+    fill: Callable[[Array, slice, Array], None],
+    out: Array,
+    single_precision: bool = False,
+) -> None:
+    """Add ``F(X) @ weights``, with features computed block by block in the cache.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    panels : sequence of (slice, ndarray of shape (m, k))
+        Parts of the features, and their coefficients, C-contiguous.
+    fill : callable
+        ``fill(points, part, features)`` writes a part of the features (m, b) of
+        points (d, b).
+    out : ndarray of shape (n, k), C-contiguous
+        Added to.
+    single_precision : bool, default=False
+        Hold features and weights as float32.
+    """
+    n, k = out.shape
+    if not k:
+        return
+    size = _MANY_ROWS if k >= _MANY_DRAWS else _ROWS
+    dtype = np.float32 if single_precision else np.float64
+    panels = [(part, w.astype(dtype, copy=False)) for part, w in panels]
+    points = np.zeros((X.shape[1], size))
+    for first in range(0, n, size):
+        rows, total = X[first : first + size], out[first : first + size]
+        if len(rows) < size:
+            # full vectors only: the remainder of a loop may round differently
+            points = np.zeros((X.shape[1], -(-len(rows) // 64) * 64))
+        points[:, : len(rows)] = rows.T
+        for part, weights in panels:
+            features = np.empty((len(weights), points.shape[1]), dtype)
+            fill(points, part, features)
+            _add(features, weights, total)
+
+
+def _add(features: Array, weights: Array, total: Array) -> None:
+    """Add ``featuresᵀ weights``, or its first rows, to total."""
+    if features.dtype == np.float64 and features.shape[1] == len(total):
+        # in Fortran's order: totalᵀ += weightsᵀ F, in place
+        dgemm(1.0, weights.T, features.T, 1.0, total.T, trans_b=1, overwrite_c=1)
+        return
+    gemm = dgemm if features.dtype == np.float64 else sgemm
+    total += gemm(1.0, weights.T, features.T, trans_b=1).T[: len(total)]
+
+
+# ---- The summands of function draws --------------------------------------------------
+
+
+Index = NDArray[np.intp]
+# Floats in a block of features.
+_FLOATS = 2**22
+
+
+class FeatureMap(Protocol):
+    """Functions of the inputs, of which the draws are linear combinations.
+
+    Terms also use these optional methods: ``contract(X, weights, out)``, which adds
+    ``self(X) @ weights`` without storing the features; ``pairs(X, weights, index)``,
+    values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one function for
+    each input; ``pair_values``, the same without gradients, for weights in the form
+    returned by ``prepare(weights)``, if there is such a method.
+    """
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, m)."""
+
+
+class Term(Protocol):
+    """One summand of a set of draws.
+
+    A term of rows that are not numbers has the attribute ``numeric = False``.
+    """
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns; None for any."""
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s), C-contiguous."""
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+
+        Gradients may be None if they are not wanted.
+        """
+
+    def scaled(self, factor: Array | float) -> Term:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+
+    def select(self, draws: Index) -> Term:
+        """Keep the draws at these positions."""
+
+
+@dataclass(frozen=True)
+class LinearTerm:
+    """``features(X) @ weights``.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Maps (n, d) inputs to (n, m) features, row by row; picklable.
+    weights : ndarray of shape (m, c, s)
+        Coefficients of ``c`` outputs and ``s`` draws.
+    """
+
+    features: Any
+    weights: Array
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns, if the features have one."""
+        return getattr(self.features, "n_features", None)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers; otherwise the features read objects."""
+        return getattr(self.features, "numeric", True)
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s), C-contiguous."""
+        flat, total = (a.reshape(len(a), -1) for a in (self.weights, out))
+        contract = getattr(self.features, "contract", None)
+        if contract is not None:
+            contract(X, flat, total)
+            return
+        size = max(16, _FLOATS // max(1, len(flat)))
+        for first in range(0, len(X), size):
+            rows = slice(first, first + size)
+            total[rows] += self.features(X[rows]) @ flat
+
+    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+
+        Gradients may be None if they are not wanted.
+        """
+        if not gradient:
+            return self._pair_values(X, draws), None
+        p, c = len(X), self.weights.shape[1]
+        contract = getattr(self.features, "pairs", None)
+        if contract is None:
+            raise ValueError(
+                f"The gradient of {type(self.features).__name__} is not known: "
+                "draws of this model can be evaluated, but not differentiated."
+            )
+        rows, index = functions_at(X, draws, c)
+        values, slopes = contract(rows, self.by_draw, index)
+        return values.reshape(p, c), slopes.reshape(p, c, -1)
+
+    def _pair_values(self, X: Array, draws: Index) -> Array:
+        """One draw at each row of X, shape (p, c)."""
+        p, c = len(X), self.weights.shape[1]
+        contract = getattr(self.features, "pair_values", None)
+        if contract is None:
+            chosen = self.by_draw.reshape(-1, c, len(self.weights))[draws]
+            return np.einsum("pm,pcm->pc", self.features(X), chosen)
+        rows, index = functions_at(X, draws, c)
+        values: Array = contract(rows, self._prepared, index)
+        return values.reshape(p, c)
+
+    @cached_property
+    def _prepared(self) -> Any:
+        """Weights in the form for which ``pair_values`` is fastest."""
+        prepare = getattr(self.features, "prepare", None)
+        return self.by_draw if prepare is None else prepare(self.by_draw)
+
+    @cached_property
+    def by_draw(self) -> Array:
+        """Weights with one function per row, shape (s c, m)."""
+        m = len(self.weights)
+        return np.ascontiguousarray(self.weights.transpose(2, 1, 0).reshape(-1, m))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"features": self.features, "weights": self.weights}
+
+    def scaled(self, factor: Array | float) -> LinearTerm:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        return replace(self, weights=self.weights * np.reshape(factor, (-1, 1)))
+
+    def select(self, draws: Index) -> LinearTerm:
+        """Keep the draws at these positions."""
+        return replace(self, weights=self.weights[:, :, draws])
+
+
+def functions_at(X: Array, draws: Index, c: int) -> tuple[Array, Index]:
+    """Rows (p c, d) and positions among the functions (s c, m) of c outputs."""
+    if c == 1:
+        return X, draws
+    # function i is output i % c of draw i // c
+    index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
+    return np.repeat(X, c, axis=0), index
+
+
+def merged(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Merge terms with the same features object, so that it is called once."""
+    kept: list[Term] = []
+    for term in terms:
+        for i, earlier in enumerate(kept):
+            if (
+                isinstance(term, LinearTerm)
+                and isinstance(earlier, LinearTerm)
+                and term.features is earlier.features
+            ):
+                kept[i] = replace(earlier, weights=earlier.weights + term.weights)
+                break
+        else:
+            kept.append(term)
+    return tuple(kept)
+
+
+# ---- Waves as features: cosines and sines of given frequencies -----------------------
+
+
+@dataclass(frozen=True)
+class ShiftedCosines:
+    """Functions ``Σ_r a_r cos(2π (ω_r·x - φ_r))``, several for each set of ω.
+
+    Parameters
+    ----------
+    turns : ndarray of shape (g, d', R)
+        Sets of frequencies ω, in turns; inputs are padded to a multiple of four.
+    owners : ndarray of shape (f,)
+        Number of the set of each function.
+    amplitudes, phases : ndarray of shape (f, R)
+        a, and φ in turns.
+    """
+
+    turns: Array
+    owners: Index
+    amplitudes: Array
+    phases: Array
+
+    def __call__(self, X: Array, index: Index) -> Array:
+        """Values (p,) of function ``index[i]`` at row i of X."""
+        values, points = np.zeros(len(X)), np.zeros((len(X), self.turns.shape[1]))
+        points[:, : X.shape[1]] = X
+        trigonometry.shifted_cosines_at_pairs(
+            points, self.turns, self.owners, self.amplitudes, self.phases, index, values
+        )
+        return values
+
+    @staticmethod
+    def joined(parts: Sequence[ShiftedCosines]) -> ShiftedCosines:
+        """Functions of all parts, which have equal numbers of frequencies."""
+        sets = np.cumsum([0] + [len(part.turns) for part in parts[:-1]])
+        owners = [part.owners + g for part, g in zip(parts, sets, strict=True)]
+        return ShiftedCosines(
+            np.concatenate([part.turns for part in parts]),
+            np.concatenate(owners),
+            np.concatenate([part.amplitudes for part in parts]),
+            np.concatenate([part.phases for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class FourierFeatures:
+    """Paired cosines and sines, ``[a cos(Xω), a sin(Xω)]``, shape (n, 2 R).
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (R, d)
+        Angular frequencies ``ω``, in radians per unit of the inputs.
+    amplitudes : ndarray of shape (R,)
+        Factors ``a``; with weights N(0, I) the variance of the sum is ``Σ a²``.
+    single_precision : bool, default=False
+        Hold features and weights in float32: half the memory and up to twice the
+        speed for many draws, with errors of about 1e-6 of the standard deviation.
+    """
+
+    frequencies: Array
+    amplitudes: Array
+    single_precision: bool = False
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.frequencies.shape[1]
+
+    @cached_property
+    def _turns(self) -> Array:
+        """Frequencies in turns, shape (R, d)."""
+        return np.ascontiguousarray(self.frequencies / (2.0 * np.pi))
+
+    @cached_property
+    def _turns_by_input(self) -> Array:
+        return np.ascontiguousarray(self._turns.T)
+
+    def _fill(self, points: Array, waves: slice, out: Array) -> None:
+        turns, amplitudes = self._turns[waves], self.amplitudes[waves]
+        trigonometry.cosines_and_sines(points, turns, amplitudes, out)
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, 2 R)."""
+        out = np.empty((2 * len(self.amplitudes), len(X)))
+        self._fill(np.ascontiguousarray(X.T), slice(None), out)
+        return out.T
+
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
+        if weights.shape[1] != 1:
+            panels = self._panels(weights)
+            add_product(X, panels, self._fill, out, self.single_precision)
+            return
+        # a cos + b sin = A cos(· - φ) is half the work
+        waves = self.prepare(weights.T)
+        trigonometry.shifted_cosines(
+            X, self._turns, waves.amplitudes[0], waves.phases[0], out[:, 0]
+        )
+
+    def _panels(self, weights: Array) -> list[Panel]:
+        """Some waves each, with the weights of their cosines, then of their sines."""
+        R, k = len(self.amplitudes), weights.shape[1]
+        pairs, size = weights.reshape(2, R, k), panel_size(k) // 2
+        parts = [slice(r, r + size) for r in range(0, R, size)]
+        return [(p, np.concatenate(pairs[:, p])) for p in parts]
+
+    def prepare(self, weights: Array) -> ShiftedCosines:
+        """Functions with the coefficients ``weights`` (f, 2 R) as waves."""
+        cosine, sine = np.split(weights, 2, axis=1)
+        cosine, sine = cosine * self.amplitudes, sine * self.amplitudes
+        R, d = self._turns.shape
+        turns = np.zeros((1, -(-d // 4) * 4, R))
+        turns[0, :d] = self._turns.T
+        phases = np.arctan2(sine, cosine) / (2.0 * np.pi)
+        owners = np.zeros(len(weights), np.intp)
+        return ShiftedCosines(turns, owners, np.hypot(cosine, sine), phases)
+
+    def pair_values(self, X: Array, waves: ShiftedCosines, index: Index) -> Array:
+        """Values (p,) of function ``index[i]`` at row i of X; waves by `prepare`."""
+        return waves(X, index)
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X.
+
+        The functions have the coefficients ``weights`` (f, 2 R).
+        """
+        values, gradients = np.zeros(len(X)), np.zeros(X.shape)
+        trigonometry.cosines_and_sines_at_pairs(
+            X, self._turns_by_input, self.amplitudes, weights, index, values, gradients
+        )
+        return values, gradients
+
+
+# ---- Features of linear functions: constants and inputs ------------------------------
+
+
+class _Ones:
+    """The constant feature."""
+
+    def __call__(self, X: Array) -> Array:
+        """Ones of shape (n, 1)."""
+        return np.ones((X.shape[0], 1))
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d)."""
+        return weights[index, 0], np.zeros(X.shape)
+
+
+@dataclass(frozen=True)
+class LinearFeatures:
+    """``[x, level]``, shape (n, d + 1): the features of a DotProduct kernel.
+
+    Parameters
+    ----------
+    level : float, default=1.0
+        The constant feature, ``σ₀`` of the kernel.
+    n_features : int, default=None
+        Number of input columns; None for any.
+    """
+
+    level: float = 1.0
+    n_features: int | None = None
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X."""
+        return np.column_stack((X, np.full(X.shape[0], self.level)))
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        slopes = weights[index, :-1]
+        level = self.level * weights[index, -1]
+        return np.einsum("pd,pd->p", X, slopes) + level, slopes
+
+
+ones = _Ones()
+with_ones = LinearFeatures()
+
+
+# ---- Kernel sections ``k(·, Z)`` as features, compiled for the common kernels --------
+
+
+@dataclass(frozen=True)
+class KernelSections:
+    """``k(X, Z)`` of any kernel, shape (n, m).
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    points : ndarray of shape (m, d)
+        Right arguments ``Z``.
+    """
+
+    kernel: Any
+    points: Array
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.points.shape[1]
+
+    def __call__(self, X: Array) -> Array:
+        """Kernel matrix, shape (n, m)."""
+        K: Array = self.kernel(X, self.points)
+        return K
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
+        G = weights[index]
+        return np.einsum("pm,pm->p", K, G), pullback(G)
+
+
+@dataclass(frozen=True)
+class RadialSections:
+    """Sections of a kernel of the scaled distance, in compiled loops.
+
+    Parameters
+    ----------
+    code : int
+        A constant of :mod:`skgpx._numerics.radial`.
+    parameter : float
+        Its parameter, if it has one.
+    length_scale : ndarray of shape (d,)
+    points : ndarray of shape (m, d)
+    """
+
+    code: int
+    parameter: float
+    length_scale: Array
+    points: Array
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return self.points.shape[1]
+
+    @cached_property
+    def _origin(self) -> Array:
+        # distances between points far from zero then lose no digits
+        return self.points.mean(axis=0)
+
+    @cached_property
+    def _centres(self) -> Array:
+        return self._scaled(self.points)
+
+    @cached_property
+    def _centres_by_input(self) -> Array:
+        return np.ascontiguousarray(self._centres.T)
+
+    def _scaled(self, X: Array) -> Array:
+        return np.ascontiguousarray((X - self._origin) / self.length_scale)
+
+    def _fill(self, points: Array, part: slice, out: Array) -> None:
+        radial.radial_rows(self.code, self.parameter, points, self._centres[part], out)
+
+    def __call__(self, X: Array) -> Array:
+        """Kernel matrix, shape (n, m)."""
+        out = np.empty((len(self.points), len(X)))
+        self._fill(np.ascontiguousarray(self._scaled(X).T), slice(None), out)
+        return out.T
+
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
+        scaled = self._scaled(X)
+        if weights.shape[1] != 1:
+            size = panel_size(weights.shape[1])
+            parts = [slice(j, j + size) for j in range(0, len(weights), size)]
+            add_product(scaled, [(p, weights[p]) for p in parts], self._fill, out)
+            return
+        radial.radial_sum(
+            self.code, self.parameter, scaled, self._centres,
+            np.ascontiguousarray(weights[:, 0]), out[:, 0],
+        )  # fmt: skip
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        values, gradients = np.zeros(len(X)), np.zeros(X.shape)
+        radial.radial_pairs(
+            self.code, self.parameter, self._scaled(X), self._centres_by_input,
+            weights, index, values, gradients,
+        )  # fmt: skip
+        return values, gradients / self.length_scale
+
+    def pair_values(self, X: Array, weights: Array, index: Index) -> Array:
+        """Values (p,) of function ``index[i]`` at row i of X."""
+        values = np.zeros(len(X))
+        radial.radial_pair_values(
+            self.code, self.parameter, X, self._origin, self.length_scale,
+            self._centres_by_input, weights, index, values,
+        )  # fmt: skip
+        return values
+
+
+def check_sections(kernel: Any, X: Array) -> None:
+    """Refuse a kernel whose sections ``k(·, x)`` are not finite, at the first row of X.
+
+    Raises
+    ------
+    ValueError
+        If ``kernel(x, x)`` with two arguments is infinite or NaN.
+    """
+    with np.errstate(all="ignore"):
+        value = kernel(X[:1], X[:1])
+    if np.all(np.isfinite(value)):
+        return
+    raise ValueError(
+        f"The kernel {kernel!r} is infinite or NaN between equal inputs: neither "
+        "predictions nor draws can be computed from it. A Matern of scikit-learn "
+        "overflows for nu above 19; use RBF, its limit for large nu, or nu below 10."
+    )
+
+
+def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
+    """Terms of the functions ``k(·, Z) weights``.
+
+    Each summand of a kernel becomes a term, constants move into the weights, and linear
+    kernels become linear functions. An RBF, a Matern of order 1/2, 3/2 or 5/2 or a
+    RationalQuadratic is evaluated by compiled loops.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        A WhiteKernel counts as zero: it is noise at the points.
+    points : ndarray of shape (m, d)
+    weights : ndarray of shape (m, c, s)
+
+    Returns
+    -------
+    terms : tuple of LinearTerm
+    """
+    kind = type(kernel)
+    if kind is WhiteKernel:
+        return ()
+    if kind is Sum:
+        first = section_terms(kernel.k1, points, weights)
+        return first + section_terms(kernel.k2, points, weights)
+    if kind is Product:
+        for one, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            if type(one) is ConstantKernel:
+                return section_terms(other, points, one.constant_value * weights)
+    if kind is ConstantKernel:
+        total = kernel.constant_value * weights.sum(axis=0, keepdims=True)
+        return (LinearTerm(ones, total),)
+    if kind is DotProduct:
+        slopes = np.einsum("md,mcs->dcs", points, weights)
+        level = kernel.sigma_0**2 * weights.sum(axis=0, keepdims=True)
+        return (LinearTerm(with_ones, np.concatenate((slopes, level))),)
+    if kind is GREKernel:
+        return _gre_terms(kernel, points, weights)
+    code_of = record_of(kernel).radial_code
+    code = None if code_of is None else code_of(kernel)
+    if code is None:
+        return (LinearTerm(KernelSections(kernel, points), weights),)
+    length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
+    features = RadialSections(*code, length_scale, points)
+    return (LinearTerm(features, weights),)
+
+
+def _gre_terms(
+    kernel: GREKernel, points: Array, weights: Array
+) -> tuple[LinearTerm, ...]:
+    """``k(·, S) P k(S, Z) v + b k̄(·, Z) v``."""
+    support = np.asarray(kernel.support, dtype=np.float64)
+    B = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
+    terms = section_terms(kernel.kernel, support, np.tensordot(B, weights, 1))
+    if kernel.background == 0.0:
+        return terms
+    background = kernel.background_kernel()
+    return terms + section_terms(background, points, kernel.background * weights)

@@ -1,0 +1,469 @@
+"""Spectral densities of kernels: formulas, frequencies, and a check of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, logsumexp
+from scipy.stats import qmc
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpx.kernels._periodic import PeriodicLaw
+from skgpx.kernels._records import no_sampler, record_of
+from skgpx.kernels._spectral_laws import EllipticalLaw, SampledLaw, SpectralLaw
+from skgpx.kernels._terms import Monomial, expand
+
+# ---- Whether a registered score is the slope of the density of a kernel's frequenci --
+
+
+Array = NDArray[np.float64]
+
+# Frequencies at which a score is compared with slopes of the density.
+_COMPARED = 16
+# Largest difference from a slope, relative to the largest score.
+_TOLERANCE = 1e-2
+# Draws of a sampler for Stein's identity, and how far from it they may be: in standard
+# errors and relative.
+_DRAWS, _ERRORS, _SHARE = 4096, 6.0, 0.05
+
+
+def check_spectral_score(
+    kernel: Any, omega: Array, rng: np.random.Generator | None = None
+) -> None:
+    """Compare the score of a kernel with everything else that is known of it.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Of a type with a spectral score; not a sum or product.
+    omega : ndarray of shape (R, d)
+        Angular frequencies, in the bulk of the density.
+    rng : numpy.random.Generator, default=None
+        For a registered sampler.
+
+    Raises
+    ------
+    ValueError
+        If the score has another shape than omega or is not finite; if it is not odd,
+        as that of an even density is; if it is not the slope of a registered density
+        (central differences); or, where a sampler is registered, if its draws do not
+        obey Stein's identity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import check_spectral_score
+    >>> check_spectral_score(RBF(0.5), np.random.default_rng(0).normal(size=(8, 2)))
+    """
+    few = omega[:_COMPARED]
+    score = _scores(kernel, few)
+    if not np.allclose(_scores(kernel, -few), -score, rtol=1e-6, atol=1e-12):
+        raise _wrong(kernel, "is not odd in ω, as it is for a real kernel")
+    record = record_of(kernel)
+    if record.log_spectral_density or record.spectral_density:
+        _compare_slopes(kernel, few, score)
+    law = record.spectral_law and record.spectral_law(kernel, omega.shape[1])
+    if isinstance(law, SampledLaw):
+        _check_identity(kernel, law, rng or np.random.default_rng(0))
+
+
+def _scores(kernel: Any, omega: Array) -> Array:
+    score = np.asarray(spectral_score(kernel, omega), dtype=np.float64)
+    if score.shape != omega.shape or not np.all(np.isfinite(score)):
+        raise _wrong(
+            kernel,
+            f"must be finite and of shape {omega.shape}; got shape {score.shape}"
+            f"{'' if score.shape != omega.shape else ' with infinite or NaN values'}",
+        )
+    return score
+
+
+def _compare_slopes(kernel: Any, omega: Array, score: Array) -> None:
+    """Central differences of the logarithm of the density."""
+    R, d = omega.shape
+    steps = 1e-4 * np.maximum(np.std(omega, axis=0), np.mean(np.abs(omega), axis=0))
+    steps = np.where(steps > 0.0, steps, 1e-4)
+    moves = np.diag(steps)
+    # all frequencies moved along all axes, in one call each
+    up, down = (
+        log_spectral_density(
+            kernel, (omega[:, np.newaxis] + sign * moves).reshape(-1, d)
+        ).reshape(R, d)
+        for sign in (1.0, -1.0)
+    )
+    # in units of the axis
+    error = np.abs((up - down) / 2.0 - score * steps)
+    if np.any(error > _TOLERANCE * np.max(np.abs(score * steps), axis=0) + 1e-9):
+        raise _wrong(kernel, "is not the slope of its log spectral density")
+
+
+def _check_identity(kernel: Any, law: SampledLaw, rng: np.random.Generator) -> None:
+    """``E[w (ω · ∇ log p + d - |ω|²/h)] = 0``, ``w = exp(-|ω|²/(2h))``, over draws.
+
+    Stein's identity for ``ω w``, in units of the columns: bounded, since samplers may
+    have heavy tails.
+    """
+    omega = law.frequencies(np.empty((_DRAWS, 0)), rng)
+    units = np.median(np.abs(omega), axis=0)
+    units = np.where(units > 0.0, units, 1.0)
+    square = np.sum((omega / units) ** 2, axis=1)
+    h = float(np.median(square)) or 1.0
+    w = np.exp(-0.5 * square / h)
+    products = np.einsum("rd,rd->r", omega, _scores(kernel, omega))
+    terms = w * (products + law.d - square / h)
+    gap, error = abs(float(np.mean(terms))), np.std(terms) / np.sqrt(_DRAWS)
+    if gap > max(_ERRORS * error, _SHARE * law.d * float(np.mean(w))):
+        raise _wrong(
+            kernel,
+            "does not belong to its spectral sampler: its draws do not obey Stein's "
+            f"identity (off by {gap / error:.0f} standard errors)",
+        )
+
+
+def _wrong(kernel: Any, what: str) -> ValueError:
+    name = type(kernel).__name__
+    return ValueError(
+        f"The spectral score of {name} {what}. Register ∇ log S(ω), in radians per "
+        "unit of the input, with "
+        f"skgpx.kernels.register_spectral_score({name}, score)."
+    )
+
+
+# ---- Density of the frequencies of a stationary kernel, and its score ----------------
+
+
+def log_spectral_density(kernel: Any, omega: Array) -> Array:
+    """Logarithm of the density of the frequencies, which integrates to one.
+
+    ``k(x, y) / k(x, x) = ∫ p(ω) cos(ω·(x - y)) dω``; constant factors of the kernel do
+    not change p, and that of a sum is the mixture of those of its terms, in
+    proportion to their variances.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        RBF, Matern, RationalQuadratic, every type given to
+        :func:`register_spectral_density`, products of these with constants, products
+        and integer powers of RBFs, and sums.
+    omega : ndarray of shape (R, d)
+        Angular frequencies, in radians per unit of the input.
+
+    Returns
+    -------
+    log_density : ndarray of shape (R,)
+        In nats. Infinite at ω = 0 where the density is (RationalQuadratic with
+        ``alpha <= d / 2``).
+
+    Raises
+    ------
+    ValueError
+        If a part of the kernel has no known density; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import log_spectral_density
+    >>> log_spectral_density(3.0 * RBF(0.5), np.zeros((1, 1))).round(3)
+    array([-1.612])
+    """
+    shares, parts = _mixture(kernel, omega.shape[1])
+    logs = np.stack([_log_density(part, omega) for part in parts])
+    total: Array = logsumexp(logs + np.log(shares)[:, np.newaxis], axis=0)
+    return total
+
+
+def spectral_score(kernel: Any, omega: Array) -> Array:
+    """Gradient of :func:`log_spectral_density` in the frequencies.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        As in :func:`log_spectral_density`; your own kernels need
+        :func:`register_spectral_score`, too, and in sums a spectral density.
+    omega : ndarray of shape (R, d)
+        Angular frequencies.
+
+    Returns
+    -------
+    score : ndarray of shape (R, d)
+        ``∇ log p(ω)``; for a sum the average of those of its terms, weighted by
+        their parts of the density at ω.
+
+    Raises
+    ------
+    ValueError
+        If a part of the kernel has no known score; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import spectral_score
+    >>> spectral_score(3.0 * RBF(0.5), np.array([[2.0]]))
+    array([[-0.5]])
+    """
+    shares, parts = _mixture(kernel, omega.shape[1])
+    scores = np.stack([_score(part, omega) for part in parts])
+    if len(parts) == 1:
+        return scores[0]
+    logs = np.stack([_log_density(part, omega) for part in parts])
+    logs += np.log(shares)[:, np.newaxis]
+    # an infinite density has all the weight
+    logs = np.minimum(logs, np.finfo(np.float64).max)
+    weights = np.exp(logs - logsumexp(logs, axis=0))
+    average: Array = np.einsum("kr,krd->rd", weights, scores)
+    return average
+
+
+def _mixture(kernel: Any, d: int) -> tuple[Array, list[Any]]:
+    """Parts of the variance, and the kernel, of each term of a sum."""
+    variances, parts = [], []
+    for term in expand(kernel):
+        factors = with_one_rbf(term.factors)
+        if len(factors) != 1:
+            raise _unknown(kernel, term.factors)
+        part = factors[0]
+        variances.append(term.coefficient * float(part.diag(np.zeros((1, d)))[0]))
+        parts.append(part)
+    shares = np.array(variances)
+    return shares / shares.sum(), parts
+
+
+def _log_density(part: Any, omega: Array) -> Array:
+    """Logarithm of the normalised density of one kernel, not a sum or product."""
+    record = record_of(part)
+    if record.log_spectral_density is not None:
+        return record.log_spectral_density(part, omega)
+    density = _known(part, record.spectral_density, "density")
+    d = omega.shape[1]
+    # S = (2π)^d k(0) p
+    variance = float(part.diag(np.zeros((1, d)))[0])
+    logs: Array = np.log(density(part, omega)[0])
+    return logs - d * np.log(2.0 * np.pi) - np.log(variance)
+
+
+def _score(part: Any, omega: Array) -> Array:
+    score: Array = _known(part, record_of(part).spectral_score, "score")(part, omega)
+    return score
+
+
+def _known(part: Any, rule: Any, what: str) -> Callable[..., Any]:
+    if rule is None:
+        name = type(part).__name__
+        raise ValueError(
+            f"{part!r} has no known spectral {what}. Register it with "
+            f"skgpx.kernels.register_spectral_{what}({name}, {what}) if the kernel is "
+            "stationary and has one."
+        )
+    known: Callable[..., Any] = rule
+    return known
+
+
+def _unknown(kernel: Any, factors: tuple[Any, ...]) -> ValueError:
+    if not factors:
+        return ValueError(
+            f"{kernel!r} has a constant term, all of whose variance is at the "
+            "frequency zero: it has no spectral density. Leave the constant out."
+        )
+    return ValueError(
+        f"The spectral density of a product of {len(factors)} kernels, "
+        f"{' * '.join(map(repr, factors))}, is a convolution and not known. Use "
+        "products with constants, and products of RBFs."
+    )
+
+
+# ---- Samples of the spectral density of a stationary kernel --------------------------
+
+
+_METHODS = ("qmc", "halton", "orthogonal", "mc")
+# Uniform points are kept this far from the faces of the cube.
+_EDGE = 2.0**-32
+
+
+@dataclass(frozen=True)
+class SpectralSample:
+    """Weighted frequencies of a stationary kernel.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (R, d)
+        Angular, in radians per unit of the input.
+    amplitudes : ndarray of shape (R,)
+        Their squares sum to one:
+        ``k(x, y) / k(x, x) ≈ Σ amplitudes² cos(ω·(x - y))``.
+    """
+
+    frequencies: Array
+    amplitudes: Array
+
+
+def sample_frequencies(
+    kernel: Any,
+    n_frequencies: int,
+    d: int,
+    rng: np.random.Generator,
+    method: str = "qmc",
+    tail_power: float = 1.0,
+) -> SpectralSample:
+    """Frequencies from the normalised spectral density of a stationary kernel.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        RBF, Matern, RationalQuadratic, ExpSineSquared (one input column), constants,
+        products and integer powers of these, and every type given to
+        :func:`register_spectral_sampler`.
+    n_frequencies : int
+        Number of frequencies ``R``, best a power of two. A periodic kernel alone
+        gives its exact cosine series instead, of whatever length.
+    d : int
+        Number of input columns.
+    rng : numpy.random.Generator
+        Source of the randomisation.
+    method : {"qmc", "halton", "orthogonal", "mc"}, default="qmc"
+        A scrambled Sobol net; a scrambled Halton sequence; orthogonal directions with
+        independent radii [1]_; independent points.
+    tail_power : float, default=1.0
+        ``κ >= 1``: how much the high frequencies are enriched, see
+        :func:`warped_sample`; without effect on "orthogonal".
+
+    Returns
+    -------
+    sample : SpectralSample
+        Frequencies (R, d) and amplitudes (R,).
+
+    Raises
+    ------
+    ValueError
+        If a part of the kernel has no spectral sampler, the kernel is a sum, or there
+        is no such method.
+
+    References
+    ----------
+    .. [1] Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal random
+       features", NeurIPS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import Matern
+    >>> from skgpx.bases import sample_frequencies
+    >>> rng = np.random.default_rng(0)
+    >>> sample = sample_frequencies(Matern(0.5, nu=2.5), 256, 2, rng, tail_power=3.0)
+    >>> sample.frequencies.shape, float(np.sum(sample.amplitudes**2))
+    ((256, 2), 1.0)
+    """
+    if method not in _METHODS:
+        raise ValueError(f"method must be one of {_METHODS}; got {method!r}.")
+    monomials = expand(kernel)
+    if len(monomials) != 1:
+        raise ValueError(
+            f"sample_frequencies expects a stationary kernel that is not a sum; got "
+            f"{kernel!r}. Sample its {len(monomials)} terms one by one."
+        )
+    laws = spectral_laws(monomials[0], kernel, d)
+    return warped_sample(laws, n_frequencies, d, rng, method, tail_power)
+
+
+def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, ...]:
+    """Laws of the factors of a product, whose frequencies are added.
+
+    Raises
+    ------
+    ValueError
+        If a factor has none; the message names it.
+    """
+    laws = []
+    for factor in with_one_rbf(monomial.factors):
+        law = record_of(factor).spectral_law
+        if law is None:
+            raise no_sampler(factor, whole)
+        laws.append(law(factor, d))
+    return tuple(laws)
+
+
+def with_one_rbf(factors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Factors of a product, with its RBFs merged into one, at the end.
+
+    A product of RBFs is an RBF; squared inverse lengthscales are summed.
+    """
+    gaussian = [k for k in factors if type(k) is RBF]
+    others = tuple(k for k in factors if type(k) is not RBF)
+    if not gaussian:
+        return others
+    inverse = sum(np.asarray(k.length_scale, dtype=float) ** -2.0 for k in gaussian)
+    return (*others, RBF(np.asarray(inverse) ** -0.5))
+
+
+def warped_sample(
+    laws: Sequence[SpectralLaw],
+    n: int,
+    d: int,
+    rng: np.random.Generator,
+    method: str = "qmc",
+    tail_power: float = 1.0,
+) -> SpectralSample:
+    """Sum of independent frequencies, with more of the high ones where κ > 1.
+
+    The first coordinate of each law is the probability ``u`` of a higher frequency.
+    Where a plain sample takes ``u = v`` from a uniform ``v``, this one takes
+    ``u = v^κ``, which sends more points to the tail, and gives them the importance
+    weight ``du/dv = κ v^(κ - 1)``, of mean one and at most κ.
+    """
+    if len(laws) == 1 and isinstance(laws[0], PeriodicLaw):
+        waves, series = laws[0].series()
+        return SpectralSample(waves, np.sqrt(series))
+    if len(laws) == 1 and isinstance(laws[0], SampledLaw):
+        waves = laws[0].frequencies(np.empty((n, 0)), rng)
+        return SpectralSample(waves, np.full(n, n**-0.5))
+    if method == "orthogonal":
+        waves = np.sum([_orthogonal(law, n, d, rng) for law in laws], axis=0)
+        return SpectralSample(waves, np.full(n, n**-0.5))
+    uniform = uniform_points(n, sum(law.n_coordinates for law in laws), rng, method)
+    if uniform.shape[1]:
+        # ω and -ω are the same wave: half of the directions suffice for one summand
+        uniform[:, 1] *= 0.5
+    total, weights, start = np.zeros((n, d)), np.ones(n), 0
+    for law in laws:
+        block = uniform[:, start : start + law.n_coordinates]
+        start += law.n_coordinates
+        if law.n_coordinates and tail_power != 1.0:
+            v = block[:, 0]
+            weights *= tail_power * v ** (tail_power - 1.0)
+            block = np.column_stack((np.maximum(v**tail_power, 1e-80), block[:, 1:]))
+        frequencies = law.frequencies(block, rng)
+        if not law.n_coordinates:
+            # a user's sampler may return one of ±ω only; in a sum both are needed
+            frequencies = frequencies * rng.choice((-1.0, 1.0), (n, 1))
+        total += frequencies
+    return SpectralSample(total, np.sqrt(weights / weights.sum()))
+
+
+def _orthogonal(law: SpectralLaw, n: int, d: int, rng: np.random.Generator) -> Array:
+    """Frequencies in orthogonal directions, d by d; independent ones for other laws."""
+    if not isinstance(law, EllipticalLaw):
+        return law.frequencies(uniform_points(n, law.n_coordinates, rng, "mc"), rng)
+    # QR of normal matrices: uniform on the orthogonal ones, but for signs of columns
+    rotations = np.linalg.qr(rng.standard_normal((-(-n // d), d, d)))[0]
+    signs = rng.choice((-1.0, 1.0), (len(rotations), 1, d))
+    radii = np.sqrt(chdtri(d, uniform_points(n, 1, rng, "mc")))
+    return law.from_normal(radii * (signs * rotations).reshape(-1, d)[:n])
+
+
+def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
+    """Points in the open unit cube, shape (n, d), by a method of this module."""
+    if method == "mc" or d == 0:
+        return np.clip(rng.random((n, d)), _EDGE, 1.0 - _EDGE)
+    # older versions of SciPy call the rng `seed`; newer ones accept both
+    if method == "halton":
+        points = qmc.Halton(d, seed=rng).random(n)
+    else:
+        # the net is balanced at powers of two only: draw such a number, keep n
+        points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())
+    return np.clip(points[:n], _EDGE, 1.0 - _EDGE)

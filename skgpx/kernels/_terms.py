@@ -1,0 +1,228 @@
+"""Kernels as sums of terms, their lengthscales and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import (
+    ConstantKernel,
+    Exponentiation,
+    Product,
+    Sum,
+    WhiteKernel,
+)
+
+# ---- A composite kernel as a sum of products of simple ones --------------------------
+
+
+# Largest number of terms, and of factors of a term, of an expanded kernel.
+_LARGEST = 64
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """``coefficient`` times the product of ``factors``, none a sum or product."""
+
+    coefficient: float
+    factors: tuple[Any, ...]
+
+
+def expand(kernel: Any) -> list[Monomial]:
+    """Write a kernel as a sum of products: constants, sums, products and powers.
+
+    Only these exact scikit-learn types are expanded; any other kernel, and a power
+    whose exponent is not a positive integer, is one factor.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 64 terms or factors of one term.
+    """
+    if type(kernel) is ConstantKernel:
+        return [Monomial(float(kernel.constant_value), ())]
+    if type(kernel) is Sum:
+        return _collected(expand(kernel.k1) + expand(kernel.k2), kernel)
+    if type(kernel) is Product:
+        return _multiplied(expand(kernel.k1), expand(kernel.k2), kernel)
+    if is_integer_power(kernel):
+        base = expand(kernel.kernel)
+        power = base
+        for _ in range(int(kernel.exponent) - 1):
+            power = _multiplied(power, base, kernel)
+        return power
+    return [Monomial(1.0, (kernel,))]
+
+
+def summands(kernel: Any) -> list[Any]:
+    """Terms of a sum of kernels, however nested; the kernel itself if not a sum."""
+    if type(kernel) is not Sum:
+        return [kernel]
+    return summands(kernel.k1) + summands(kernel.k2)
+
+
+def sum_of(parts: list[Any]) -> Any:
+    """Sum of one or more kernels."""
+    return reduce(Sum, parts)
+
+
+def is_integer_power(kernel: Any) -> bool:
+    """Whether a kernel is another one to a positive integer power."""
+    if type(kernel) is not Exponentiation:
+        return False
+    return kernel.exponent >= 1 and float(kernel.exponent).is_integer()
+
+
+def _multiplied(
+    left: list[Monomial], right: list[Monomial], whole: Any
+) -> list[Monomial]:
+    terms = [
+        Monomial(a.coefficient * b.coefficient, a.factors + b.factors)
+        for a, b in product(left, right)
+    ]
+    return _collected(terms, whole)
+
+
+def _collected(terms: list[Monomial], whole: Any) -> list[Monomial]:
+    """Merge terms with the same factor objects: (a + b)² has three terms, not four."""
+    sums: dict[tuple[int, ...], Monomial] = {}
+    for term in terms:
+        key = tuple(sorted(map(id, term.factors)))
+        known = sums.get(key, Monomial(0.0, term.factors))
+        sums[key] = Monomial(known.coefficient + term.coefficient, term.factors)
+    longest = max(len(term.factors) for term in sums.values())
+    if max(len(sums), longest) > _LARGEST:
+        raise ValueError(
+            f"{whole!r} expands into {len(sums)} terms of up to {longest} factors; at "
+            f'most {_LARGEST} are supported. Simplify it, or ask for prior="exact".'
+        )
+    return list(sums.values())
+
+
+# ---- Lengthscales of composite kernels, and their positions in theta -----------------
+
+
+def scaled_parts(kernel: Any) -> Iterator[Any]:
+    """Kernels inside a kernel (itself included) that have a lengthscale, in order.
+
+    Looks into sums, products, powers, compounds and GREKernels.
+    """
+    if hasattr(kernel, "length_scale"):
+        yield kernel
+    parts = [getattr(kernel, name, None) for name in ("k1", "k2", "kernel")]
+    for part in (*parts, *getattr(kernel, "kernels", ())):
+        if part is not None:
+            yield from scaled_parts(part)
+
+
+def length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
+    """Lengthscales of the first part that has some, shape (d,); ones if none has.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    n_features : int
+        Number d of inputs.
+    """
+    part = next(scaled_parts(kernel), None)
+    scale = 1.0 if part is None else np.asarray(part.length_scale, dtype=np.float64)
+    return np.array(np.broadcast_to(scale, (n_features,)))
+
+
+def longest_length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
+    """Largest lengthscale of each input over all parts, (d,); zeros if none has any."""
+    longest = np.zeros(n_features)
+    for part in scaled_parts(kernel):
+        longest = np.maximum(longest, length_scales(part, n_features))
+    return longest
+
+
+def theta_entries(kernel: Any) -> Iterator[tuple[str, slice]]:
+    """Names of the free hyperparameters, and their entries of theta."""
+    start = 0
+    for parameter in kernel.hyperparameters:
+        if not parameter.fixed:
+            yield parameter.name, slice(start, start + parameter.n_elements)
+            start += parameter.n_elements
+
+
+def length_scale_entries(kernel: Any) -> list[slice]:
+    """Entries of theta that are lengthscales, one slice for each part of the kernel."""
+    entries = theta_entries(kernel)
+    return [part for name, part in entries if name.endswith("length_scale")]
+
+
+# ---- The latent part of a kernel and its white noise, wherever it is in the kernel ---
+
+
+Array = NDArray[np.float64]
+
+
+def latent_kernel(kernel: Any) -> Any:
+    """Covariance of the latent function: the kernel without its white noise.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        With any number of WhiteKernels, in sums, products and powers.
+
+    Returns
+    -------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        ``k(X, Z)`` for every X and Z, even where rows are equal; the constant 0 if
+        the kernel is noise only. The same object if there is no noise.
+    """
+    latent = _without_noise(kernel)
+    return ConstantKernel(0.0, "fixed") if latent is None else latent
+
+
+def noise_variance(kernel: Any, X: Array) -> Array:
+    """Variance that the WhiteKernels in a kernel add at the rows of X, shape (n,).
+
+    ``kernel.diag(X) - latent_kernel(kernel).diag(X)``, without cancellation.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : ndarray of shape (n, d)
+    """
+    if isinstance(kernel, WhiteKernel):
+        return np.full(len(X), float(kernel.noise_level))
+    if isinstance(kernel, Sum):
+        return noise_variance(kernel.k1, X) + noise_variance(kernel.k2, X)
+    if isinstance(kernel, Product):
+        first, second = noise_variance(kernel.k1, X), noise_variance(kernel.k2, X)
+        if not (first.any() or second.any()):
+            return first
+        # (l₁ + ε₁)(l₂ + ε₂) - l₁ l₂
+        total: Array = first * kernel.k2.diag(X)
+        return total + latent_kernel(kernel.k1).diag(X) * second
+    if isinstance(kernel, Exponentiation) and noise_variance(kernel.kernel, X).any():
+        difference: Array = kernel.diag(X) - latent_kernel(kernel).diag(X)
+        return difference
+    return np.zeros(len(X))
+
+
+def _without_noise(kernel: Any) -> Any:
+    """Return the kernel without its noise; None for noise alone."""
+    if isinstance(kernel, WhiteKernel):
+        return None
+    if isinstance(kernel, Exponentiation):
+        base = _without_noise(kernel.kernel)
+        if base is kernel.kernel or base is None:
+            return base and kernel
+        return Exponentiation(base, kernel.exponent)
+    if not isinstance(kernel, Sum | Product):
+        return kernel
+    first, second = _without_noise(kernel.k1), _without_noise(kernel.k2)
+    if first is kernel.k1 and second is kernel.k2:
+        return kernel
+    if first is None or second is None:
+        # a sum keeps its latent terms; a product with pure noise is noise
+        return (first or second) if isinstance(kernel, Sum) else None
+    return type(kernel)(first, second)
