@@ -25,7 +25,7 @@ from skgpx._cross_fitting import (
     UNWEIGHTED,
     CrossFit,
     cross_fit,
-    fitted_elsewhere,
+    cross_fit_prefit,
     warn_of_lost_weights,
     weight_keyword,
 )
@@ -202,13 +202,15 @@ class TemperedRegressor(
         clock, rows = StageClock(), training_rows(self, X, y, sample_weight)
         found = self._fitted(rows, groups, weighted=sample_weight is not None)
         clock.end_of("fits")
-        errors = rows.y[found.positions] - found.responses[:, 0]
-        self._temper(errors[found.unseen], found, found.unseen)
+        errors = rows.y[found.positions] - found.predictions[:, 0]
+        self._fit_scale(errors[found.held_out], found, found.held_out)
         self.estimator_ = found.estimator
         largest = float(np.max(np.abs(rows.y))) or 1.0
         self._least = (_ROUNDING * largest) ** 2
         clock.end_of("temper")
-        self._record = SearchRecord("", errors_that_tempered=int(np.sum(found.unseen)))
+        self._record = SearchRecord(
+            "", errors_that_tempered=int(np.sum(found.held_out))
+        )
         vars(self).update(clock.attributes())
         return self
 
@@ -244,7 +246,7 @@ class TemperedRegressor(
 
         Returns
         -------
-        law : Predictive
+        distribution : Predictive
             That of `estimator_`, stretched about its mean, if the estimator has a
             method `predict_dist`; otherwise normal, and independent between rows.
 
@@ -255,7 +257,7 @@ class TemperedRegressor(
         """
         X = self._check(X)
         mean, variance, before = self._moments(X)
-        inner = _law_of(self.estimator_, X)
+        inner = _distribution_of(self.estimator_, X)
         # a law without a width cannot be stretched
         if inner is None or not np.all(before > 0.0):
             return NormalMoments(mean, variance)
@@ -315,17 +317,17 @@ class TemperedRegressor(
             raise ValueError(_refusal(estimator))
         affine = self.method == "affine"
         self._parts_noise = affine and _takes(estimator, "include_noise")
-        respond = partial(moments_of, parts_noise=self._parts_noise)
+        predict = partial(moments_of, parts_noise=self._parts_noise)
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             check_is_fitted(estimator)
-            return fitted_elsewhere(estimator, rows, respond)
+            return cross_fit_prefit(estimator, rows, predict)
         check_some_folds(self.cv)
         keyword = self._weight_keyword(rows.weights, weighted)
         found = cross_fit(
-            estimator, rows, respond,
+            estimator, rows, predict,
             cv=self.cv, groups=groups, keyword=keyword, n_jobs=self.n_jobs,
         )  # fmt: skip
-        if not np.any(found.unseen):
+        if not np.any(found.held_out):
             raise ValueError(
                 "TemperedRegressor needs a row that is left out of a fit: at least two "
                 f"distinct rows; got n_samples={len(found.positions)}."
@@ -343,8 +345,10 @@ class TemperedRegressor(
         wanted = "sample_weight" in routed.estimator.fit
         return "sample_weight" if wanted else UNWEIGHTED
 
-    def _temper(self, errors: Array, found: CrossFit, used: NDArray[np.bool_]) -> None:
-        r, weights = found.responses[used, -1], found.weights[used]
+    def _fit_scale(
+        self, errors: Array, found: CrossFit, used: NDArray[np.bool_]
+    ) -> None:
+        r, weights = found.predictions[used, -1], found.weights[used]
         if self.method == "factor":
             self.constant_ = 0.0
             self.slope_ = temper_factor(errors**2, r, weights)
@@ -360,8 +364,8 @@ class TemperedRegressor(
     def _moments(self, X: Any) -> tuple[Array, Array, Array]:
         """Mean, and variance after and before tempering, (n,) each."""
         found = moments_of(self.estimator_, X, parts_noise=self._parts_noise)
-        tempered = self.constant_ + self.slope_ * found[:, -1]
-        return found[:, 0], np.maximum(tempered, self._least), found[:, 1]
+        scaled = self.constant_ + self.slope_ * found[:, -1]
+        return found[:, 0], np.maximum(scaled, self._least), found[:, 1]
 
 
 def moments_of(estimator: Any, X: Any, parts_noise: bool) -> Array:
@@ -407,8 +411,8 @@ def _takes(estimator: Any, keyword: str) -> bool:
     return predict is not None and keyword in inspect.signature(predict).parameters
 
 
-def _law_of(estimator: Any, X: Any) -> Predictive | None:
+def _distribution_of(estimator: Any, X: Any) -> Predictive | None:
     """Predictive law of a regressor that has one, through pipelines and searches."""
     estimator, X = unwrapped(estimator, X)
-    law = getattr(estimator, "predict_dist", None)
-    return None if law is None else law(X)
+    distribution = getattr(estimator, "predict_dist", None)
+    return None if distribution is None else distribution(X)

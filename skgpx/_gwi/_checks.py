@@ -26,7 +26,7 @@ from skgpx.exceptions import FitWarning
 Array = NDArray[np.float64]
 
 # Judges at most, the fewest that say anything, and rows of the process, with judges.
-_MOST, FEWEST_TOLD, PROCESS_ROWS = 300, 20, 1000
+_MOST, MIN_HELD_OUT, PROCESS_ROWS = 300, 20, 1000
 # Squared errors of the networks in units of those of the process, up to which they are
 # the mean: the process has fewer rows to learn from, or as many, and judges are few.
 AS_GOOD, AS_GOOD_OF_ALL = 1.25, 1.1
@@ -54,7 +54,7 @@ class MeanErrors(NamedTuple):
     ----------
     networks, process : float
         In units of the variance of y.
-    n_seen, n_judges : int
+    n_training, n_held_out : int
         Rows that the process has seen, and rows that judge.
     as_good : float
         Errors of the networks in units of those of the process, up to which they serve.
@@ -62,8 +62,8 @@ class MeanErrors(NamedTuple):
 
     networks: float
     process: float
-    n_seen: int
-    n_judges: int
+    n_training: int
+    n_held_out: int
     as_good: float = 1.25
 
     @classmethod
@@ -100,36 +100,40 @@ class MeanErrors(NamedTuple):
         errors : MeanErrors or None
             None if fewer than 20 rows could judge, or y is constant.
         """
-        judges = np.flatnonzero(mean.trusted)
-        judges = judges[:: -(-len(judges) // _MOST) or 1]
-        others = np.setdiff1d(np.arange(len(rows.y)), judges)
-        spread = variance_of(rows)
-        if len(judges) < FEWEST_TOLD or spread == 0.0:
+        validation = np.flatnonzero(mean.held_out)
+        validation = validation[:: -(-len(validation) // _MOST) or 1]
+        remaining = np.setdiff1d(np.arange(len(rows.y)), validation)
+        variance = variance_of(rows)
+        if len(validation) < MIN_HELD_OUT or variance == 0.0:
             return None
-        room = PROCESS_ROWS - len(judges)
-        seen = np.sort(np.append(judges, others[:: -(-len(others) // room) or 1]))
+        room = PROCESS_ROWS - len(validation)
+        seen = np.sort(
+            np.append(validation, remaining[:: -(-len(remaining) // room) or 1])
+        )
         around = rows._replace(y=rows.y - level).take(seen)
         process = level[seen] + left_out_means(
             prior.kernel, prior.noise_variance, around
         )
-        for half in (judges[::2], judges[1::2]) if learn is not None else ():
+        for half in (validation[::2], validation[1::2]) if learn is not None else ():
             part = np.isin(seen, half)
             own = learn(~np.isin(np.arange(len(rows.y)), half))
             there = left_out_means(own.kernel, own.noise_variance, around)
             process[part] = (level[seen] + there)[part]
-        at = np.searchsorted(seen, judges)
-        y, weights = rows.y[judges], rows.weights[judges]
+        at = np.searchsorted(seen, validation)
+        y, weights = rows.y[validation], rows.weights[validation]
         errors = [
-            float(np.average((y - values) ** 2, weights=weights)) / spread
-            for values in (mean.residual_values[judges, 0], process[at])
+            float(np.average((y - values) ** 2, weights=weights)) / variance
+            for values in (mean.residual_values[validation, 0], process[at])
         ]
         as_good = AS_GOOD_OF_ALL if len(seen) == len(rows.y) else AS_GOOD
         if rows.X.shape[1] <= FEW_COLUMNS:
             as_good = BETTER
-        return cls(share * errors[0], errors[1], len(seen) - 1, len(judges), as_good)
+        return cls(
+            share * errors[0], errors[1], len(seen) - 1, len(validation), as_good
+        )
 
 
-def networks_serve(errors: MeanErrors | None) -> bool:
+def networks_suffice(errors: MeanErrors | None) -> bool:
     """Whether networks are the better mean, or nearly as good.
 
     Nearly is not enough where they are worse than the mean of y.
@@ -140,7 +144,7 @@ def networks_serve(errors: MeanErrors | None) -> bool:
     return not lost and errors.networks <= errors.as_good * errors.process
 
 
-def confirmed(
+def cross_validated_errors(
     errors: MeanErrors | None,
     learn: Callable[[NDArray[np.bool_]], Prior],
     rows: Rows,
@@ -174,13 +178,13 @@ def variance_of(rows: Rows) -> float:
 
 def warn_if_constant_is_better(errors: MeanErrors | None) -> None:
     """Say so if no mean is better than that of y."""
-    if errors is None or errors.n_judges < FEWEST_TOLD:
+    if errors is None or errors.n_held_out < MIN_HELD_OUT:
         return
     error = min(errors.networks, errors.process)
     if error <= 1.0 + _SHARE:
         return
     warn(
-        f"Predictions are worse than the mean of y: at {errors.n_judges} rows that "
+        f"Predictions are worse than the mean of y: at {errors.n_held_out} rows that "
         f"were not seen the mean squared error is {error:.2f} times the variance of "
         "y. The rows are too few to show how y depends on X, or it does not. Give more "
         "rows, columns in which y is simpler, or a kernel that is known and "
@@ -196,20 +200,20 @@ def warn_if_process_is_better(errors: MeanErrors | None) -> bool:
     """
     if errors is None or errors.networks <= _WORSE * errors.process:
         return False
-    told = errors.networks - errors.process > _SHARE
-    if told:
+    clear = errors.networks - errors.process > _SHARE
+    if clear:
         warn(
             f"The networks leave {100.0 * errors.networks:.0f} % of the variance of y "
-            f"at {errors.n_judges} rows they were not trained on, and a process that "
-            f"saw {errors.n_seen} rows leaves {100.0 * errors.process:.0f} %: gradient "
+            f"at {errors.n_held_out} rows they were not trained on, and a process that "
+            f"saw {errors.n_training} rows leaves {100.0 * errors.process:.0f} %: gradient "
             'descent has missed what the kernel finds. Take mean="auto" or "svgp", or '
             "give columns in which y is simpler.",
             FitWarning,
         )
-    return told
+    return clear
 
 
-def warn_of_missed(left: LeftOver | None) -> bool:
+def warn_if_autocorrelated(left: LeftOver | None) -> bool:
     """Say so if the mean misses structure."""
     return warn_of_left_over(left, _MISSED)
 
@@ -220,7 +224,7 @@ def warn_of_missed(left: LeftOver | None) -> bool:
 Index = NDArray[np.intp]
 
 # Rows among which neighbours are, with judges, and fewest judges that say anything.
-_MOST_ROWS, FEWEST_CLASS_ROWS = 5000, 50
+_MOST_ROWS, MIN_CLASS_ROWS = 5000, 50
 # Up to so many columns are each looked along.
 _MOST_COLUMNS = 100
 # Neighbours on either side in a column; twice as many are nearest in all columns.
@@ -228,7 +232,7 @@ _EITHER_SIDE = (2, 4, 8, 16)
 # Rows that the frequencies of the classes stand for, beside the neighbours.
 _PRIOR_ROWS = 1.0
 # It is told where they are better by more than so many standard errors, and nats.
-_BEYOND, WORTH_SAYING = 4.0, 0.05
+_BEYOND, MIN_GAIN = 4.0, 0.05
 
 
 class NeighbourLosses(NamedTuple):
@@ -239,17 +243,17 @@ class NeighbourLosses(NamedTuple):
     networks, neighbours : float
     error : float
         Standard error of their difference.
-    n_judges : int
+    n_held_out : int
     """
 
     networks: float
     neighbours: float
     error: float
-    n_judges: int
+    n_held_out: int
 
     @classmethod
     def of(
-        cls, rows: Rows, judges: Index, losses: Array, rng: np.random.Generator
+        cls, rows: Rows, validation: Index, losses: Array, rng: np.random.Generator
     ) -> NeighbourLosses:
         """Of networks, and of the shares of the classes among neighbours.
 
@@ -260,7 +264,7 @@ class NeighbourLosses(NamedTuple):
         ----------
         rows : Rows
             y holds the numbers of the classes.
-        judges : ndarray of shape (m,)
+        validation : ndarray of shape (m,)
             Rows that the networks were not trained on.
         losses : ndarray of shape (m,)
             Of the networks there.
@@ -271,10 +275,10 @@ class NeighbourLosses(NamedTuple):
         -------
         losses : NeighbourLosses
         """
-        weights = rows.weights[judges]
-        half, least = np.arange(len(judges)) % 2, np.full(2, np.inf)
-        found = np.zeros(len(judges))
-        for one, choosing in neighbour_losses(rows, judges, half, rng):
+        weights = rows.weights[validation]
+        half, least = np.arange(len(validation)) % 2, np.full(2, np.inf)
+        found = np.zeros(len(validation))
+        for one, choosing in neighbour_losses(rows, validation, half, rng):
             for side in (0, 1):
                 own = half == side
                 loss = float(np.average(choosing[own], weights=weights[own]))
@@ -284,21 +288,21 @@ class NeighbourLosses(NamedTuple):
         gain = losses - found
         error = np.sqrt(np.sum(share**2 * (gain - share @ gain) ** 2))
         means = float(share @ losses), float(share @ found)
-        return cls(*means, float(error), len(judges))
+        return cls(*means, float(error), len(validation))
 
     @property
-    def told(self) -> bool:
+    def warns(self) -> bool:
         """Whether neighbours are better, clearly and by enough to be told."""
         gain = self.networks - self.neighbours
-        return gain > WORTH_SAYING and gain > _BEYOND * self.error
+        return gain > MIN_GAIN and gain > _BEYOND * self.error
 
 
 def warn_if_neighbours_are_better(losses: NeighbourLosses | None) -> None:
     """Say so where networks miss what rows near by show."""
-    if losses is None or not losses.told:
+    if losses is None or not losses.warns:
         return
     warn(
-        f"The networks miss how classes depend on X: at {losses.n_judges} rows that "
+        f"The networks miss how classes depend on X: at {losses.n_held_out} rows that "
         f"they were not trained on their log loss is {losses.networks:.2f}, and that "
         f"of the shares of the classes among neighbouring rows "
         f"{losses.neighbours:.2f}. Gradient descent does not find classes that "
@@ -310,7 +314,7 @@ def warn_if_neighbours_are_better(losses: NeighbourLosses | None) -> None:
 
 
 def neighbour_losses(
-    rows: Rows, judges: Index, half: Index, rng: np.random.Generator
+    rows: Rows, validation: Index, half: Index, rng: np.random.Generator
 ) -> Iterator[tuple[Array, Array]]:
     """Log losses (m,) of shares of classes, for every kind and number of neighbours.
 
@@ -318,19 +322,19 @@ def neighbour_losses(
     second loss is without the classes of the other half of the judges, which must have
     no part in the choice that they judge.
     """
-    n, m = len(rows.y), len(judges)
+    n, m = len(rows.y), len(validation)
     codes = rows.y.astype(np.intp)
     counts = np.zeros((n, codes.max() + 1))
     counts[np.arange(n), codes] = rows.weights
     # equal rows are in the order of their classes, which neighbours must not tell
-    others = rng.permutation(np.setdiff1d(np.arange(n), judges))
+    remaining = rng.permutation(np.setdiff1d(np.arange(n), validation))
     parts = np.stack((counts, counts, counts), axis=1)
     for side in (0, 1):
-        parts[judges[half != side], 1 + side] = 0.0
-    order = rng.permutation(np.append(judges, others[: max(_MOST_ROWS - m, 0)]))
+        parts[validation[half != side], 1 + side] = 0.0
+    order = rng.permutation(np.append(validation, remaining[: max(_MOST_ROWS - m, 0)]))
     places = np.empty(n, np.intp)
     places[order] = np.arange(len(order))
-    at, own = places[judges], codes[judges]
+    at, own = places[validation], codes[validation]
     prior = _PRIOR_ROWS * counts.sum(axis=0) / counts.sum()
     X = InputFrame.of(rows.X, rows.weights)(rows.X[order])
     every = np.arange(m)

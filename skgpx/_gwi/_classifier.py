@@ -11,10 +11,15 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._gwi._around import CONSTRAINTS, Answers, AroundOthersMixin, check_folds
+from skgpx._gwi._around import (
+    CONSTRAINTS,
+    AroundOthersMixin,
+    CrossFittedMean,
+    check_folds,
+)
 from skgpx._gwi._checks import warn_if_neighbours_are_better
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
-from skgpx._gwi._class_scores import ask_classifiers, warn_at_bound
+from skgpx._gwi._class_scores import cross_fit_classifier, warn_at_bound
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows
@@ -117,7 +122,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     likelihood_ : Likelihood
     mean_ : estimator or None
         The classifier, fitted to all rows; None for networks.
-    temper_ : ClassTemper
+    temper_ : ClassScale
         `score_factor` and `variance_factor`; `edge`, the share of the prior variance
         beyond which the mean fades; `mixed`, the share of the even law that was mixed
         into the probabilities of the classifier.
@@ -286,13 +291,13 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         clock, rng = StageClock(), generator(self.random_state)
-        told = None
+        cross_fitted = None
         self._check_parts(groups)
         if isinstance(self.mean, str):
             rows = self._numeric_rows(X, y, sample_weight)
         else:
-            told = self._told(X, y, sample_weight, groups, rng)
-            rows = told.rows
+            cross_fitted = self._cross_fitted(X, y, sample_weight, groups, rng)
+            rows = cross_fitted.rows
             clock.end_of("mean")
         check_kernel(self.kernel, rows.X)
 
@@ -309,15 +314,15 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             clock,
             report,
         )
-        self._keep(problem.fit(told), told)
+        self._keep(problem.fit(cross_fitted), cross_fitted)
         vars(self).update(clock.attributes())
         reporter.finish()
         return self
 
-    def _keep(self, found: ClassFit, told: Answers | None) -> None:
+    def _keep(self, found: ClassFit, cross_fitted: CrossFittedMean | None) -> None:
         """Attributes of a finished fit, and what it has to say."""
-        vars(self).update(_attributes(found, told))
-        warn_at_bound(found.temper)
+        vars(self).update(_attributes(found, cross_fitted))
+        warn_at_bound(found.scale)
         warn_if_neighbours_are_better(found.compared)
 
     def _check_parts(self, groups: Any) -> None:
@@ -334,15 +339,15 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         codes = self._encoded(y[kept])
         return canonical_rows(X[kept], codes, weights[kept])
 
-    def _told(
+    def _cross_fitted(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
-    ) -> Answers:
+    ) -> CrossFittedMean:
         """What a classifier says, which may see more than numbers."""
         given = training_rows(self, X, y, sample_weight, labels=True)
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
-        return ask_classifiers(self.mean, given, self.classes_, *how)
+        return cross_fit_classifier(self.mean, given, self.classes_, *how)
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Numbers of the classes (n,), whose labels it notes."""
@@ -391,19 +396,21 @@ def _check_mean(mean: Any) -> None:
     )
 
 
-def _attributes(found: ClassFit, told: Answers | None) -> dict[str, Any]:
+def _attributes(
+    found: ClassFit, cross_fitted: CrossFittedMean | None
+) -> dict[str, Any]:
     attributes = {
         "posterior_": found.model,
         "likelihood_": found.likelihood,
         "kernel_": found.kernel,
         "_record": found.record,
-        "temper_": found.temper,
-        "mean_": None if told is None else told.found.estimator,
+        "temper_": found.scale,
+        "mean_": None if cross_fitted is None else cross_fitted.cross_fit.estimator,
         "inducing_points_": found.inducing_points,
         "n_iter_": 1,
     }
-    if told is not None:
-        attributes["_form"] = told.form
+    if cross_fitted is not None:
+        attributes["_form"] = cross_fitted.form
     if found.networks is not None:
         attributes |= found.networks.attributes()
     return attributes

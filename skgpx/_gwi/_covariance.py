@@ -167,7 +167,7 @@ def _stepped(
     return root
 
 
-def distance_of(objective: Objective, law: GaussianWeights) -> float:
+def distance_of(objective: Objective, posterior: GaussianWeights) -> float:
     """Distance of the process from its prior; see `GWIFit`."""
-    squared = projected_bures(objective.gram, law.root[0]).squared
+    squared = projected_bures(objective.gram, posterior.root[0]).squared
     return float(np.sqrt(objective.means + squared))

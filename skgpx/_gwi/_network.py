@@ -30,7 +30,7 @@ from skgpx._parallel import workers
 Array = NDArray[np.float64]
 
 
-class Seen(NamedTuple):
+class InSample(NamedTuple):
     """What networks say of rows that they were trained on, where others were not.
 
     Attributes
@@ -47,19 +47,21 @@ class Seen(NamedTuple):
     variance: Array
     share: Array
 
-    def take(self, rows: NDArray[Any]) -> Seen:
+    def take(self, rows: NDArray[Any]) -> InSample:
         """Of some rows."""
-        return Seen(self.values[rows], self.variance[rows], self.share[rows])
+        return InSample(self.values[rows], self.variance[rows], self.share[rows])
 
 
-def share_of_error(y: Array, held_out: Array, seen: Seen, weights: Array) -> float:
+def share_of_error(
+    y: Array, held_out: Array, in_sample: InSample, weights: Array
+) -> float:
     """Mean squared error of the average of all networks, over that of those held out.
 
     Parameters
     ----------
     y, held_out : ndarray of shape (n,)
         Targets, and values h of networks that were not trained on them.
-    seen : Seen
+    in_sample : InSample
         Of the same rows and one output.
     weights : ndarray of shape (n,)
 
@@ -79,18 +81,18 @@ def share_of_error(y: Array, held_out: Array, seen: Seen, weights: Array) -> flo
     so that ``s = (D E - C²) / (D + E - 2 C)``. Networks at hand, of which the share q
     are those held out, have the error ``N + q s`` on average.
     """
-    h, t = held_out, seen.values[:, 0]
+    h, t = held_out, in_sample.values[:, 0]
 
     def mean(values: Array) -> float:
         return float(np.average(values, weights=weights))
 
     E = mean((y - h) ** 2)
-    D, C = mean((t - h) ** 2 - seen.variance[:, 0]), mean((t - h) * (y - h))
+    D, C = mean((t - h) ** 2 - in_sample.variance[:, 0]), mean((t - h) * (y - h))
     rest = D + E - 2.0 * C
     if not (E > 0.0 and rest > 0.0):
         return 1.0
     s = np.clip((D * E - C**2) / rest, 0.0, E)
-    return float(1.0 - (1.0 - mean(seen.share)) * s / E)
+    return float(1.0 - (1.0 - mean(in_sample.share)) * s / E)
 
 
 # ---- What a mean hands over to the rest of a fit -------------------------------------
@@ -108,17 +110,17 @@ class FittedMean(NamedTuple):
         Values at the training rows from which noise, kernel and tempering are learned:
         wherever the mean was trained on a row, values of one that was not (out of
         fold, or of the rows held out for early stopping), if there is one.
-    trusted : ndarray of bool of shape (n,)
+    held_out : ndarray of bool of shape (n,)
         Rows whose `residual_values` were not trained on.
-    seen : Seen or None
+    in_sample : InSample or None
         What networks say of all rows that were trained on them; None where there are
         none for one of the trusted rows.
     """
 
     function: Callable[[Array], Any]
     residual_values: Array
-    trusted: NDArray[np.bool_]
-    seen: Seen | None = None
+    held_out: NDArray[np.bool_]
+    in_sample: InSample | None = None
 
 
 # ---- Means that are networks: trained side by side, and averaged ---------------------
@@ -132,9 +134,9 @@ ROUNDS = 50
 # Rounds without a better judgement after which a network is left alone.
 _PATIENCE = 20
 # max_iter="auto": passes over n rows, ROW_STEPS / n of them within these limits.
-ROW_STEPS, LEAST, MOST = 3_000_000, 30, 4000
+ROW_STEPS, MIN_EPOCHS, MAX_EPOCHS = 3_000_000, 30, 4000
 # Fewest distinct rows of which any are held out.
-FEWEST = 20
+MIN_ROWS = 20
 
 
 class SquaredError(NamedTuple):
@@ -211,7 +213,7 @@ class Training:
     best: Array = field(init=False)
     best_epoch: int = 0
     losses: list[float] = field(default_factory=list)
-    judgements: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.first = np.zeros_like(self.parameters)
@@ -219,11 +221,11 @@ class Training:
         self.slopes = np.zeros_like(self.parameters)
         self.best = self.parameters.copy()
 
-    def judged(self, judgement: float | None, choose: bool) -> None:
+    def record_score(self, score: float | None, choose: bool) -> None:
         """Note what held-out rows say, and keep the parameters if they are better."""
-        if judgement is not None:
-            better = not self.judgements or judgement < min(self.judgements)
-            self.judgements.append(judgement)
+        if score is not None:
+            better = not self.scores or score < min(self.scores)
+            self.scores.append(score)
             self.behind = 0 if better or not choose else self.behind + 1
         if self.behind == 0:
             self.best, self.best_epoch = self.parameters.copy(), self.epoch
@@ -266,7 +268,7 @@ class Problem:
             state.losses.append(epoch(state, order, sizes, *space))
             state.n_steps += k
             state.epoch += 1
-        state.judged(self._judgement(state), self.settings.early_stopping)
+        state.record_score(self._validation_score(state), self.settings.early_stopping)
 
     def n_batches(self, state: Training) -> int:
         """Steps of an epoch."""
@@ -276,7 +278,7 @@ class Problem:
         """Number of all steps, and the first rate."""
         return self.n_epochs * self.n_batches(state), self.settings.learning_rate
 
-    def _judgement(self, state: Training) -> float | None:
+    def _validation_score(self, state: Training) -> float | None:
         if not len(state.held_out):
             return None
         outputs = self.outputs(state.parameters[np.newaxis], state.held_out)
@@ -416,7 +418,7 @@ def train_networks(
 def number_of_epochs(max_iter: int | str, n: int) -> int:
     """Passes over n rows: as given, or three million rows in all."""
     if isinstance(max_iter, str):
-        return int(np.clip(ROW_STEPS // n, LEAST, MOST))
+        return int(np.clip(ROW_STEPS // n, MIN_EPOCHS, MAX_EPOCHS))
     return max_iter
 
 
@@ -424,7 +426,7 @@ def held_out_parts(
     n: int, settings: NetworkSettings, rng: np.random.Generator
 ) -> list[Index]:
     """Disjoint sets of rows, each held out by every so many-th network."""
-    size = round(settings.validation_fraction * n) if n >= FEWEST else 0
+    size = round(settings.validation_fraction * n) if n >= MIN_ROWS else 0
     if size == 0:
         return [np.empty(0, np.intp)]
     order = rng.permutation(n)
@@ -452,23 +454,26 @@ def _result(
     n = len(problem.X)
     parameters = np.stack([state.best for state in states])
     values = problem.outputs(parameters, np.arange(n))
-    trusted, seen = np.zeros(n, bool), Seen(values.copy(), 0.0 * values, np.zeros(n))
+    held_out, in_sample = (
+        np.zeros(n, bool),
+        InSample(values.copy(), 0.0 * values, np.zeros(n)),
+    )
     for part in {tuple(state.held_out): state.held_out for state in states}.values():
         is_out = np.array([np.array_equal(s.held_out, part) for s in states])
         values[part] = problem.outputs(parameters[is_out], part)
-        trusted[part] = True
+        held_out[part] = True
         each = [problem.outputs(p[np.newaxis], part) for p in parameters[~is_out]]
         if len(each) > 1:
-            seen.values[part] = np.mean(each, axis=0)
-            seen.variance[part] = np.var(each, axis=0, ddof=1) / len(each)
-        seen.share[part] = np.mean(is_out)
+            in_sample.values[part] = np.mean(each, axis=0)
+            in_sample.variance[part] = np.var(each, axis=0, ddof=1) / len(each)
+        in_sample.share[part] = np.mean(is_out)
     # variances between networks take two of them
-    several = len(states) - 1 > len(states) * np.max(seen.share)
+    several = len(states) - 1 > len(states) * np.max(in_sample.share)
     function = NetworkMean(frame, problem.network, parameters)
     return TrainedNetworks(
-        FittedMean(function, values, trusted, seen if several else None),
+        FittedMean(function, values, held_out, in_sample if several else None),
         _mean_curve([state.losses for state in states]),
-        _mean_curve([state.judgements for state in states]),
+        _mean_curve([state.scores for state in states]),
         max(state.best_epoch for state in states),
     )
 

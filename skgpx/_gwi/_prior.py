@@ -45,7 +45,7 @@ def learn_prior(
     rng: np.random.Generator,
     n_jobs: int | None = None,
     thinned: bool = False,
-    spread: float | None = None,
+    mean_square: float | None = None,
 ) -> Prior:
     """Kernel and noise by the exact evidence of at most 500 rows.
 
@@ -63,7 +63,7 @@ def learn_prior(
     n_jobs : int or None
     thinned : bool, default=False
         Whether kernels are compared on fewer rows: half of the time.
-    spread : float, optional
+    mean_square : float, optional
         Mean square of y, of which the noise has at least a thousandth; None is that of
         the rows.
     """
@@ -78,9 +78,9 @@ def learn_prior(
     found = fit_prior(rows, likelihood, settings, search)
     noise = float(found.likelihood.variance(0.0))
     if noise_variance is None:
-        if spread is None:
-            spread = float(np.average(rows.y**2, weights=rows.weights))
-        noise = max(noise, NOISE_FLOOR * spread)
+        if mean_square is None:
+            mean_square = float(np.average(rows.y**2, weights=rows.weights))
+        noise = max(noise, NOISE_FLOOR * mean_square)
     return Prior(found.kernel, noise, found.record._replace(distinct_rows=n))
 
 

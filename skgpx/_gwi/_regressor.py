@@ -16,12 +16,12 @@ from skgpx._gwi._around import (
     CONSTRAINTS,
     AroundOthersMixin,
     MeanSettings,
-    ask_regressors,
     check_folds,
+    cross_fit_regressor,
     fit_around,
 )
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
+from skgpx._gwi._settings import NetworkSettings, ProcessSettings, Units
 from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows
 from skgpx._validation import (
@@ -378,7 +378,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         return GWIProblem(
             units.rows,
             units.prior_mean(self.prior_mean),
-            LawSettings.of(self, units.scale),
+            ProcessSettings.of(self, units.scale),
             NetworkSettings.of(self),
             rng,
             self.n_jobs,
@@ -390,23 +390,23 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         clock, rng = StageClock(), generator(self.random_state)
         given = training_rows(self, X, y, sample_weight)
         settings = MeanSettings.of(self)
-        answers = ask_regressors(settings, given, groups, rng, self.n_jobs)
+        cross_fitted = cross_fit_regressor(settings, given, groups, rng, self.n_jobs)
         clock.end_of("mean")
-        check_kernel(self.kernel, answers.told.rows.X, self.noise_variance)
-        units = Units.of(answers.told.rows, self.normalize_y)
+        check_kernel(self.kernel, cross_fitted.out_of_fold.rows.X, self.noise_variance)
+        units = Units.of(cross_fitted.out_of_fold.rows, self.normalize_y)
         problem = self._problem(units, rng)
         how = self.kernel_from, units.shift, units.scale
         vars(self).update(
-            self._attributes(fit_around(problem, answers, *how), units),
-            mean_=answers.told.found.estimator,
-            _form=answers.told.form,
+            self._attributes(fit_around(problem, cross_fitted, *how), units),
+            mean_=cross_fitted.out_of_fold.cross_fit.estimator,
+            _form=cross_fitted.out_of_fold.form,
         )
         clock.end_of("law")
         vars(self).update(clock.attributes())
 
     def _attributes(self, found: GWIFit, units: Units) -> dict[str, Any]:
         """Fitted attributes, in the units of y."""
-        noise, factor = found.temper
+        noise, factor = found.variance_scale
         noise_variance, networks = noise * units.scale**2, found.networks
         attributes = {
             "posterior_": found.model.affine(units.shift, units.scale),

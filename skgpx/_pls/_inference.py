@@ -31,7 +31,7 @@ from skgpx._numerics.regression import (
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import blas_jobs, parallel_map
-from skgpx._pls import _chains, _doubts
+from skgpx._pls import _chains, _diagnostics
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt
 from skgpx._pls._tempering import mirror_images, run_smc, with_mirror_images
 from skgpx._row_statistics import row_statistics
@@ -334,7 +334,7 @@ def infer(
         assert isinstance(likelihood, Gaussian)
         return _exact(basis, rows, likelihood, settings, rng)
 
-    def told(target: Target, sample: Sample) -> bool:
+    def report_sample(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
         model = _particle_model(basis, weights, likelihood)
         return report is not None and report(sample, model)
@@ -348,12 +348,12 @@ def infer(
     several = settings.method == "auto" and modes.rivals > 0
     if method == "smc" or (several and affordable(plain)):
         target = plain
-        sample = _temper(plain, modes.best, likelihood, settings, rng, told)
+        sample = _temper(plain, modes.best, likelihood, settings, rng, report_sample)
         apart = modes.rivals > 0 or likelihood.symmetric
         groups = np.arange(settings.n_particles) * apart
     else:
         target, sample = _run_chains(
-            plain, modes, basis, settings, method, rng, previous, told
+            plain, modes, basis, settings, method, rng, previous, report_sample
         )
         groups = np.zeros(settings.n_particles, np.intp)
     result = _inferred(plain, target, sample, groups, basis, likelihood, rng)
@@ -398,15 +398,15 @@ def spread_out(particles: Array, groups: Array) -> Array:
     ``w̄ + √(k / (k - 1)) (w - w̄)`` around the mean of each group of k particles: the
     modes, between which nothing may be moved. `groups` (s,) holds a number for each.
     """
-    spread = particles.copy()
+    inflated = particles.copy()
     for group in np.unique(groups):
         members = groups == group
         k = int(members.sum())
         if k > 1:
             centre = particles[:, :, members].mean(axis=2, keepdims=True)
             away = particles[:, :, members] - centre
-            spread[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * away
-    return spread
+            inflated[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * away
+    return inflated
 
 
 def _of_both_signs(
@@ -436,7 +436,7 @@ def _temper(
     likelihood: Likelihood,
     settings: InferenceSettings,
     rng: np.random.Generator,
-    told: Callable[[Target, Sample], bool],
+    report_sample: Callable[[Target, Sample], bool],
 ) -> Sample:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
     n_particles, p = settings.n_particles, plain.centre.size
@@ -452,10 +452,10 @@ def _temper(
         rng,
         n_jobs=settings.n_jobs,
         symmetric=likelihood.symmetric,
-        report=partial(told, plain),
+        report=partial(report_sample, plain),
     )
     excess = above_best(plain, tempered.sample.z, best)
-    _doubts.warn_of_tempering(tempered, excess, p, n_particles)
+    _diagnostics.warn_if_smc_disagrees(tempered, excess, p, n_particles)
     return tempered.sample
 
 
@@ -467,7 +467,7 @@ def _run_chains(
     method: str,
     rng: np.random.Generator,
     previous: Array | None,
-    told: Callable[[Target, Sample], bool],
+    report_sample: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
     """Langevin chains from the Laplace law, and the target in their coordinates."""
     mode = modes.best
@@ -493,10 +493,10 @@ def _run_chains(
         tol=settings.tol,
         n_jobs=settings.n_jobs,
         adaptive=tuned,
-        report=partial(told, target),
+        report=partial(report_sample, target),
     )
-    _doubts.refuse_divergence(sample, method, settings.step_size)
-    _doubts.warn_of_chains(sample, method, settings.tol, modes)
+    _diagnostics.check_divergence(sample, method, settings.step_size)
+    _diagnostics.warn_if_not_converged(sample, method, settings.tol, modes)
     kept = np.minimum(sample.ess, float(settings.n_particles))
     return target, sample._replace(ess=kept)
 
@@ -530,8 +530,8 @@ def _exact(
     """Independent draws; predictions read the law itself, not the draws."""
     statistics, noise = row_statistics(basis, rows, settings.n_jobs), ("", 0)
     if settings.noise_is_free:
-        judge = rng.spawn(1)[0]
-        fitted = final_noise(basis, rows, statistics, likelihood, judge)
+        split_rng = rng.spawn(1)[0]
+        fitted = final_noise(basis, rows, statistics, likelihood, split_rng)
         likelihood, evidence, *noise = fitted
     noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)

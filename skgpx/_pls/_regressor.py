@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin, Units
-from skgpx._pls._doubts import warn_of_dispersion, warn_of_missed_structure
+from skgpx._pls._diagnostics import (
+    warn_if_overdispersed,
+    warn_if_residuals_autocorrelated,
+)
 from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
     canonical_rows,
@@ -309,9 +312,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         units = Units(shift, scale, None if noise is None else noise.mean)
         self._exposed = exposure is not None
         self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
-        warn_of_dispersion(standard, self.likelihood_, self.posterior_)
+        warn_if_overdispersed(standard, self.likelihood_, self.posterior_)
         if self.optimizer is not None:
-            warn_of_missed_structure(rows, self.likelihood_, self.posterior_)
+            warn_if_residuals_autocorrelated(rows, self.likelihood_, self.posterior_)
         return self
 
     def _known_noise(

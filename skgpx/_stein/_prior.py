@@ -95,7 +95,7 @@ class WaveMixture(NamedTuple):
         omega = self.frequencies[component] / self.length_scale
         return Waves(omega, self.amplitudes, self.noise_variance)
 
-    def tempered(self, factor: float) -> WaveMixture:
+    def scaled(self, factor: float) -> WaveMixture:
         """Prior and noise variance times a factor: the posterior mean is the same."""
         return self._replace(
             amplitudes=self.amplitudes * np.sqrt(factor),

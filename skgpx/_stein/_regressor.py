@@ -463,7 +463,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         return self._attributes(state(), learning, 1.0)
 
     def _attributes(
-        self, state: SteinState, learning: Learning, temper: float
+        self, state: SteinState, learning: Learning, variance_scale: float
     ) -> dict[str, Any]:
         """Fitted attributes of a search."""
         mixture = state.mixture
@@ -472,7 +472,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             "frequencies_": mixture.frequencies / mixture.length_scale,
             "amplitudes_": mixture.amplitudes * state.scale,
             "kernel_": state.kernel,
-            "temper_": temper,
+            "temper_": variance_scale,
             "loss_curve_": np.array(learning.loss_curve),
             "held_out_curve_": np.array(densities),
             "n_iter_": learning.n_iter,

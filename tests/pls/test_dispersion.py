@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skgpx import PLSRegressor
-from skgpx._pls import _doubts
+from skgpx._pls import _diagnostics
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson
 
@@ -28,7 +28,7 @@ def model():
 def measured(fitted, X, y, **given):
     """Of a fitted model, as `fit` finds it."""
     rows = Rows(X, y.astype(float), np.ones(len(y)), given.get("exposure"))
-    return _doubts.dispersion(rows, fitted.likelihood_, fitted.posterior_)
+    return _diagnostics.dispersion(rows, fitted.likelihood_, fitted.posterior_)
 
 
 @pytest.mark.parametrize("level", [0.3, 3.0, 300.0])

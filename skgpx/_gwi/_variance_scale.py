@@ -13,14 +13,14 @@ from skgpx._numerics.tempering import temper_affine, temper_factor
 Array = NDArray[np.float64]
 
 # Largest share of the rows that judge, most and fewest of them.
-SHARE, MOST, FEWEST = 0.3, 2000, 10
+MAX_SHARE, MAX_HELD_OUT, MIN_HELD_OUT = 0.3, 2000, 10
 # Standard deviation of the logarithms of noise and factor around those of the prior.
-_SPREAD = 1.5
+_LOG_STD = 1.5
 # Least noise variance and factor, in units of those of the prior.
 _LEAST = 1e-6
 
 
-class Temper(NamedTuple):
+class VarianceScale(NamedTuple):
     """The variance ``r + σ²`` as the judges have changed it: ``factor * r + noise``.
 
     Attributes
@@ -35,25 +35,25 @@ class Temper(NamedTuple):
     factor: float
 
 
-def choose_judges(
-    trusted: NDArray[np.bool_], tempering: str | None, rng: np.random.Generator
+def choose_validation_rows(
+    held_out: NDArray[np.bool_], tempering: str | None, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
     """Some of the trusted rows, none of which will be an inducing point.
 
     The variance of the process nearly vanishes at inducing points, and is not what it
     is at rows to come.
     """
-    n, judges = len(trusted), np.zeros(len(trusted), bool)
-    candidates = np.flatnonzero(trusted)
-    size = min(len(candidates), MOST, int(SHARE * n))
-    if tempering is not None and size >= FEWEST:
-        judges[rng.permutation(candidates)[:size]] = True
-    return judges
+    n, validation = len(held_out), np.zeros(len(held_out), bool)
+    candidates = np.flatnonzero(held_out)
+    size = min(len(candidates), MAX_HELD_OUT, int(MAX_SHARE * n))
+    if tempering is not None and size >= MIN_HELD_OUT:
+        validation[rng.permutation(candidates)[:size]] = True
+    return validation
 
 
-def tempered(
+def fit_variance_scale(
     how: str | None, squares: Array, r: Array, weights: Array, noise: float
-) -> Temper:
+) -> VarianceScale:
     """Variance by the likelihood of squared errors of rows.
 
     Parameters
@@ -70,15 +70,15 @@ def tempered(
         σ².
     """
     if how is None or not np.any(squares):
-        return Temper(noise, 1.0)
+        return VarianceScale(noise, 1.0)
     if how == "factor":
         factor = temper_factor(squares, r + noise, weights)
-        return Temper(factor * noise, factor)
+        return VarianceScale(factor * noise, factor)
     constant, slope = temper_affine(squares, r, weights)
     if how == "auto":
         starts = (noise, 1.0), (constant, slope)
         return _near_prior(squares, r, weights, noise, starts)
-    return Temper(max(constant, _LEAST * noise), max(slope, _LEAST))
+    return VarianceScale(max(constant, _LEAST * noise), max(slope, _LEAST))
 
 
 def _near_prior(
@@ -87,7 +87,7 @@ def _near_prior(
     weights: Array,
     noise: float,
     starts: tuple[tuple[float, float], ...],
-) -> Temper:
+) -> VarianceScale:
     """Most probable noise and factor, a priori log-normal around those of the prior.
 
     The likelihood alone often takes a constant variance, and sometimes a factor of
@@ -100,9 +100,10 @@ def _near_prior(
         v = parts.sum(axis=0)
         ratio = squares / v
         value = (
-            0.5 * float(weights @ (np.log(v) + ratio)) + 0.5 * float(u @ u) / _SPREAD**2
+            0.5 * float(weights @ (np.log(v) + ratio))
+            + 0.5 * float(u @ u) / _LOG_STD**2
         )
-        slope = 0.5 * parts @ (weights * (1.0 - ratio) / v) + u / _SPREAD**2
+        slope = 0.5 * parts @ (weights * (1.0 - ratio) / v) + u / _LOG_STD**2
         return value, slope
 
     low = np.log(_LEAST)
@@ -118,4 +119,4 @@ def _near_prior(
         for a, b in starts
     ]
     u = min(found, key=lambda one: one.fun).x
-    return Temper(float(noise * np.exp(u[0])), float(np.exp(u[1])))
+    return VarianceScale(float(noise * np.exp(u[0])), float(np.exp(u[1])))
