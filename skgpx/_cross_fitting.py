@@ -1,4 +1,4 @@
-"""Estimators of others, fitted to folds: what they say of rows they have not seen.
+"""Cross-fitting of other estimators: out-of-fold predictions.
 
 The estimator is cloned, never fitted in place, and a FrozenEstimator never fitted.
 """
@@ -34,12 +34,12 @@ Index = NDArray[np.intp]
 N_FOLDS, _SEED = 5, 0
 # What stands for the name of the weights if an estimator is to be fitted without.
 UNWEIGHTED = ""
-# No row of this fold is predicted by an estimator that has not seen it.
+# Fold of the rows that no estimator was fitted without.
 NOT_HELD_OUT = -1
 
 
 class CrossFit(NamedTuple):
-    """An estimator fitted to all rows, and what others like it say of rows unseen.
+    """An estimator fitted to all rows, and out-of-fold predictions of its clones.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class CrossFit(NamedTuple):
 
     @property
     def held_out(self) -> NDArray[np.bool_]:
-        """Rows that an estimator which was not fitted to them speaks about."""
+        """Rows predicted by an estimator that was not fitted to them."""
         return self.folds != NOT_HELD_OUT
 
 
@@ -126,7 +126,7 @@ def cross_fit(
 def cross_fit_prefit(
     estimator: Any, rows: Training, predict: Callable[[Any, Any], Array]
 ) -> CrossFit:
-    """What an estimator that is already fitted says of rows, as if it had not seen any.
+    """Predictions of a fitted estimator, all taken as held out.
 
     It is used as it is, neither cloned nor fitted.
     """
@@ -144,7 +144,7 @@ def predict_without(
     keyword: str | None,
     n_jobs: int | None,
 ) -> list[Array]:
-    """Responses (p, k) at each part of the rows, of a clone fitted to all others.
+    """Predictions (p, k) at each part of the rows, of a clone fitted to all others.
 
     Parameters
     ----------
@@ -267,9 +267,9 @@ def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
         if np.any(folds[test] != NOT_HELD_OUT) or np.any(np.isin(test, train)):
             raise ValueError(
                 "Test sets of `cv` must not overlap, nor share rows with their "
-                "training set: a row is predicted once, by an estimator that has not "
-                "seen it. Got splits that do; use KFold, GroupKFold or TimeSeriesSplit "
-                "rather than repeated or random splits."
+                "training set: a row is predicted once, by an estimator that was not "
+                "fitted to it. Got splits that do; use KFold, GroupKFold or "
+                "TimeSeriesSplit rather than repeated or random splits."
             )
         folds[test] = fold
         parts.append(_merged(rows, train))
@@ -317,12 +317,14 @@ def _fitted_clone(
 
 
 def warn_of_lost_weights(estimator: Any, weights: Array, keyword: str | None) -> None:
-    """Say so if an estimator takes no weights, and repetition cannot stand for them."""
+    """Warn if an estimator takes no weights, and rows cannot be repeated instead."""
     if keyword is not None or np.all(weights == np.rint(weights)):
         return
     warn(
-        f"{estimator!r} takes no sample_weight, and the weights are not whole numbers, "
-        "for which rows could be repeated: it is fitted without them.",
+        f"{estimator!r} takes no sample_weight, and rows cannot be repeated because "
+        "the weights are not whole numbers: it is fitted without weights, and its "
+        "predictions ignore them. Use an estimator that takes sample_weight, or "
+        "integer weights.",
         DataWarning,
     )
 
@@ -334,7 +336,7 @@ def _predictions(
     plan: _Plan,
     fold: int,
 ) -> Array:
-    """What one estimator says of the rows of its fold, (r, k)."""
+    """Predictions (r, k) of one estimator at the rows of its fold."""
     chosen = plan.positions[plan.folds == fold]
     return _predictions_at(fitted, predict, rows, chosen)
 

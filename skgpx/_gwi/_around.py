@@ -1,8 +1,8 @@
-"""Means that are regressors of others, fitted out of fold.
+"""Means that are other regressors, cross-fitted.
 
-Folds at random leave out rows that are surrounded by others, and say nothing of rows
-that are not. Here the rows at either end of the main directions of the inputs are left
-out, together, so that those who have not seen them must extrapolate.
+Random folds hold out rows that are surrounded by others, and do not measure
+extrapolation. The rows at either end of the principal directions of the inputs are
+therefore held out together, so that clones fitted without them must extrapolate.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ from skgpx._validation import (
 from skgpx.bases import Warped
 from skgpx.exceptions import DataWarning, FitWarning
 
-# ---- Which rows are left out together: what `cv` and `groups` say of a mean ----------
+# ---- Which rows are held out together: `cv` and `groups` -----------------------------
 
 
-# Says that the mean is fitted, and not to the rows that are given.
+# Declares that the mean is fitted already, and not to the given rows.
 PREFIT = "prefit"
 
 
@@ -82,7 +82,7 @@ def is_count(cv: Any) -> bool:
 
 
 def check_folds(mean: Any, cv: Any, groups: Any) -> None:
-    """Check what is said of the rows that a mean is to be judged by.
+    """Check the parameters that define the held-out rows.
 
     Raises
     ------
@@ -96,19 +96,19 @@ def check_folds(mean: Any, cv: Any, groups: Any) -> None:
     """
     if isinstance(mean, str) and groups is not None:
         raise ValueError(
-            f'groups are for means that are estimators; mean="{mean}" chooses the rows '
-            "that it leaves out itself. Leave groups out."
+            f'groups are for means that are estimators; mean="{mean}" chooses its '
+            "held-out rows itself. Omit groups."
         )
     if is_prefit(mean, cv) and groups is not None:
         warn(
-            "The groups parameter is ignored: no folds are left out of a mean that is "
-            "fitted already.",
+            "The groups parameter is ignored, because a mean that is fitted already is "
+            "not cross-fitted.",
             DataWarning,
         )
 
 
 def folds_of_groups(cv: Any, groups: Any, splitter: Callable[[int], Any]) -> Any:
-    """`cv`, or a splitter that keeps groups together if it is but a number.
+    """`cv`, or a splitter that keeps groups together if `cv` is a number.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def edges(X: Array, weights: Array, n_directions: int) -> list[NDArray[np.bool_]
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        What the kernel sees; its columns are standardised here.
+        Input of the kernel; its columns are standardised here.
     weights : ndarray of shape (n,)
     n_directions : int
         At most so many.
@@ -183,7 +183,7 @@ def edges(X: Array, weights: Array, n_directions: int) -> list[NDArray[np.bool_]
 
 def _outer(values: Array, weights: Array) -> NDArray[np.bool_]:
     """Rows of the largest values, no more than the share; equal values together."""
-    # rounding must not separate equal rows
+    # rounding errors must not separate equal rows
     values = np.round(values, 9)
     order = np.argsort(-values, kind="stable")
     # total weight of all rows with values at least that of each row
@@ -194,22 +194,22 @@ def _outer(values: Array, weights: Array) -> NDArray[np.bool_]:
     return chosen
 
 
-# ---- What estimators of others say of rows that they have not seen -------------------
+# ---- Out-of-fold predictions of other estimators -------------------------------------
 
 
 class CrossFitSettings(NamedTuple):
-    """Who is asked, and how.
+    """The mean and how it is cross-fitted.
 
     Attributes
     ----------
     mean, cv, kernel_features : object
         Parameters of the estimator; see `GWIRegressor`.
     predict : callable
-        Maps a fitted clone and rows to what it says of them, (n, c).
+        Maps a fitted clone and rows to its predictions (n, c).
     splitter : callable
         Makes a splitter that keeps groups together, of so many folds.
     frozen_warning : str
-        Warning for a mean that is fitted, if nothing is said of its rows.
+        Warning for a frozen mean without ``cv="prefit"``.
     encode : callable
         Maps targets to numbers (n,).
     make_folds : callable
@@ -227,23 +227,23 @@ class CrossFitSettings(NamedTuple):
 
 
 class CrossFittedMean(NamedTuple):
-    """What clones say of rows that they have not seen.
+    """A mean fitted to all rows, and out-of-fold predictions of its clones.
 
     Attributes
     ----------
     cross_fit : CrossFit
         Of folds, and the estimator that was fitted to all rows.
     rows : Rows
-        What the kernel sees, numbers of the targets, and weights: rows of `cross_fit`.
+        Input of the kernel, encoded targets, and weights: rows of `cross_fit`.
     form : TableForm
     map : InputMap or None
-        From rows to what the kernel sees.
+        From rows to the input of the kernel.
     given : Training
         Rows whose positions `cross_fit` has.
     mean : estimator
-        Of which clones were fitted, with its seeds.
+        Of which clones were fitted, with its seeds set.
     keyword : str or None
-        Of its weights.
+        Name under which `fit` takes weights.
     """
 
     cross_fit: CrossFit
@@ -267,13 +267,13 @@ def cross_fit_mean(
     Raises
     ------
     ValueError
-        If the kernel would see what is no number, the mean does not answer, or `cv` and
+        If the input of the kernel is not numeric, predictions are invalid, or `cv` and
         `groups` do not fit the mean.
 
     Warns
     -----
     FitWarning
-        If the mean is frozen and nothing is said of the rows that it was fitted to.
+        If the mean is frozen and `cv` is not "prefit".
     """
     mean, predict, keyword = settings.mean, settings.predict, None
     features, form = settings.kernel_features, TableForm.of(given.X)
@@ -300,7 +300,7 @@ def cross_fit_mean(
     return CrossFittedMean(found, rows, form, to_kernel, given, mean, keyword)
 
 
-# ---- What regressors and classifiers around the models of others have in common ------
+# ---- What regressors and classifiers around other models have in common --------------
 
 
 CONSTRAINTS: dict[str, Any] = {
@@ -355,16 +355,16 @@ class AroundOthersMixin:
         return tags
 
 
-# ---- A law around a regressor of someone else's --------------------------------------
+# ---- A process around another regressor ----------------------------------------------
 
 
 _FROZEN = (
-    "The mean is a FrozenEstimator: its errors at the rows given to fit choose noise "
-    "and tempering. At rows that it was fitted to they are too small, and so will be "
-    "the standard deviations. Pass rows that it has not seen, and say so with "
-    'cv="prefit"; or pass the regressor without FrozenEstimator, to be cross-fitted.'
+    "The mean is a FrozenEstimator, and its errors at the rows given to fit determine "
+    "the noise and the variance scale. If it was fitted to these rows, standard "
+    "deviations are too small. Pass rows that it was not fitted to and set "
+    'cv="prefit", or pass the regressor without FrozenEstimator to cross-fit it.'
 )
-# Weight of a row at an edge beside one left out at random.
+# Weight of a row at an edge beside one held out at random.
 EDGE_WEIGHT = 0.5
 
 
@@ -384,7 +384,7 @@ class MeanSettings(NamedTuple):
 
 
 class EdgeCrossFit(NamedTuple):
-    """What regressors say of rows that they have not seen, in the units of y.
+    """Predictions of held-out rows, at random and at edges, in the units of y.
 
     Attributes
     ----------
@@ -393,7 +393,7 @@ class EdgeCrossFit(NamedTuple):
     edges : list of ndarray of bool of shape (r,)
         Rows at edges,
     at_edges : list of ndarray of shape (p,)
-        and what regressors fitted to all other rows say there.
+        and predictions there of clones fitted to all other rows.
     """
 
     out_of_fold: CrossFittedMean
@@ -408,7 +408,7 @@ def cross_fit_regressor(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> EdgeCrossFit:
-    """Fit clones of the mean on folds, at edges and to all rows; see `cross_fit_mean`."""
+    """Fit clones on folds, at edges and to all rows; see `cross_fit_mean`."""
     how = CrossFitSettings(
         settings.mean,
         settings.cv,
@@ -422,7 +422,7 @@ def cross_fit_regressor(
     out_of_fold = cross_fit_mean(how, given, groups, rng, n_jobs)
     parts: list[NDArray[np.bool_]] = []
     prefit = is_prefit(settings.mean, settings.cv)
-    # splitters and groups know which rows may be left out together
+    # splitters and groups define which rows are held out together
     if not prefit and groups is None and is_count(settings.cv):
         parts = edges(out_of_fold.rows.X, out_of_fold.rows.weights, settings.edges)
     parameters = out_of_fold.cross_fit, parts, predicted, out_of_fold.keyword, n_jobs
@@ -448,12 +448,12 @@ def fit_around(
     shift: float,
     scale: float,
 ) -> GWIFit:
-    """Kernel, noise, tempering and the law around the mean.
+    """Kernel, noise, covariance and variance scale around the mean.
 
     Parameters
     ----------
     problem : GWIProblem
-        Of the rows of the answers.
+        Of the rows of `cross_fitted`.
     cross_fitted : EdgeCrossFit
     kernel_from : {"y", "residuals"}
     shift, scale : float
@@ -487,7 +487,7 @@ def fit_around(
 def _with_noise_of(
     prior: Prior, problem: GWIProblem, values: Array, held_out: NDArray[np.bool_]
 ) -> Prior:
-    """Noise variance: the mean squared error at rows left out, unless it is given."""
+    """Noise variance: the mean squared error at held-out rows, unless it is given."""
     if problem.settings.noise_variance is not None or not np.any(held_out):
         return prior
     rows = problem.rows.take(held_out)
@@ -500,7 +500,7 @@ def _with_noise_of(
 
 
 class _HeldOutVariances:
-    """Variance of the process at rows left out, as if they were new."""
+    """Variance of the process at held-out rows, given all other rows."""
 
     def __init__(self, problem: GWIProblem, prior: Prior, posterior: GaussianWeights):
         self._problem, self._prior, self._posterior = problem, prior, posterior
@@ -508,13 +508,13 @@ class _HeldOutVariances:
     def variance_scale(
         self, cross_fitted: EdgeCrossFit, values: Array, shift: float, scale: float
     ) -> tuple[VarianceScale, int]:
-        """Noise and factor by rows left out at random and at edges; their number."""
+        """Variance scale by rows held out at random and at edges; their number."""
         how, noise = self._problem.settings.tempering, self._prior.noise_variance
         folds = cross_fitted.out_of_fold.cross_fit.folds
         if how is None or np.sum(folds >= 0) < MIN_HELD_OUT:
             return VarianceScale(noise, 1.0), 0
         y, parts, share = self._problem.rows.y, [], MAX_HELD_OUT / np.sum(folds >= 0)
-        # every fold has its share of the judges: those of later times, too
+        # every fold contributes its share, also those of later times
         for fold in np.unique(folds[folds >= 0]):
             part = folds == fold
             most = int(np.ceil(share * np.sum(part)))
@@ -549,7 +549,7 @@ class _HeldOutVariances:
         return errors[chosen] ** 2, r, weights
 
     def _posterior_of(self, basis: Any, part: NDArray[np.bool_]) -> GaussianWeights:
-        """Law of the weights of a basis, given the rows outside of the part."""
+        """Posterior of the weights of a basis, given the rows outside of the part."""
         m, problem = basis.n_basis, self._problem
         if problem.settings.covariance == "closed_form":
             # a multiple of the prior's, the same for every basis

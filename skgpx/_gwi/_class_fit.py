@@ -108,13 +108,12 @@ def by_nodes(
 
 # Inducing points in units of the root of the number of rows, and the least of them.
 PER_ROOT, LEAST_INDUCING = 3.0, 50
-# Folds of the rows that judge variances, most of these rows, and fewest that are
-# believed.
+# Number of folds, and largest and smallest number of validation rows.
 _FOLDS, MAX_VALIDATION, MIN_VALIDATION = 5, 1000, 10
 
 
 class ClassSettings(NamedTuple):
-    """Parameters of the law around the scores; see `GWIClassifier`."""
+    """Parameters of the process around the scores; see `GWIClassifier`."""
 
     kernel: Any
     optimizer: str | None
@@ -142,12 +141,12 @@ class ClassFit(NamedTuple):
     kernel : sklearn.gaussian_process.kernels.Kernel
     scale : ClassScale
     inducing_points : ndarray of shape (m, d)
-        As the kernel sees them.
+        In the input space of the kernel.
     networks : TrainedNetworks or None
     record : SearchRecord
-        Which rows chose the kernel and the size of scores and variances.
+        Rows used for the kernel and for the scales of scores and variances.
     compared : NeighbourLosses or None
-        Networks with neighbours, once they are trained and if enough rows judge.
+        Networks against neighbours, after training and with enough held-out rows.
     """
 
     model: LatentModel
@@ -177,8 +176,8 @@ class ClassProblem:
     rng : numpy.random.Generator
     clock : StageClock
     report : callable
-        Asked after each round of the training of networks whether to stop, with a
-        function that gives the fit if it ended now.
+        Called after each round of training with a function that returns the current
+        fit; training stops if it returns True.
     """
 
     rows: Rows
@@ -192,7 +191,7 @@ class ClassProblem:
     _validation: tuple[Index, Array] = field(init=False)
 
     def fit(self, cross_fitted: CrossFittedMean | None = None) -> ClassFit:
-        """Fit around what a classifier has told, or around networks."""
+        """Fit around a cross-fitted classifier, or around networks."""
         search, train, self._select, self._validation_rng = self.rng.spawn(4)
         self.kernel, self._record = self._learned_kernel(search)
         self.clock.end_of("search")
@@ -233,7 +232,7 @@ class ClassProblem:
     def _posterior_at(
         self, rows: Rows, covariance: str
     ) -> tuple[Nystroem, GaussianWeights]:
-        """Basis and law of the weights, the same for all outputs, around zero."""
+        """Basis and posterior of the weights, the same for all outputs, around zero."""
         s, m, rng = self.settings, self._n_inducing(len(rows.y)), self._select
         which = rows.X, self.kernel, m, rng.spawn(1)[0], rows.weights
         basis = Nystroem.from_kernel(self.kernel, select_inducing(s.inducing, *which))
@@ -261,7 +260,7 @@ class ClassProblem:
         return float(np.mean(share * (1.0 - share)))
 
     def _variances_held_out(self) -> tuple[Index, Array]:
-        """Rows that judge, and r at them under laws of the other rows."""
+        """Validation rows, and r at them given the other rows."""
         n = len(self.rows.y)
         order = self._validation_rng.spawn(1)[0].permutation(n)
         folds = np.full(n, -1)
@@ -305,7 +304,7 @@ class ClassProblem:
         return fitted._replace(compared=compared)
 
     def _compared(self, mean: FittedMean, found: ClassScale) -> NeighbourLosses | None:
-        """With neighbours, which are never too certain: nor are tempered networks."""
+        """Scaled networks against neighbours, neither of which is overconfident."""
         chosen, validation = self._validation_rows(mean)
         if len(chosen) < MIN_CLASS_ROWS:
             return None
@@ -316,7 +315,7 @@ class ClassProblem:
         return NeighbourLosses.of(self.rows, chosen, losses, own)
 
     def _around_classifier(self, cross_fitted: CrossFittedMean) -> ClassFit:
-        """A classifier of scikit-learn, with scores that are out of fold."""
+        """A classifier of scikit-learn, with out-of-fold scores."""
         found, held_out = cross_fitted.cross_fit, cross_fitted.cross_fit.held_out
         mixed = None
         if has_probabilities(found.estimator):
@@ -339,7 +338,7 @@ class ClassProblem:
         cross_fitted: CrossFittedMean | None,
         networks: TrainedNetworks | None,
     ) -> ClassFit:
-        """The law around scores, tempered."""
+        """The process around scores, calibrated."""
         found, validation = self._fit_scale(mean)
         found = found._replace(mixed=mixed)
         likelihood = self._centred(found.variance_factor)
@@ -360,7 +359,7 @@ class ClassProblem:
         return ClassFit(*fitted, networks, record)
 
     def _fit_scale(self, mean: FittedMean) -> tuple[ClassScale, int]:
-        """How rows held out change the law, and how many did."""
+        """Calibration on held-out rows, and their number."""
         chosen, validation = self._validation_rows(mean)
         edge = fading_edge(validation) if self.settings.fading else None
         if not self.settings.tempering or len(chosen) < MIN_VALIDATION:
@@ -368,7 +367,7 @@ class ClassProblem:
         return fit_class_scale(validation, self.likelihood, edge), len(chosen)
 
     def _validation_rows(self, mean: FittedMean) -> tuple[Index, ValidationRows]:
-        """Numbers of the rows held out, and what is said of them."""
+        """Positions of the validation rows, and their predictions."""
         chosen, variance = self._validation
         held_out = mean.held_out[chosen]
         chosen, variance = chosen[held_out], variance[held_out]

@@ -26,17 +26,17 @@ from skgpx._validation import warn
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Categorical, Likelihood, RobustMax
 
-# ---- What classifiers of others say of rows that they have not seen ------------------
+# ---- Out-of-fold predictions of other classifiers ------------------------------------
 
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _FROZEN = (
-    "The mean is a FrozenEstimator: the rows given to fit choose how certain its "
-    "probabilities are. At rows that it was fitted to it is too certain. Pass rows "
-    'that it has not seen, and say so with cv="prefit"; or pass the classifier '
-    "without FrozenEstimator, to be cross-fitted."
+    "The mean is a FrozenEstimator, and its probabilities are calibrated on the rows "
+    "given to fit. If it was fitted to these rows, probabilities are too close to 0 "
+    'and 1. Pass rows that it was not fitted to and set cv="prefit", or pass the '
+    "classifier without FrozenEstimator to cross-fit it."
 )
 # Seed of the order of the rows.
 _SEED = 0
@@ -65,7 +65,7 @@ def cross_fit_classifier(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> CrossFittedMean:
-    """Fit clones of a classifier on stratified folds and to all rows; see `cross_fit_mean`.
+    """Fit clones on stratified folds and to all rows; see `cross_fit_mean`.
 
     Raises
     ------
@@ -111,25 +111,25 @@ def _splits(y: NDArray[Any], n_folds: int) -> list[tuple[Index, Index]]:
     return [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in numbers]
 
 
-# ---- Sizes of scores and variances of classes, by the log loss of rows held out ------
+# ---- Scales of scores and variances of classes, by held-out log loss -----------------
 
 
-# Standard deviation of the logarithms of both factors a priori: rows that do not tell
-# the two apart leave them near one.
+# Standard deviation of the logarithms of both factors a priori: rows that do not
+# identify them leave them near one.
 _PRIOR_STD = 2.0
 # Largest factor of either, as a logarithm; iterations of the search, step of its
 # differences: the rules of probabilities change by some 1e-6 where they are refined.
 _FARTHEST, _MAX_ITER, _STEP = 7.0, 30, 1e-3
-# Logarithms of factors of scores without a law around them.
+# Bounds of the logarithm of the factor of scores alone.
 _TEMPERATURES = (-3.0, 3.0)
 # Points of the search where probabilities have no fast rule.
 _POINTS = 128
-# Share of the rows held out within which the mean does not fade.
+# Share of the held-out rows at which the mean does not fade.
 WITHIN = 0.95
 
 
 class ClassScale(NamedTuple):
-    """How the law was fitted to rows held out: ``f ~ N(base + h (a s - base), b r)``.
+    """Calibration on held-out rows: ``f ~ N(base + h (a s - base), b r)``.
 
     Attributes
     ----------
@@ -140,7 +140,8 @@ class ClassScale(NamedTuple):
     edge : float or None
         Share of the prior variance from which on scores fade; None: they do not.
     mixed : float or None
-        Share of the even law in the probabilities of a classifier; None: not mixed.
+        Share of the uniform distribution in the probabilities of a classifier; None:
+        not mixed.
     """
 
     score_factor: float = 1.0
@@ -150,15 +151,15 @@ class ClassScale(NamedTuple):
 
 
 class ValidationRows(NamedTuple):
-    """Rows held out.
+    """Held-out rows.
 
     Attributes
     ----------
     codes, weights : ndarray of shape (n,)
     scores : ndarray of shape (n, c)
-        Of means that were not trained on them.
+        Of means that were not trained on these rows.
     variance, prior_share : ndarray of shape (n,)
-        r of a law that does not know them, and ``r / k``.
+        r of a posterior that was fitted without them, and ``r / k``.
     """
 
     codes: Array
@@ -169,7 +170,7 @@ class ValidationRows(NamedTuple):
 
 
 def fading_edge(validation: ValidationRows) -> float:
-    """Share of the prior variance that 95 % of the judges are below."""
+    """The 95 % quantile of the share of the prior variance at validation rows."""
     if not len(validation.prior_share):
         return 0.0
     order = np.argsort(validation.prior_share, kind="stable")
@@ -179,9 +180,9 @@ def fading_edge(validation: ValidationRows) -> float:
 
 
 def best_mixture(predictions: Array, codes: Array, weights: Array) -> float:
-    """Share of the even law at which probabilities predict rows best, once tempered.
+    """Share of the uniform distribution with the lowest log loss, once scaled.
 
-    The smallest that is tried if there are no rows.
+    The smallest candidate if there are no rows.
     """
     own = np.arange(len(codes)), codes.astype(np.intp)
     losses = []
@@ -200,10 +201,11 @@ def best_mixture(predictions: Array, codes: Array, weights: Array) -> float:
 def fit_class_scale(
     validation: ValidationRows, likelihood: Likelihood, edge: float | None
 ) -> ClassScale:
-    """Factors of scores and variances that predict the judges best.
+    """Factors of scores and variances with the lowest held-out log loss.
 
     Minimises their log loss plus ``(log² a + log² b) / 8``, half a nat at a factor of
-    seven. Under RobustMax, which knows no unit of f, only b moves, as in the paper.
+    seven. Under RobustMax, which is invariant to the scale of f, only b moves, as in
+    the paper.
     """
     one_factor = isinstance(likelihood, RobustMax)
 
@@ -225,7 +227,7 @@ def fit_class_scale(
 def log_losses(
     validation: ValidationRows, likelihood: Likelihood, found: ClassScale
 ) -> Array:
-    """Log loss of each judge (n,) under the tempered law."""
+    """Log loss of each validation row (n,) under the scaled distribution."""
     base, edge = likelihood.base_latent_, found.edge
     kept = (
         np.ones(len(validation.codes))
@@ -238,15 +240,16 @@ def log_losses(
 
 
 def warn_at_bound(found: ClassScale) -> None:
-    """Say so if the factor of the variance is the largest that is searched."""
+    """Warn if the factor of the variance is at its upper bound."""
     if np.log(found.variance_factor) < _FARTHEST - _STEP:
         return
     warn(
-        "The rows held out ask for a variance of the process that is more than "
-        f"{found.variance_factor:.0f} times that of the kernel, the largest factor "
-        "that is searched: the mean is wrong where it is certain, or the variance of "
-        "the kernel far too small. Pass a mean that is less certain (more regularised, "
-        'calibrated), a kernel of larger variance, or optimizer="evidence".',
+        "The variance scale reached its upper bound: on held-out rows the best "
+        f"variance is at least {found.variance_factor:.0f} times that of the kernel. "
+        "Either the mean is confidently wrong, or the variance of the kernel is too "
+        "small, and probabilities remain too close to 0 and 1. Use a mean that is more "
+        "regularised or calibrated, a kernel of larger variance, or "
+        'optimizer="evidence".',
         FitWarning,
     )
 
@@ -258,7 +261,7 @@ def _factors(u: Array, one_factor: bool) -> tuple[float, float]:
 def log_probabilities(
     likelihood: Likelihood, codes: Array, mean: Array, variance: Array
 ) -> Array:
-    """``log P(y)`` of normal latent laws (n,); a rule of few points for the softmax."""
+    """``log P(y)`` of normal latent values (n,); by quadrature for the softmax."""
     mixture = LatentMixture(
         mean[:, :, np.newaxis], variance[:, np.newaxis, np.newaxis], np.ones(1)
     )
@@ -269,18 +272,18 @@ def log_probabilities(
     return np.asarray(np.log(np.maximum(share, 1e-300)))
 
 
-# ---- Latent scores of classifiers of others, and how they fade away from the data ----
+# ---- Latent scores of other classifiers, and how they fade away from the data --------
 
 
-# What is tried as the share of the even law in probabilities: those that are zero or
-# one would be infinite scores.
+# Candidate shares of the uniform distribution: without it, probabilities of zero or one
+# would be infinite scores.
 MIXED = 10.0 ** -np.arange(8.0, 0.0, -1.0)
 # Least share of the mean that a row at the fading's edge keeps.
 _LEAST_EXPLAINED = 1e-3
 
 
 class ClassScores:
-    """What a fitted classifier says of rows, one column for each class.
+    """Predictions of a fitted classifier, one column for each class.
 
     Log probabilities where it has them, otherwise its decision function. Picklable.
 
@@ -299,8 +302,8 @@ class ClassScores:
         Raises
         ------
         ValueError
-            If it knows none of the classes, has neither of the two methods, or values
-            of another shape.
+            If it was fitted to none of the classes, has neither of the two methods, or
+            predicts values of another shape.
         """
         known = np.asarray(fitted.classes_)
         columns = _columns(known, self.classes)
@@ -316,13 +319,13 @@ def has_probabilities(classifier: Any) -> bool:
 
 
 def _columns(known: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Column of each class among those a classifier knows, or -1."""
+    """Column of each class among those of a classifier, or -1."""
     position = {label: i for i, label in enumerate(known.tolist())}
     columns = np.array([position.get(label, -1) for label in classes.tolist()])
     if np.all(columns < 0):
         raise ValueError(
-            f"The classifier knows the classes {known.tolist()}, none of which is in y,"
-            f" which has {classes.tolist()}. Fit it to the same labels."
+            f"The classifier was fitted to the classes {known.tolist()}, none of which "
+            f"is in y, which has {classes.tolist()}. Fit it to the same labels."
         )
     return columns
 
@@ -347,7 +350,7 @@ def _values(fitted: Any, X: Any, n_known: int) -> Array:
 
 
 def _refuse_pairs(fitted: Any, n_known: int) -> None:
-    """Three classes have three pairs: their shape does not tell them apart."""
+    """Raise a ValueError for one-versus-one scores: three classes have three pairs."""
     inner = fitted
     while True:
         if isinstance(inner, Pipeline):
@@ -367,18 +370,19 @@ def _refuse_pairs(fitted: Any, n_known: int) -> None:
 
 
 def _absent(fitted: Any, values: Array) -> float:
-    """What stands for a class that the classifier does not know."""
+    """Score of a class that the classifier was not fitted to."""
     return 0.0 if has_probabilities(fitted) else float(values.min())
 
 
 def latent_scores(predictions: Array, mixed: float | None, n_outputs: int) -> Array:
-    """Latent values (n, n_outputs) from what a classifier says (n, K).
+    """Latent values (n, n_outputs) from predictions (n, K) of a classifier.
 
     Parameters
     ----------
     predictions : ndarray of shape (n, K)
     mixed : float or None
-        Share of the even law in probabilities; None where they are scores already.
+        Share of the uniform distribution in probabilities; None where they are scores
+        already.
     n_outputs : int
         One for log odds, otherwise K; these sum to zero.
     """
@@ -424,8 +428,8 @@ class FadingScores:
     """``h(x) (a s(x) - base)``: scores that return to the base away from the data.
 
     With ``ρ = r(x, x) / k(x, x)`` the share of the prior variance that is left, ``h =
-    min(1, (1 - ρ) / (1 - ρ₀))``: all of the mean where rows are no farther from the
-    data than rows held out were, nothing where the data say nothing.
+    min(1, (1 - ρ) / (1 - ρ₀))``: the whole mean where rows are no farther from the data
+    than held-out rows were, none where the data explain nothing.
 
     Parameters
     ----------
@@ -439,7 +443,7 @@ class FadingScores:
     basis : Nystroem
     posterior : GaussianWeights
     map : InputMap or None
-        From rows to what the kernel sees; None if it sees them as they are.
+        From rows to the input of the kernel; None for the identity.
     """
 
     function: Callable[[NDArray[Any]], Any]

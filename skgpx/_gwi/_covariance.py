@@ -1,4 +1,4 @@
-"""The covariance of the variational process: the law of its weights.
+"""The covariance of the variational process: that of its weights.
 
 In whitened coordinates, ``f = m + φ(x)ᵀw + g(x)``, the prior of w is N(0, I), and every
 covariance is that of w: ``Σ = L⁻ᵀ cov(w) L⁻¹`` in the notation of the paper.

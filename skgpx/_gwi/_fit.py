@@ -61,14 +61,14 @@ class GWIFit(NamedTuple):
     ----------
     model : LatentModel
     prior : Prior
-        Kernel, and the noise variance before it was tempered.
+        Kernel, and the noise variance before calibration.
     variance_scale : Temper
     distance : float
         Wasserstein distance of the process from its prior, root mean square over the
         rows; an upper bound, see `projected_bures`.
     networks : TrainedNetworks or None
     record : SearchRecord
-        Which rows chose hyperparameters and the size of variances.
+        Rows used for hyperparameters and for the variance scale.
     mean : {"net", "svgp"} or None
         Which of the library's own means it is.
     """
@@ -132,8 +132,8 @@ class GWIProblem:
         mean : {"auto", "net", "svgp"}
         clock : StageClock
         report : callable
-            Asked after each round of the training of networks whether to stop, with a
-            function that gives the fit if it ended now.
+            Called after each round of training with a function that returns the current
+            fit; training stops if it returns True.
         """
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -153,7 +153,7 @@ class GWIProblem:
                 found = self._checked_kernel_mean(kernel_mean, True, networks)
         clock.end_of("law")
         if found.prior is prior:
-            # of another kernel, it is not true
+            # warnings about a discarded kernel do not concern the fit
             for one in caught:
                 warn(str(one.message), one.category)
         return found
@@ -161,7 +161,7 @@ class GWIProblem:
     def _choose_mean(
         self, mean: str, prior: Prior, networks: TrainedNetworks
     ) -> KernelMean | None:
-        """Kernel sections if they are the better mean, by rows that neither saw."""
+        """Kernel features if they are the better mean at held-out rows, else None."""
         share = self._share_of_error(networks.mean)
         errors = MeanErrors.of(self.rows, self.level, prior, networks.mean, share)
         held_out = networks.mean.held_out
@@ -178,7 +178,7 @@ class GWIProblem:
             return refine_kernel(self, fit_kernel_mean(self, prior))
         worth_it = left is not None and left.share >= WORTH_LOOKING
         if len(self.rows.y) > SEARCH_ROWS and worth_it:
-            # the process of all rows may find what that of some does not
+            # a process of all rows may explain what one of a subset does not
             kernel_mean = refine_kernel(self, fit_kernel_mean(self, prior))
             square = float(np.average(misses**2, weights=self.rows.weights[held_out]))
             if share * square > errors.as_good * kernel_mean.validated.error:
@@ -190,8 +190,8 @@ class GWIProblem:
     def _checked_kernel_mean(
         self, found: KernelMean, chosen: bool, networks: TrainedNetworks | None = None
     ) -> GWIFit:
-        """The law around sections, and a word if they miss what may be found."""
-        # where the prior is to decide, rows may be missed
+        """The process around a kernel mean; warns if residuals are autocorrelated."""
+        # residuals are expected where the prior dominates
         free = self.variance > 0.0 and self.mean_weight(found.prior) < 1.0
         if free and not warn_if_autocorrelated(found.residual_autocorrelation(self)):
             error, n = found.fit.error / self.variance, len(self.rows.y)
@@ -220,7 +220,7 @@ class GWIProblem:
     def around(
         self, mean: FittedMean, prior: Prior, networks: TrainedNetworks | None = None
     ) -> GWIFit:
-        """The law around a mean: inducing points, covariance, tempering."""
+        """The process around a mean: inducing points, covariance, variance scale."""
         validation = self.validation_rows(mean.held_out)
         basis = self.basis(prior, validation)
         statistics = row_statistics(basis, self.rows, self.n_jobs)
@@ -239,7 +239,7 @@ class GWIProblem:
         return GWIFit(model, prior, variance_scale, distance, networks, record)
 
     def around_kernel_mean(self, found: KernelMean) -> GWIFit:
-        """The mean ``m_P + k_Z(x)ᵀa``, and the law in the basis of it."""
+        """The mean ``m_P + k_Z(x)ᵀa``, and the process in its basis."""
         prior, (basis, statistics, mean, _, _) = found.prior, found.fit
         objective = self.objective_of(prior, statistics, self.level + mean.values)
         posterior = self.posterior(objective, basis)
@@ -254,11 +254,11 @@ class GWIProblem:
     def _fit_kernel_mean_scale(
         self, found: KernelMean, posterior: GaussianWeights
     ) -> VarianceScale:
-        """Noise and factor by rows left out one by one.
+        """Variance scale by leave-one-out errors.
 
-        Where all rows may be points, r at a row vanishes, unless it is that of the law
-        without the row, which that of sparse regression has in closed form: too small
-        where the kernel knows the rows too well.
+        Where all rows may be inducing points, r vanishes at the rows. The leave-one-out
+        variance, in closed form for sparse regression, does not, but is too small where
+        the kernel overfits the rows.
         """
         prior, validation, fit = found.prior, found.validation, found.fit
         if fit is found.validated:
@@ -302,7 +302,7 @@ class GWIProblem:
         how = self.networks, replay_rng(self._train), self.n_jobs, on_round
         return train_networks(rows.X, rows.weights, loss, 1, *how)
 
-    # ---- Parts of a law ----------------------------------------------------------
+    # ---- Parts of a process ----------------------------------------------------------
 
     def validation_rows(self, held_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return choose_validation_rows(
@@ -314,11 +314,11 @@ class GWIProblem:
         return replay_rng(self._select)
 
     def refinement_rng(self) -> np.random.Generator:
-        """The stream of the rows of closer looks, at its start."""
+        """The stream of the rows of kernel refinements, at its start."""
         return replay_rng(self._refinement)
 
     def basis(self, prior: Prior, validation: NDArray[np.bool_]) -> Nystroem:
-        """Basis at inducing points that are none of the judges."""
+        """Basis at inducing points, none of them a validation row."""
         s, rows = self.settings, self.rows.take(~validation)
         size = s.n_inducing
         if isinstance(size, str):
@@ -358,16 +358,17 @@ class GWIProblem:
         return shrunk
 
     def posterior(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
-        """Law of the weights, with mean zero."""
+        """Posterior of the weights, with mean zero."""
         how, rng = self.settings.covariance, replay_rng(self._sample)
         root = covariance_root(how, objective, basis, self.rows, rng)
         return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
 
     def _share_of_error(self, mean: FittedMean) -> float:
-        """What to take of squared errors of single networks for those of their average.
+        """Factor from squared errors of single networks to those of their average.
 
-        The root of the share: rows held out also stop the training, so that errors
-        there are a little small, and their tails are longer than those of a normal law.
+        The root of the share: held-out rows also stop the training, so that errors
+        there are slightly small, and their tails are longer than those of a normal
+        distribution.
         """
         if mean.in_sample is None or not np.any(mean.held_out):
             return 1.0
@@ -386,11 +387,11 @@ class GWIProblem:
         share: float = 1.0,
         known: bool = False,
     ) -> VarianceScale:
-        """Noise and factor by values (n,) of the mean at rows that it did not see.
+        """Variance scale by held-out values (n,) of the mean.
 
-        `share` is that of the squared errors there which the mean has elsewhere. Of
-        rows that the law of sparse regression has `known`, of variance v then, each is
-        taken back: ``v / (1 - ω v / σ²)``.
+        `share` multiplies the squared errors. If the posterior was fitted to these rows
+        (`known`), the variance v at each is replaced by its leave-one-out value ``v /
+        (1 - ω v / σ²)``.
         """
         rows = self.rows.take(validation)
         features = basis(rows.X)

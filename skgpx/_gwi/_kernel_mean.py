@@ -1,4 +1,4 @@
-"""Kernel sections as a mean: as many points as they need, and a kernel from nearby."""
+"""Kernel features as a mean: their inducing points, and a refined kernel."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Where points leave more nats a row than this to the noise, as many as leave no more
-# than that, or the most, are the basis of a mean whose error falls to this share.
+# Inducing points that leave more nats per observation unexplained than the first are
+# replaced by as many as leave the second, up to the third, if the error falls below
+# this share.
 _MIN_UNEXPLAINED, _ENOUGH, _MAX_INDUCING, _GAIN = 0.1, 0.01, 500, 0.8
 # The same again, up to so many points, and so many operations n m².
 _MANY_INDUCING, _BUDGET = 1500, 2.5e10
-# Rows of a window over those of the next one.
+# Ratio of the numbers of rows of successive windows.
 _CLOSER = 4
 
 
 class KernelMean(NamedTuple):
-    """KernelMean of a kernel, fitted to the rows.
+    """A mean in kernel features, fitted to the rows.
 
     Attributes
     ----------
     prior : Prior
     validation : ndarray of bool of shape (n,)
     validated : SparseFit
-        None of whose points is a judge.
+        None of whose inducing points is a validation row.
     fit : SparseFit
-        The mean: the same, unless it takes all rows for points.
+        The mean: the same, unless all rows are inducing points.
     """
 
     prior: Prior
@@ -48,14 +49,14 @@ class KernelMean(NamedTuple):
     fit: SparseFit
 
     def residual_autocorrelation(self, problem: GWIProblem) -> LeftOver | None:
-        """Structure in its errors at rows left out one by one."""
+        """Autocorrelation of its leave-one-out residuals."""
         rows = problem.rows
         errors = rows.y - problem.level - self.validated.mean.leave_one_out
         return LeftOver.of(rows.X, errors, problem.variance)
 
 
 def fit_kernel_mean(problem: GWIProblem, prior: Prior) -> KernelMean:
-    """KernelMean of the kernel of a prior, with as many points as the rows pay for."""
+    """Mean in kernel features, with as many inducing points as n rows allow."""
     validation = problem.validation_rows(np.ones(len(problem.rows.y), bool))
     kappa = problem.mean_weight(prior)
     rows = problem.rows._replace(y=problem.targets(kappa) - problem.level)
@@ -75,14 +76,14 @@ def fit_kernel_mean(problem: GWIProblem, prior: Prior) -> KernelMean:
     whole, all_used = best, len(best.basis.inducing_points) == allowed
     grows = all_used and n <= affordable(n) and _may_grow(problem, best, n)
     if grows and best.unexplained > _MIN_UNEXPLAINED:
-        # what judges must not be, the mean may need
+        # the mean may need inducing points at validation rows
         wider = fit(_grown(problem, prior, np.ones(n, bool), n))
         whole = wider if wider.error < best.error else best
     return KernelMean(prior, validation, best, whole)
 
 
 def affordable(n: int) -> int:
-    """Most points of a mean that n rows pay for."""
+    """Largest number of inducing points of a mean of n rows."""
     return max(min(_MANY_INDUCING, int(np.sqrt(_BUDGET / n))), _MAX_INDUCING)
 
 
@@ -92,7 +93,7 @@ def _may_grow(problem: GWIProblem, fit: SparseFit, most: int) -> bool:
 
 
 def _is_free(problem: GWIProblem) -> bool:
-    """Whether the number of points is."""
+    """Whether the number of inducing points is free."""
     s = problem.settings
     return s.n_inducing == "auto" and isinstance(s.inducing, str)
 
@@ -112,10 +113,10 @@ def _grown(
 
 
 def refine_kernel(problem: GWIProblem, found: KernelMean) -> KernelMean:
-    """KernelMean of a kernel that is learned from nearby, if that finds more.
+    """Kernel mean with a kernel learned from a window of the rows, if it is better.
 
-    500 of many rows are far apart. Where errors of neighbours agree, 500 of a part of
-    the rows are closer, and the first window that lowers the error is taken.
+    A subset of 500 of many rows is sparse. Where residuals are autocorrelated, 500 rows
+    of a window are denser, and the first window that lowers the error is used.
     """
     left = found.residual_autocorrelation(problem)
     s, n = problem.settings, len(problem.rows.y)
@@ -127,7 +128,7 @@ def refine_kernel(problem: GWIProblem, found: KernelMean) -> KernelMean:
     variance = float(np.average(rows.y**2, weights=rows.weights))
     for part in _windows(left, rows, problem.refinement_rng()):
         with warnings.catch_warnings():
-            # that nothing was found there is no matter of the fit
+            # warnings about a window do not concern the fit
             warnings.simplefilter("ignore")
             prior = learn_prior(
                 part,

@@ -24,14 +24,14 @@ from skgpx._numerics.perceptron import (
 from skgpx._numerics.spread import InputFrame
 from skgpx._parallel import workers
 
-# ---- What averaging gains over the networks that rows are judged by ------------------
+# ---- What averaging gains over the networks that hold a row out ----------------------
 
 
 Array = NDArray[np.float64]
 
 
 class InSample(NamedTuple):
-    """What networks say of rows that they were trained on, where others were not.
+    """In-sample predictions of networks, at rows that others hold out.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class InSample(NamedTuple):
     variance : ndarray of shape (n, c)
         Of this mean: variance between them, over their number.
     share : ndarray of shape (n,)
-        Of networks that were not trained on the row.
+        Share of the networks that were not trained on the row.
     """
 
     values: Array
@@ -68,18 +68,17 @@ def share_of_error(
     Returns
     -------
     share : float
-        In (0, 1]; 1 where nothing can be told.
+        In (0, 1]; 1 where it cannot be estimated.
 
-    Notes
-    -----
-    Let h = μ + δ, with variance s between starts and orders of the rows, and let those
-    that have seen the row say t = μ + δ' + l (y - μ). With E, D and C the means of
+    Notes ----- Let h = μ + δ, with variance s between starts and orders of the rows,
+    and let those trained on the row predict t = μ + δ' + l (y - μ). With E, D and C the
+    means of
     ``(y - h)²``, ``(t - h)²`` less the variance of δ', and ``(t - h) (y - h)``::
 
         E = N + s,    D = s + l² N,    C = s + l N    with N the mean of (y - μ)²,
 
-    so that ``s = (D E - C²) / (D + E - 2 C)``. Networks at hand, of which the share q
-    are those held out, have the error ``N + q s`` on average.
+    so that ``s = (D E - C²) / (D + E - 2 C)``. All networks together, of which the
+    share q hold the row out, have the error ``N + q s`` on average.
     """
     h, t = held_out, in_sample.values[:, 0]
 
@@ -95,11 +94,12 @@ def share_of_error(
     return float(1.0 - (1.0 - mean(in_sample.share)) * s / E)
 
 
-# ---- What a mean hands over to the rest of a fit -------------------------------------
+# ---- A fitted mean, as the rest of a fit reads it
+# -------------------------------------
 
 
 class FittedMean(NamedTuple):
-    """A mean function, and what it says at the rows that trained it.
+    """A mean function, and its values at the training rows.
 
     Attributes
     ----------
@@ -107,14 +107,14 @@ class FittedMean(NamedTuple):
         Maps (n, d) to (n, c), in units of the standardised y; latent scores of classes.
         Picklable.
     residual_values : ndarray of shape (n, c)
-        Values at the training rows from which noise, kernel and tempering are learned:
-        wherever the mean was trained on a row, values of one that was not (out of
-        fold, or of the rows held out for early stopping), if there is one.
+        Values at the training rows from which noise, kernel and variance scale are
+        learned: wherever the mean was trained on a row, values of one that was not (out
+        of fold, or of the rows held out for early stopping), if there is one.
     held_out : ndarray of bool of shape (n,)
         Rows whose `residual_values` were not trained on.
     in_sample : InSample or None
-        What networks say of all rows that were trained on them; None where there are
-        none for one of the trusted rows.
+        In-sample predictions of networks for all rows; None where one of the held-out
+        rows has none.
     """
 
     function: Callable[[Array], Any]
@@ -129,13 +129,13 @@ class FittedMean(NamedTuple):
 Index = NDArray[np.intp]
 Loss = Callable[[Array, Index], tuple[float, Array]]
 
-# Rounds of a training, after each of which held-out rows judge and callbacks are asked.
+# Rounds of a training; after each the held-out loss is recorded and callbacks run.
 ROUNDS = 50
-# Rounds without a better judgement after which a network is left alone.
+# Rounds without a lower held-out loss after which the training of a network stops.
 _PATIENCE = 20
 # max_iter="auto": passes over n rows, ROW_STEPS / n of them within these limits.
 ROW_STEPS, MIN_EPOCHS, MAX_EPOCHS = 3_000_000, 30, 4000
-# Fewest distinct rows of which any are held out.
+# Smallest number of distinct rows of which any are held out.
 MIN_ROWS = 20
 
 
@@ -165,7 +165,7 @@ class NetworkMean:
     Parameters
     ----------
     frame : InputFrame
-        What the columns are squashed and standardised by.
+        Squashes and standardises the columns.
     network : Perceptron
     parameters : ndarray of shape (n_networks, n_parameters)
     """
@@ -198,9 +198,9 @@ class Training:
     rng : numpy.random.Generator
         Of the order of the rows.
     rows : ndarray of int
-        That train.
+        That the network is trained on.
     held_out : ndarray of int
-        That judge; may be empty.
+        For early stopping; may be empty.
     """
 
     parameters: Array
@@ -222,7 +222,7 @@ class Training:
         self.best = self.parameters.copy()
 
     def record_score(self, score: float | None, choose: bool) -> None:
-        """Note what held-out rows say, and keep the parameters if they are better."""
+        """Record the held-out loss, and keep the parameters if it is the lowest."""
         if score is not None:
             better = not self.scores or score < min(self.scores)
             self.scores.append(score)
@@ -233,7 +233,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Problem:
-    """What every network of a fit is trained on.
+    """Data and settings that all networks of a fit share.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class Problem:
         return self.network.activation == "relu"
 
     def advance(self, state: Training, last: int) -> None:
-        """Train one network until an epoch, and let held-out rows judge."""
+        """Train one network until an epoch, and record its held-out loss."""
         sizes, k = np.array(self.network.sizes), self.n_batches(state)
         fused = isinstance(self.loss, SquaredError)
         columns = COLUMNS if fused else -(-len(state.rows) // k)
@@ -334,7 +334,7 @@ class TrainedNetworks(NamedTuple):
     loss_curve : ndarray of shape (n_epochs,)
         Mean over the networks of the loss of each epoch.
     held_out_curve : ndarray of shape (n_rounds,)
-        Mean over the networks of the loss of the rows they did not see.
+        Mean over the networks of their held-out loss.
     n_iter : int
         Largest number of epochs behind the networks.
     """
@@ -380,8 +380,8 @@ def train_networks(
     n_jobs : int or None
         Threads over networks; the same bits for every number.
     report : callable
-        Asked after each round whether to stop, with a function that gives the networks
-        as they are.
+        Called after each round with a function that returns the current networks;
+        training stops if it returns True.
 
     Notes
     -----
@@ -450,7 +450,7 @@ def _rounds(n_epochs: int) -> Any:
 def _result(
     problem: Problem, states: list[Training], frame: InputFrame
 ) -> TrainedNetworks:
-    """What networks say as they are, out of their own rows where there are others."""
+    """The current networks, with out-of-sample values at held-out rows."""
     n = len(problem.X)
     parameters = np.stack([state.best for state in states])
     values = problem.outputs(parameters, np.arange(n))

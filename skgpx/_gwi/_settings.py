@@ -11,13 +11,14 @@ import numpy as np
 from skgpx._latent import Mean
 from skgpx._validation import Rows, standardisation
 
-# ---- Streams of random numbers that may be asked for again ---------------------------
+# ---- Streams of random numbers that can be replayed ----------------------------------
 
 
 def replay_rng(rng: np.random.Generator) -> np.random.Generator:
-    """The same stream at every call, as a callback may ask for a fit of any round.
+    """The same stream at every call, as a callback may request a fit of any round.
 
-    From its seed: a copy in NumPy 1 forgets that, and its children would be any.
+    Rebuilt from its seed: a copy in NumPy 1 loses the seed, and would spawn other
+    children.
     """
     source = rng.bit_generator
     known: Any = source.seed_seq

@@ -60,7 +60,7 @@ def sparse_mean(
 
 
 class SparseFit(NamedTuple):
-    """A mean in a basis, and what the basis leaves out.
+    """A mean in a basis, and the variance that the basis leaves unexplained.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class SparseFit(NamedTuple):
     statistics : WeightStatistics
     mean : SparseMean
     error : float
-        Mean squared error at rows left out one by one.
+        Mean squared leave-one-out error.
     unexplained : float
         Mean of ``var g / (2 σ²)`` over the rows, in nats.
     """

@@ -1,4 +1,4 @@
-"""Rows that judge the size of the variances, and what they say."""
+"""The variance scale: noise and process variance calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from skgpx._numerics.tempering import temper_affine, temper_factor
 
 Array = NDArray[np.float64]
 
-# Largest share of the rows that judge, most and fewest of them.
+# Largest share of validation rows, and their largest and smallest number.
 MAX_SHARE, MAX_HELD_OUT, MIN_HELD_OUT = 0.3, 2000, 10
-# Standard deviation of the logarithms of noise and factor around those of the prior.
+# Prior standard deviation of the logarithms of both factors.
 _LOG_STD = 1.5
-# Least noise variance and factor, in units of those of the prior.
+# Lower bound of both factors.
 _LEAST = 1e-6
 
 
 class VarianceScale(NamedTuple):
-    """The variance ``r + σ²`` as the judges have changed it: ``factor * r + noise``.
+    """The calibrated variance ``factor * r + noise`` in place of ``r + σ²``.
 
     Attributes
     ----------
@@ -38,10 +38,10 @@ class VarianceScale(NamedTuple):
 def choose_validation_rows(
     held_out: NDArray[np.bool_], tempering: str | None, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Some of the trusted rows, none of which will be an inducing point.
+    """Validation rows among the held-out rows, none of them an inducing point.
 
-    The variance of the process nearly vanishes at inducing points, and is not what it
-    is at rows to come.
+    The variance of the process nearly vanishes at inducing points, which is not
+    representative of new rows.
     """
     n, validation = len(held_out), np.zeros(len(held_out), bool)
     candidates = np.flatnonzero(held_out)
@@ -54,15 +54,15 @@ def choose_validation_rows(
 def fit_variance_scale(
     how: str | None, squares: Array, r: Array, weights: Array, noise: float
 ) -> VarianceScale:
-    """Variance by the likelihood of squared errors of rows.
+    """Variance scale by the likelihood of held-out squared errors.
 
     Parameters
     ----------
     how : {"auto", "factor", "affine"} or None
-        One factor of all, or noise and factor of their own: by their likelihood, or
-        near those of the prior.
+        One common factor, or one each for noise and process: by maximum likelihood, or
+        a posteriori under a prior around one.
     squares : ndarray of shape (n,)
-        Squared errors of the judges; without any, nothing is changed.
+        Squared errors of the validation rows; if empty or zero, the scale is one.
     r : ndarray of shape (n,)
         Their variance under the process.
     weights : ndarray of shape (n,)
@@ -88,11 +88,11 @@ def _near_prior(
     noise: float,
     starts: tuple[tuple[float, float], ...],
 ) -> VarianceScale:
-    """Most probable noise and factor, a priori log-normal around those of the prior.
+    """Maximum a posteriori noise and factor under a log-normal prior.
 
-    The likelihood alone often takes a constant variance, and sometimes a factor of
-    thousands of an r that is tiny at the judges: none of them is far from the data,
-    where r is the variance of the prior. So the factor is at most one.
+    The likelihood alone often chooses a constant variance, and sometimes a factor of
+    thousands where r is tiny at the validation rows. The factor is at most one, because
+    validation rows near the data cannot identify a larger one.
     """
 
     def deviance(u: Array) -> tuple[float, Array]:
@@ -107,7 +107,7 @@ def _near_prior(
         return value, slope
 
     low = np.log(_LEAST)
-    # no noise beyond the largest square is probable
+    # the largest squared error bounds the noise
     high = max(float(np.log(np.max(squares) / noise)), 0.0)
     found = [
         minimize(

@@ -1,4 +1,4 @@
-"""What a fit warns about: chains, overdispersed counts, structure that is missed."""
+"""Diagnostics of a fit: convergence, overdispersion, autocorrelated residuals."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from skgpx._validation import Rows, warn
 from skgpx.exceptions import ConvergenceWarning, FitWarning
 from skgpx.likelihoods import Likelihood, Poisson
 
-# ---- What is said where particles may not represent the posterior --------------------
+# ---- Whether particles represent the posterior ---------------------------------------
 
 
 Array = NDArray[np.float64]
 
 # R-hat between runs of the tempering above which they disagree.
 _LARGEST_R_HAT = 1.1
-# Nats of evidence below the best within which a mode that no chain visits is told.
+# Largest gap in log evidence, in nats, at which an unvisited mode is reported.
 _MODE_GAP = 5.0
-# Probability that the mean potential of a normal law lies above what is expected.
+# Probability that the potential of a normal distribution exceeds the bound.
 _TAIL = 1e-3
 
 
@@ -100,7 +100,7 @@ def warn_if_smc_disagrees(
 
 
 def largest_excess(n_weights: int) -> float:
-    """Potential above the mode, in nats, that few states of a normal law exceed.
+    """Potential above the mode, in nats, that few normal states exceed.
 
     Twice the potential above the mode follows chi-square with p degrees of freedom.
     """
@@ -112,12 +112,12 @@ def _warn(messages: list[str]) -> None:
         warn(" ".join(messages), ConvergenceWarning)
 
 
-# ---- What is said where counts scatter more than a Poisson law allows ----------------
+# ---- Whether counts scatter more than a Poisson distribution allows ------------------
 
 
-# Rows that are looked at, evenly spaced in their canonical order.
+# Largest number of rows used, evenly spaced in their canonical order.
 _ROWS = 1000
-# Ratio of variances, and the standard errors above one, from which it is told.
+# Smallest ratio of variances, and z-score, at which a warning is given.
 _MIN_RATIO, _MIN_Z = 1.5, 5.0
 
 
@@ -127,9 +127,9 @@ class Dispersion(NamedTuple):
     Attributes
     ----------
     ratio : float
-        ``Σ ω (y - E y)² / Σ ω Var y``, about one where the law is right.
+        ``Σ ω (y - E y)² / Σ ω Var y``, about one if the likelihood is right.
     z : float
-        Its distance from one in standard errors under that law.
+        Its distance from one in standard errors under that likelihood.
     """
 
     ratio: float
@@ -137,10 +137,10 @@ class Dispersion(NamedTuple):
 
 
 def dispersion(rows: Rows, likelihood: Poisson, model: LatentModel) -> Dispersion:
-    """Scatter of counts around the predictive law of a fitted model.
+    """Scatter of counts around the predictive distribution of a fitted model.
 
     The score test of [1]_ against extra variance, with the uncertainty of the rates in
-    the variance: ``Var (y - μ)² = μ + 2 μ²`` for a Poisson law.
+    the variance: ``Var (y - μ)² = μ + 2 μ²`` for a Poisson distribution.
 
     References
     ----------
@@ -160,40 +160,40 @@ def dispersion(rows: Rows, likelihood: Poisson, model: LatentModel) -> Dispersio
 def warn_if_overdispersed(
     rows: Rows, likelihood: Likelihood, model: LatentModel
 ) -> None:
-    """Warn if a Poisson law is clearly too narrow for the counts it was fitted to."""
+    """Warn if a Poisson distribution is clearly too narrow for the counts."""
     if not isinstance(likelihood, Poisson):
         return
     found = dispersion(rows, likelihood, model)
     if found.ratio > _MIN_RATIO and found.z > _MIN_Z:
         warn(
-            f"The counts scatter {found.ratio:.2g} times as much around the rates "
-            "found (in variance) as a Poisson law allows: intervals are too narrow. "
-            "If it is not a few outliers or missing columns, use a likelihood with "
-            "more spread, such as the negative binomial of the gallery's example of a "
-            "likelihood of one's own.",
+            "The counts are overdispersed: their variance around the fitted rates is "
+            f"{found.ratio:.2g} times that of a Poisson distribution, and intervals "
+            "are too narrow. Check for outliers and missing columns, or use a "
+            "likelihood of larger variance, such as the negative binomial of the "
+            "gallery's example of a custom likelihood.",
             FitWarning,
         )
 
 
-# ---- What is said where the fitted function misses structure of y --------------------
+# ---- Whether residuals are autocorrelated --------------------------------------------
 
 
-# Rows that are looked at, evenly spaced in their canonical order.
+# Largest number of rows used, evenly spaced in their canonical order.
 _MISSED_ROWS = 4000
-# Share of the prior variance that points may leave out at the rows.
+# Largest share of the prior variance outside the basis at the rows.
 _MAX_RESIDUAL_SHARE = 0.01
 _ADVICE = (
-    "Give a kernel whose lengthscales start near the scale of the variation, or take "
-    "GWIRegressor(), whose kernel is learned again from rows that are closer."
+    "Use a kernel whose lengthscales start near the scale of the variation, or "
+    "GWIRegressor(), which relearns its kernel from neighbouring rows."
 )
 
 
 def warn_if_residuals_autocorrelated(
     rows: Rows, likelihood: Likelihood, model: LatentModel
 ) -> None:
-    """Warn if errors of neighbouring rows agree; of likelihoods that shift with y.
+    """Warn if residuals are autocorrelated; for location-scale likelihoods.
 
-    Where points leave some of the prior out, that is missed, and told elsewhere.
+    Another warning covers bases that omit much of the prior.
     """
     if not likelihood.location_scale:
         return

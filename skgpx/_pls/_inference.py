@@ -237,10 +237,11 @@ def above_best(target: Target, w: Array, best: laplace.Mode) -> float:
     return float(energy.mean() - floor)
 
 
-# ---- From a basis and a likelihood to the law of the weights -------------------------
+# ---- From a basis and a likelihood to the posterior of the weights
+# -------------------------
 
 
-# Acceptance times mobility of a trial below which the Laplace law is a poor start.
+# Acceptance times mobility of a trial below which the Laplace start is poor.
 _POOR = 0.35
 _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
 
@@ -271,7 +272,7 @@ class InferenceSettings(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """Law of the weights and how it was found.
+    """Posterior of the weights and how it was computed.
 
     Attributes
     ----------
@@ -282,12 +283,13 @@ class Inference(NamedTuple):
     likelihood : Likelihood
         Its noise variance may have been fitted again.
     log_evidence : float
-        Collapsed bound of all rows, in nats; NaN where the law is not closed.
+        Collapsed bound of all rows, in nats; NaN unless in closed form.
     unexplained : float
-        Mean of ``var g(x_i) / (2 noise_variance)``, nats a row by which the bound may
-        be too low; NaN where the law is not closed.
+        Mean of ``var g(x_i) / (2 noise_variance)``, nats per observation by which the
+        bound may be too low; NaN unless in closed form.
     noise : tuple of (str, int)
-        What chose the noise variance after the search, and rows kept out for that.
+        How the noise variance was chosen after the search, and the number of held-out
+        rows.
     """
 
     posterior: LatentModel
@@ -308,7 +310,7 @@ def infer(
     previous: Array | None = None,
     report: Callable[[Sample, LatentModel], bool] | None = None,
 ) -> Inference:
-    """Sample the law of the weights.
+    """Sample the posterior of the weights.
 
     Parameters
     ----------
@@ -469,7 +471,7 @@ def _run_chains(
     previous: Array | None,
     report_sample: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
-    """Langevin chains from the Laplace law, and the target in their coordinates."""
+    """Langevin chains from a Laplace start, and the target in their coordinates."""
     mode = modes.best
     target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
     z = start(target, mode, settings.n_particles, previous, rng)
@@ -507,7 +509,7 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
     Raises
     ------
     ValueError
-        If the closed form is asked for where there is none.
+        If the closed form is requested where there is none.
     """
     gaussian = isinstance(likelihood, Gaussian)
     if method == "exact" and not gaussian:
@@ -527,7 +529,7 @@ def _exact(
     settings: InferenceSettings,
     rng: np.random.Generator,
 ) -> Inference:
-    """Independent draws; predictions read the law itself, not the draws."""
+    """Independent draws; predictions use the posterior itself, not the draws."""
     statistics, noise = row_statistics(basis, rows, settings.n_jobs), ("", 0)
     if settings.noise_is_free:
         split_rng = rng.spawn(1)[0]

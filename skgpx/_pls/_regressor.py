@@ -127,7 +127,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
         Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
-        bound of all rows, at the noise variance that maximises it if rows kept out
+        bound of all rows, at the noise variance that maximises it if held-out rows
         chose another; otherwise what the search for hyperparameters reached. NaN
         without a search.
     unexplained_ : float
@@ -146,7 +146,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased.
     posterior_ : LatentModel
-        Basis and law of the weights: what every prediction reads.
+        Basis and posterior of the weights, from which every prediction is computed.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)

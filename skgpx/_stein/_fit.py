@@ -47,9 +47,9 @@ class SteinFit(NamedTuple):
     learning : Learning
         Of the search that held rows out, where there was one.
     variance_scale : float
-        Factor of prior and noise variance that held-out rows chose; otherwise one.
+        Factor of prior and noise variance, fitted to held-out rows; otherwise one.
     record : SearchRecord
-        Which rows chose hyperparameters, frequencies and temper.
+        Rows used for hyperparameters, frequencies and variance scale.
     """
 
     state: SteinState
@@ -59,7 +59,7 @@ class SteinFit(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Rows that learn and rows that judge; y standardised by the former."""
+    """Training and validation rows; y standardised by the former."""
 
     all: Rows
     train: Rows
@@ -76,7 +76,7 @@ def fit_stein(
     clock: StageClock,
     report: Report,
 ) -> SteinFit:
-    """Prior, frequencies, temper and sums.
+    """Prior, frequencies, variance scale and sums.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def fit_stein(
     n_jobs : int or None
     clock : StageClock
     report : callable
-        Asked after each round of steps whether to stop, with a function that gives
-        the state if the fit ended now.
+        Called after each round with a function that returns the current state; learning
+        stops if it returns True.
     """
     split, search, sample, start, network = rng.spawn(5)
     parts = split_rows(rows, settings, split)
@@ -143,7 +143,7 @@ def _prior(parts: Parts, settings: FitSettings, rng: np.random.Generator) -> Pri
 
 
 class _Learner:
-    """The rows of a search in the layout of its loops, and what it is asked."""
+    """The rows of a search in the layout of its loops, and its steps."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class _Learner:
         )
 
     def _wave_rows(self, rows: Rows) -> WaveRows:
-        # waves turn with the origin, and their law does not: phases stay small
+        # phases stay small around the centre; the distribution of waves is the same
         return WaveRows.of(rows.X - self._centre, rows.y, rows.weights)
 
     def _validation_rows(self, rows: Rows | None) -> ValidationRows | None:

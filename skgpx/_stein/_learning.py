@@ -29,7 +29,7 @@ from skgpx.exceptions import FitWarning
 from skgpx.kernels import spectral_score
 from skgpx.likelihoods import Gaussian
 
-# ---- Rows that are kept out of learning, and what they say of a mixture --------------
+# ---- Validation rows, and the score of a mixture there -------------------------------
 
 
 Array = NDArray[np.float64]
@@ -41,14 +41,14 @@ _LOG_SCALES = (-2.0, 9.0)
 
 
 class ValidationScore(NamedTuple):
-    """What held-out rows say.
+    """Score of a mixture at held-out rows.
 
     Attributes
     ----------
     density : float
-        Mean log density in nats a row, at the best temper.
+        Mean log density in nats per observation, at the best variance scale.
     variance_scale : float
-        Factor of prior and noise variance that is best there.
+        Factor of prior and noise variance with the highest density.
     """
 
     density: float
@@ -70,7 +70,7 @@ class ValidationRows(NamedTuple):
     weights: Array
 
     def warped(self, warp: NetworkWarp | None) -> ValidationRows:
-        """Rows as the waves see them."""
+        """Rows mapped by the network."""
         if warp is None:
             return self
         return self._replace(points=np.ascontiguousarray(warp(self.points.T).T))
@@ -89,7 +89,7 @@ class ValidationRows(NamedTuple):
         return np.concatenate(parts, axis=1)
 
     def score(self, moments: list[Array], noise_variance: float) -> ValidationScore:
-        """Density of the mixture, its variances times the factor that is best."""
+        """Density of the mixture at the best scale of its variances."""
         stacked = np.stack(moments, axis=-1)
         shares = np.full(len(moments), 1.0 / len(moments))
 
@@ -117,8 +117,8 @@ def prior_weight(
     """Weight of the log spectral density beside the log evidence.
 
     "auto" is ``R d / (R d + n)``, the share of the frequencies of a component among
-    these and the rows: few rows cannot say much about many frequencies. Kernels without
-    a known score, such as periodic ones, have no prior then.
+    these and the rows: few rows cannot identify many frequencies. Kernels without a
+    known score, such as periodic ones, have no prior then.
     """
     if value != "auto":
         return float(value)
@@ -136,14 +136,14 @@ def has_score(kernel: Any, d: int) -> bool:
 
 
 def warn_without_prior(kernel: Any, start: WaveMixture, n_rows: int) -> None:
-    """Say that more frequencies than rows are about to move without a prior."""
+    """Warn if more frequencies than rows are learned without a prior."""
     _, R, d = start.frequencies.shape
     if n_rows >= R * d or has_score(kernel, d):
         return
     warn(
         f"{R} frequencies in {d} dimensions are learned from {n_rows} rows without a "
         f"prior, as the spectral density of {kernel!r} has no known slope: they are "
-        "likely to fit noise. Take max_iter=0, or a kernel with a density (see "
+        "likely to fit noise. Use max_iter=0, or a kernel with a density (see "
         "skgpx.kernels.register_spectral_score).",
         FitWarning,
     )
@@ -281,10 +281,10 @@ def annealed(step: int, n_steps: int, power: float | None) -> float:
 # ---- Frequencies moved by Stein variational gradient descent (Algorithm 1) -----------
 
 
-# Steps of a round: after each held-out rows judge, and callbacks are asked.
+# Steps of a round; after each, held-out rows are scored and callbacks run.
 ROUND = 10
-# Learning ends where the score of so many rounds is at most this many nats a row above
-# that of all rounds before.
+# Learning ends where the score of so many rounds is at most this many nats per
+# observation above that of all rounds before.
 _PATIENCE, _TOLERANCE = 4, 0.01
 # Operations of a step of one component, some 70 ms, that are worth sending to another
 # process: a round of tasks on a cluster takes as long.
@@ -300,7 +300,8 @@ class Learning:
     mixture : WaveMixture
         As it is; its frequencies and its network are moved in place.
     loss_curve : list of float
-        Mean negative log evidence of the components, in nats a row, before each step.
+        Mean negative log evidence of the components, in nats per observation, before
+        each step.
     held_out_curve : list of ValidationScore
         At the beginning of each round.
     n_iter : int
@@ -337,7 +338,7 @@ def learn(
     Parameters
     ----------
     rows : WaveRows
-        Without those of the judge.
+        Without the validation rows.
     start : WaveMixture
     kernel : sklearn.gaussian_process.kernels.Kernel
         Whose spectral density is the prior of frequencies, if the settings want one.
@@ -348,7 +349,7 @@ def learn(
         Workers over components, in threads where a step is short; the same bits for
         every number.
     stop : callable
-        Asked after each round.
+        Called after each round; learning stops if it returns True.
 
     Notes
     -----
@@ -398,7 +399,7 @@ def _gradients(
     some: Workers,
     with_covariance: bool,
 ) -> tuple[list[WaveGradient], Pullback | None]:
-    """Gradient of each component, with the law of the weights if it is judged.
+    """Gradient of each component, with the covariance of the weights if requested.
 
     And what pulls gradients in inputs back to the network, if there is one. `spaces`
     are what threads of this process may use and give back.

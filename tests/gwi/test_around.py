@@ -159,7 +159,7 @@ def test_a_frozen_mean_is_never_fitted():
 
 def test_rows_that_a_frozen_mean_may_have_seen_are_doubted():
     fitted = clone(TREE).fit(X, Y)
-    with pytest.warns(UserWarning, match="has not seen"):
+    with pytest.warns(UserWarning, match="was not fitted to"):
         around(FrozenEstimator(fitted)).fit(X, Y)
 
 

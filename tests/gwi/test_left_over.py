@@ -116,7 +116,7 @@ def test_waves_in_one_of_two_columns():
 def test_a_wave_that_networks_miss_is_told():
     X, _, y = waves(600, 90)
     monkey = {"n_restarts": 2, "max_iter": 5, "random_state": 0}
-    with pytest.warns(UserWarning, match="gradient descent has missed|misses struct"):
+    with pytest.warns(UserWarning, match="networks has missed structure|misses struct"):
         GWIRegressor("net", **monkey).fit(X, y)
 
 

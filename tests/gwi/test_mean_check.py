@@ -61,7 +61,7 @@ def test_waves_of_many_periods_are_kernel_sections():
     # the kernel was compared with others on fewer rows
     sections = GWIRegressor("svgp", random_state=0).fit(x, y).predict(new)
     assert np.max(np.abs(model.predict(new) - sections)) < 0.2
-    with pytest.warns(UserWarning, match="gradient descent has missed"):
+    with pytest.warns(UserWarning, match="networks has missed structure"):
         GWIRegressor("net", n_restarts=2, max_iter=60, random_state=0).fit(x, y)
 
 
