@@ -83,7 +83,9 @@ def scores(y: np.ndarray, mean: np.ndarray, variance: np.ndarray | float) -> Sco
 def default(data: Parts, seed: int) -> dict[str, Scores]:
     """The library's regressor, and its mean with one variance from the same judges."""
     X, y, X_test, y_test = data
-    with mock.patch.object(_fit, "tempered", wraps=_fit.tempered) as heard:
+    with mock.patch.object(
+        _fit, "fit_variance_scale", wraps=_fit.fit_variance_scale
+    ) as heard:
         model = GWIRegressor(random_state=seed).fit(X, y)
     _, squares, _, weights, _ = heard.call_args.args
     mean, std = model.predict(X_test, return_std=True)

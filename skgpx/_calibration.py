@@ -1,4 +1,4 @@
-"""Standard deviations that are right on average: tempered by errors of unseen rows."""
+"""Standard deviations calibrated on held-out errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skgpx._cross_fitting import (
     UNWEIGHTED,
     CrossFit,
     cross_fit,
-    fitted_elsewhere,
+    cross_fit_prefit,
     warn_of_lost_weights,
     weight_keyword,
 )
@@ -57,11 +57,11 @@ _ROUNDING = float(np.finfo(np.float64).eps)
 class TemperedRegressor(
     MetaEstimatorMixin, RegressorMixin, Reporting, DocumentationLink, BaseEstimator
 ):
-    """Any regressor with standard deviations, corrected by its errors on unseen rows.
+    """Any regressor with standard deviations, calibrated on its held-out errors.
 
-    Clones of the regressor are fitted on folds; what they say of the rows left out
-    chooses a factor of the variance, or two numbers a and b in ``a + b r``, under
-    which the errors there are most probable. The mean is left as it is.
+    Clones of the regressor are fitted on folds; their held-out errors determine a
+    factor of the variance, or two numbers a and b in ``a + b r``, by maximum
+    likelihood. The mean is unchanged.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ class TemperedRegressor(
         Folds. A number, 5 for None, stands for so many folds of the distinct rows in
         random order (always the same); splitters, such as TimeSeriesSplit and
         GroupKFold, must have no row in two test sets. "prefit", or a FrozenEstimator,
-        says that the estimator is fitted: the rows given to :meth:`fit` then only
-        choose the temper, and should be rows that it has not seen.
+        declares that the estimator is fitted: the rows given to :meth:`fit` then only
+        calibrate the variance, and should not be rows that it was fitted to.
     n_jobs : int or None, default=None
         Folds side by side, in threads unless joblib is configured otherwise. The
         result is the same for every value.
@@ -100,16 +100,13 @@ class TemperedRegressor(
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
-    See Also
-    --------
-    skgpx.predict_dist : Predictive laws of whatever regressor.
+    See Also -------- skgpx.predict_dist : Predictive distributions of any regressor.
 
-    Notes
-    -----
-    Standard deviations become right on average over rows like those of `fit`. One
-    factor cannot say where they are too small and where too large: a and b can, if r
-    tells. Both are the optimum of the normal likelihood [1]_; nothing is assumed of
-    the shape of the predictive law, which is stretched about its mean.
+    Notes ----- Standard deviations become right on average over rows like those of
+    `fit`. One factor cannot correct standard deviations that are too small at some rows
+    and too large at others; a and b can, as far as r distinguishes these rows. Both
+    maximise the normal likelihood [1]_; the shape of the predictive distribution, which
+    is stretched about its mean, is arbitrary.
 
     Costs as many fits as there are folds, and one more.
 
@@ -169,7 +166,7 @@ class TemperedRegressor(
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit clones on folds, choose the temper, and fit to all rows.
+        """Fit clones on folds, calibrate the variance, and fit to all rows.
 
         Parameters
         ----------
@@ -192,7 +189,7 @@ class TemperedRegressor(
         ------
         ValueError
             If the estimator has no standard deviations, y is not finite, or no row is
-            left out of a fit.
+            held out.
 
         Warns
         -----
@@ -202,18 +199,20 @@ class TemperedRegressor(
         clock, rows = StageClock(), training_rows(self, X, y, sample_weight)
         found = self._fitted(rows, groups, weighted=sample_weight is not None)
         clock.end_of("fits")
-        errors = rows.y[found.positions] - found.responses[:, 0]
-        self._temper(errors[found.unseen], found, found.unseen)
+        errors = rows.y[found.positions] - found.predictions[:, 0]
+        self._fit_scale(errors[found.held_out], found, found.held_out)
         self.estimator_ = found.estimator
         largest = float(np.max(np.abs(rows.y))) or 1.0
         self._least = (_ROUNDING * largest) ** 2
         clock.end_of("temper")
-        self._record = SearchRecord("", errors_that_tempered=int(np.sum(found.unseen)))
+        self._record = SearchRecord(
+            "", errors_that_tempered=int(np.sum(found.held_out))
+        )
         vars(self).update(clock.attributes())
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predictive mean, and on request the tempered standard deviation.
+        """Predictive mean, and on request the calibrated standard deviation.
 
         Parameters
         ----------
@@ -236,7 +235,7 @@ class TemperedRegressor(
         return mean, np.sqrt(variance)
 
     def predict_dist(self, X: Any) -> Predictive:
-        """Predictive law of y, an object that is asked for what is needed.
+        """Predictive distribution of y: moments, quantiles, densities and draws.
 
         Parameters
         ----------
@@ -244,28 +243,28 @@ class TemperedRegressor(
 
         Returns
         -------
-        law : Predictive
+        distribution : Predictive
             That of `estimator_`, stretched about its mean, if the estimator has a
             method `predict_dist`; otherwise normal, and independent between rows.
 
         Raises
         ------
         ValueError
-            For laws of counts, which cannot be stretched.
+            For distributions of counts, which cannot be stretched.
         """
         X = self._check(X)
         mean, variance, before = self._moments(X)
-        inner = _law_of(self.estimator_, X)
-        # a law without a width cannot be stretched
+        inner = _distribution_of(self.estimator_, X)
+        # a distribution of zero variance cannot be stretched
         if inner is None or not np.all(before > 0.0):
             return NormalMoments(mean, variance)
         if isinstance(inner, PredictiveDistribution) and not (
             inner.likelihood.location_scale
         ):
             raise ValueError(
-                "A tempered law is the law of y stretched about its mean, which is no "
-                f"law of counts; got {inner.likelihood!r}. predict(X, return_std=True) "
-                "gives tempered standard deviations."
+                "predict_dist stretches the distribution of y about its mean, which is "
+                f"not possible for counts; got {inner.likelihood!r}. Use "
+                "predict(X, return_std=True) for calibrated standard deviations."
             )
         return RescaledDistribution(inner, mean, np.sqrt(variance / before))
 
@@ -298,7 +297,7 @@ class TemperedRegressor(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # `fit` says what is wrong with an estimator that is none
+        # `fit` raises the error for an invalid estimator
         if hasattr(self.estimator, "__sklearn_tags__"):
             inner = get_tags(self.estimator).input_tags
             for name in ("allow_nan", "categorical", "string"):
@@ -306,29 +305,30 @@ class TemperedRegressor(
         tags.target_tags.multi_output = False
         return tags
 
-    # ---- From rows to a temper -------------------------------------------------------
+    # ---- From rows to a variance scale
+    # -------------------------------------------------------
 
     def _fitted(self, rows: Training, groups: Any, weighted: bool) -> CrossFit:
-        """Moments of each row by an estimator that has not seen it."""
+        """Out-of-fold moments of each row."""
         estimator = self.estimator
         if not _takes(estimator, "return_std"):
             raise ValueError(_refusal(estimator))
         affine = self.method == "affine"
         self._parts_noise = affine and _takes(estimator, "include_noise")
-        respond = partial(moments_of, parts_noise=self._parts_noise)
+        predict = partial(moments_of, parts_noise=self._parts_noise)
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             check_is_fitted(estimator)
-            return fitted_elsewhere(estimator, rows, respond)
+            return cross_fit_prefit(estimator, rows, predict)
         check_some_folds(self.cv)
         keyword = self._weight_keyword(rows.weights, weighted)
         found = cross_fit(
-            estimator, rows, respond,
+            estimator, rows, predict,
             cv=self.cv, groups=groups, keyword=keyword, n_jobs=self.n_jobs,
         )  # fmt: skip
-        if not np.any(found.unseen):
+        if not np.any(found.held_out):
             raise ValueError(
-                "TemperedRegressor needs a row that is left out of a fit: at least two "
-                f"distinct rows; got n_samples={len(found.positions)}."
+                "TemperedRegressor needs at least two distinct rows, so that a row can "
+                f"be held out; got n_samples={len(found.positions)}."
             )
         return found
 
@@ -343,8 +343,10 @@ class TemperedRegressor(
         wanted = "sample_weight" in routed.estimator.fit
         return "sample_weight" if wanted else UNWEIGHTED
 
-    def _temper(self, errors: Array, found: CrossFit, used: NDArray[np.bool_]) -> None:
-        r, weights = found.responses[used, -1], found.weights[used]
+    def _fit_scale(
+        self, errors: Array, found: CrossFit, used: NDArray[np.bool_]
+    ) -> None:
+        r, weights = found.predictions[used, -1], found.weights[used]
         if self.method == "factor":
             self.constant_ = 0.0
             self.slope_ = temper_factor(errors**2, r, weights)
@@ -358,10 +360,10 @@ class TemperedRegressor(
         return table
 
     def _moments(self, X: Any) -> tuple[Array, Array, Array]:
-        """Mean, and variance after and before tempering, (n,) each."""
+        """Mean, and variance after and before calibration, (n,) each."""
         found = moments_of(self.estimator_, X, parts_noise=self._parts_noise)
-        tempered = self.constant_ + self.slope_ * found[:, -1]
-        return found[:, 0], np.maximum(tempered, self._least), found[:, 1]
+        scaled = self.constant_ + self.slope_ * found[:, -1]
+        return found[:, 0], np.maximum(scaled, self._least), found[:, 1]
 
 
 def moments_of(estimator: Any, X: Any, parts_noise: bool) -> Array:
@@ -407,8 +409,8 @@ def _takes(estimator: Any, keyword: str) -> bool:
     return predict is not None and keyword in inspect.signature(predict).parameters
 
 
-def _law_of(estimator: Any, X: Any) -> Predictive | None:
-    """Predictive law of a regressor that has one, through pipelines and searches."""
+def _distribution_of(estimator: Any, X: Any) -> Predictive | None:
+    """Predictive distribution through pipelines and searches, or None."""
     estimator, X = unwrapped(estimator, X)
-    law = getattr(estimator, "predict_dist", None)
-    return None if law is None else law(X)
+    distribution = getattr(estimator, "predict_dist", None)
+    return None if distribution is None else distribution(X)

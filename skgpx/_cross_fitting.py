@@ -1,4 +1,4 @@
-"""Estimators of others, fitted to folds: what they say of rows they have not seen.
+"""Cross-fitting of other estimators: out-of-fold predictions.
 
 The estimator is cloned, never fitted in place, and a FrozenEstimator never fitted.
 """
@@ -34,12 +34,12 @@ Index = NDArray[np.intp]
 N_FOLDS, _SEED = 5, 0
 # What stands for the name of the weights if an estimator is to be fitted without.
 UNWEIGHTED = ""
-# No row of this fold is predicted by an estimator that has not seen it.
-SEEN = -1
+# Fold of the rows that no estimator was fitted without.
+NOT_HELD_OUT = -1
 
 
 class CrossFit(NamedTuple):
-    """An estimator fitted to all rows, and what others like it say of rows unseen.
+    """An estimator fitted to all rows, and out-of-fold predictions of its clones.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class CrossFit(NamedTuple):
         Rows of X that the entries below are about: distinct ones of positive weight.
     weights : ndarray of shape (r,)
         Frequency weights; repetitions are added up.
-    responses : ndarray of shape (r, k)
+    predictions : ndarray of shape (r, k)
         At each row, of the estimator that was not fitted to it; where there is none, of
         the one fitted to all.
     folds : ndarray of int of shape (r,)
@@ -59,19 +59,19 @@ class CrossFit(NamedTuple):
     estimator: Any
     positions: Index
     weights: Array
-    responses: Array
+    predictions: Array
     folds: Index
 
     @property
-    def unseen(self) -> NDArray[np.bool_]:
-        """Rows that an estimator which was not fitted to them speaks about."""
-        return self.folds != SEEN
+    def held_out(self) -> NDArray[np.bool_]:
+        """Rows predicted by an estimator that was not fitted to them."""
+        return self.folds != NOT_HELD_OUT
 
 
 def cross_fit(
     estimator: Any,
     rows: Training,
-    respond: Callable[[Any, Any], Array],
+    predict: Callable[[Any, Any], Array],
     *,
     cv: Any = None,
     groups: Any = None,
@@ -85,7 +85,7 @@ def cross_fit(
     estimator : estimator
         Not frozen, and reproducible; see :func:`seeded`.
     rows : Training
-    respond : callable
+    predict : callable
         ``respond(fitted, X)``, shape (n, k); picklable.
     cv : int, splitter, iterable or None, default=None
         A number of folds of the distinct rows, in random order, 5 for None: all copies
@@ -112,39 +112,39 @@ def cross_fit(
     plan = _plan(rows, cv, groups)
     jobs = [(estimator, rows, part, keyword) for part in plan.training_sets]
     *fitted, final = parallel_map(_fitted_clone, jobs, n_jobs)
-    asked = [(one, respond, rows, plan, i) for i, one in enumerate(fitted)]
-    asked.append((final, respond, rows, plan, SEEN))
-    parts = parallel_map(_responses, asked, n_jobs)
+    calls = [(one, predict, rows, plan, i) for i, one in enumerate(fitted)]
+    calls.append((final, predict, rows, plan, NOT_HELD_OUT))
+    parts = parallel_map(_predictions, calls, n_jobs)
     width = max(part.shape[1] for part in parts)
-    responses = np.empty((len(plan.positions), width))
-    for fold, part in zip([*range(len(fitted)), SEEN], parts, strict=True):
+    predictions = np.empty((len(plan.positions), width))
+    for fold, part in zip([*range(len(fitted)), NOT_HELD_OUT], parts, strict=True):
         if len(part):
-            responses[plan.folds == fold] = part
-    return CrossFit(final, plan.positions, plan.weights, responses, plan.folds)
+            predictions[plan.folds == fold] = part
+    return CrossFit(final, plan.positions, plan.weights, predictions, plan.folds)
 
 
-def fitted_elsewhere(
-    estimator: Any, rows: Training, respond: Callable[[Any, Any], Array]
+def cross_fit_prefit(
+    estimator: Any, rows: Training, predict: Callable[[Any, Any], Array]
 ) -> CrossFit:
-    """What an estimator that is already fitted says of rows, as if it had not seen any.
+    """Predictions of a fitted estimator, all taken as held out.
 
     It is used as it is, neither cloned nor fitted.
     """
     positions, weights, folds = _shuffled_folds(rows, N_FOLDS)
-    responses = respond(estimator, take_rows(rows.X, positions))
-    return CrossFit(estimator, positions, weights, responses, np.maximum(folds, 0))
+    predictions = predict(estimator, take_rows(rows.X, positions))
+    return CrossFit(estimator, positions, weights, predictions, np.maximum(folds, 0))
 
 
-def left_out(
+def predict_without(
     estimator: Any,
     rows: Training,
     found: CrossFit,
     parts: list[NDArray[np.bool_]],
-    respond: Callable[[Any, Any], Array],
+    predict: Callable[[Any, Any], Array],
     keyword: str | None,
     n_jobs: int | None,
 ) -> list[Array]:
-    """Responses (p, k) at each part of the rows, of a clone fitted to all others.
+    """Predictions (p, k) at each part of the rows, of a clone fitted to all others.
 
     Parameters
     ----------
@@ -159,11 +159,11 @@ def left_out(
         for part in parts
     ]
     fitted = parallel_map(_fitted_clone, jobs, n_jobs)
-    asked = [
-        (one, respond, rows, found.positions[part])
+    calls = [
+        (one, predict, rows, found.positions[part])
         for one, part in zip(fitted, parts, strict=True)
     ]
-    return parallel_map(_responses_at, asked, n_jobs)
+    return parallel_map(_predictions_at, calls, n_jobs)
 
 
 def weight_keyword(estimator: Any) -> str | None:
@@ -242,7 +242,7 @@ def _shuffled_folds(rows: Training, n_folds: int) -> tuple[Index, Array, Index]:
     n = len(positions)
     # estimators with folds of their own must not see sorted rows
     order = np.random.default_rng(_SEED).permutation(n)
-    folds = np.full(n, SEEN)
+    folds = np.full(n, NOT_HELD_OUT)
     if n > 1:
         for fold, (_, test) in enumerate(KFold(min(n_folds, n)).split(order)):
             folds[test] = fold
@@ -260,16 +260,16 @@ def _shuffled_plan(rows: Training, n_folds: int) -> _Plan:
 def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
     """Folds of a splitter, which may depend on the order of the rows."""
     n, parts = len(rows.y), []
-    folds = np.full(n, SEEN)
+    folds = np.full(n, NOT_HELD_OUT)
     splits = check_cv(cv).split(rows.X, rows.y, groups)
     for fold, (train, test) in enumerate(splits):
         train, test = (np.arange(n)[part] for part in (train, test))
-        if np.any(folds[test] != SEEN) or np.any(np.isin(test, train)):
+        if np.any(folds[test] != NOT_HELD_OUT) or np.any(np.isin(test, train)):
             raise ValueError(
                 "Test sets of `cv` must not overlap, nor share rows with their "
-                "training set: a row is predicted once, by an estimator that has not "
-                "seen it. Got splits that do; use KFold, GroupKFold or TimeSeriesSplit "
-                "rather than repeated or random splits."
+                "training set: a row is predicted once, by an estimator that was not "
+                "fitted to it. Got splits that do; use KFold, GroupKFold or "
+                "TimeSeriesSplit rather than repeated or random splits."
             )
         folds[test] = fold
         parts.append(_merged(rows, train))
@@ -317,31 +317,33 @@ def _fitted_clone(
 
 
 def warn_of_lost_weights(estimator: Any, weights: Array, keyword: str | None) -> None:
-    """Say so if an estimator takes no weights, and repetition cannot stand for them."""
+    """Warn if an estimator takes no weights, and rows cannot be repeated instead."""
     if keyword is not None or np.all(weights == np.rint(weights)):
         return
     warn(
-        f"{estimator!r} takes no sample_weight, and the weights are not whole numbers, "
-        "for which rows could be repeated: it is fitted without them.",
+        f"{estimator!r} takes no sample_weight, and rows cannot be repeated because "
+        "the weights are not whole numbers: it is fitted without weights, and its "
+        "predictions ignore them. Use an estimator that takes sample_weight, or "
+        "integer weights.",
         DataWarning,
     )
 
 
-def _responses(
+def _predictions(
     fitted: Any,
-    respond: Callable[[Any, Any], Array],
+    predict: Callable[[Any, Any], Array],
     rows: Training,
     plan: _Plan,
     fold: int,
 ) -> Array:
-    """What one estimator says of the rows of its fold, (r, k)."""
+    """Predictions (r, k) of one estimator at the rows of its fold."""
     chosen = plan.positions[plan.folds == fold]
-    return _responses_at(fitted, respond, rows, chosen)
+    return _predictions_at(fitted, predict, rows, chosen)
 
 
-def _responses_at(
-    fitted: Any, respond: Callable[[Any, Any], Array], rows: Training, chosen: Index
+def _predictions_at(
+    fitted: Any, predict: Callable[[Any, Any], Array], rows: Training, chosen: Index
 ) -> Array:
     if not len(chosen):
         return np.empty((0, 0))
-    return respond(fitted, take_rows(rows.X, chosen))
+    return predict(fitted, take_rows(rows.X, chosen))

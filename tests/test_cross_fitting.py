@@ -40,28 +40,28 @@ class Nearest(RegressorMixin, BaseEstimator):
         return self.y_[far.argmin(axis=1)]
 
 
-def respond(fitted, X):
+def predict(fitted, X):
     return fitted.predict(X)[:, np.newaxis]
 
 
 def cross(estimator, X=X, y=Y, weights=None, **options):
     weights = np.ones(len(y)) if weights is None else weights
-    return cross_fit(estimator, Training(X, y, weights), respond, **options)
+    return cross_fit(estimator, Training(X, y, weights), predict, **options)
 
 
 def by_row(found, y=Y):
     """Responses in the order of the rows."""
     order = np.argsort(found.positions)
     assert_array_equal(found.positions[order], np.arange(len(y)))
-    return found.responses[order, 0], found.unseen[order]
+    return found.predictions[order, 0], found.held_out[order]
 
 
 @pytest.mark.parametrize("cv", [None, 2, 40, 100, KFold(3), KFold(4, shuffle=True)])
 def test_no_row_is_predicted_by_who_has_seen_it(cv):
     found = cross(Nearest(), cv=cv)
-    responses, unseen = by_row(found)
-    assert np.all(unseen)
-    assert np.all(responses != Y)
+    predictions, held_out = by_row(found)
+    assert np.all(held_out)
+    assert np.all(predictions != Y)
     assert_array_equal(found.estimator.predict(X), Y)
 
 
@@ -70,7 +70,7 @@ def test_copies_of_a_row_are_in_one_fold():
     found = cross(Nearest(), X[twice], Y[twice])
     assert len(found.positions) == 40
     assert_array_equal(found.weights, 2.0)
-    assert np.all(found.responses[:, 0] != Y[twice][found.positions])
+    assert np.all(found.predictions[:, 0] != Y[twice][found.positions])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_weights_are_repetitions_in_any_order(estimator, keyword):
     other = cross(estimator, X[repeated], Y[repeated], keyword=keyword)
     assert_array_equal(one.weights, other.weights)
     assert_array_equal(X[one.positions], X[repeated][other.positions])
-    assert_array_equal(one.responses, other.responses)
+    assert_array_equal(one.predictions, other.predictions)
     assert_array_equal(one.estimator.predict(X), other.estimator.predict(X))
 
 
@@ -113,10 +113,10 @@ def test_weights_reach_the_estimator_in_every_way():
 
 def test_time_series_splits_know_the_past_only():
     found = cross(Nearest(), cv=TimeSeriesSplit(3))
-    responses, unseen = by_row(found)
-    assert_array_equal(unseen, np.arange(40) >= 10)
-    assert_array_equal(responses[:10], Y[:10])  # in sample, and said so
-    assert np.all(responses[10:] != Y[10:])
+    predictions, held_out = by_row(found)
+    assert_array_equal(held_out, np.arange(40) >= 10)
+    assert_array_equal(predictions[:10], Y[:10])  # in sample, and said so
+    assert np.all(predictions[10:] != Y[10:])
     assert_array_equal(found.estimator.X_, X)  # in the order of the rows
 
 
@@ -124,8 +124,8 @@ def test_groups_stay_together():
     groups = np.arange(40) % 4
     near = X[groups] + 1e-9 * rng.normal(size=(40, 2))
     found = cross(Nearest(), near, cv=GroupKFold(4), groups=groups)
-    responses, _ = by_row(found)
-    same = [np.any(groups[responses[i] == Y] == groups[i]) for i in range(40)]
+    predictions, _ = by_row(found)
+    same = [np.any(groups[predictions[i] == Y] == groups[i]) for i in range(40)]
     assert not np.any(same)
 
 
@@ -148,7 +148,7 @@ def test_the_estimator_stays_as_it_is():
 def test_same_bits_for_every_number_of_workers():
     forest = RandomForestRegressor(5, random_state=0)
     one, two = (cross(forest, n_jobs=n) for n in (1, 2))
-    assert_array_equal(one.responses, two.responses)
+    assert_array_equal(one.predictions, two.predictions)
 
 
 def test_seeds_are_given_where_there_is_none():
@@ -166,8 +166,8 @@ def test_seeds_are_given_where_there_is_none():
 
 def test_one_row_is_seen():
     found = cross(Nearest(), X[:1], Y[:1])
-    assert_array_equal(found.unseen, [False])
-    assert_array_equal(found.responses, [[Y[0]]])
+    assert_array_equal(found.held_out, [False])
+    assert_array_equal(found.predictions, [[Y[0]]])
 
 
 def frame():

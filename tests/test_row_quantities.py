@@ -317,7 +317,7 @@ def test_moments_of_wide_log_rates_do_not_overflow(variance):
     assert np.all(np.isfinite(poisson.predictive_quantile([0.1, 0.5], law)))
 
 
-@pytest.mark.filterwarnings("ignore:The counts scatter")
+@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 def test_ones_are_no_exposure():
     model = PLSRegressor(likelihood=Poisson(), **COUNTING)
     plain = sklearn.clone(model).fit(X, COUNTS)
@@ -346,7 +346,7 @@ def test_integer_exposures_are_counts_that_were_added_up(link):
     assert np.max(np.abs(np.log(std / deviation))) < 4.5 * np.sqrt(1.0 / 400.0) * 1.5
 
 
-@pytest.mark.filterwarnings("ignore:The counts scatter")
+@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 def test_the_exp_link_with_exposure_is_a_generalised_linear_model_with_offset():
     """A linear kernel of huge variance leaves the maximum likelihood of the offset."""
     from_glm = PoissonRegressor(alpha=0.0, tol=1e-10).fit(
@@ -449,7 +449,7 @@ def test_exposures_are_routed_on_request():
     assert np.mean(scores) > 0.5
 
 
-@pytest.mark.filterwarnings("ignore:The counts scatter")
+@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 def test_judging_counts_without_their_exposures_warns():
     options = {**COUNTING, "inducing": "greedy", "n_inducing": 5, "n_particles": 5}
     model = PLSRegressor(likelihood=Poisson(), **options)
@@ -515,7 +515,7 @@ def test_what_does_not_fit_is_refused_before_the_search(model, given, message):
         model.fit(X, targets, **given)
 
 
-@pytest.mark.filterwarnings("ignore:The counts scatter")
+@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 def test_predictions_refuse_it_too():
     model = PLSRegressor(likelihood=Poisson(), **COUNTING).fit(X, COUNTS)
     for call in (

@@ -1,8 +1,8 @@
-"""Means that are regressors of others, fitted out of fold.
+"""Means that are other regressors, cross-fitted.
 
-Folds at random leave out rows that are surrounded by others, and say nothing of rows
-that are not. Here the rows at either end of the main directions of the inputs are left
-out, together, so that those who have not seen them must extrapolate.
+Random folds hold out rows that are surrounded by others, and do not measure
+extrapolation. The rows at either end of the principal directions of the inputs are
+therefore held out together, so that clones fitted without them must extrapolate.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from skgpx._cross_fitting import (
     N_FOLDS,
     CrossFit,
     cross_fit,
-    fitted_elsewhere,
-    left_out,
+    cross_fit_prefit,
+    predict_without,
     seeded,
     warn_of_lost_weights,
     weight_keyword,
@@ -32,7 +32,6 @@ from skgpx._cross_fitting import (
 from skgpx._draws import InputMap
 from skgpx._gwi._covariance import distance_of
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._judges import FEWEST, MOST, Temper, tempered
 from skgpx._gwi._kernel_inputs import (
     EstimatorMean,
     TableForm,
@@ -41,6 +40,12 @@ from skgpx._gwi._kernel_inputs import (
     input_map,
 )
 from skgpx._gwi._prior import NOISE_FLOOR, Prior, warn_if_periodic
+from skgpx._gwi._variance_scale import (
+    MAX_HELD_OUT,
+    MIN_HELD_OUT,
+    VarianceScale,
+    fit_variance_scale,
+)
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.spread import mean_and_spread
 from skgpx._numerics.weights import GaussianWeights
@@ -59,10 +64,10 @@ from skgpx._validation import (
 from skgpx.bases import Warped
 from skgpx.exceptions import DataWarning, FitWarning
 
-# ---- Which rows are left out together: what `cv` and `groups` say of a mean ----------
+# ---- Which rows are held out together: `cv` and `groups` -----------------------------
 
 
-# Says that the mean is fitted, and not to the rows that are given.
+# Declares that the mean is fitted already, and not to the given rows.
 PREFIT = "prefit"
 
 
@@ -77,7 +82,7 @@ def is_count(cv: Any) -> bool:
 
 
 def check_folds(mean: Any, cv: Any, groups: Any) -> None:
-    """Check what is said of the rows that a mean is to be judged by.
+    """Check the parameters that define the held-out rows.
 
     Raises
     ------
@@ -91,19 +96,19 @@ def check_folds(mean: Any, cv: Any, groups: Any) -> None:
     """
     if isinstance(mean, str) and groups is not None:
         raise ValueError(
-            f'groups are for means that are estimators; mean="{mean}" chooses the rows '
-            "that it leaves out itself. Leave groups out."
+            f'groups are for means that are estimators; mean="{mean}" chooses its '
+            "held-out rows itself. Omit groups."
         )
     if is_prefit(mean, cv) and groups is not None:
         warn(
-            "The groups parameter is ignored: no folds are left out of a mean that is "
-            "fitted already.",
+            "The groups parameter is ignored, because a mean that is fitted already is "
+            "not cross-fitted.",
             DataWarning,
         )
 
 
 def folds_of_groups(cv: Any, groups: Any, splitter: Callable[[int], Any]) -> Any:
-    """`cv`, or a splitter that keeps groups together if it is but a number.
+    """`cv`, or a splitter that keeps groups together if `cv` is a number.
 
     Parameters
     ----------
@@ -135,7 +140,7 @@ def folds_of_groups(cv: Any, groups: Any, splitter: Callable[[int], Any]) -> Any
 Array = NDArray[np.float64]
 
 # Share of the rows at one end, and the fewest distinct rows that have edges.
-SHARE, FEWEST_DISTINCT = 0.1, 50
+SHARE, MIN_DISTINCT = 0.1, 50
 # A direction with a smaller share of the variance has none.
 _FLAT = 1e-9
 
@@ -146,7 +151,7 @@ def edges(X: Array, weights: Array, n_directions: int) -> list[NDArray[np.bool_]
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        What the kernel sees; its columns are standardised here.
+        Input of the kernel; its columns are standardised here.
     weights : ndarray of shape (n,)
     n_directions : int
         At most so many.
@@ -158,10 +163,10 @@ def edges(X: Array, weights: Array, n_directions: int) -> list[NDArray[np.bool_]
         project to one number, the tenth is less, or nothing.
     """
     n, d = X.shape
-    if n < FEWEST_DISTINCT:
+    if n < MIN_DISTINCT:
         return []
-    centre, spread = mean_and_spread(X, weights, 1e-10)
-    Z = (X - centre) / spread
+    centre, std = mean_and_spread(X, weights, 1e-10)
+    Z = (X - centre) / std
     covariance = Z.T @ (weights[:, np.newaxis] * Z) / weights.sum()
     sizes, directions = np.linalg.eigh(covariance)
     found = []
@@ -178,7 +183,7 @@ def edges(X: Array, weights: Array, n_directions: int) -> list[NDArray[np.bool_]
 
 def _outer(values: Array, weights: Array) -> NDArray[np.bool_]:
     """Rows of the largest values, no more than the share; equal values together."""
-    # rounding must not separate equal rows
+    # rounding errors must not separate equal rows
     values = np.round(values, 9)
     order = np.argsort(-values, kind="stable")
     # total weight of all rows with values at least that of each row
@@ -189,59 +194,59 @@ def _outer(values: Array, weights: Array) -> NDArray[np.bool_]:
     return chosen
 
 
-# ---- What estimators of others say of rows that they have not seen -------------------
+# ---- Out-of-fold predictions of other estimators -------------------------------------
 
 
-class Question(NamedTuple):
-    """Who is asked, and how.
+class CrossFitSettings(NamedTuple):
+    """The mean and how it is cross-fitted.
 
     Attributes
     ----------
     mean, cv, kernel_features : object
         Parameters of the estimator; see `GWIRegressor`.
-    respond : callable
-        Maps a fitted clone and rows to what it says of them, (n, c).
+    predict : callable
+        Maps a fitted clone and rows to its predictions (n, c).
     splitter : callable
         Makes a splitter that keeps groups together, of so many folds.
-    told_if_frozen : str
-        Warning for a mean that is fitted, if nothing is said of its rows.
-    numbers : callable
+    frozen_warning : str
+        Warning for a frozen mean without ``cv="prefit"``.
+    encode : callable
         Maps targets to numbers (n,).
-    dealt : callable
+    make_folds : callable
         Maps rows and the number of folds, or None, to rows and their folds.
     """
 
     mean: Any
     cv: Any
     kernel_features: Any
-    respond: Callable[[Any, Any], Array]
+    predict: Callable[[Any, Any], Array]
     splitter: Callable[[int], Any]
-    told_if_frozen: str
-    numbers: Callable[[NDArray[Any]], Array]
-    dealt: Callable[[Training, Any], tuple[Training, Any]]
+    frozen_warning: str
+    encode: Callable[[NDArray[Any]], Array]
+    make_folds: Callable[[Training, Any], tuple[Training, Any]]
 
 
-class Answers(NamedTuple):
-    """What clones say of rows that they have not seen.
+class CrossFittedMean(NamedTuple):
+    """A mean fitted to all rows, and out-of-fold predictions of its clones.
 
     Attributes
     ----------
-    found : CrossFit
+    cross_fit : CrossFit
         Of folds, and the estimator that was fitted to all rows.
     rows : Rows
-        What the kernel sees, numbers of the targets, and weights: rows of `found`.
+        Input of the kernel, encoded targets, and weights: rows of `cross_fit`.
     form : TableForm
     map : InputMap or None
-        From rows to what the kernel sees.
+        From rows to the input of the kernel.
     given : Training
-        Rows whose positions `found` has.
+        Rows whose positions `cross_fit` has.
     mean : estimator
-        Of which clones were fitted, with its seeds.
+        Of which clones were fitted, with its seeds set.
     keyword : str or None
-        Of its weights.
+        Name under which `fit` takes weights.
     """
 
-    found: CrossFit
+    cross_fit: CrossFit
     rows: Rows
     form: TableForm
     map: InputMap | None
@@ -250,52 +255,52 @@ class Answers(NamedTuple):
     keyword: str | None
 
 
-def ask(
-    question: Question,
+def cross_fit_mean(
+    settings: CrossFitSettings,
     given: Training,
     groups: Any,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> Answers:
+) -> CrossFittedMean:
     """Fit clones of a mean on folds and to all rows; take a frozen one as it is.
 
     Raises
     ------
     ValueError
-        If the kernel would see what is no number, the mean does not answer, or `cv` and
+        If the input of the kernel is not numeric, predictions are invalid, or `cv` and
         `groups` do not fit the mean.
 
     Warns
     -----
     FitWarning
-        If the mean is frozen and nothing is said of the rows that it was fitted to.
+        If the mean is frozen and `cv` is not "prefit".
     """
-    mean, respond, keyword = question.mean, question.respond, None
-    features, form = question.kernel_features, TableForm.of(given.X)
+    mean, predict, keyword = settings.mean, settings.predict, None
+    features, form = settings.kernel_features, TableForm.of(given.X)
     check_seen(features, mean, given.X)
-    if is_prefit(mean, question.cv):
+    if is_prefit(mean, settings.cv):
         check_is_fitted(mean)
-        if question.cv != PREFIT:
-            warn(question.told_if_frozen, FitWarning)
-        found = fitted_elsewhere(mean, given, respond)
+        if settings.cv != PREFIT:
+            warn(settings.frozen_warning, FitWarning)
+        found = cross_fit_prefit(mean, given, predict)
     else:
         mean, keyword = seeded(mean, rng), weight_keyword(mean)
         warn_of_lost_weights(mean, given.weights, keyword)
-        check_some_folds(question.cv)
-        cv = folds_of_groups(question.cv, groups, question.splitter)
+        check_some_folds(settings.cv)
+        cv = folds_of_groups(settings.cv, groups, settings.splitter)
         if is_count(cv):
-            given, cv = question.dealt(given, cv)
+            given, cv = settings.make_folds(given, cv)
         how = {"cv": cv, "groups": groups, "keyword": keyword, "n_jobs": n_jobs}
-        found = cross_fit(mean, given, respond, **how)
+        found = cross_fit(mean, given, predict, **how)
     chosen = take_rows(given.X, found.positions)
-    y = question.numbers(given.y[found.positions])
+    y = settings.encode(given.y[found.positions])
     to_kernel = input_map(features, found.estimator, chosen, y, form)
     X = form.rows(chosen)
     rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
-    return Answers(found, rows, form, to_kernel, given, mean, keyword)
+    return CrossFittedMean(found, rows, form, to_kernel, given, mean, keyword)
 
 
-# ---- What regressors and classifiers around the models of others have in common ------
+# ---- What regressors and classifiers around other models have in common --------------
 
 
 CONSTRAINTS: dict[str, Any] = {
@@ -350,16 +355,16 @@ class AroundOthersMixin:
         return tags
 
 
-# ---- A law around a regressor of someone else's --------------------------------------
+# ---- A process around another regressor ----------------------------------------------
 
 
 _FROZEN = (
-    "The mean is a FrozenEstimator: its errors at the rows given to fit choose noise "
-    "and tempering. At rows that it was fitted to they are too small, and so will be "
-    "the standard deviations. Pass rows that it has not seen, and say so with "
-    'cv="prefit"; or pass the regressor without FrozenEstimator, to be cross-fitted.'
+    "The mean is a FrozenEstimator, and its errors at the rows given to fit determine "
+    "the noise and the variance scale. If it was fitted to these rows, standard "
+    "deviations are too small. Pass rows that it was not fitted to and set "
+    'cv="prefit", or pass the regressor without FrozenEstimator to cross-fit it.'
 )
-# Weight of a row at an edge beside one left out at random.
+# Weight of a row at an edge beside one held out at random.
 EDGE_WEIGHT = 0.5
 
 
@@ -378,33 +383,33 @@ class MeanSettings(NamedTuple):
         return cls(*(getattr(estimator, name) for name in cls._fields))
 
 
-class EdgeAnswers(NamedTuple):
-    """What regressors say of rows that they have not seen, in the units of y.
+class EdgeCrossFit(NamedTuple):
+    """Predictions of held-out rows, at random and at edges, in the units of y.
 
     Attributes
     ----------
-    told : Answers
+    out_of_fold : CrossFittedMean
         Of folds.
     edges : list of ndarray of bool of shape (r,)
         Rows at edges,
     at_edges : list of ndarray of shape (p,)
-        and what regressors fitted to all other rows say there.
+        and predictions there of clones fitted to all other rows.
     """
 
-    told: Answers
+    out_of_fold: CrossFittedMean
     edges: list[NDArray[np.bool_]]
     at_edges: list[Array]
 
 
-def ask_regressors(
+def cross_fit_regressor(
     settings: MeanSettings,
     given: Training,
     groups: Any,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> EdgeAnswers:
-    """Fit clones of the mean on folds, at edges and to all rows; see `ask`."""
-    question = Question(
+) -> EdgeCrossFit:
+    """Fit clones on folds, at edges and to all rows; see `cross_fit_mean`."""
+    how = CrossFitSettings(
         settings.mean,
         settings.cv,
         settings.kernel_features,
@@ -414,15 +419,15 @@ def ask_regressors(
         np.asarray,
         lambda given, cv: (given, cv),
     )
-    told = ask(question, given, groups, rng, n_jobs)
+    out_of_fold = cross_fit_mean(how, given, groups, rng, n_jobs)
     parts: list[NDArray[np.bool_]] = []
     prefit = is_prefit(settings.mean, settings.cv)
-    # splitters and groups know which rows may be left out together
+    # splitters and groups define which rows are held out together
     if not prefit and groups is None and is_count(settings.cv):
-        parts = edges(told.rows.X, told.rows.weights, settings.edges)
-    how = told.found, parts, predicted, told.keyword, n_jobs
-    answers = left_out(told.mean, told.given, *how)
-    return EdgeAnswers(told, parts, [values[:, 0] for values in answers])
+        parts = edges(out_of_fold.rows.X, out_of_fold.rows.weights, settings.edges)
+    parameters = out_of_fold.cross_fit, parts, predicted, out_of_fold.keyword, n_jobs
+    at_edges = predict_without(out_of_fold.mean, out_of_fold.given, *parameters)
+    return EdgeCrossFit(out_of_fold, parts, [values[:, 0] for values in at_edges])
 
 
 def predicted(estimator: Any, X: Any) -> Array:
@@ -438,50 +443,55 @@ def predicted(estimator: Any, X: Any) -> Array:
 
 def fit_around(
     problem: GWIProblem,
-    answers: EdgeAnswers,
+    cross_fitted: EdgeCrossFit,
     kernel_from: str,
     shift: float,
     scale: float,
 ) -> GWIFit:
-    """Kernel, noise, tempering and the law around the mean.
+    """Kernel, noise, covariance and variance scale around the mean.
 
     Parameters
     ----------
     problem : GWIProblem
-        Of the rows of the answers.
-    answers : EdgeAnswers
+        Of the rows of `cross_fitted`.
+    cross_fitted : EdgeCrossFit
     kernel_from : {"y", "residuals"}
     shift, scale : float
         Of the standardised y.
     """
-    rows, unseen = problem.rows, answers.told.found.unseen
-    values = (answers.told.found.responses[:, 0] - shift) / scale
+    rows, fitted = problem.rows, cross_fitted.out_of_fold
+    held_out = fitted.cross_fit.held_out
+    values = (fitted.cross_fit.predictions[:, 0] - shift) / scale
     targets = values if kernel_from == "residuals" else problem.level
     prior = problem.learned_prior(rows.y - targets)
     warn_if_periodic(prior.kernel)
-    prior = _with_noise_of(prior, problem, values, unseen)
+    prior = _with_noise_of(prior, problem, values, held_out)
     basis = problem.basis(prior, np.zeros(len(rows.y), bool))
     statistics = row_statistics(basis, rows, problem.n_jobs)
     objective = problem.objective_of(prior, statistics, values)
-    law = problem.law(objective, basis)
-    judged = _Judges(problem, prior, law)
-    temper, judges = judged.verdict(answers, values, shift, scale)
-    mean = EstimatorMean(answers.told.found.estimator, answers.told.form, shift, scale)
+    posterior = problem.posterior(objective, basis)
+    variances = _HeldOutVariances(problem, prior, posterior)
+    variance_scale, n_held_out = variances.variance_scale(
+        cross_fitted, values, shift, scale
+    )
+    mean = EstimatorMean(fitted.cross_fit.estimator, fitted.form, shift, scale)
     function = Mean(np.zeros(1), np.ones(1), mean)
-    whole = basis if answers.told.map is None else Warped(basis, answers.told.map)
-    model = LatentModel(whole, law, function, np.sqrt(temper.factor))
-    record = prior.record._replace(errors_that_tempered=judges)
-    return GWIFit(model, prior, temper, distance_of(objective, law), None, record)
+    whole = basis if fitted.map is None else Warped(basis, fitted.map)
+    model = LatentModel(whole, posterior, function, np.sqrt(variance_scale.factor))
+    record = prior.record._replace(errors_that_tempered=n_held_out)
+    return GWIFit(
+        model, prior, variance_scale, distance_of(objective, posterior), None, record
+    )
 
 
 def _with_noise_of(
-    prior: Prior, problem: GWIProblem, values: Array, unseen: NDArray[np.bool_]
+    prior: Prior, problem: GWIProblem, values: Array, held_out: NDArray[np.bool_]
 ) -> Prior:
-    """Noise variance: the mean squared error at rows left out, unless it is given."""
-    if problem.settings.noise_variance is not None or not np.any(unseen):
+    """Noise variance: the mean squared error at held-out rows, unless it is given."""
+    if problem.settings.noise_variance is not None or not np.any(held_out):
         return prior
-    rows = problem.rows.take(unseen)
-    noise = float(np.average((rows.y - values[unseen]) ** 2, weights=rows.weights))
+    rows = problem.rows.take(held_out)
+    noise = float(np.average((rows.y - values[held_out]) ** 2, weights=rows.weights))
     size = float(np.average(problem.rows.y**2, weights=problem.rows.weights))
     if noise <= 0.0:
         return prior
@@ -489,34 +499,38 @@ def _with_noise_of(
     return prior._replace(noise_variance=max(noise, NOISE_FLOOR * size), record=record)
 
 
-class _Judges:
-    """Variance of the process at rows left out, as if they were new."""
+class _HeldOutVariances:
+    """Variance of the process at held-out rows, given all other rows."""
 
-    def __init__(self, problem: GWIProblem, prior: Prior, law: GaussianWeights):
-        self._problem, self._prior, self._law = problem, prior, law
+    def __init__(self, problem: GWIProblem, prior: Prior, posterior: GaussianWeights):
+        self._problem, self._prior, self._posterior = problem, prior, posterior
 
-    def verdict(
-        self, answers: EdgeAnswers, values: Array, shift: float, scale: float
-    ) -> tuple[Temper, int]:
-        """Noise and factor by rows left out at random and at edges; their number."""
+    def variance_scale(
+        self, cross_fitted: EdgeCrossFit, values: Array, shift: float, scale: float
+    ) -> tuple[VarianceScale, int]:
+        """Variance scale by rows held out at random and at edges; their number."""
         how, noise = self._problem.settings.tempering, self._prior.noise_variance
-        folds = answers.told.found.folds
-        if how is None or np.sum(folds >= 0) < FEWEST:
-            return Temper(noise, 1.0), 0
-        y, parts, share = self._problem.rows.y, [], MOST / np.sum(folds >= 0)
-        # every fold has its share of the judges: those of later times, too
+        folds = cross_fitted.out_of_fold.cross_fit.folds
+        if how is None or np.sum(folds >= 0) < MIN_HELD_OUT:
+            return VarianceScale(noise, 1.0), 0
+        y, parts, share = self._problem.rows.y, [], MAX_HELD_OUT / np.sum(folds >= 0)
+        # every fold contributes its share, also those of later times
         for fold in np.unique(folds[folds >= 0]):
             part = folds == fold
             most = int(np.ceil(share * np.sum(part)))
-            parts.append(self._judged(part, (y - values)[part], 1.0, most))
-        most = MOST // max(1, len(answers.edges))
-        for part, predicted_there in zip(answers.edges, answers.at_edges, strict=True):
+            parts.append(
+                self._errors_and_variances(part, (y - values)[part], 1.0, most)
+            )
+        most = MAX_HELD_OUT // max(1, len(cross_fitted.edges))
+        for part, predicted_there in zip(
+            cross_fitted.edges, cross_fitted.at_edges, strict=True
+        ):
             errors = y[part] - (predicted_there - shift) / scale
-            parts.append(self._judged(part, errors, EDGE_WEIGHT, most))
+            parts.append(self._errors_and_variances(part, errors, EDGE_WEIGHT, most))
         squares, r, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
-        return tempered(how, squares, r, weights, noise), len(squares)
+        return fit_variance_scale(how, squares, r, weights, noise), len(squares)
 
-    def _judged(
+    def _errors_and_variances(
         self, part: NDArray[np.bool_], errors: Array, weight: float, most: int
     ) -> tuple[Array, Array, Array]:
         """Squared errors, variance of the process, and weights, at some of the rows.
@@ -525,23 +539,23 @@ class _Judges:
         """
         rows, n = self._problem.rows.take(part), len(errors)
         # evenly among the rows, whose order is random, or that of their values
-        some = np.arange(min(n, most)) * n // min(n, most)
-        weights = weight * rows.weights[some]
-        weights *= rows.weights.sum() / rows.weights[some].sum()
+        chosen = np.arange(min(n, most)) * n // min(n, most)
+        weights = weight * rows.weights[chosen]
+        weights *= rows.weights.sum() / rows.weights[chosen].sum()
         basis = self._problem.basis(self._prior, part)
-        features = basis(rows.X[some])
-        spread = self._law_of(basis, part).latent(features)[1][:, 0, 0]
-        r = spread + basis.residual_variance(rows.X[some], features)
-        return errors[some] ** 2, r, weights
+        features = basis(rows.X[chosen])
+        variance = self._posterior_of(basis, part).latent(features)[1][:, 0, 0]
+        r = variance + basis.residual_variance(rows.X[chosen], features)
+        return errors[chosen] ** 2, r, weights
 
-    def _law_of(self, basis: Any, part: NDArray[np.bool_]) -> GaussianWeights:
-        """Law of the weights of a basis, given the rows outside of the part."""
+    def _posterior_of(self, basis: Any, part: NDArray[np.bool_]) -> GaussianWeights:
+        """Posterior of the weights of a basis, given the rows outside of the part."""
         m, problem = basis.n_basis, self._problem
         if problem.settings.covariance == "closed_form":
             # a multiple of the prior's, the same for every basis
-            root = np.eye(m) * self._law.root[0, 0, 0]
+            root = np.eye(m) * self._posterior.root[0, 0, 0]
             return GaussianWeights(np.zeros((m, 1)), root[np.newaxis])
         others = replace(problem, rows=problem.rows.take(~part))
         statistics = row_statistics(basis, others.rows, problem.n_jobs)
         objective = others.objective_of(self._prior, statistics, others.level)
-        return others.law(objective, basis)
+        return others.posterior(objective, basis)

@@ -1,7 +1,7 @@
 """Whether the mean predicts better than the process, y's mean or neighbouring rows.
 
-Gradient descent misses classes that alternate along a column, and says of each row the
-frequencies of the classes; the rows next to it would have said more.
+Gradient descent misses classes that alternate along a column, and predicts the class
+frequencies everywhere; neighbouring rows predict better.
 """
 
 from __future__ import annotations
@@ -25,45 +25,46 @@ from skgpx.exceptions import FitWarning
 
 Array = NDArray[np.float64]
 
-# Judges at most, the fewest that say anything, and rows of the process, with judges.
-_MOST, FEWEST_TOLD, PROCESS_ROWS = 300, 20, 1000
+# Largest and smallest number of held-out rows, and largest number of rows of the
+# process, held-out rows included.
+_MOST, MIN_HELD_OUT, PROCESS_ROWS = 300, 20, 1000
 # Squared errors of the networks in units of those of the process, up to which they are
-# the mean: the process has fewer rows to learn from, or as many, and judges are few.
+# the mean: the process has fewer training rows, or as many, and held-out rows are few.
 AS_GOOD, AS_GOOD_OF_ALL = 1.25, 1.1
-# In one column gaps are what uncertainty is about, where networks are a worse mean
-# than their errors beside rows say: there they have to be better.
+# With one column uncertainty matters in gaps, where networks are a worse mean than
+# their held-out errors suggest: there they have to be better.
 FEW_COLUMNS, BETTER = 1, 0.9
-# Rows for each parameter of kernel and noise below which rows left out are not unseen:
-# of 100 rows with 8 columns the kernel has errors of half of those at new rows.
+# Rows per hyperparameter below which leave-one-out errors are optimistic: with 100 rows
+# and 8 columns they are half of those at new rows.
 _ROWS_A_PARAMETER = 25
-# It is told where they are more than so many times those of the process, and by more
-# than this share of the variance of y.
+# Warns where errors of the networks exceed those of the process by this factor, and by
+# more than this share of the variance of y.
 _WORSE, _SHARE = 2.0, 0.05
 # What to do where structure was missed.
 _MISSED = (
-    'n_inducing="auto" takes as many points as the rows pay for; or give a kernel '
-    "whose lengthscales start near the scale of the variation, or a regressor that "
-    "finds it as the mean, such as HistGradientBoostingRegressor()."
+    'Use n_inducing="auto" to add inducing points, a kernel whose lengthscales start '
+    "near the scale of the variation, or another regressor as the mean, such as "
+    "HistGradientBoostingRegressor()."
 )
 
 
 class MeanErrors(NamedTuple):
-    """Mean squared errors at rows that neither mean has seen.
+    """Mean squared errors at rows held out from either mean.
 
     Attributes
     ----------
     networks, process : float
         In units of the variance of y.
-    n_seen, n_judges : int
-        Rows that the process has seen, and rows that judge.
+    n_training, n_held_out : int
+        Training rows of the process, and held-out rows.
     as_good : float
         Errors of the networks in units of those of the process, up to which they serve.
     """
 
     networks: float
     process: float
-    n_seen: int
-    n_judges: int
+    n_training: int
+    n_held_out: int
     as_good: float = 1.25
 
     @classmethod
@@ -78,8 +79,8 @@ class MeanErrors(NamedTuple):
     ) -> MeanErrors | None:
         """Of networks and of the process of the prior on at most 1000 rows.
 
-        The process is judged at each row by all others: networks have seen most rows,
-        too, where rows are few.
+        Errors of the process are leave-one-out: networks are trained on most rows, too,
+        where rows are few.
 
         Parameters
         ----------
@@ -90,46 +91,50 @@ class MeanErrors(NamedTuple):
         mean : FittedMean
             Of the networks.
         share : float, default=1.0
-            What the average of networks has of the squared errors of single ones.
+            Squared error of the average of networks over that of single ones.
         learn : callable, optional
-            The prior that some of the rows say. Either half of the judges is then
-            predicted under a kernel that has not seen it.
+            Learns the prior from some of the rows. Either half of the held-out rows is
+            then predicted under a kernel learned without it.
 
         Returns
         -------
         errors : MeanErrors or None
-            None if fewer than 20 rows could judge, or y is constant.
+            None for fewer than 20 held-out rows, or a constant y.
         """
-        judges = np.flatnonzero(mean.trusted)
-        judges = judges[:: -(-len(judges) // _MOST) or 1]
-        others = np.setdiff1d(np.arange(len(rows.y)), judges)
-        spread = variance_of(rows)
-        if len(judges) < FEWEST_TOLD or spread == 0.0:
+        validation = np.flatnonzero(mean.held_out)
+        validation = validation[:: -(-len(validation) // _MOST) or 1]
+        remaining = np.setdiff1d(np.arange(len(rows.y)), validation)
+        variance = variance_of(rows)
+        if len(validation) < MIN_HELD_OUT or variance == 0.0:
             return None
-        room = PROCESS_ROWS - len(judges)
-        seen = np.sort(np.append(judges, others[:: -(-len(others) // room) or 1]))
+        room = PROCESS_ROWS - len(validation)
+        seen = np.sort(
+            np.append(validation, remaining[:: -(-len(remaining) // room) or 1])
+        )
         around = rows._replace(y=rows.y - level).take(seen)
         process = level[seen] + left_out_means(
             prior.kernel, prior.noise_variance, around
         )
-        for half in (judges[::2], judges[1::2]) if learn is not None else ():
+        for half in (validation[::2], validation[1::2]) if learn is not None else ():
             part = np.isin(seen, half)
             own = learn(~np.isin(np.arange(len(rows.y)), half))
             there = left_out_means(own.kernel, own.noise_variance, around)
             process[part] = (level[seen] + there)[part]
-        at = np.searchsorted(seen, judges)
-        y, weights = rows.y[judges], rows.weights[judges]
+        at = np.searchsorted(seen, validation)
+        y, weights = rows.y[validation], rows.weights[validation]
         errors = [
-            float(np.average((y - values) ** 2, weights=weights)) / spread
-            for values in (mean.residual_values[judges, 0], process[at])
+            float(np.average((y - values) ** 2, weights=weights)) / variance
+            for values in (mean.residual_values[validation, 0], process[at])
         ]
         as_good = AS_GOOD_OF_ALL if len(seen) == len(rows.y) else AS_GOOD
         if rows.X.shape[1] <= FEW_COLUMNS:
             as_good = BETTER
-        return cls(share * errors[0], errors[1], len(seen) - 1, len(judges), as_good)
+        return cls(
+            share * errors[0], errors[1], len(seen) - 1, len(validation), as_good
+        )
 
 
-def networks_serve(errors: MeanErrors | None) -> bool:
+def networks_suffice(errors: MeanErrors | None) -> bool:
     """Whether networks are the better mean, or nearly as good.
 
     Nearly is not enough where they are worse than the mean of y.
@@ -140,7 +145,7 @@ def networks_serve(errors: MeanErrors | None) -> bool:
     return not lost and errors.networks <= errors.as_good * errors.process
 
 
-def confirmed(
+def cross_validated_errors(
     errors: MeanErrors | None,
     learn: Callable[[NDArray[np.bool_]], Prior],
     rows: Rows,
@@ -149,20 +154,20 @@ def confirmed(
     mean: FittedMean,
     share: float,
 ) -> MeanErrors | None:
-    """Errors of a kernel that has not seen the judges, if it may know them too well.
+    """Errors under a kernel learned without the held-out rows, if it may overfit them.
 
     The parameters are those of `MeanErrors.of`.
     """
     if errors is None or not may_overfit(prior.kernel, len(rows.y)):
         return errors
     with warnings.catch_warnings():
-        # what fewer rows do not show is no matter of the fit
+        # warnings about a subset of the rows do not concern the fit
         warnings.simplefilter("ignore")
         return MeanErrors.of(rows, level, prior, mean, share, learn)
 
 
 def may_overfit(kernel: Any, n: int) -> bool:
-    """Whether a kernel of so many free parameters may know its n rows too well."""
+    """Whether a kernel may overfit n rows, given its number of free parameters."""
     return len(kernel.theta) > 0 and n < _ROWS_A_PARAMETER * (len(kernel.theta) + 1)
 
 
@@ -173,44 +178,44 @@ def variance_of(rows: Rows) -> float:
 
 
 def warn_if_constant_is_better(errors: MeanErrors | None) -> None:
-    """Say so if no mean is better than that of y."""
-    if errors is None or errors.n_judges < FEWEST_TOLD:
+    """Warn if no mean is better than that of y."""
+    if errors is None or errors.n_held_out < MIN_HELD_OUT:
         return
     error = min(errors.networks, errors.process)
     if error <= 1.0 + _SHARE:
         return
     warn(
-        f"Predictions are worse than the mean of y: at {errors.n_judges} rows that "
-        f"were not seen the mean squared error is {error:.2f} times the variance of "
-        "y. The rows are too few to show how y depends on X, or it does not. Give more "
-        "rows, columns in which y is simpler, or a kernel that is known and "
-        "optimizer=None.",
+        f"Predictions are worse than the mean of y: at {errors.n_held_out} held-out "
+        f"rows the mean squared error is {error:.2f} times the variance of y. Either "
+        "there are too few rows, or y does not depend on X. Use more rows, fewer "
+        "columns, or a known kernel with optimizer=None.",
         FitWarning,
     )
 
 
 def warn_if_process_is_better(errors: MeanErrors | None) -> bool:
-    """Say so where networks miss what the process finds, in no more rows.
+    """Warn if networks are clearly worse than the process, on no more rows.
 
     A wave of many periods, for example, or two columns that matter among sixty.
     """
     if errors is None or errors.networks <= _WORSE * errors.process:
         return False
-    told = errors.networks - errors.process > _SHARE
-    if told:
+    clear = errors.networks - errors.process > _SHARE
+    if clear:
         warn(
             f"The networks leave {100.0 * errors.networks:.0f} % of the variance of y "
-            f"at {errors.n_judges} rows they were not trained on, and a process that "
-            f"saw {errors.n_seen} rows leaves {100.0 * errors.process:.0f} %: gradient "
-            'descent has missed what the kernel finds. Take mean="auto" or "svgp", or '
-            "give columns in which y is simpler.",
+            f"unexplained at {errors.n_held_out} held-out rows, and a Gaussian process "
+            f"fitted to {errors.n_training} rows leaves "
+            f"{100.0 * errors.process:.0f} %: the training of the networks has missed "
+            "structure, and predictions are less accurate than they could be. "
+            'Use mean="auto" or mean="svgp".',
             FitWarning,
         )
-    return told
+    return clear
 
 
-def warn_of_missed(left: LeftOver | None) -> bool:
-    """Say so if the mean misses structure."""
+def warn_if_autocorrelated(left: LeftOver | None) -> bool:
+    """Warn if residuals are autocorrelated."""
     return warn_of_left_over(left, _MISSED)
 
 
@@ -219,48 +224,48 @@ def warn_of_missed(left: LeftOver | None) -> bool:
 
 Index = NDArray[np.intp]
 
-# Rows among which neighbours are, with judges, and fewest judges that say anything.
-_MOST_ROWS, FEWEST_CLASS_ROWS = 5000, 50
-# Up to so many columns are each looked along.
+# Largest number of candidate neighbours, and smallest number of held-out rows.
+_MOST_ROWS, MIN_CLASS_ROWS = 5000, 50
+# Largest number of columns along which neighbours are searched.
 _MOST_COLUMNS = 100
 # Neighbours on either side in a column; twice as many are nearest in all columns.
 _EITHER_SIDE = (2, 4, 8, 16)
-# Rows that the frequencies of the classes stand for, beside the neighbours.
+# Pseudo-rows with the frequencies of the classes, added to the neighbours.
 _PRIOR_ROWS = 1.0
-# It is told where they are better by more than so many standard errors, and nats.
-_BEYOND, WORTH_SAYING = 4.0, 0.05
+# Warns where neighbours are better by more than so many standard errors, and nats.
+_BEYOND, MIN_GAIN = 4.0, 0.05
 
 
 class NeighbourLosses(NamedTuple):
-    """Mean log losses at rows that neither networks nor neighbours have seen.
+    """Mean log losses at rows held out from networks and neighbours.
 
     Attributes
     ----------
     networks, neighbours : float
     error : float
         Standard error of their difference.
-    n_judges : int
+    n_held_out : int
     """
 
     networks: float
     neighbours: float
     error: float
-    n_judges: int
+    n_held_out: int
 
     @classmethod
     def of(
-        cls, rows: Rows, judges: Index, losses: Array, rng: np.random.Generator
+        cls, rows: Rows, validation: Index, losses: Array, rng: np.random.Generator
     ) -> NeighbourLosses:
         """Of networks, and of the shares of the classes among neighbours.
 
-        Neighbours are next to a row in one column, or nearest in all of them. Which,
-        and how many, either half of the judges chooses for the other.
+        Neighbours are next to a row in one column, or nearest in all of them. Either
+        half of the held-out rows selects kind and number for the other half.
 
         Parameters
         ----------
         rows : Rows
             y holds the numbers of the classes.
-        judges : ndarray of shape (m,)
+        validation : ndarray of shape (m,)
             Rows that the networks were not trained on.
         losses : ndarray of shape (m,)
             Of the networks there.
@@ -271,10 +276,10 @@ class NeighbourLosses(NamedTuple):
         -------
         losses : NeighbourLosses
         """
-        weights = rows.weights[judges]
-        half, least = np.arange(len(judges)) % 2, np.full(2, np.inf)
-        found = np.zeros(len(judges))
-        for one, choosing in neighbour_losses(rows, judges, half, rng):
+        weights = rows.weights[validation]
+        half, least = np.arange(len(validation)) % 2, np.full(2, np.inf)
+        found = np.zeros(len(validation))
+        for one, choosing in neighbour_losses(rows, validation, half, rng):
             for side in (0, 1):
                 own = half == side
                 loss = float(np.average(choosing[own], weights=weights[own]))
@@ -284,53 +289,53 @@ class NeighbourLosses(NamedTuple):
         gain = losses - found
         error = np.sqrt(np.sum(share**2 * (gain - share @ gain) ** 2))
         means = float(share @ losses), float(share @ found)
-        return cls(*means, float(error), len(judges))
+        return cls(*means, float(error), len(validation))
 
     @property
-    def told(self) -> bool:
-        """Whether neighbours are better, clearly and by enough to be told."""
+    def warns(self) -> bool:
+        """Whether neighbours are better, significantly and by a relevant margin."""
         gain = self.networks - self.neighbours
-        return gain > WORTH_SAYING and gain > _BEYOND * self.error
+        return gain > MIN_GAIN and gain > _BEYOND * self.error
 
 
 def warn_if_neighbours_are_better(losses: NeighbourLosses | None) -> None:
-    """Say so where networks miss what rows near by show."""
-    if losses is None or not losses.told:
+    """Warn if neighbouring rows predict classes better than networks do."""
+    if losses is None or not losses.warns:
         return
     warn(
-        f"The networks miss how classes depend on X: at {losses.n_judges} rows that "
-        f"they were not trained on their log loss is {losses.networks:.2f}, and that "
-        f"of the shares of the classes among neighbouring rows "
-        f"{losses.neighbours:.2f}. Gradient descent does not find classes that "
-        "alternate along a column, for example. Pass a classifier that finds them as "
-        "the mean, such as GWIClassifier(HistGradientBoostingClassifier()), or where X "
-        "has one column take PLSClassifier().",
+        f"The networks miss how classes depend on X: at {losses.n_held_out} held-out "
+        f"rows their log loss is {losses.networks:.2f}, and that of class frequencies "
+        f"among neighbouring rows {losses.neighbours:.2f}. Probabilities are too close "
+        "to the overall class frequencies, as when classes alternate along a column. "
+        "Use another classifier as the mean, such as "
+        "GWIClassifier(HistGradientBoostingClassifier()), or PLSClassifier() if X has "
+        "one column.",
         FitWarning,
     )
 
 
 def neighbour_losses(
-    rows: Rows, judges: Index, half: Index, rng: np.random.Generator
+    rows: Rows, validation: Index, half: Index, rng: np.random.Generator
 ) -> Iterator[tuple[Array, Array]]:
     """Log losses (m,) of shares of classes, for every kind and number of neighbours.
 
     The row itself is none of them; the frequencies of all rows count as one more. The
-    second loss is without the classes of the other half of the judges, which must have
-    no part in the choice that they judge.
+    second loss omits the classes of the other half of the held-out rows, which must not
+    influence the selection they validate.
     """
-    n, m = len(rows.y), len(judges)
+    n, m = len(rows.y), len(validation)
     codes = rows.y.astype(np.intp)
     counts = np.zeros((n, codes.max() + 1))
     counts[np.arange(n), codes] = rows.weights
-    # equal rows are in the order of their classes, which neighbours must not tell
-    others = rng.permutation(np.setdiff1d(np.arange(n), judges))
+    # equal rows are sorted by class, which must not leak into the neighbours
+    remaining = rng.permutation(np.setdiff1d(np.arange(n), validation))
     parts = np.stack((counts, counts, counts), axis=1)
     for side in (0, 1):
-        parts[judges[half != side], 1 + side] = 0.0
-    order = rng.permutation(np.append(judges, others[: max(_MOST_ROWS - m, 0)]))
+        parts[validation[half != side], 1 + side] = 0.0
+    order = rng.permutation(np.append(validation, remaining[: max(_MOST_ROWS - m, 0)]))
     places = np.empty(n, np.intp)
     places[order] = np.arange(len(order))
-    at, own = places[judges], codes[judges]
+    at, own = places[validation], codes[validation]
     prior = _PRIOR_ROWS * counts.sum(axis=0) / counts.sum()
     X = InputFrame.of(rows.X, rows.weights)(rows.X[order])
     every = np.arange(m)

@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._gwi._around import Answers
-from skgpx._gwi._checks import FEWEST_CLASS_ROWS, NeighbourLosses
+from skgpx._gwi._around import CrossFittedMean
+from skgpx._gwi._checks import MIN_CLASS_ROWS, NeighbourLosses
 from skgpx._gwi._class_scores import (
     ClassifierMean,
-    ClassResponse,
-    ClassTemper,
+    ClassScale,
+    ClassScores,
     FadingScores,
-    Judges,
+    ValidationRows,
     best_mixture,
-    edge_of,
+    fading_edge,
+    fit_class_scale,
+    has_probabilities,
     latent_scores,
     log_losses,
-    says_probabilities,
     stratified_folds,
-    temper,
 )
 from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._network import FittedMean, TrainedNetworks, train_networks
@@ -108,13 +108,12 @@ def by_nodes(
 
 # Inducing points in units of the root of the number of rows, and the least of them.
 PER_ROOT, LEAST_INDUCING = 3.0, 50
-# Folds of the rows that judge variances, most of these rows, and fewest that are
-# believed.
-_FOLDS, MOST_JUDGES, FEWEST_JUDGES = 5, 1000, 10
+# Number of folds, and largest and smallest number of validation rows.
+_FOLDS, MAX_VALIDATION, MIN_VALIDATION = 5, 1000, 10
 
 
 class ClassSettings(NamedTuple):
-    """Parameters of the law around the scores; see `GWIClassifier`."""
+    """Parameters of the process around the scores; see `GWIClassifier`."""
 
     kernel: Any
     optimizer: str | None
@@ -140,20 +139,20 @@ class ClassFit(NamedTuple):
     model : LatentModel
     likelihood : Likelihood
     kernel : sklearn.gaussian_process.kernels.Kernel
-    temper : ClassTemper
+    scale : ClassScale
     inducing_points : ndarray of shape (m, d)
-        As the kernel sees them.
+        In the input space of the kernel.
     networks : TrainedNetworks or None
     record : SearchRecord
-        Which rows chose the kernel and the size of scores and variances.
+        Rows used for the kernel and for the scales of scores and variances.
     compared : NeighbourLosses or None
-        Networks with neighbours, once they are trained and if enough rows judge.
+        Networks against neighbours, after training and with enough held-out rows.
     """
 
     model: LatentModel
     likelihood: Likelihood
     kernel: Any
-    temper: ClassTemper
+    scale: ClassScale
     inducing_points: Array
     networks: TrainedNetworks | None
     record: SearchRecord
@@ -177,8 +176,8 @@ class ClassProblem:
     rng : numpy.random.Generator
     clock : StageClock
     report : callable
-        Asked after each round of the training of networks whether to stop, with a
-        function that gives the fit if it ended now.
+        Called after each round of training with a function that returns the current
+        fit; training stops if it returns True.
     """
 
     rows: Rows
@@ -189,22 +188,22 @@ class ClassProblem:
     rng: np.random.Generator
     clock: StageClock
     report: Callable[[Callable[[], ClassFit]], bool]
-    _held_out: tuple[Index, Array] = field(init=False)
+    _validation: tuple[Index, Array] = field(init=False)
 
-    def fit(self, told: Answers | None = None) -> ClassFit:
-        """Fit around what a classifier has told, or around networks."""
-        search, train, self._select, self._judge = self.rng.spawn(4)
+    def fit(self, cross_fitted: CrossFittedMean | None = None) -> ClassFit:
+        """Fit around a cross-fitted classifier, or around networks."""
+        search, train, self._select, self._validation_rng = self.rng.spawn(4)
         self.kernel, self._record = self._learned_kernel(search)
         self.clock.end_of("search")
         self._prepared = self.likelihood
         self.likelihood = self._centred(1.0)
         how = self.settings.covariance
-        self.basis, self.law = self._law_at(self.rows, how)
-        self._held_out = self._variances_held_out()
+        self.basis, self.posterior = self._posterior_at(self.rows, how)
+        self._validation = self._variances_held_out()
         self.clock.end_of("covariance")
-        if told is None:
+        if cross_fitted is None:
             return self._around_networks(train)
-        return self._around_classifier(told)
+        return self._around_classifier(cross_fitted)
 
     @property
     def _w(self) -> Array:
@@ -230,8 +229,10 @@ class ClassProblem:
             size = max(round(PER_ROOT * np.sqrt(len(self.rows.y))), LEAST_INDUCING)
         return min(int(size), n)
 
-    def _law_at(self, rows: Rows, covariance: str) -> tuple[Nystroem, GaussianWeights]:
-        """Basis and law of the weights, the same for all outputs, around zero."""
+    def _posterior_at(
+        self, rows: Rows, covariance: str
+    ) -> tuple[Nystroem, GaussianWeights]:
+        """Basis and posterior of the weights, the same for all outputs, around zero."""
         s, m, rng = self.settings, self._n_inducing(len(rows.y)), self._select
         which = rows.X, self.kernel, m, rng.spawn(1)[0], rows.weights
         basis = Nystroem.from_kernel(self.kernel, select_inducing(s.inducing, *which))
@@ -259,9 +260,9 @@ class ClassProblem:
         return float(np.mean(share * (1.0 - share)))
 
     def _variances_held_out(self) -> tuple[Index, Array]:
-        """Rows that judge, and r at them under laws of the other rows."""
+        """Validation rows, and r at them given the other rows."""
         n = len(self.rows.y)
-        order = self._judge.spawn(1)[0].permutation(n)
+        order = self._validation_rng.spawn(1)[0].permutation(n)
         folds = np.full(n, -1)
         folds[order] = stratified_folds(self.rows.y[order], _FOLDS)
         # the steps of the estimator do not lead far from where they start
@@ -269,23 +270,23 @@ class ClassProblem:
         how = "svgp" if how == "empirical" else how
         variance = np.full(n, np.nan)
         for fold in range(folds.max() + 1):
-            room = MOST_JUDGES - int(np.sum(~np.isnan(variance)))
+            room = MAX_VALIDATION - int(np.sum(~np.isnan(variance)))
             if room <= 0:
                 break
             part = order[folds[order] == fold][:room]
-            basis, law = self._law_at(self.rows.take(folds != fold), how)
-            variance[part] = basis.marginals(law)(self.rows.X[part])[1][:, 0, 0]
-        judges = np.flatnonzero(~np.isnan(variance))
-        return judges, variance[judges]
+            basis, posterior = self._posterior_at(self.rows.take(folds != fold), how)
+            variance[part] = basis.marginals(posterior)(self.rows.X[part])[1][:, 0, 0]
+        validation = np.flatnonzero(~np.isnan(variance))
+        return validation, variance[validation]
 
     # ---- Means -----------------------------------------------------------------------
 
     def _around_networks(self, rng: np.random.Generator) -> ClassFit:
         """Networks trained by expected log likelihood and distance."""
-        rows, law = self.rows, self.likelihood
-        r = self.basis.marginals(self.law)(rows.X)[1][:, 0, 0]
+        rows, likelihood = self.rows, self.likelihood
+        r = self.basis.marginals(self.posterior)(rows.X)[1][:, 0, 0]
         kappa = self.settings.distance_weight / float(self._w.sum())
-        loss = ClassLoss(law, rows.y, self._w, r, kappa)
+        loss = ClassLoss(likelihood, rows.y, self._w, r, kappa)
 
         def report(trained: Callable[[], TrainedNetworks]) -> bool:
             def fit() -> ClassFit:
@@ -295,85 +296,87 @@ class ClassProblem:
             return self.report(fit)
 
         how = self.networks, rng, self.settings.n_jobs, report
-        found = train_networks(rows.X, self._w, loss, law.n_outputs_, *how)
+        found = train_networks(rows.X, self._w, loss, likelihood.n_outputs_, *how)
         self.clock.end_of("mean")
         fitted = self._around(found.mean, None, None, found)
-        compared = self._compared(found.mean, fitted.temper)
+        compared = self._compared(found.mean, fitted.scale)
         self.clock.end_of("tempering")
         return fitted._replace(compared=compared)
 
-    def _compared(self, mean: FittedMean, found: ClassTemper) -> NeighbourLosses | None:
-        """With neighbours, which are never too certain: nor are tempered networks."""
-        chosen, judges = self._judges(mean)
-        if len(chosen) < FEWEST_CLASS_ROWS:
+    def _compared(self, mean: FittedMean, found: ClassScale) -> NeighbourLosses | None:
+        """Scaled networks against neighbours, neither of which is overconfident."""
+        chosen, validation = self._validation_rows(mean)
+        if len(chosen) < MIN_CLASS_ROWS:
             return None
         if not self.settings.tempering:
-            found = temper(judges, self.likelihood, found.edge)
-        losses = log_losses(judges, self.likelihood, found)
-        own = self._judge.spawn(1)[0]
+            found = fit_class_scale(validation, self.likelihood, found.edge)
+        losses = log_losses(validation, self.likelihood, found)
+        own = self._validation_rng.spawn(1)[0]
         return NeighbourLosses.of(self.rows, chosen, losses, own)
 
-    def _around_classifier(self, told: Answers) -> ClassFit:
-        """A classifier of scikit-learn, with scores that are out of fold."""
-        found, seen = told.found, told.found.unseen
+    def _around_classifier(self, cross_fitted: CrossFittedMean) -> ClassFit:
+        """A classifier of scikit-learn, with out-of-fold scores."""
+        found, held_out = cross_fitted.cross_fit, cross_fitted.cross_fit.held_out
         mixed = None
-        if says_probabilities(found.estimator):
-            judges = seen if self.settings.tempering else np.zeros_like(seen)
-            part = self.rows.take(judges)
-            mixed = best_mixture(found.responses[judges], part.y, part.weights)
+        if has_probabilities(found.estimator):
+            validation = (
+                held_out if self.settings.tempering else np.zeros_like(held_out)
+            )
+            part = self.rows.take(validation)
+            mixed = best_mixture(found.predictions[validation], part.y, part.weights)
         c = self.likelihood.n_outputs_
-        respond = ClassResponse(self.classes)
-        function = ClassifierMean(found.estimator, told.form, respond, mixed, c)
-        scores = latent_scores(found.responses, mixed, c)
-        held = FittedMean(function, scores, seen)
-        return self._around(held, mixed, told, None)
+        predict = ClassScores(self.classes)
+        function = ClassifierMean(found.estimator, cross_fitted.form, predict, mixed, c)
+        scores = latent_scores(found.predictions, mixed, c)
+        out_of_fold = FittedMean(function, scores, held_out)
+        return self._around(out_of_fold, mixed, cross_fitted, None)
 
     def _around(
         self,
         mean: FittedMean,
         mixed: float | None,
-        told: Answers | None,
+        cross_fitted: CrossFittedMean | None,
         networks: TrainedNetworks | None,
     ) -> ClassFit:
-        """The law around scores, tempered."""
-        found, judges = self._tempered(mean)
+        """The process around scores, calibrated."""
+        found, validation = self._fit_scale(mean)
         found = found._replace(mixed=mixed)
         likelihood = self._centred(found.variance_factor)
         base = likelihood.base_latent_
-        seen_as = None if told is None else told.map
+        seen_as = None if cross_fitted is None else cross_fitted.map
         scores = FadingScores(
             mean.function, found.score_factor, base,
-            found.edge, self.basis, self.law, seen_as,
+            found.edge, self.basis, self.posterior, seen_as,
         )  # fmt: skip
         function = Mean(base, np.ones(len(base)), scores)
         basis = self.basis if seen_as is None else Warped(self.basis, seen_as)
         scale = np.sqrt(found.variance_factor)
-        model = LatentModel(basis, self.law, function, scale)
+        model = LatentModel(basis, self.posterior, function, scale)
         self.clock.end_of("tempering")
         points = self.basis.inducing_points
-        record = self._record._replace(errors_that_tempered=judges)
+        record = self._record._replace(errors_that_tempered=validation)
         fitted = model, likelihood, self.kernel, found, points
         return ClassFit(*fitted, networks, record)
 
-    def _tempered(self, mean: FittedMean) -> tuple[ClassTemper, int]:
-        """How rows held out change the law, and how many did."""
-        chosen, judges = self._judges(mean)
-        edge = edge_of(judges) if self.settings.fading else None
-        if not self.settings.tempering or len(chosen) < FEWEST_JUDGES:
-            return ClassTemper(edge=edge), 0
-        return temper(judges, self.likelihood, edge), len(chosen)
+    def _fit_scale(self, mean: FittedMean) -> tuple[ClassScale, int]:
+        """Calibration on held-out rows, and their number."""
+        chosen, validation = self._validation_rows(mean)
+        edge = fading_edge(validation) if self.settings.fading else None
+        if not self.settings.tempering or len(chosen) < MIN_VALIDATION:
+            return ClassScale(edge=edge), 0
+        return fit_class_scale(validation, self.likelihood, edge), len(chosen)
 
-    def _judges(self, mean: FittedMean) -> tuple[Index, Judges]:
-        """Numbers of the rows held out, and what is said of them."""
-        chosen, variance = self._held_out
-        trusted = mean.trusted[chosen]
-        chosen, variance = chosen[trusted], variance[trusted]
+    def _validation_rows(self, mean: FittedMean) -> tuple[Index, ValidationRows]:
+        """Positions of the validation rows, and their predictions."""
+        chosen, variance = self._validation
+        held_out = mean.held_out[chosen]
+        chosen, variance = chosen[held_out], variance[held_out]
         prior = self.kernel.diag(self.rows.X[chosen])
-        judges = Judges(
+        validation = ValidationRows(
             self.rows.y[chosen],
             self._w[chosen],
             mean.residual_values[chosen],
             variance,
             np.minimum(variance / prior, 1.0),
         )
-        return chosen, judges
+        return chosen, validation

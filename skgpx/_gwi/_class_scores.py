@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from skgpx._cross_fitting import N_FOLDS
 from skgpx._draws import InputMap
-from skgpx._gwi._around import Answers, Question, ask
+from skgpx._gwi._around import CrossFitSettings, CrossFittedMean, cross_fit_mean
 from skgpx._gwi._kernel_inputs import TableForm
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.rows import distinct_rows
@@ -26,17 +26,17 @@ from skgpx._validation import warn
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Categorical, Likelihood, RobustMax
 
-# ---- What classifiers of others say of rows that they have not seen ------------------
+# ---- Out-of-fold predictions of other classifiers ------------------------------------
 
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _FROZEN = (
-    "The mean is a FrozenEstimator: the rows given to fit choose how certain its "
-    "probabilities are. At rows that it was fitted to it is too certain. Pass rows "
-    'that it has not seen, and say so with cv="prefit"; or pass the classifier '
-    "without FrozenEstimator, to be cross-fitted."
+    "The mean is a FrozenEstimator, and its probabilities are calibrated on the rows "
+    "given to fit. If it was fitted to these rows, probabilities are too close to 0 "
+    'and 1. Pass rows that it was not fitted to and set cv="prefit", or pass the '
+    "classifier without FrozenEstimator to cross-fit it."
 )
 # Seed of the order of the rows.
 _SEED = 0
@@ -49,13 +49,13 @@ def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:
     """
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = np.flatnonzero(counts[codes] > 1)
-    dealt = several[np.argsort(codes[several], kind="stable")]
+    ordered = several[np.argsort(codes[several], kind="stable")]
     folds = np.full(len(y), -1)
-    folds[dealt] = np.arange(len(dealt)) % n_folds
+    folds[ordered] = np.arange(len(ordered)) % n_folds
     return folds
 
 
-def ask_classifiers(
+def cross_fit_classifier(
     mean: Any,
     given: Training,
     classes: NDArray[Any],
@@ -64,8 +64,8 @@ def ask_classifiers(
     groups: Any,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> Answers:
-    """Fit clones of a classifier on stratified folds and to all rows; see `ask`.
+) -> CrossFittedMean:
+    """Fit clones on stratified folds and to all rows; see `cross_fit_mean`.
 
     Raises
     ------
@@ -76,20 +76,20 @@ def ask_classifiers(
     def codes(labels: NDArray[Any]) -> Array:
         return np.searchsorted(classes, labels).astype(np.float64)
 
-    question = Question(
+    settings = CrossFitSettings(
         mean,
         cv,
         kernel_features,
-        ClassResponse(classes),
+        ClassScores(classes),
         StratifiedGroupKFold,
         _FROZEN,
         codes,
-        _dealt,
+        _make_folds,
     )
-    return ask(question, given, groups, rng, n_jobs)
+    return cross_fit_mean(settings, given, groups, rng, n_jobs)
 
 
-def _dealt(given: Training, cv: int | None) -> tuple[Training, Any]:
+def _make_folds(given: Training, cv: int | None) -> tuple[Training, Any]:
     """Distinct rows, and training and test rows of each fold."""
     given = _distinct(given)
     return given, _splits(given.y, N_FOLDS if cv is None else int(cv))
@@ -111,25 +111,25 @@ def _splits(y: NDArray[Any], n_folds: int) -> list[tuple[Index, Index]]:
     return [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in numbers]
 
 
-# ---- Sizes of scores and variances of classes, by the log loss of rows held out ------
+# ---- Scales of scores and variances of classes, by held-out log loss -----------------
 
 
-# Standard deviation of the logarithms of both factors a priori: rows that do not tell
-# the two apart leave them near one.
+# Standard deviation of the logarithms of both factors a priori: rows that do not
+# identify them leave them near one.
 _PRIOR_STD = 2.0
 # Largest factor of either, as a logarithm; iterations of the search, step of its
 # differences: the rules of probabilities change by some 1e-6 where they are refined.
 _FARTHEST, _MAX_ITER, _STEP = 7.0, 30, 1e-3
-# Logarithms of factors of scores without a law around them.
+# Bounds of the logarithm of the factor of scores alone.
 _TEMPERATURES = (-3.0, 3.0)
 # Points of the search where probabilities have no fast rule.
 _POINTS = 128
-# Share of the rows held out within which the mean does not fade.
+# Share of the held-out rows at which the mean does not fade.
 WITHIN = 0.95
 
 
-class ClassTemper(NamedTuple):
-    """How the law was fitted to rows held out: ``f ~ N(base + h (a s - base), b r)``.
+class ClassScale(NamedTuple):
+    """Calibration on held-out rows: ``f ~ N(base + h (a s - base), b r)``.
 
     Attributes
     ----------
@@ -140,7 +140,8 @@ class ClassTemper(NamedTuple):
     edge : float or None
         Share of the prior variance from which on scores fade; None: they do not.
     mixed : float or None
-        Share of the even law in the probabilities of a classifier; None: not mixed.
+        Share of the uniform distribution in the probabilities of a classifier; None:
+        not mixed.
     """
 
     score_factor: float = 1.0
@@ -149,44 +150,44 @@ class ClassTemper(NamedTuple):
     mixed: float | None = None
 
 
-class Judges(NamedTuple):
-    """Rows held out.
+class ValidationRows(NamedTuple):
+    """Held-out rows.
 
     Attributes
     ----------
     codes, weights : ndarray of shape (n,)
     scores : ndarray of shape (n, c)
-        Of means that were not trained on them.
-    variance, left : ndarray of shape (n,)
-        r of a law that does not know them, and ``r / k``.
+        Of means that were not trained on these rows.
+    variance, prior_share : ndarray of shape (n,)
+        r of a posterior that was fitted without them, and ``r / k``.
     """
 
     codes: Array
     weights: Array
     scores: Array
     variance: Array
-    left: Array
+    prior_share: Array
 
 
-def edge_of(judges: Judges) -> float:
-    """Share of the prior variance that 95 % of the judges are below."""
-    if not len(judges.left):
+def fading_edge(validation: ValidationRows) -> float:
+    """The 95 % quantile of the share of the prior variance at validation rows."""
+    if not len(validation.prior_share):
         return 0.0
-    order = np.argsort(judges.left, kind="stable")
-    level = np.cumsum(judges.weights[order])
+    order = np.argsort(validation.prior_share, kind="stable")
+    level = np.cumsum(validation.weights[order])
     place = np.searchsorted(level, WITHIN * level[-1])
-    return float(judges.left[order][min(place, len(order) - 1)])
+    return float(validation.prior_share[order][min(place, len(order) - 1)])
 
 
-def best_mixture(responses: Array, codes: Array, weights: Array) -> float:
-    """Share of the even law at which probabilities predict rows best, once tempered.
+def best_mixture(predictions: Array, codes: Array, weights: Array) -> float:
+    """Share of the uniform distribution with the lowest log loss, once scaled.
 
-    The smallest that is tried if there are no rows.
+    The smallest candidate if there are no rows.
     """
     own = np.arange(len(codes)), codes.astype(np.intp)
     losses = []
     for mixed in MIXED:
-        scores = latent_scores(responses, mixed, responses.shape[1])
+        scores = latent_scores(predictions, mixed, predictions.shape[1])
 
         def loss(u: float, scores: Array = scores) -> float:
             logs = log_softmax(np.exp(u) * scores, axis=1)[own]
@@ -197,17 +198,20 @@ def best_mixture(responses: Array, codes: Array, weights: Array) -> float:
     return float(MIXED[int(np.argmin(losses))])
 
 
-def temper(judges: Judges, likelihood: Likelihood, edge: float | None) -> ClassTemper:
-    """Factors of scores and variances that predict the judges best.
+def fit_class_scale(
+    validation: ValidationRows, likelihood: Likelihood, edge: float | None
+) -> ClassScale:
+    """Factors of scores and variances with the lowest held-out log loss.
 
     Minimises their log loss plus ``(log² a + log² b) / 8``, half a nat at a factor of
-    seven. Under RobustMax, which knows no unit of f, only b moves, as in the paper.
+    seven. Under RobustMax, which is invariant to the scale of f, only b moves, as in
+    the paper.
     """
     one_factor = isinstance(likelihood, RobustMax)
 
     def loss(u: Array) -> float:
-        found = ClassTemper(*_factors(u, one_factor), edge)
-        total = judges.weights @ log_losses(judges, likelihood, found)
+        found = ClassScale(*_factors(u, one_factor), edge)
+        total = validation.weights @ log_losses(validation, likelihood, found)
         return float(total + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
 
     found = minimize(
@@ -217,28 +221,35 @@ def temper(judges: Judges, likelihood: Likelihood, edge: float | None) -> ClassT
         bounds=[(-_FARTHEST, _FARTHEST)] * (1 if one_factor else 2),
         options={"maxiter": _MAX_ITER, "eps": _STEP, "ftol": 1e-9},
     )
-    return ClassTemper(*_factors(found.x, one_factor), edge)
+    return ClassScale(*_factors(found.x, one_factor), edge)
 
 
-def log_losses(judges: Judges, likelihood: Likelihood, found: ClassTemper) -> Array:
-    """Log loss of each judge (n,) under the tempered law."""
+def log_losses(
+    validation: ValidationRows, likelihood: Likelihood, found: ClassScale
+) -> Array:
+    """Log loss of each validation row (n,) under the scaled distribution."""
     base, edge = likelihood.base_latent_, found.edge
-    kept = np.ones(len(judges.codes)) if edge is None else fading(judges.left, edge)
-    mean = base + kept[:, np.newaxis] * (found.score_factor * judges.scores - base)
-    variance = found.variance_factor * judges.variance
-    return -log_probabilities(likelihood, judges.codes, mean, variance)
+    kept = (
+        np.ones(len(validation.codes))
+        if edge is None
+        else fading(validation.prior_share, edge)
+    )
+    mean = base + kept[:, np.newaxis] * (found.score_factor * validation.scores - base)
+    variance = found.variance_factor * validation.variance
+    return -log_probabilities(likelihood, validation.codes, mean, variance)
 
 
-def warn_at_bound(found: ClassTemper) -> None:
-    """Say so if the factor of the variance is the largest that is searched."""
+def warn_at_bound(found: ClassScale) -> None:
+    """Warn if the factor of the variance is at its upper bound."""
     if np.log(found.variance_factor) < _FARTHEST - _STEP:
         return
     warn(
-        "The rows held out ask for a variance of the process that is more than "
-        f"{found.variance_factor:.0f} times that of the kernel, the largest factor "
-        "that is searched: the mean is wrong where it is certain, or the variance of "
-        "the kernel far too small. Pass a mean that is less certain (more regularised, "
-        'calibrated), a kernel of larger variance, or optimizer="evidence".',
+        "The variance scale reached its upper bound: on held-out rows the best "
+        f"variance is at least {found.variance_factor:.0f} times that of the kernel. "
+        "Either the mean is confidently wrong, or the variance of the kernel is too "
+        "small, and probabilities remain too close to 0 and 1. Use a mean that is more "
+        "regularised or calibrated, a kernel of larger variance, or "
+        'optimizer="evidence".',
         FitWarning,
     )
 
@@ -250,29 +261,29 @@ def _factors(u: Array, one_factor: bool) -> tuple[float, float]:
 def log_probabilities(
     likelihood: Likelihood, codes: Array, mean: Array, variance: Array
 ) -> Array:
-    """``log P(y)`` of normal latent laws (n,); a rule of few points for the softmax."""
-    law = LatentMixture(
+    """``log P(y)`` of normal latent values (n,); by quadrature for the softmax."""
+    mixture = LatentMixture(
         mean[:, :, np.newaxis], variance[:, np.newaxis, np.newaxis], np.ones(1)
     )
     if not isinstance(likelihood, Categorical):
-        return likelihood.predictive_log_density(codes, law)
-    values, weights = atoms(law, _POINTS)
+        return likelihood.predictive_log_density(codes, mixture)
+    values, weights = atoms(mixture, _POINTS)
     share = np.exp(-likelihood.row_nll(codes, values)) @ weights
     return np.asarray(np.log(np.maximum(share, 1e-300)))
 
 
-# ---- Latent scores of classifiers of others, and how they fade away from the data ----
+# ---- Latent scores of other classifiers, and how they fade away from the data --------
 
 
-# What is tried as the share of the even law in probabilities: those that are zero or
-# one would be infinite scores.
+# Candidate shares of the uniform distribution: without it, probabilities of zero or one
+# would be infinite scores.
 MIXED = 10.0 ** -np.arange(8.0, 0.0, -1.0)
 # Least share of the mean that a row at the fading's edge keeps.
 _LEAST_EXPLAINED = 1e-3
 
 
-class ClassResponse:
-    """What a fitted classifier says of rows, one column for each class.
+class ClassScores:
+    """Predictions of a fitted classifier, one column for each class.
 
     Log probabilities where it has them, otherwise its decision function. Picklable.
 
@@ -291,8 +302,8 @@ class ClassResponse:
         Raises
         ------
         ValueError
-            If it knows none of the classes, has neither of the two methods, or values
-            of another shape.
+            If it was fitted to none of the classes, has neither of the two methods, or
+            predicts values of another shape.
         """
         known = np.asarray(fitted.classes_)
         columns = _columns(known, self.classes)
@@ -302,26 +313,26 @@ class ClassResponse:
         return out
 
 
-def says_probabilities(classifier: Any) -> bool:
+def has_probabilities(classifier: Any) -> bool:
     """Whether probabilities are read, rather than a decision function."""
     return hasattr(classifier, "predict_proba")
 
 
 def _columns(known: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Column of each class among those a classifier knows, or -1."""
+    """Column of each class among those of a classifier, or -1."""
     position = {label: i for i, label in enumerate(known.tolist())}
     columns = np.array([position.get(label, -1) for label in classes.tolist()])
     if np.all(columns < 0):
         raise ValueError(
-            f"The classifier knows the classes {known.tolist()}, none of which is in y,"
-            f" which has {classes.tolist()}. Fit it to the same labels."
+            f"The classifier was fitted to the classes {known.tolist()}, none of which "
+            f"is in y, which has {classes.tolist()}. Fit it to the same labels."
         )
     return columns
 
 
 def _values(fitted: Any, X: Any, n_known: int) -> Array:
     """(n, n_known) of `predict_proba` or `decision_function`."""
-    if says_probabilities(fitted):
+    if has_probabilities(fitted):
         values = np.asarray(fitted.predict_proba(X), dtype=np.float64)
     else:
         _refuse_pairs(fitted, n_known)
@@ -339,7 +350,7 @@ def _values(fitted: Any, X: Any, n_known: int) -> Array:
 
 
 def _refuse_pairs(fitted: Any, n_known: int) -> None:
-    """Three classes have three pairs: their shape does not tell them apart."""
+    """Raise a ValueError for one-versus-one scores: three classes have three pairs."""
     inner = fitted
     while True:
         if isinstance(inner, Pipeline):
@@ -359,26 +370,27 @@ def _refuse_pairs(fitted: Any, n_known: int) -> None:
 
 
 def _absent(fitted: Any, values: Array) -> float:
-    """What stands for a class that the classifier does not know."""
-    return 0.0 if says_probabilities(fitted) else float(values.min())
+    """Score of a class that the classifier was not fitted to."""
+    return 0.0 if has_probabilities(fitted) else float(values.min())
 
 
-def latent_scores(responses: Array, mixed: float | None, n_outputs: int) -> Array:
-    """Latent values (n, n_outputs) from what a classifier says (n, K).
+def latent_scores(predictions: Array, mixed: float | None, n_outputs: int) -> Array:
+    """Latent values (n, n_outputs) from predictions (n, K) of a classifier.
 
     Parameters
     ----------
-    responses : ndarray of shape (n, K)
+    predictions : ndarray of shape (n, K)
     mixed : float or None
-        Share of the even law in probabilities; None where they are scores already.
+        Share of the uniform distribution in probabilities; None where they are scores
+        already.
     n_outputs : int
         One for log odds, otherwise K; these sum to zero.
     """
-    scores = responses
+    scores = predictions
     if mixed is not None:
-        total = responses.sum(axis=1, keepdims=True)
-        share = responses / np.where(total > 0.0, total, 1.0)
-        scores = np.log((1.0 - mixed) * share + mixed / responses.shape[1])
+        total = predictions.sum(axis=1, keepdims=True)
+        share = predictions / np.where(total > 0.0, total, 1.0)
+        scores = np.log((1.0 - mixed) * share + mixed / predictions.shape[1])
     if n_outputs == 1:
         return scores[:, 1:] - scores[:, :1]
     return scores - scores.mean(axis=1, keepdims=True)
@@ -394,21 +406,21 @@ class ClassifierMean:
         Fitted.
     form : TableForm
         What it gets.
-    respond : ClassResponse
+    predict : ClassScores
     mixed : float or None
     n_outputs : int
     """
 
     estimator: Any
     form: TableForm
-    respond: ClassResponse
+    predict: ClassScores
     mixed: float | None
     n_outputs: int
 
     def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, n_outputs) at the rows of X (n, d)."""
-        said = self.respond(self.estimator, self.form.table(X))
-        return latent_scores(said, self.mixed, self.n_outputs)
+        scores = self.predict(self.estimator, self.form.table(X))
+        return latent_scores(scores, self.mixed, self.n_outputs)
 
 
 @dataclass(frozen=True)
@@ -416,8 +428,8 @@ class FadingScores:
     """``h(x) (a s(x) - base)``: scores that return to the base away from the data.
 
     With ``ρ = r(x, x) / k(x, x)`` the share of the prior variance that is left, ``h =
-    min(1, (1 - ρ) / (1 - ρ₀))``: all of the mean where rows are no farther from the
-    data than rows held out were, nothing where the data say nothing.
+    min(1, (1 - ρ) / (1 - ρ₀))``: the whole mean where rows are no farther from the data
+    than held-out rows were, none where the data explain nothing.
 
     Parameters
     ----------
@@ -429,9 +441,9 @@ class FadingScores:
     edge : float or None
         ρ₀; None keeps the whole mean everywhere.
     basis : Nystroem
-    law : GaussianWeights
+    posterior : GaussianWeights
     map : InputMap or None
-        From rows to what the kernel sees; None if it sees them as they are.
+        From rows to the input of the kernel; None for the identity.
     """
 
     function: Callable[[NDArray[Any]], Any]
@@ -439,7 +451,7 @@ class FadingScores:
     base: Array
     edge: float | None
     basis: Any
-    law: GaussianWeights
+    posterior: GaussianWeights
     map: InputMap | None = None
 
     def __call__(self, X: NDArray[Any]) -> Array:
@@ -447,20 +459,20 @@ class FadingScores:
         values = self.factor * np.asarray(self.function(X)) - self.base
         if self.edge is None:
             return values
-        seen = X if self.map is None else self.map(X)
-        left = share_left(self.basis, self.law, seen)
-        return fading(left, self.edge)[:, np.newaxis] * values
+        inputs = X if self.map is None else self.map(X)
+        prior_share = share_left(self.basis, self.posterior, inputs)
+        return fading(prior_share, self.edge)[:, np.newaxis] * values
 
 
-def share_left(basis: Any, law: GaussianWeights, X: Array) -> Array:
+def share_left(basis: Any, posterior: GaussianWeights, X: Array) -> Array:
     """``r(x, x) / k(x, x)`` at the rows of X, between 0 and 1, shape (n,)."""
-    _, variance = basis.marginals(law)(X)
+    _, variance = basis.marginals(posterior)(X)
     prior = basis.kernel.diag(X)
     share: Array = variance[:, 0, 0] / np.where(prior > 0.0, prior, 1.0)
     return np.minimum(share, 1.0)
 
 
-def fading(left: Array, edge: float) -> Array:
+def fading(prior_share: Array, edge: float) -> Array:
     """Share h of the mean that is kept, from the share of the variance left."""
-    kept: Array = (1.0 - left) / max(1.0 - edge, _LEAST_EXPLAINED)
+    kept: Array = (1.0 - prior_share) / max(1.0 - edge, _LEAST_EXPLAINED)
     return np.minimum(kept, 1.0)

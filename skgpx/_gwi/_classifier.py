@@ -11,10 +11,15 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._gwi._around import CONSTRAINTS, Answers, AroundOthersMixin, check_folds
+from skgpx._gwi._around import (
+    CONSTRAINTS,
+    AroundOthersMixin,
+    CrossFittedMean,
+    check_folds,
+)
 from skgpx._gwi._checks import warn_if_neighbours_are_better
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
-from skgpx._gwi._class_scores import ask_classifiers, warn_at_bound
+from skgpx._gwi._class_scores import cross_fit_classifier, warn_at_bound
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows
@@ -68,8 +73,9 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         under RobustMax the variance only.
     fading : bool, default=True
         Let the mean return to the prior mean where rows are farther from the data than
-        95 % of held-out rows are, in proportion to what the data say there. A mean of
-        its own accord may be most certain where there are no data.
+        95 % of held-out rows are, in proportion to the share of the prior variance that
+        the data explain there. Without it a classifier may be most certain where there
+        are no data.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing inputs; "auto" is ``3 sqrt(n)``, but at least 50.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
@@ -78,13 +84,13 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
     kernel_features : transformer or None, default=None
-        Makes the numbers that the kernel sees of rows; a clone of it is fitted. None:
-        the rows as they are, if they are finite numbers, otherwise what the steps of a
-        Pipeline before its classifier make of them. For classifiers only.
+        Maps rows to the numeric input of the kernel; a clone of it is fitted. None: the
+        rows as they are, if they are finite numbers, otherwise the output of the steps
+        of a Pipeline before its classifier. For classifiers only.
     cv : int, splitter, iterable, "prefit" or None, default=None
         Folds in which a classifier is fitted; None is five, stratified; with `groups` a
-        number is that of a StratifiedGroupKFold. "prefit" says that the classifier
-        is fitted already, and to none of these rows. Networks do without it.
+        number is that of a StratifiedGroupKFold. "prefit" declares that the classifier
+        is fitted already, and to none of these rows. Networks ignore it.
     hidden_layer_sizes : sequence of int, default=(32,)
         Of each network.
     activation : {"tanh", "relu"}, default="tanh"
@@ -117,14 +123,15 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     likelihood_ : Likelihood
     mean_ : estimator or None
         The classifier, fitted to all rows; None for networks.
-    temper_ : ClassTemper
+    temper_ : ClassScale
         `score_factor` and `variance_factor`; `edge`, the share of the prior variance
-        beyond which the mean fades; `mixed`, the share of the even law that was mixed
-        into the probabilities of the classifier.
+        beyond which the mean fades; `mixed`, the share of the uniform distribution that
+        was mixed into the probabilities of the classifier.
     inducing_points_ : ndarray of shape (M, q)
-        As the kernel sees them.
+        In the input space of the kernel.
     posterior_ : LatentModel
-        Mean, basis and law of the weights: what every prediction reads.
+        Mean, basis and posterior of the weights, from which every prediction is
+        computed.
     loss_curve_, held_out_curve_ : ndarray
         Of networks: mean loss of each epoch, and of held-out rows after each round.
     n_iter_ : int
@@ -144,11 +151,9 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     GWIRegressor : The same around regressors.
     PLSClassifier : Gaussian-process classification without a mean.
 
-    Notes
-    -----
-    Section A.6 of [1]_. Its likelihood is RobustMax with epsilon = .01, whose largest
-    probability is .99; the softmax predicts better, see the documentation. All outputs
-    share the kernel, the inducing inputs and the covariance of their law.
+    Notes ----- Section A.6 of [1]_. Its likelihood is RobustMax with epsilon = 0.01,
+    whose largest probability is 0.99; the softmax predicts better, see the
+    documentation. All outputs share the kernel, the inducing inputs and the covariance.
 
     References
     ----------
@@ -177,7 +182,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
-        # checked in `fit`, which says more
+        # checked in `fit`, with a clearer message
         "mean": "no_validation",
         "likelihood": "no_validation",
         "tempering": ["boolean"],
@@ -246,7 +251,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit mean and law.
+        """Fit the mean and the process around it.
 
         Parameters
         ----------
@@ -258,7 +263,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
         groups : array-like of shape (n_samples,), default=None
-            Rows of a group are left out together, for means that are classifiers: by
+            Rows of a group are held out together, for means that are classifiers: by
             the splitter `cv`, or by a StratifiedGroupKFold if that is None or a number.
 
         Returns
@@ -268,11 +273,11 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         Raises
         ------
         ValueError
-            For input that is not finite and two-dimensional, for fewer than two
-            classes among the rows of positive weight, for a likelihood that is not
-            for classes, for a mean that is not a classifier with scores, if the kernel
-            would see what is no number, or for groups without a classifier or
-            fewer than folds.
+            For input that is not finite and two-dimensional, for fewer than two classes
+            among the rows of positive weight, for a likelihood that is not for classes,
+            for a mean that is not a classifier with scores, if the input of the kernel
+            is not numeric, or for groups without a classifier or fewer groups than
+            folds.
 
         Warns
         -----
@@ -280,19 +285,19 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             If weights are no whole numbers and the classifier takes none: it is fitted
             without them.
         FitWarning
-            If the mean is frozen, and `cv` is not "prefit"; if the variance of
-            the kernel is some thousand times too small; or if networks predict rows
-            held out clearly worse than the classes of neighbouring rows do.
+            If the mean is frozen, and `cv` is not "prefit"; if the variance of the
+            kernel is some thousand times too small; or if networks predict held-out
+            rows clearly worse than the classes of neighbouring rows do.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         clock, rng = StageClock(), generator(self.random_state)
-        told = None
+        cross_fitted = None
         self._check_parts(groups)
         if isinstance(self.mean, str):
             rows = self._numeric_rows(X, y, sample_weight)
         else:
-            told = self._told(X, y, sample_weight, groups, rng)
-            rows = told.rows
+            cross_fitted = self._cross_fitted(X, y, sample_weight, groups, rng)
+            rows = cross_fitted.rows
             clock.end_of("mean")
         check_kernel(self.kernel, rows.X)
 
@@ -309,19 +314,19 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             clock,
             report,
         )
-        self._keep(problem.fit(told), told)
+        self._keep(problem.fit(cross_fitted), cross_fitted)
         vars(self).update(clock.attributes())
         reporter.finish()
         return self
 
-    def _keep(self, found: ClassFit, told: Answers | None) -> None:
-        """Attributes of a finished fit, and what it has to say."""
-        vars(self).update(_attributes(found, told))
-        warn_at_bound(found.temper)
+    def _keep(self, found: ClassFit, cross_fitted: CrossFittedMean | None) -> None:
+        """Set the attributes of a finished fit, and warn where needed."""
+        vars(self).update(_attributes(found, cross_fitted))
+        warn_at_bound(found.scale)
         warn_if_neighbours_are_better(found.compared)
 
     def _check_parts(self, groups: Any) -> None:
-        """Refuse a mean, a likelihood or folds that are none."""
+        """Check the mean, the likelihood and the folds."""
         _check_mean(self.mean)
         check_likelihood_given(self.likelihood)
         check_folds(self.mean, self.cv, groups)
@@ -334,18 +339,18 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         codes = self._encoded(y[kept])
         return canonical_rows(X[kept], codes, weights[kept])
 
-    def _told(
+    def _cross_fitted(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
-    ) -> Answers:
-        """What a classifier says, which may see more than numbers."""
+    ) -> CrossFittedMean:
+        """Cross-fit a classifier, whose input need not be numeric."""
         given = training_rows(self, X, y, sample_weight, labels=True)
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
         how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
-        return ask_classifiers(self.mean, given, self.classes_, *how)
+        return cross_fit_classifier(self.mean, given, self.classes_, *how)
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Numbers of the classes (n,), whose labels it notes."""
+        """Codes of the classes (n,); sets `classes_`."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -391,19 +396,21 @@ def _check_mean(mean: Any) -> None:
     )
 
 
-def _attributes(found: ClassFit, told: Answers | None) -> dict[str, Any]:
+def _attributes(
+    found: ClassFit, cross_fitted: CrossFittedMean | None
+) -> dict[str, Any]:
     attributes = {
         "posterior_": found.model,
         "likelihood_": found.likelihood,
         "kernel_": found.kernel,
         "_record": found.record,
-        "temper_": found.temper,
-        "mean_": None if told is None else told.found.estimator,
+        "temper_": found.scale,
+        "mean_": None if cross_fitted is None else cross_fitted.cross_fit.estimator,
         "inducing_points_": found.inducing_points,
         "n_iter_": 1,
     }
-    if told is not None:
-        attributes["_form"] = told.form
+    if cross_fitted is not None:
+        attributes["_form"] = cross_fitted.form
     if found.networks is not None:
         attributes |= found.networks.attributes()
     return attributes

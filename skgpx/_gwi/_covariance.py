@@ -1,4 +1,4 @@
-"""The covariance of the variational process: the law of its weights.
+"""The covariance of the variational process: that of its weights.
 
 In whitened coordinates, ``f = m + φ(x)ᵀw + g(x)``, the prior of w is N(0, I), and every
 covariance is that of w: ``Σ = L⁻ᵀ cov(w) L⁻¹`` in the notation of the paper.
@@ -167,7 +167,7 @@ def _stepped(
     return root
 
 
-def distance_of(objective: Objective, law: GaussianWeights) -> float:
+def distance_of(objective: Objective, posterior: GaussianWeights) -> float:
     """Distance of the process from its prior; see `GWIFit`."""
-    squared = projected_bures(objective.gram, law.root[0]).squared
+    squared = projected_bures(objective.gram, posterior.root[0]).squared
     return float(np.sqrt(objective.means + squared))

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from skgpx._gwi._checks import (
     MeanErrors,
-    confirmed,
+    cross_validated_errors,
     may_overfit,
-    networks_serve,
+    networks_suffice,
     variance_of,
+    warn_if_autocorrelated,
     warn_if_constant_is_better,
     warn_if_process_is_better,
-    warn_of_missed,
 )
 from skgpx._gwi._covariance import Objective, covariance_root, distance_of
-from skgpx._gwi._judges import Temper, choose_judges, tempered
+from skgpx._gwi._kernel_mean import KernelMean, fit_kernel_mean, refine_kernel
 from skgpx._gwi._network import (
     FittedMean,
     SquaredError,
@@ -30,8 +30,12 @@ from skgpx._gwi._network import (
     train_networks,
 )
 from skgpx._gwi._prior import SEARCH_ROWS, Prior, learn_prior, warn_if_periodic
-from skgpx._gwi._sections import Sections, closer_look, sections_of
-from skgpx._gwi._settings import LawSettings, NetworkSettings, again
+from skgpx._gwi._settings import NetworkSettings, ProcessSettings, replay_rng
+from skgpx._gwi._variance_scale import (
+    VarianceScale,
+    choose_validation_rows,
+    fit_variance_scale,
+)
 from skgpx._hyperparameters import WORTH_LOOKING, LeftOver, SearchRecord
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.regression import WeightStatistics
@@ -57,21 +61,21 @@ class GWIFit(NamedTuple):
     ----------
     model : LatentModel
     prior : Prior
-        Kernel, and the noise variance before it was tempered.
-    temper : Temper
+        Kernel, and the noise variance before calibration.
+    variance_scale : Temper
     distance : float
         Wasserstein distance of the process from its prior, root mean square over the
         rows; an upper bound, see `projected_bures`.
     networks : TrainedNetworks or None
     record : SearchRecord
-        Which rows chose hyperparameters and the size of variances.
+        Rows used for hyperparameters and for the variance scale.
     mean : {"net", "svgp"} or None
         Which of the library's own means it is.
     """
 
     model: LatentModel
     prior: Prior
-    temper: Temper
+    variance_scale: VarianceScale
     distance: float
     networks: TrainedNetworks | None
     record: SearchRecord
@@ -95,7 +99,7 @@ class GWIProblem:
         With a standardised y.
     prior_mean : Mean
         m_P, of the standardised y.
-    settings : LawSettings
+    settings : ProcessSettings
     networks : NetworkSettings
     rng : numpy.random.Generator
     n_jobs : int or None
@@ -103,17 +107,17 @@ class GWIProblem:
 
     rows: Rows
     prior_mean: Mean
-    settings: LawSettings
+    settings: ProcessSettings
     networks: NetworkSettings
     rng: np.random.Generator
     n_jobs: int | None
 
     def __post_init__(self) -> None:
         self.level = self.prior_mean(self.rows.X)[:, 0]
-        self.spread = variance_of(self.rows)
+        self.variance = variance_of(self.rows)
         streams = self.rng.spawn(6)
-        self._search, self._train, self._judge, self._select = streams[:4]
-        self._sample, self._close = streams[4:]
+        self._search, self._train, self._validation_rng, self._select = streams[:4]
+        self._sample, self._refinement = streams[4:]
 
     def fit(
         self,
@@ -128,138 +132,157 @@ class GWIProblem:
         mean : {"auto", "net", "svgp"}
         clock : StageClock
         report : callable
-            Asked after each round of the training of networks whether to stop, with a
-            function that gives the fit if it ended now.
+            Called after each round of training with a function that returns the current
+            fit; training stops if it returns True.
         """
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             prior = self.learned_prior(self.rows.y - self.level, mean != "svgp")
         clock.end_of("search")
         if mean == "svgp":
-            sections = closer_look(self, sections_of(self, prior))
-            found = self._around_sections(sections, False)
+            kernel_mean = refine_kernel(self, fit_kernel_mean(self, prior))
+            found = self._checked_kernel_mean(kernel_mean, False)
         else:
             networks = self.trained(prior, report)
-            sections = self._better(mean, prior, networks)
+            kernel_mean = self._choose_mean(mean, prior, networks)
             clock.end_of("mean")
-            if sections is None:
+            if kernel_mean is None:
                 warn_if_periodic(prior.kernel)
                 found = self.around(networks.mean, prior, networks)
             else:
-                found = self._around_sections(sections, True, networks)
+                found = self._checked_kernel_mean(kernel_mean, True, networks)
         clock.end_of("law")
         if found.prior is prior:
-            # of another kernel, it is not true
-            for one in said:
+            # warnings about a discarded kernel do not concern the fit
+            for one in caught:
                 warn(str(one.message), one.category)
         return found
 
-    def _better(
+    def _choose_mean(
         self, mean: str, prior: Prior, networks: TrainedNetworks
-    ) -> Sections | None:
-        """Kernel sections if they are the better mean, by rows that neither saw."""
+    ) -> KernelMean | None:
+        """Kernel features if they are the better mean at held-out rows, else None."""
         share = self._share_of_error(networks.mean)
         errors = MeanErrors.of(self.rows, self.level, prior, networks.mean, share)
-        seen = networks.mean.trusted
-        misses = self.rows.y[seen] - networks.mean.residual_values[seen, 0]
-        left = LeftOver.of(self.rows.X[seen], misses, self.spread)
-        if mean == "auto" and not networks_serve(errors):
+        held_out = networks.mean.held_out
+        misses = self.rows.y[held_out] - networks.mean.residual_values[held_out, 0]
+        left = LeftOver.of(self.rows.X[held_out], misses, self.variance)
+        if mean == "auto" and not networks_suffice(errors):
             how = self._learner(), self.rows, self.level, prior, networks.mean, share
-            errors = confirmed(errors, *how)
+            errors = cross_validated_errors(errors, *how)
         if mean == "net":
             if not warn_if_process_is_better(errors):
-                warn_of_missed(left)
+                warn_if_autocorrelated(left)
             return None
-        if not networks_serve(errors):
-            return closer_look(self, sections_of(self, prior))
+        if not networks_suffice(errors):
+            return refine_kernel(self, fit_kernel_mean(self, prior))
         worth_it = left is not None and left.share >= WORTH_LOOKING
         if len(self.rows.y) > SEARCH_ROWS and worth_it:
-            # the process of all rows may find what that of some does not
-            sections = closer_look(self, sections_of(self, prior))
-            square = float(np.average(misses**2, weights=self.rows.weights[seen]))
-            if share * square > errors.as_good * sections.judged.error:
-                return sections
-        if not warn_of_missed(left):
+            # a process of all rows may explain what one of a subset does not
+            kernel_mean = refine_kernel(self, fit_kernel_mean(self, prior))
+            square = float(np.average(misses**2, weights=self.rows.weights[held_out]))
+            if share * square > errors.as_good * kernel_mean.validated.error:
+                return kernel_mean
+        if not warn_if_autocorrelated(left):
             warn_if_constant_is_better(errors)
         return None
 
-    def _around_sections(
-        self, found: Sections, chosen: bool, networks: TrainedNetworks | None = None
+    def _checked_kernel_mean(
+        self, found: KernelMean, chosen: bool, networks: TrainedNetworks | None = None
     ) -> GWIFit:
-        """The law around sections, and a word if they miss what may be found."""
-        # where the prior is to decide, rows may be missed
-        free = self.spread > 0.0 and self.mean_weight(found.prior) < 1.0
-        if free and not warn_of_missed(found.left_over(self)):
-            error, n = found.fit.error / self.spread, len(self.rows.y)
-            told = MeanErrors(error, error, n - 1, n) if chosen else None
-            warn_if_constant_is_better(told)
-        return self.with_sections(found)._replace(networks=networks)
+        """The process around a kernel mean; warns if residuals are autocorrelated."""
+        # residuals are expected where the prior dominates
+        free = self.variance > 0.0 and self.mean_weight(found.prior) < 1.0
+        if free and not warn_if_autocorrelated(found.residual_autocorrelation(self)):
+            error, n = found.fit.error / self.variance, len(self.rows.y)
+            errors = MeanErrors(error, error, n - 1, n) if chosen else None
+            warn_if_constant_is_better(errors)
+        return self.around_kernel_mean(found)._replace(networks=networks)
 
     def learned_prior(self, targets: Array, thinned: bool = True) -> Prior:
         """Kernel and noise of these targets (n,); see `learn_prior`."""
         s, rows = self.settings, self.rows._replace(y=targets)
         how = s.kernel, s.optimizer, s.noise_variance
-        return learn_prior(rows, *how, again(self._search), self.n_jobs, thinned)
+        return learn_prior(rows, *how, replay_rng(self._search), self.n_jobs, thinned)
 
     def _learner(self) -> Callable[[NDArray[np.bool_]], Prior]:
         """Learns a prior from some of the rows."""
         s, rows = self.settings, self.rows._replace(y=self.rows.y - self.level)
-        how = s.kernel, s.optimizer, s.noise_variance, again(self._search), self.n_jobs
+        how = (
+            s.kernel,
+            s.optimizer,
+            s.noise_variance,
+            replay_rng(self._search),
+            self.n_jobs,
+        )
         return lambda kept: learn_prior(rows.take(kept), *how, True)
 
     def around(
         self, mean: FittedMean, prior: Prior, networks: TrainedNetworks | None = None
     ) -> GWIFit:
-        """The law around a mean: inducing points, covariance, tempering."""
-        judges = self.judges(mean.trusted)
-        basis = self.basis(prior, judges)
+        """The process around a mean: inducing points, covariance, variance scale."""
+        validation = self.validation_rows(mean.held_out)
+        basis = self.basis(prior, validation)
         statistics = row_statistics(basis, self.rows, self.n_jobs)
         values = np.asarray(mean.function(self.rows.X)).reshape(-1)
         objective = self.objective_of(prior, statistics, values)
-        law = self.law(objective, basis)
-        left_out = mean.residual_values[:, 0]
+        posterior = self.posterior(objective, basis)
+        leave_one_out = mean.residual_values[:, 0]
         share = self._share_of_error(mean)
-        temper = self._tempered(left_out, basis, law, prior, judges, share)
+        variance_scale = self._fit_variance_scale(
+            leave_one_out, basis, posterior, prior, validation, share
+        )
         function = Mean(np.zeros(1), np.ones(1), mean.function)
-        model = LatentModel(basis, law, function, np.sqrt(temper.factor))
-        record = prior.record._replace(errors_that_tempered=int(judges.sum()))
-        distance = distance_of(objective, law)
-        return GWIFit(model, prior, temper, distance, networks, record)
+        model = LatentModel(basis, posterior, function, np.sqrt(variance_scale.factor))
+        record = prior.record._replace(errors_that_tempered=int(validation.sum()))
+        distance = distance_of(objective, posterior)
+        return GWIFit(model, prior, variance_scale, distance, networks, record)
 
-    def with_sections(self, found: Sections) -> GWIFit:
-        """The mean ``m_P + k_Z(x)ᵀa``, and the law in the basis of it."""
+    def around_kernel_mean(self, found: KernelMean) -> GWIFit:
+        """The mean ``m_P + k_Z(x)ᵀa``, and the process in its basis."""
         prior, (basis, statistics, mean, _, _) = found.prior, found.fit
         objective = self.objective_of(prior, statistics, self.level + mean.values)
-        law = self.law(objective, basis)
-        temper = self._tempered_sections(found, law)
-        root = np.sqrt(temper.factor)
-        scaled = law._replace(mean=mean.weights[:, np.newaxis] / root)
+        posterior = self.posterior(objective, basis)
+        variance_scale = self._fit_kernel_mean_scale(found, posterior)
+        root = np.sqrt(variance_scale.factor)
+        scaled = posterior._replace(mean=mean.weights[:, np.newaxis] / root)
         model = LatentModel(basis, scaled, self.prior_mean, root)
-        record = prior.record._replace(errors_that_tempered=int(found.judges.sum()))
-        distance = distance_of(objective, law)
-        return GWIFit(model, prior, temper, distance, None, record, "svgp")
+        record = prior.record._replace(errors_that_tempered=int(found.validation.sum()))
+        distance = distance_of(objective, posterior)
+        return GWIFit(model, prior, variance_scale, distance, None, record, "svgp")
 
-    def _tempered_sections(self, found: Sections, law: GaussianWeights) -> Temper:
-        """Noise and factor by rows left out one by one.
+    def _fit_kernel_mean_scale(
+        self, found: KernelMean, posterior: GaussianWeights
+    ) -> VarianceScale:
+        """Variance scale by leave-one-out errors.
 
-        Where all rows may be points, r at a row vanishes, unless it is that of the law
-        without the row, which that of sparse regression has in closed form: too small
-        where the kernel knows the rows too well.
+        Where all rows may be inducing points, r vanishes at the rows. The leave-one-out
+        variance, in closed form for sparse regression, does not, but is too small where
+        the kernel overfits the rows.
         """
-        prior, judges, fit = found.prior, found.judges, found.fit
-        if fit is found.judged:
-            left_out = self.level + fit.mean.left_out
-            return self._tempered(left_out, fit.basis, law, prior, judges)
-        close = not may_overfit(prior.kernel, len(self.rows.y))
-        if self.settings.covariance == "svgp" and close:
-            left_out = self.level + fit.mean.left_out
-            every = np.ones_like(judges) if np.any(judges) else judges
-            return self._tempered(left_out, fit.basis, law, prior, every, known=True)
-        fit = found.judged
+        prior, validation, fit = found.prior, found.validation, found.fit
+        if fit is found.validated:
+            leave_one_out = self.level + fit.mean.leave_one_out
+            return self._fit_variance_scale(
+                leave_one_out, fit.basis, posterior, prior, validation
+            )
+        refinement_rng = not may_overfit(prior.kernel, len(self.rows.y))
+        if self.settings.covariance == "svgp" and refinement_rng:
+            leave_one_out = self.level + fit.mean.leave_one_out
+            every = np.ones_like(validation) if np.any(validation) else validation
+            return self._fit_variance_scale(
+                leave_one_out, fit.basis, posterior, prior, every, known=True
+            )
+        fit = found.validated
         values = self.level + fit.mean.values
         objective = self.objective_of(prior, fit.statistics, values)
-        law, left_out = self.law(objective, fit.basis), self.level + fit.mean.left_out
-        return self._tempered(left_out, fit.basis, law, prior, judges)
+        posterior, leave_one_out = (
+            self.posterior(objective, fit.basis),
+            self.level + fit.mean.leave_one_out,
+        )
+        return self._fit_variance_scale(
+            leave_one_out, fit.basis, posterior, prior, validation
+        )
 
     def trained(
         self, prior: Prior, report: Callable[[Callable[[], GWIFit]], bool]
@@ -269,37 +292,39 @@ class GWIProblem:
         targets = self.targets(self.mean_weight(prior))
         loss = SquaredError(targets[:, np.newaxis].copy(), rows.weights)
 
-        def told(trained: Callable[[], TrainedNetworks]) -> bool:
+        def on_round(trained: Callable[[], TrainedNetworks]) -> bool:
             def fit() -> GWIFit:
                 now = trained()
                 return self.around(now.mean, prior, now)
 
             return report(fit)
 
-        how = self.networks, again(self._train), self.n_jobs, told
+        how = self.networks, replay_rng(self._train), self.n_jobs, on_round
         return train_networks(rows.X, rows.weights, loss, 1, *how)
 
-    # ---- Parts of a law ----------------------------------------------------------
+    # ---- Parts of a process ----------------------------------------------------------
 
-    def judges(self, trusted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return choose_judges(trusted, self.settings.tempering, again(self._judge))
+    def validation_rows(self, held_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return choose_validation_rows(
+            held_out, self.settings.tempering, replay_rng(self._validation_rng)
+        )
 
-    def selection(self) -> np.random.Generator:
+    def selection_rng(self) -> np.random.Generator:
         """The stream that selects inducing points, at its start."""
-        return again(self._select)
+        return replay_rng(self._select)
 
-    def close(self) -> np.random.Generator:
-        """The stream of the rows of closer looks, at its start."""
-        return again(self._close)
+    def refinement_rng(self) -> np.random.Generator:
+        """The stream of the rows of kernel refinements, at its start."""
+        return replay_rng(self._refinement)
 
-    def basis(self, prior: Prior, judges: NDArray[np.bool_]) -> Nystroem:
-        """Basis at inducing points that are none of the judges."""
-        s, rows = self.settings, self.rows.take(~judges)
+    def basis(self, prior: Prior, validation: NDArray[np.bool_]) -> Nystroem:
+        """Basis at inducing points, none of them a validation row."""
+        s, rows = self.settings, self.rows.take(~validation)
         size = s.n_inducing
         if isinstance(size, str):
             size = max(round(PER_ROOT * np.sqrt(len(self.rows.y))), LEAST_INDUCING)
         size = min(int(size), len(rows.y))
-        how = rows.X, prior.kernel, size, again(self._select), rows.weights
+        how = rows.X, prior.kernel, size, replay_rng(self._select), rows.weights
         return Nystroem.from_kernel(prior.kernel, select_inducing(s.inducing, *how))
 
     def objective_of(
@@ -332,48 +357,49 @@ class GWIProblem:
         shrunk: Array = (self.rows.y + kappa * self.level) / (1.0 + kappa)
         return shrunk
 
-    def law(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
-        """Law of the weights, with mean zero."""
-        how, rng = self.settings.covariance, again(self._sample)
+    def posterior(self, objective: Objective, basis: Nystroem) -> GaussianWeights:
+        """Posterior of the weights, with mean zero."""
+        how, rng = self.settings.covariance, replay_rng(self._sample)
         root = covariance_root(how, objective, basis, self.rows, rng)
         return GaussianWeights(np.zeros((basis.n_basis, 1)), root[np.newaxis])
 
     def _share_of_error(self, mean: FittedMean) -> float:
-        """What to take of squared errors of single networks for those of their average.
+        """Factor from squared errors of single networks to those of their average.
 
-        The root of the share: rows held out also stop the training, so that errors
-        there are a little small, and their tails are longer than those of a normal law.
+        The root of the share: held-out rows also stop the training, so that errors
+        there are slightly small, and their tails are longer than those of a normal
+        distribution.
         """
-        if mean.seen is None or not np.any(mean.trusted):
+        if mean.in_sample is None or not np.any(mean.held_out):
             return 1.0
-        rows, held_out = self.rows.take(mean.trusted), mean.residual_values[:, 0]
-        seen = mean.seen.take(mean.trusted)
-        told = rows.y, held_out[mean.trusted], seen, rows.weights
-        return float(np.sqrt(share_of_error(*told)))
+        rows, values = self.rows.take(mean.held_out), mean.residual_values[:, 0]
+        in_sample = mean.in_sample.take(mean.held_out)
+        how = rows.y, values[mean.held_out], in_sample, rows.weights
+        return float(np.sqrt(share_of_error(*how)))
 
-    def _tempered(
+    def _fit_variance_scale(
         self,
-        left_out: Array,
+        leave_one_out: Array,
         basis: Nystroem,
-        law: GaussianWeights,
+        posterior: GaussianWeights,
         prior: Prior,
-        judges: NDArray[np.bool_],
+        validation: NDArray[np.bool_],
         share: float = 1.0,
         known: bool = False,
-    ) -> Temper:
-        """Noise and factor by values (n,) of the mean at rows that it did not see.
+    ) -> VarianceScale:
+        """Variance scale by held-out values (n,) of the mean.
 
-        `share` is that of the squared errors there which the mean has elsewhere. Of
-        rows that the law of sparse regression has `known`, of variance v then, each is
-        taken back: ``v / (1 - ω v / σ²)``.
+        `share` multiplies the squared errors. If the posterior was fitted to these rows
+        (`known`), the variance v at each is replaced by its leave-one-out value ``v /
+        (1 - ω v / σ²)``.
         """
-        rows = self.rows.take(judges)
+        rows = self.rows.take(validation)
         features = basis(rows.X)
-        spread = law.latent(features)[1][:, 0, 0]
+        variance = posterior.latent(features)[1][:, 0, 0]
         if known:
-            leverage = rows.weights * spread / prior.noise_variance
-            spread = spread / np.maximum(1.0 - leverage, _LEAST_FREE)
-        r = spread + basis.residual_variance(rows.X, features)
-        squares = share * (rows.y - left_out[judges]) ** 2
+            leverage = rows.weights * variance / prior.noise_variance
+            variance = variance / np.maximum(1.0 - leverage, _LEAST_FREE)
+        r = variance + basis.residual_variance(rows.X, features)
+        squares = share * (rows.y - leave_one_out[validation]) ** 2
         how = self.settings.tempering
-        return tempered(how, squares, r, rows.weights, prior.noise_variance)
+        return fit_variance_scale(how, squares, r, rows.weights, prior.noise_variance)

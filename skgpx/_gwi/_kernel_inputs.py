@@ -1,4 +1,4 @@
-"""What the kernel sees of the rows, where the mean sees more than numbers."""
+"""Numeric inputs of the kernel, where inputs of the mean need not be numeric."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TableForm(NamedTuple):
         kinds = dict(zip(frame.columns, self.empty.dtypes, strict=True))
         for name, kind in kinds.items():
             if hasattr(kind, "categories"):
-                # a category that `fit` did not see is missing
+                # a category that was absent in `fit` is missing
                 frame[name] = frame[name].where(frame[name].isin(kind.categories))
         return frame.astype(
             {name: _kind_of(frame[name], kinds[name]) for name in kinds}
@@ -138,7 +138,7 @@ def _holds(dtype: np.dtype[Any], numbers: Array) -> bool:
 
 @dataclass(frozen=True)
 class Transformed:
-    """Maps rows to what a fitted transformer makes of them.
+    """Maps rows to the output of a fitted transformer.
 
     Parameters
     ----------
@@ -151,13 +151,13 @@ class Transformed:
     form: TableForm
 
     def __call__(self, rows: NDArray[Any]) -> Array:
-        """Numbers (n, q) that the kernel sees."""
+        """Input (n, q) of the kernel."""
         return as_numbers(self.transformer.transform(self.form.table(rows)))
 
 
 @dataclass(frozen=True)
 class EstimatorMean:
-    """Maps rows to what a fitted regressor says of them, standardised.
+    """Maps rows to the predictions of a fitted regressor, standardised.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def finite(estimator: Any, predictions: Array) -> Array:
 def input_map(
     kernel_features: Any, mean: Any, table: Any, y: Array, form: TableForm
 ) -> InputMap | None:
-    """Map from rows to what the kernel sees; None if it sees them as they are.
+    """Map from rows to the input of the kernel; None for the identity.
 
     Parameters
     ----------
@@ -228,12 +228,12 @@ def input_map(
         fitted = mean[:-1]
     found = InputMap(Transformed(fitted, form), _width(table), form.numeric)
     rows = form.rows(table)
-    check_range("What kernel_features makes of X", found(rows))
+    check_range("The output of kernel_features", found(rows))
     return found
 
 
 def check_seen(kernel_features: Any, mean: Any, table: Any) -> None:
-    """Before anything is fitted: is there something that the kernel can see?
+    """Check before any fit that the kernel has numeric input.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def check_seen(kernel_features: Any, mean: Any, table: Any) -> None:
             pass
     raise ValueError(
         "The kernel needs finite numbers; got X with text, NaN or inf, and a mean "
-        f"that does not show what it makes of them. {_ADVICE}"
+        f"that is no Pipeline with a numeric transformer. {_ADVICE}"
     )
 
 

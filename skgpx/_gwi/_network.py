@@ -24,14 +24,14 @@ from skgpx._numerics.perceptron import (
 from skgpx._numerics.spread import InputFrame
 from skgpx._parallel import workers
 
-# ---- What averaging gains over the networks that rows are judged by ------------------
+# ---- What averaging gains over the networks that hold a row out ----------------------
 
 
 Array = NDArray[np.float64]
 
 
-class Seen(NamedTuple):
-    """What networks say of rows that they were trained on, where others were not.
+class InSample(NamedTuple):
+    """In-sample predictions of networks, at rows that others hold out.
 
     Attributes
     ----------
@@ -40,64 +40,66 @@ class Seen(NamedTuple):
     variance : ndarray of shape (n, c)
         Of this mean: variance between them, over their number.
     share : ndarray of shape (n,)
-        Of networks that were not trained on the row.
+        Share of the networks that were not trained on the row.
     """
 
     values: Array
     variance: Array
     share: Array
 
-    def take(self, rows: NDArray[Any]) -> Seen:
+    def take(self, rows: NDArray[Any]) -> InSample:
         """Of some rows."""
-        return Seen(self.values[rows], self.variance[rows], self.share[rows])
+        return InSample(self.values[rows], self.variance[rows], self.share[rows])
 
 
-def share_of_error(y: Array, held_out: Array, seen: Seen, weights: Array) -> float:
+def share_of_error(
+    y: Array, held_out: Array, in_sample: InSample, weights: Array
+) -> float:
     """Mean squared error of the average of all networks, over that of those held out.
 
     Parameters
     ----------
     y, held_out : ndarray of shape (n,)
         Targets, and values h of networks that were not trained on them.
-    seen : Seen
+    in_sample : InSample
         Of the same rows and one output.
     weights : ndarray of shape (n,)
 
     Returns
     -------
     share : float
-        In (0, 1]; 1 where nothing can be told.
+        In (0, 1]; 1 where it cannot be estimated.
 
-    Notes
-    -----
-    Let h = μ + δ, with variance s between starts and orders of the rows, and let those
-    that have seen the row say t = μ + δ' + l (y - μ). With E, D and C the means of
+    Notes ----- Let h = μ + δ, with variance s between starts and orders of the rows,
+    and let those trained on the row predict t = μ + δ' + l (y - μ). With E, D and C the
+    means of
     ``(y - h)²``, ``(t - h)²`` less the variance of δ', and ``(t - h) (y - h)``::
 
         E = N + s,    D = s + l² N,    C = s + l N    with N the mean of (y - μ)²,
 
-    so that ``s = (D E - C²) / (D + E - 2 C)``. Networks at hand, of which the share q
-    are those held out, have the error ``N + q s`` on average.
+    so that ``s = (D E - C²) / (D + E - 2 C)``. All networks together, of which the
+    share q hold the row out, have the error ``N + q s`` on average.
     """
-    h, t = held_out, seen.values[:, 0]
+    h, t = held_out, in_sample.values[:, 0]
 
     def mean(values: Array) -> float:
         return float(np.average(values, weights=weights))
 
     E = mean((y - h) ** 2)
-    D, C = mean((t - h) ** 2 - seen.variance[:, 0]), mean((t - h) * (y - h))
+    D, C = mean((t - h) ** 2 - in_sample.variance[:, 0]), mean((t - h) * (y - h))
     rest = D + E - 2.0 * C
     if not (E > 0.0 and rest > 0.0):
         return 1.0
     s = np.clip((D * E - C**2) / rest, 0.0, E)
-    return float(1.0 - (1.0 - mean(seen.share)) * s / E)
+    return float(1.0 - (1.0 - mean(in_sample.share)) * s / E)
 
 
-# ---- What a mean hands over to the rest of a fit -------------------------------------
+# ---- A fitted mean, as the rest of a fit reads it
+# -------------------------------------
 
 
 class FittedMean(NamedTuple):
-    """A mean function, and what it says at the rows that trained it.
+    """A mean function, and its values at the training rows.
 
     Attributes
     ----------
@@ -105,20 +107,20 @@ class FittedMean(NamedTuple):
         Maps (n, d) to (n, c), in units of the standardised y; latent scores of classes.
         Picklable.
     residual_values : ndarray of shape (n, c)
-        Values at the training rows from which noise, kernel and tempering are learned:
-        wherever the mean was trained on a row, values of one that was not (out of
-        fold, or of the rows held out for early stopping), if there is one.
-    trusted : ndarray of bool of shape (n,)
+        Values at the training rows from which noise, kernel and variance scale are
+        learned: wherever the mean was trained on a row, values of one that was not (out
+        of fold, or of the rows held out for early stopping), if there is one.
+    held_out : ndarray of bool of shape (n,)
         Rows whose `residual_values` were not trained on.
-    seen : Seen or None
-        What networks say of all rows that were trained on them; None where there are
-        none for one of the trusted rows.
+    in_sample : InSample or None
+        In-sample predictions of networks for all rows; None where one of the held-out
+        rows has none.
     """
 
     function: Callable[[Array], Any]
     residual_values: Array
-    trusted: NDArray[np.bool_]
-    seen: Seen | None = None
+    held_out: NDArray[np.bool_]
+    in_sample: InSample | None = None
 
 
 # ---- Means that are networks: trained side by side, and averaged ---------------------
@@ -127,14 +129,14 @@ class FittedMean(NamedTuple):
 Index = NDArray[np.intp]
 Loss = Callable[[Array, Index], tuple[float, Array]]
 
-# Rounds of a training, after each of which held-out rows judge and callbacks are asked.
+# Rounds of a training; after each the held-out loss is recorded and callbacks run.
 ROUNDS = 50
-# Rounds without a better judgement after which a network is left alone.
+# Rounds without a lower held-out loss after which the training of a network stops.
 _PATIENCE = 20
 # max_iter="auto": passes over n rows, ROW_STEPS / n of them within these limits.
-ROW_STEPS, LEAST, MOST = 3_000_000, 30, 4000
-# Fewest distinct rows of which any are held out.
-FEWEST = 20
+ROW_STEPS, MIN_EPOCHS, MAX_EPOCHS = 3_000_000, 30, 4000
+# Smallest number of distinct rows of which any are held out.
+MIN_ROWS = 20
 
 
 class SquaredError(NamedTuple):
@@ -163,7 +165,7 @@ class NetworkMean:
     Parameters
     ----------
     frame : InputFrame
-        What the columns are squashed and standardised by.
+        Squashes and standardises the columns.
     network : Perceptron
     parameters : ndarray of shape (n_networks, n_parameters)
     """
@@ -196,9 +198,9 @@ class Training:
     rng : numpy.random.Generator
         Of the order of the rows.
     rows : ndarray of int
-        That train.
+        That the network is trained on.
     held_out : ndarray of int
-        That judge; may be empty.
+        For early stopping; may be empty.
     """
 
     parameters: Array
@@ -211,7 +213,7 @@ class Training:
     best: Array = field(init=False)
     best_epoch: int = 0
     losses: list[float] = field(default_factory=list)
-    judgements: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.first = np.zeros_like(self.parameters)
@@ -219,11 +221,11 @@ class Training:
         self.slopes = np.zeros_like(self.parameters)
         self.best = self.parameters.copy()
 
-    def judged(self, judgement: float | None, choose: bool) -> None:
-        """Note what held-out rows say, and keep the parameters if they are better."""
-        if judgement is not None:
-            better = not self.judgements or judgement < min(self.judgements)
-            self.judgements.append(judgement)
+    def record_score(self, score: float | None, choose: bool) -> None:
+        """Record the held-out loss, and keep the parameters if it is the lowest."""
+        if score is not None:
+            better = not self.scores or score < min(self.scores)
+            self.scores.append(score)
             self.behind = 0 if better or not choose else self.behind + 1
         if self.behind == 0:
             self.best, self.best_epoch = self.parameters.copy(), self.epoch
@@ -231,7 +233,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Problem:
-    """What every network of a fit is trained on.
+    """Data and settings that all networks of a fit share.
 
     Parameters
     ----------
@@ -255,7 +257,7 @@ class Problem:
         return self.network.activation == "relu"
 
     def advance(self, state: Training, last: int) -> None:
-        """Train one network until an epoch, and let held-out rows judge."""
+        """Train one network until an epoch, and record its held-out loss."""
         sizes, k = np.array(self.network.sizes), self.n_batches(state)
         fused = isinstance(self.loss, SquaredError)
         columns = COLUMNS if fused else -(-len(state.rows) // k)
@@ -266,7 +268,7 @@ class Problem:
             state.losses.append(epoch(state, order, sizes, *space))
             state.n_steps += k
             state.epoch += 1
-        state.judged(self._judgement(state), self.settings.early_stopping)
+        state.record_score(self._validation_score(state), self.settings.early_stopping)
 
     def n_batches(self, state: Training) -> int:
         """Steps of an epoch."""
@@ -276,7 +278,7 @@ class Problem:
         """Number of all steps, and the first rate."""
         return self.n_epochs * self.n_batches(state), self.settings.learning_rate
 
-    def _judgement(self, state: Training) -> float | None:
+    def _validation_score(self, state: Training) -> float | None:
         if not len(state.held_out):
             return None
         outputs = self.outputs(state.parameters[np.newaxis], state.held_out)
@@ -332,7 +334,7 @@ class TrainedNetworks(NamedTuple):
     loss_curve : ndarray of shape (n_epochs,)
         Mean over the networks of the loss of each epoch.
     held_out_curve : ndarray of shape (n_rounds,)
-        Mean over the networks of the loss of the rows they did not see.
+        Mean over the networks of their held-out loss.
     n_iter : int
         Largest number of epochs behind the networks.
     """
@@ -378,8 +380,8 @@ def train_networks(
     n_jobs : int or None
         Threads over networks; the same bits for every number.
     report : callable
-        Asked after each round whether to stop, with a function that gives the networks
-        as they are.
+        Called after each round with a function that returns the current networks;
+        training stops if it returns True.
 
     Notes
     -----
@@ -416,7 +418,7 @@ def train_networks(
 def number_of_epochs(max_iter: int | str, n: int) -> int:
     """Passes over n rows: as given, or three million rows in all."""
     if isinstance(max_iter, str):
-        return int(np.clip(ROW_STEPS // n, LEAST, MOST))
+        return int(np.clip(ROW_STEPS // n, MIN_EPOCHS, MAX_EPOCHS))
     return max_iter
 
 
@@ -424,7 +426,7 @@ def held_out_parts(
     n: int, settings: NetworkSettings, rng: np.random.Generator
 ) -> list[Index]:
     """Disjoint sets of rows, each held out by every so many-th network."""
-    size = round(settings.validation_fraction * n) if n >= FEWEST else 0
+    size = round(settings.validation_fraction * n) if n >= MIN_ROWS else 0
     if size == 0:
         return [np.empty(0, np.intp)]
     order = rng.permutation(n)
@@ -448,27 +450,30 @@ def _rounds(n_epochs: int) -> Any:
 def _result(
     problem: Problem, states: list[Training], frame: InputFrame
 ) -> TrainedNetworks:
-    """What networks say as they are, out of their own rows where there are others."""
+    """The current networks, with out-of-sample values at held-out rows."""
     n = len(problem.X)
     parameters = np.stack([state.best for state in states])
     values = problem.outputs(parameters, np.arange(n))
-    trusted, seen = np.zeros(n, bool), Seen(values.copy(), 0.0 * values, np.zeros(n))
+    held_out, in_sample = (
+        np.zeros(n, bool),
+        InSample(values.copy(), 0.0 * values, np.zeros(n)),
+    )
     for part in {tuple(state.held_out): state.held_out for state in states}.values():
         is_out = np.array([np.array_equal(s.held_out, part) for s in states])
         values[part] = problem.outputs(parameters[is_out], part)
-        trusted[part] = True
+        held_out[part] = True
         each = [problem.outputs(p[np.newaxis], part) for p in parameters[~is_out]]
         if len(each) > 1:
-            seen.values[part] = np.mean(each, axis=0)
-            seen.variance[part] = np.var(each, axis=0, ddof=1) / len(each)
-        seen.share[part] = np.mean(is_out)
+            in_sample.values[part] = np.mean(each, axis=0)
+            in_sample.variance[part] = np.var(each, axis=0, ddof=1) / len(each)
+        in_sample.share[part] = np.mean(is_out)
     # variances between networks take two of them
-    several = len(states) - 1 > len(states) * np.max(seen.share)
+    several = len(states) - 1 > len(states) * np.max(in_sample.share)
     function = NetworkMean(frame, problem.network, parameters)
     return TrainedNetworks(
-        FittedMean(function, values, trusted, seen if several else None),
+        FittedMean(function, values, held_out, in_sample if several else None),
         _mean_curve([state.losses for state in states]),
-        _mean_curve([state.judgements for state in states]),
+        _mean_curve([state.scores for state in states]),
         max(state.best_epoch for state in states),
     )
 

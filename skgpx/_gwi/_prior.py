@@ -13,11 +13,11 @@ from skgpx.exceptions import FitWarning
 from skgpx.kernels import default_kernel, expand
 from skgpx.likelihoods import Gaussian
 
-# Rows that the search looks at, and the least noise variance that it may find: the
-# noise of a few rows of many columns is often not identified, and vanishes.
+# Largest number of rows of the search, and lower bound of the noise variance: with few
+# rows and many columns the noise is often not identified, and vanishes.
 SEARCH_ROWS, NOISE_FLOOR = 500, 1e-3
-# Rows on which kernels are compared, where the mean does not hang on them, before the
-# best goes on with all: at least so many, at most so many times as far from each other.
+# Rows on which kernels are compared, where the mean does not depend on them, before the
+# best is refitted to all: at least so many, with at most so many times their distance.
 COMPARED_ROWS, THINNED = 200, 1.25
 
 
@@ -29,7 +29,7 @@ class Prior(NamedTuple):
     kernel : sklearn.gaussian_process.kernels.Kernel
     noise_variance : float
     record : SearchRecord
-        Which rows searched for them.
+        Rows they were learned from.
     """
 
     kernel: Any
@@ -45,7 +45,7 @@ def learn_prior(
     rng: np.random.Generator,
     n_jobs: int | None = None,
     thinned: bool = False,
-    spread: float | None = None,
+    mean_square: float | None = None,
 ) -> Prior:
     """Kernel and noise by the exact evidence of at most 500 rows.
 
@@ -63,7 +63,7 @@ def learn_prior(
     n_jobs : int or None
     thinned : bool, default=False
         Whether kernels are compared on fewer rows: half of the time.
-    spread : float, optional
+    mean_square : float, optional
         Mean square of y, of which the noise has at least a thousandth; None is that of
         the rows.
     """
@@ -78,9 +78,9 @@ def learn_prior(
     found = fit_prior(rows, likelihood, settings, search)
     noise = float(found.likelihood.variance(0.0))
     if noise_variance is None:
-        if spread is None:
-            spread = float(np.average(rows.y**2, weights=rows.weights))
-        noise = max(noise, NOISE_FLOOR * spread)
+        if mean_square is None:
+            mean_square = float(np.average(rows.y**2, weights=rows.weights))
+        noise = max(noise, NOISE_FLOOR * mean_square)
     return Prior(found.kernel, noise, found.record._replace(distinct_rows=n))
 
 
@@ -90,7 +90,7 @@ def compared_rows(d: int) -> int:
 
 
 def warn_if_periodic(kernel: Any) -> None:
-    """Say so if no term of a kernel decays: the variance then knows a period.
+    """Warn if no term of a kernel decays: the variance is then periodic.
 
     Far from the data, a whole number of periods away, the variance of the process is
     that at the data; a mean that has not learned the period is wrong there.
@@ -100,8 +100,8 @@ def warn_if_periodic(kernel: Any) -> None:
     if terms and all(periodic):
         warn(
             f"The kernel {kernel!r} is periodic and the mean is not: far from the data "
-            "the standard deviation is as small as at the data, whatever the mean is. "
-            'Multiply the kernel by an RBF, or take mean="svgp", which has the period '
-            "of the kernel.",
+            "standard deviations are too small, because they are as small as at the "
+            'data. Multiply the kernel by an RBF, or use mean="svgp", whose mean has '
+            "the period of the kernel.",
             FitWarning,
         )

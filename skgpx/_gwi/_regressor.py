@@ -16,12 +16,12 @@ from skgpx._gwi._around import (
     CONSTRAINTS,
     AroundOthersMixin,
     MeanSettings,
-    ask_regressors,
     check_folds,
+    cross_fit_regressor,
     fit_around,
 )
 from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._settings import LawSettings, NetworkSettings, Units
+from skgpx._gwi._settings import NetworkSettings, ProcessSettings, Units
 from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows
 from skgpx._validation import (
@@ -42,25 +42,24 @@ Array = NDArray[np.float64]
 class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     """Gaussian-process uncertainty around a mean function.
 
-    The law of the function is a Gaussian process with a mean of any kind, networks or
-    kernel sections by default, and a covariance that vanishes neither between the data
-    nor away from them: small near inducing points, that of the prior far from them.
-    Gaussian Wasserstein inference trains it by the expected log likelihood and the
-    Wasserstein distance from the prior process; rows that the mean has not seen then
-    judge the size of its variances.
+    The posterior of the function is a Gaussian process with a mean of any kind,
+    networks or kernel features by default, and a covariance that is small near inducing
+    points and that of the prior far from them. Gaussian Wasserstein inference trains it
+    by the expected log likelihood and the Wasserstein distance from the prior process;
+    held-out rows then calibrate its variances.
 
     Parameters
     ----------
     mean : {"auto", "net", "svgp"} or regressor, default="auto"
-        "net" is the average of networks with different starts; "svgp" is a sum of
-        kernel sections at the inducing points, by regularised least squares. "auto"
-        trains networks, and takes "svgp" if their squared errors at held-out rows are
-        more than 1.25 times those of an exact process of at most 1000 rows (1.1 times
-        if these are all, .9 times for one column), if sections of all rows find more
-        where errors of neighbours agree, or rows are too few to say. A
-        regressor of any kind, also a Pipeline or a search, is cloned and fitted to all
-        rows; clones that were fitted to other rows say how large its errors are.
-        ``FrozenEstimator(model)`` is used as it is.
+        "net" is the average of networks with different starts; "svgp" is a weighted sum
+        of the kernel features ``k(z, x)`` of the inducing points, by regularised least
+        squares. "auto" trains networks, and takes "svgp" if their squared errors at
+        held-out rows are more than 1.25 times those of an exact process of at most 1000
+        rows (1.1 times if these are all rows, 0.9 times for one column), if residuals
+        are autocorrelated and kernel features of all rows lower the error, or if there
+        are too few held-out rows to compare. A regressor of any kind, also a Pipeline
+        or a search, is cloned and fitted to all rows; clones fitted to other rows
+        estimate its errors. ``FrozenEstimator(model)`` is used as it is.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance of what the kernel sees, see `kernel_features`, with the bounds
         of its hyperparameters, which are found by the exact evidence of at most 500
@@ -69,10 +68,10 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     covariance : {"svgp", "closed_form", "bures", "empirical"}, default="svgp"
         "svgp" is the covariance of sparse regression. "closed_form" minimises the
         objective with the distance between the projections on the inducing points, by a
-        formula: the function then counts as known there, noise or not, and intervals in
-        gaps are far too narrow; "bures" does the same by a search, for comparison.
-        "empirical" is what a thousand steps of Adam on the estimator of the paper make
-        of "svgp".
+        formula: the posterior then ignores the noise there, and intervals in gaps are
+        far too narrow; "bures" does the same by a search, for comparison. "empirical"
+        starts from "svgp" and takes a thousand steps of Adam on the estimator of the
+        paper.
     objective : {"paper", "root"}, default="paper"
         The squared distance, equation (61) of [1]_, or, "root", the objective of the
         authors' code: the distance itself, and a likelihood divided by `batch_size`.
@@ -84,26 +83,27 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         Mean of the prior process, in units of y: a number, or a function that maps (n,
         d) to (n,). None is the mean of y (zero without `normalize_y`).
     tempering : {"auto", "affine", "factor"} or None, default="auto"
-        How the rows that the mean has not seen change the variance ``r(x) + s``, of the
-        process and the noise: "factor" multiplies both by one number, "affine" each by
-        one of its own, in either case the most probable; "auto" is "affine" with a
-        prior law of the two factors, log-normal around one with a standard deviation of
-        1.5, and no factor of the process above one: it is neither given up nor blown up
-        where the data do not speak of it.
+        How held-out rows scale the variance ``r(x) + s`` of the process and the noise:
+        "factor" multiplies both by one number, "affine" each by its own, in either case
+        by maximum likelihood; "auto" is "affine" with a log-normal prior on both
+        factors, of median one and standard deviation 1.5 on the log scale. It keeps the
+        factor of the process at most one, because held-out rows near the data cannot
+        identify a larger one.
     n_inducing : int or "auto", default="auto"
         Number of inducing points; "auto" is three times the root of the number of
         distinct rows, and at least 50; for ``mean="svgp"`` up to 500 where these leave
-        more than .1 nats a row to the noise and more of them take at least a fifth off
-        the squared error at rows left out.
+        more than 0.1 nats per observation unexplained and more of them reduce the
+        leave-one-out squared error by at least a fifth.
     inducing : {"greedy", "k-means++", "random"}, array-like or callable, \
             default="greedy"
-        See :func:`skgpx.bases.select_inducing`. Rows that judge variances are never
-        inducing points, unless they are given.
+        See :func:`skgpx.bases.select_inducing`. Rows that calibrate variances are never
+        inducing points, unless the points are given.
     optimizer : "evidence" or None, default="evidence"
         None keeps the parameters of the kernel.
     noise_variance : float or None, default=None
-        Of the prior, in squared units of y. None finds it together with the kernel, no
-        less than a thousandth of the variance of y. It is tempered, too.
+        Of the prior, in squared units of y. None learns it together with the kernel,
+        with a thousandth of the variance of y as its lower bound. Its scale is
+        calibrated, too.
     ridge : float, default=1.0
         Of ``mean="svgp"``: factor of the squared norm of its weights, which the
         distance alone hardly penalises. 1 is the posterior mean of sparse regression.
@@ -124,8 +124,8 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         4000.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, up to the
-        fifth of them. They stop the training and judge variances; 0, or fewer than 20
-        rows, leaves no rows for that.
+        fifth of them. They stop the training and calibrate variances; with 0, or fewer
+        than 20 rows, neither is done.
     early_stopping : bool, default=True
         Whether a network is left as it was when its held-out rows were predicted best.
     normalize_y : bool, default=True
@@ -133,28 +133,29 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     cv : int, splitter, iterable, "prefit" or None, default=None
         Folds on which a regressor is cross-fitted: a number of them, 5 for None, in
         random order, all copies of a row in one; or a splitter such as TimeSeriesSplit
-        or GroupKFold; with `groups` a number is that of a GroupKFold. "prefit" says
+        or GroupKFold; with `groups` a number is that of a GroupKFold. "prefit" declares
         that the regressor is fitted already, and not to the rows given to `fit`: it is
-        used as it is. A FrozenEstimator without it is doubted with a warning. Means of
-        the library's own do without it.
+        used as it is. A FrozenEstimator without it raises a warning. Means of the
+        library itself ignore it.
     edges : int, default=3
         The tenth of the rows at either end of so many principal directions of the
-        inputs is left out in turn, too: two more fits a direction, of 50 or more rows.
-        Their errors say how fast the uncertainty has to grow away from the data. 0, a
-        splitter, or `groups`, leaves rows out as `cv` says only.
+        inputs is held out in turn, too: two more fits a direction, of 50 or more rows.
+        Their errors show how fast the uncertainty has to grow away from the data. With
+        0, a splitter, or `groups`, only `cv` holds rows out.
     kernel_features : transformer or None, default=None
-        What it makes of X is what the kernel sees: scaled columns, encoded categories,
+        Its output is the input of the kernel: scaled columns, encoded categories,
         imputed values. None is X itself, or, if that has text or missing values and the
-        mean is a Pipeline, what its steps before the last make of it.
+        mean is a Pipeline, the output of its steps before the last.
     kernel_from : {"y", "residuals"}, default="y"
-        What the kernel is learned from if the mean is a regressor: "y", so that the
-        process may do what y does wherever the data do not tell; or the errors at rows
-        left out, which are often noise alone.
+        Targets that the kernel is learned from if the mean is a regressor: "y", so that
+        the process may vary as y does away from the data; or the errors at held-out
+        rows, which are often noise alone.
     n_jobs : int or None, default=None
         Threads over networks, folds and blocks of rows. The result is the same to the
         last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of networks, of the rows that are held out and of those that search.
+        Seed of networks, of held-out rows and of the rows that hyperparameters are
+        learned from.
 
     Attributes
     ----------
@@ -164,13 +165,13 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         For the standardised y.
     inducing_points_ : ndarray of shape (m, n_features)
     noise_variance_ : float
-        In squared units of y, as tempered.
+        In squared units of y, after calibration.
     temper_ : tuple of two floats
-        Factors of the noise variance and of the variance of the process that held-out
-        rows chose; otherwise ones.
+        Factors of the noise variance and of the variance of the process, fitted to
+        held-out rows; ones without them.
     wasserstein_distance_ : float
-        Distance of the process from its prior, before it was tempered: the root of a
-        mean square over the rows, in units of y. An upper bound, within a tenth.
+        Distance of the process from its prior, before calibration: the root of a mean
+        square over the rows, in units of y. An upper bound, within a tenth.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only for networks.
@@ -180,12 +181,13 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     n_iter_ : int
         Largest number of epochs behind the networks; 1 for ``mean="svgp"``.
     posterior_ : LatentModel
-        Mean, basis and law of the weights: what every prediction reads.
+        Mean, basis and posterior of the weights, from which every prediction is
+        computed.
     likelihood_ : Likelihood
         Normal noise.
     stage_seconds_ : dict
         Wall time of the stages of :meth:`fit`: "search" (kernel and noise), "mean"
-        (networks) and "law" (inducing points, covariance, tempering).
+        (networks) and "law" (inducing points, covariance, variance scale).
     stage_megabytes_ : dict
         Growth of the peak of the resident memory of this process in each stage, in MiB:
         what the stage needed beyond all that was needed before. Empty on Windows.
@@ -199,17 +201,16 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     PLSRegressor : Sparse Gaussian processes whose mean is that of the process.
     skgpx.metrics.process_wasserstein_distance : Distance between two fitted models.
 
-    Notes
-    -----
-    The law is ``f = m(x) + φ(x)ᵀw + g(x)``, with the features ``φ(x) = L⁻¹ k(Z, x)`` of
-    inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g of the prior. A
-    priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ the objective is
-    smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever the data: the
-    distance does not shape the uncertainty, which comes from g, and from tempering.
-    That is ``covariance="closed_form"``; the default keeps the noise of the data in w.
+    Notes ----- The process is ``f = m(x) + φ(x)ᵀw + g(x)``, with the features ``φ(x) =
+    L⁻¹ k(Z, x)`` of inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g
+    of the prior. A priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ
+    the objective is smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever
+    the data: the distance does not shape the uncertainty, which comes from g and from
+    the variance scale. That is ``covariance="closed_form"``; the default keeps the
+    noise of the data in w.
 
-    A pass over the rows costs ``n p`` for networks of p parameters, the law ``n m²``
-    and a prediction ``m²`` a row.
+    A pass over the rows costs ``n p`` for networks of p parameters, the covariance ``n
+    m²`` and a prediction ``m²`` a row.
 
     References
     ----------
@@ -319,7 +320,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Find the prior, train the mean, and fit the law around it.
+        """Learn the prior, train the mean, and fit the process around it.
 
         Parameters
         ----------
@@ -331,8 +332,8 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
             row, zero leaves it out. A regressor that takes none gets repeated rows, if
             the weights are whole numbers.
         groups : array-like of shape (n_samples,), default=None
-            Rows of a group are left out together, for means that are regressors: by
-            the splitter `cv`, or by a GroupKFold if that is None or a number.
+            Rows of a group are held out together, for means that are regressors: by the
+            splitter `cv`, or by a GroupKFold if that is None or a number.
 
         Returns
         -------
@@ -350,8 +351,8 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         -----
         FitWarning
             If the kernel is periodic and the mean is not, no dependence of y on X was
-            found, ``mean="net"`` has missed what the kernel finds, errors of neighbours
-            agree, which those of noise do not, or the mean is worse than that of y.
+            found, ``mean="net"`` is clearly worse than a Gaussian process, residuals
+            are autocorrelated, or predictions are worse than the mean of y.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         check_folds(self.mean, self.cv, groups)
@@ -378,35 +379,35 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         return GWIProblem(
             units.rows,
             units.prior_mean(self.prior_mean),
-            LawSettings.of(self, units.scale),
+            ProcessSettings.of(self, units.scale),
             NetworkSettings.of(self),
             rng,
             self.n_jobs,
         )
 
     def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        """Fit around a regressor, which may see more than numbers."""
+        """Fit around a regressor, whose input need not be numeric."""
         _check_mean(self.mean)
         clock, rng = StageClock(), generator(self.random_state)
         given = training_rows(self, X, y, sample_weight)
         settings = MeanSettings.of(self)
-        answers = ask_regressors(settings, given, groups, rng, self.n_jobs)
+        cross_fitted = cross_fit_regressor(settings, given, groups, rng, self.n_jobs)
         clock.end_of("mean")
-        check_kernel(self.kernel, answers.told.rows.X, self.noise_variance)
-        units = Units.of(answers.told.rows, self.normalize_y)
+        check_kernel(self.kernel, cross_fitted.out_of_fold.rows.X, self.noise_variance)
+        units = Units.of(cross_fitted.out_of_fold.rows, self.normalize_y)
         problem = self._problem(units, rng)
         how = self.kernel_from, units.shift, units.scale
         vars(self).update(
-            self._attributes(fit_around(problem, answers, *how), units),
-            mean_=answers.told.found.estimator,
-            _form=answers.told.form,
+            self._attributes(fit_around(problem, cross_fitted, *how), units),
+            mean_=cross_fitted.out_of_fold.cross_fit.estimator,
+            _form=cross_fitted.out_of_fold.form,
         )
         clock.end_of("law")
         vars(self).update(clock.attributes())
 
     def _attributes(self, found: GWIFit, units: Units) -> dict[str, Any]:
         """Fitted attributes, in the units of y."""
-        noise, factor = found.temper
+        noise, factor = found.variance_scale
         noise_variance, networks = noise * units.scale**2, found.networks
         attributes = {
             "posterior_": found.model.affine(units.shift, units.scale),
@@ -424,7 +425,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
 
 
 def _check_mean(mean: Any) -> None:
-    """Refuse what predicts labels, or is not an instance."""
+    """Raise a ValueError for a classifier, or a class instead of an instance."""
     if isinstance(mean, type):
         raise ValueError(
             f"mean must be an estimator; got the class {mean.__name__}. Call it: "

@@ -11,13 +11,14 @@ import numpy as np
 from skgpx._latent import Mean
 from skgpx._validation import Rows, standardisation
 
-# ---- Streams of random numbers that may be asked for again ---------------------------
+# ---- Streams of random numbers that can be replayed ----------------------------------
 
 
-def again(rng: np.random.Generator) -> np.random.Generator:
-    """The same stream at every call, as a callback may ask for a fit of any round.
+def replay_rng(rng: np.random.Generator) -> np.random.Generator:
+    """The same stream at every call, as a callback may request a fit of any round.
 
-    From its seed: a copy in NumPy 1 forgets that, and its children would be any.
+    Rebuilt from its seed: a copy in NumPy 1 loses the seed, and would spawn other
+    children.
     """
     source = rng.bit_generator
     known: Any = source.seed_seq
@@ -62,7 +63,7 @@ class NetworkSettings(NamedTuple):
         return own._replace(hidden_layer_sizes=tuple(int(size) for size in sizes))
 
 
-class LawSettings(NamedTuple):
+class ProcessSettings(NamedTuple):
     """Parameters of the prior and the covariance; see `GWIRegressor`."""
 
     kernel: Any
@@ -78,7 +79,7 @@ class LawSettings(NamedTuple):
     batch_size: int
 
     @classmethod
-    def of(cls, estimator: Any, scale: float) -> LawSettings:
+    def of(cls, estimator: Any, scale: float) -> ProcessSettings:
         """Those of an estimator, for ``y / scale``."""
         own = cls(*(getattr(estimator, name) for name in cls._fields))
         noise = own.noise_variance

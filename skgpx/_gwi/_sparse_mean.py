@@ -27,13 +27,13 @@ class SparseMean(NamedTuple):
     weights : ndarray of shape (m,)
     values : ndarray of shape (n,)
         At the rows.
-    left_out : ndarray of shape (n,)
+    leave_one_out : ndarray of shape (n,)
         At each row, of the fit without that row.
     """
 
     weights: Array
     values: Array
-    left_out: Array
+    leave_one_out: Array
 
 
 def sparse_mean(
@@ -48,19 +48,19 @@ def sparse_mean(
     """
     L = precision_root(statistics.gram, noise_variance)
     weights = posterior_mean_from(statistics, noise_variance, L)
-    values, left_out = np.empty(len(rows.y)), np.empty(len(rows.y))
+    values, leave_one_out = np.empty(len(rows.y)), np.empty(len(rows.y))
     for block in row_blocks(len(rows.y), 4 * len(L)):
         features = basis(rows.X[block])
         values[block] = features @ weights
         half = solve_lower(L, features.T)
         leverage = rows.weights[block] * np.sum(half**2, axis=0) / noise_variance
         misfit = rows.y[block] - values[block]
-        left_out[block] = rows.y[block] - misfit / (1.0 - leverage)
-    return SparseMean(weights, values, left_out)
+        leave_one_out[block] = rows.y[block] - misfit / (1.0 - leverage)
+    return SparseMean(weights, values, leave_one_out)
 
 
 class SparseFit(NamedTuple):
-    """A mean in a basis, and what the basis leaves out.
+    """A mean in a basis, and the variance that the basis leaves unexplained.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class SparseFit(NamedTuple):
     statistics : WeightStatistics
     mean : SparseMean
     error : float
-        Mean squared error at rows left out one by one.
+        Mean squared leave-one-out error.
     unexplained : float
         Mean of ``var g / (2 σ²)`` over the rows, in nats.
     """
@@ -86,6 +86,8 @@ class SparseFit(NamedTuple):
         """Fit of rows in a basis."""
         statistics = row_statistics(basis, rows, n_jobs)
         mean = sparse_mean(basis, rows, statistics, noise_variance)
-        error = float(np.average((rows.y - mean.left_out) ** 2, weights=rows.weights))
+        error = float(
+            np.average((rows.y - mean.leave_one_out) ** 2, weights=rows.weights)
+        )
         left = statistics.residual / (2.0 * noise_variance * statistics.weight)
         return cls(basis, statistics, mean, error, float(left))

@@ -56,7 +56,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Data term of the target of the chains: the nll at the projected functions, or
         its expectation over the residual, which is optimal in Kullback-Leibler
         divergence and pays where inducing inputs are few. For three and more classes
-        it is an integral over one variable, to 2e-4 nats a row.
+        it is an integral over one variable, to 2e-4 nats per observation.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     step_size : float or None, default=None
@@ -97,7 +97,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
     posterior_ : LatentModel
-        Basis and law of the weights: what every prediction reads.
+        Basis and posterior of the weights, from which every prediction is computed.
     acceptance_ : float
         Accepted fraction of the proposals.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)

@@ -31,7 +31,7 @@ from skgpx._numerics.regression import (
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import blas_jobs, parallel_map
-from skgpx._pls import _chains, _doubts
+from skgpx._pls import _chains, _diagnostics
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt
 from skgpx._pls._tempering import mirror_images, run_smc, with_mirror_images
 from skgpx._row_statistics import row_statistics
@@ -237,10 +237,11 @@ def above_best(target: Target, w: Array, best: laplace.Mode) -> float:
     return float(energy.mean() - floor)
 
 
-# ---- From a basis and a likelihood to the law of the weights -------------------------
+# ---- From a basis and a likelihood to the posterior of the weights
+# -------------------------
 
 
-# Acceptance times mobility of a trial below which the Laplace law is a poor start.
+# Acceptance times mobility of a trial below which the Laplace start is poor.
 _POOR = 0.35
 _MAX_ITER = {"ou_mala": 1000, "mala": 1000, "ula": 20_000}
 
@@ -271,7 +272,7 @@ class InferenceSettings(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """Law of the weights and how it was found.
+    """Posterior of the weights and how it was computed.
 
     Attributes
     ----------
@@ -282,12 +283,13 @@ class Inference(NamedTuple):
     likelihood : Likelihood
         Its noise variance may have been fitted again.
     log_evidence : float
-        Collapsed bound of all rows, in nats; NaN where the law is not closed.
+        Collapsed bound of all rows, in nats; NaN unless in closed form.
     unexplained : float
-        Mean of ``var g(x_i) / (2 noise_variance)``, nats a row by which the bound may
-        be too low; NaN where the law is not closed.
+        Mean of ``var g(x_i) / (2 noise_variance)``, nats per observation by which the
+        bound may be too low; NaN unless in closed form.
     noise : tuple of (str, int)
-        What chose the noise variance after the search, and rows kept out for that.
+        How the noise variance was chosen after the search, and the number of held-out
+        rows.
     """
 
     posterior: LatentModel
@@ -308,7 +310,7 @@ def infer(
     previous: Array | None = None,
     report: Callable[[Sample, LatentModel], bool] | None = None,
 ) -> Inference:
-    """Sample the law of the weights.
+    """Sample the posterior of the weights.
 
     Parameters
     ----------
@@ -334,7 +336,7 @@ def infer(
         assert isinstance(likelihood, Gaussian)
         return _exact(basis, rows, likelihood, settings, rng)
 
-    def told(target: Target, sample: Sample) -> bool:
+    def report_sample(target: Target, sample: Sample) -> bool:
         weights = np.ascontiguousarray(langevin.weights_of(target, sample.z))
         model = _particle_model(basis, weights, likelihood)
         return report is not None and report(sample, model)
@@ -348,12 +350,12 @@ def infer(
     several = settings.method == "auto" and modes.rivals > 0
     if method == "smc" or (several and affordable(plain)):
         target = plain
-        sample = _temper(plain, modes.best, likelihood, settings, rng, told)
+        sample = _temper(plain, modes.best, likelihood, settings, rng, report_sample)
         apart = modes.rivals > 0 or likelihood.symmetric
         groups = np.arange(settings.n_particles) * apart
     else:
         target, sample = _run_chains(
-            plain, modes, basis, settings, method, rng, previous, told
+            plain, modes, basis, settings, method, rng, previous, report_sample
         )
         groups = np.zeros(settings.n_particles, np.intp)
     result = _inferred(plain, target, sample, groups, basis, likelihood, rng)
@@ -398,15 +400,15 @@ def spread_out(particles: Array, groups: Array) -> Array:
     ``w̄ + √(k / (k - 1)) (w - w̄)`` around the mean of each group of k particles: the
     modes, between which nothing may be moved. `groups` (s,) holds a number for each.
     """
-    spread = particles.copy()
+    inflated = particles.copy()
     for group in np.unique(groups):
         members = groups == group
         k = int(members.sum())
         if k > 1:
             centre = particles[:, :, members].mean(axis=2, keepdims=True)
             away = particles[:, :, members] - centre
-            spread[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * away
-    return spread
+            inflated[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * away
+    return inflated
 
 
 def _of_both_signs(
@@ -436,7 +438,7 @@ def _temper(
     likelihood: Likelihood,
     settings: InferenceSettings,
     rng: np.random.Generator,
-    told: Callable[[Target, Sample], bool],
+    report_sample: Callable[[Target, Sample], bool],
 ) -> Sample:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
     n_particles, p = settings.n_particles, plain.centre.size
@@ -452,10 +454,10 @@ def _temper(
         rng,
         n_jobs=settings.n_jobs,
         symmetric=likelihood.symmetric,
-        report=partial(told, plain),
+        report=partial(report_sample, plain),
     )
     excess = above_best(plain, tempered.sample.z, best)
-    _doubts.warn_of_tempering(tempered, excess, p, n_particles)
+    _diagnostics.warn_if_smc_disagrees(tempered, excess, p, n_particles)
     return tempered.sample
 
 
@@ -467,9 +469,9 @@ def _run_chains(
     method: str,
     rng: np.random.Generator,
     previous: Array | None,
-    told: Callable[[Target, Sample], bool],
+    report_sample: Callable[[Target, Sample], bool],
 ) -> tuple[Target, Sample]:
-    """Langevin chains from the Laplace law, and the target in their coordinates."""
+    """Langevin chains from a Laplace start, and the target in their coordinates."""
     mode = modes.best
     target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
     z = start(target, mode, settings.n_particles, previous, rng)
@@ -493,10 +495,10 @@ def _run_chains(
         tol=settings.tol,
         n_jobs=settings.n_jobs,
         adaptive=tuned,
-        report=partial(told, target),
+        report=partial(report_sample, target),
     )
-    _doubts.refuse_divergence(sample, method, settings.step_size)
-    _doubts.warn_of_chains(sample, method, settings.tol, modes)
+    _diagnostics.check_divergence(sample, method, settings.step_size)
+    _diagnostics.warn_if_not_converged(sample, method, settings.tol, modes)
     kept = np.minimum(sample.ess, float(settings.n_particles))
     return target, sample._replace(ess=kept)
 
@@ -507,7 +509,7 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
     Raises
     ------
     ValueError
-        If the closed form is asked for where there is none.
+        If the closed form is requested where there is none.
     """
     gaussian = isinstance(likelihood, Gaussian)
     if method == "exact" and not gaussian:
@@ -527,11 +529,11 @@ def _exact(
     settings: InferenceSettings,
     rng: np.random.Generator,
 ) -> Inference:
-    """Independent draws; predictions read the law itself, not the draws."""
+    """Independent draws; predictions use the posterior itself, not the draws."""
     statistics, noise = row_statistics(basis, rows, settings.n_jobs), ("", 0)
     if settings.noise_is_free:
-        judge = rng.spawn(1)[0]
-        fitted = final_noise(basis, rows, statistics, likelihood, judge)
+        split_rng = rng.spawn(1)[0]
+        fitted = final_noise(basis, rows, statistics, likelihood, split_rng)
         likelihood, evidence, *noise = fitted
     noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)

@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin, Units
-from skgpx._pls._doubts import warn_of_dispersion, warn_of_missed_structure
+from skgpx._pls._diagnostics import (
+    warn_if_overdispersed,
+    warn_if_residuals_autocorrelated,
+)
 from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
     canonical_rows,
@@ -124,7 +127,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
         Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
-        bound of all rows, at the noise variance that maximises it if rows kept out
+        bound of all rows, at the noise variance that maximises it if held-out rows
         chose another; otherwise what the search for hyperparameters reached. NaN
         without a search.
     unexplained_ : float
@@ -143,7 +146,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased.
     posterior_ : LatentModel
-        Basis and law of the weights: what every prediction reads.
+        Basis and posterior of the weights, from which every prediction is computed.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)
@@ -309,9 +312,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         units = Units(shift, scale, None if noise is None else noise.mean)
         self._exposed = exposure is not None
         self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
-        warn_of_dispersion(standard, self.likelihood_, self.posterior_)
+        warn_if_overdispersed(standard, self.likelihood_, self.posterior_)
         if self.optimizer is not None:
-            warn_of_missed_structure(rows, self.likelihood_, self.posterior_)
+            warn_if_residuals_autocorrelated(rows, self.likelihood_, self.posterior_)
         return self
 
     def _known_noise(

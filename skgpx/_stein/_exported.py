@@ -31,7 +31,7 @@ class LearnedFourierFeatures(
 
     Made by :meth:`skgpx.SteinRFFRegressor.export_features`. Nothing is learned by
     `fit`, and clones keep the frequencies: in cross-validation they are those of the
-    regressor, which should not have seen the rows that judge.
+    regressor, which should not have been fitted to the test rows.
 
     Parameters
     ----------

@@ -124,8 +124,8 @@ def _series(term: StationaryTerm) -> SpectralSample | None:
     """The cosine series of a periodic kernel alone; None for all other terms."""
     if [type(factor) for factor in term.factors] != [ExpSineSquared]:
         return None
-    laws = spectral_laws(Monomial(1.0, term.factors), term.factors[0], 1)
-    return warped_sample(laws, 0, 1, np.random.default_rng(0))
+    distributions = spectral_laws(Monomial(1.0, term.factors), term.factors[0], 1)
+    return warped_sample(distributions, 0, 1, np.random.default_rng(0))
 
 
 def _sample(
@@ -142,7 +142,9 @@ def _sample(
         # a constant is a wave of frequency zero
         return SpectralSample(np.zeros((1, d)), np.ones(1))
     unknown = [k for k in term.factors if record_of(k).spectral_law is None]
-    laws = spectral_laws(Monomial(1.0, () if unknown else term.factors), whole, d)
+    distributions = spectral_laws(
+        Monomial(1.0, () if unknown else term.factors), whole, d
+    )
     series = _series(term)
     if series is not None:
         return _strongest(series, n)
@@ -151,7 +153,7 @@ def _sample(
         return SpectralSample(waves, np.full(n, n**-0.5))
     if unknown:
         raise _no_sampler(unknown[0], method)
-    return warped_sample(laws, n, d, rng, _SAMPLED[method])
+    return warped_sample(distributions, n, d, rng, _SAMPLED[method])
 
 
 def _no_sampler(part: Any, method: str) -> ValueError:
@@ -249,10 +251,8 @@ class SteinFourierFeatures(
     sklearn.kernel_approximation.Nystroem : Features from rows of the data, of any
         kernel; better for the same number of features wherever it was measured.
 
-    Notes
-    -----
-    `fit` looks at the spread of X only. The features of a row depend on nothing else;
-    they are float32 for float32 rows.
+    Notes ----- `fit` uses the standard deviations of X only. The features of a row
+    depend on nothing else; they are float32 for float32 rows.
 
     Frequencies of heavy-tailed spectra (Matern, RationalQuadratic) contract under
     SVGD; the radii of the moved frequencies are replaced by quantiles of the law of

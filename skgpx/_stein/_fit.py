@@ -12,7 +12,7 @@ from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.wave_evidence import WaveRows
 from skgpx._stage_clock import StageClock
-from skgpx._stein._learning import Judge, Learning, learn, warn_without_prior
+from skgpx._stein._learning import Learning, ValidationRows, learn, warn_without_prior
 from skgpx._stein._prior import (
     Prior,
     WaveMixture,
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 # Share of the rows that "auto" holds out, the largest number of these, and the fewest
 # rows of which it holds any out.
-HELD_OUT, MOST, FEWEST = 0.15, 2000, 50
+HELD_OUT, MAX_HELD_OUT, MIN_ROWS = 0.15, 2000, 50
 # Smallest noise variance of the standardised y with which frequencies learn.
 LEAST_NOISE = 2e-4
 # Steps and rate with which all rows move frequencies last, in those of before.
@@ -46,20 +46,20 @@ class SteinFit(NamedTuple):
     state : SteinState
     learning : Learning
         Of the search that held rows out, where there was one.
-    temper : float
-        Factor of prior and noise variance that held-out rows chose; otherwise one.
+    variance_scale : float
+        Factor of prior and noise variance, fitted to held-out rows; otherwise one.
     record : SearchRecord
-        Which rows chose hyperparameters, frequencies and temper.
+        Rows used for hyperparameters, frequencies and variance scale.
     """
 
     state: SteinState
     learning: Learning
-    temper: float
+    variance_scale: float
     record: SearchRecord
 
 
 class Parts(NamedTuple):
-    """Rows that learn and rows that judge; y standardised by the former."""
+    """Training and validation rows; y standardised by the former."""
 
     all: Rows
     train: Rows
@@ -76,7 +76,7 @@ def fit_stein(
     clock: StageClock,
     report: Report,
 ) -> SteinFit:
-    """Prior, frequencies, temper and sums.
+    """Prior, frequencies, variance scale and sums.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def fit_stein(
     n_jobs : int or None
     clock : StageClock
     report : callable
-        Asked after each round of steps whether to stop, with a function that gives
-        the state if the fit ended now.
+        Called after each round with a function that returns the current state; learning
+        stops if it returns True.
     """
     split, search, sample, start, network = rng.spawn(5)
     parts = split_rows(rows, settings, split)
@@ -98,16 +98,16 @@ def fit_stein(
     learning = learner.learned(report)
     clock.end_of("frequencies")
     mixture = learning.mixture
-    noise, temper = learner.unjudged(mixture)
+    noise, variance_scale = learner.default_noise_and_scale(mixture)
     if parts.held_out is not None:
-        noise, temper = learner.noise_and_temper(mixture)
+        noise, variance_scale = learner.noise_and_variance_scale(mixture)
         if settings.refit and learner.all_rows_learn:
             mixture = learner.refined(mixture)
         clock.end_of("temper")
-    mixture = mixture._replace(noise_variance=noise).tempered(temper)
+    mixture = mixture._replace(noise_variance=noise).scaled(variance_scale)
     units = parts.shift, parts.scale
     state = SteinState.of(mixture, prior.kernel, parts.all, *units, n_jobs)
-    return SteinFit(state, learning, temper, learner.record())
+    return SteinFit(state, learning, variance_scale, learner.record())
 
 
 def split_rows(rows: Rows, settings: FitSettings, rng: np.random.Generator) -> Parts:
@@ -131,7 +131,7 @@ def split_rows(rows: Rows, settings: FitSettings, rng: np.random.Generator) -> P
 def held_out_rows(share: float | str, n: int) -> int:
     """How many of n rows are held out; at least one is left."""
     if share == "auto":
-        return min(round(HELD_OUT * n), MOST) if n >= FEWEST else 0
+        return min(round(HELD_OUT * n), MAX_HELD_OUT) if n >= MIN_ROWS else 0
     return min(int(np.ceil(float(share) * n)), n - 1)
 
 
@@ -143,7 +143,7 @@ def _prior(parts: Parts, settings: FitSettings, rng: np.random.Generator) -> Pri
 
 
 class _Learner:
-    """The rows of a search in the layout of its loops, and what it is asked."""
+    """The rows of a search in the layout of its loops, and its steps."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Learner:
         self.all_rows_learn = len(parts.all.y) <= largest
         chosen = np.sort(sample.permutation(n)[:largest])
         self._rows = self._wave_rows(parts.train.take(chosen))
-        self._judge = self._judge_of(parts.held_out)
+        self._validation = self._validation_rows(parts.held_out)
         R = settings.n_frequencies
         if R == "auto":
             R = enough_frequencies(self._learning_prior(), self._rows, start)
@@ -186,14 +186,14 @@ class _Learner:
         )
 
     def _wave_rows(self, rows: Rows) -> WaveRows:
-        # waves turn with the origin, and their law does not: phases stay small
+        # phases stay small around the centre; the distribution of waves is the same
         return WaveRows.of(rows.X - self._centre, rows.y, rows.weights)
 
-    def _judge_of(self, rows: Rows | None) -> Judge | None:
+    def _validation_rows(self, rows: Rows | None) -> ValidationRows | None:
         if rows is None:
             return None
         points, y, weights, _ = self._wave_rows(rows)
-        return Judge(points, y, weights)
+        return ValidationRows(points, y, weights)
 
     def record(self) -> SearchRecord:
         """Which rows chose what."""
@@ -217,7 +217,7 @@ class _Learner:
 
             return report(state, learning)
 
-        how = self._prior.kernel, self._settings.stein, self._judge, self._n_jobs
+        how = self._prior.kernel, self._settings.stein, self._validation, self._n_jobs
         return learn(self._rows, self._start, *how, stop)
 
     def refined(self, mixture: WaveMixture) -> WaveMixture:
@@ -248,25 +248,25 @@ class _Learner:
             return [mixture.noise_variance]
         return sorted({self._prior.noise_variance, mixture.noise_variance})
 
-    def unjudged(self, mixture: WaveMixture) -> tuple[float, float]:
+    def default_noise_and_scale(self, mixture: WaveMixture) -> tuple[float, float]:
         """Noise variance, and factor of the variances, where no rows were held out."""
         return self._noises(mixture)[0], 1.0
 
-    def noise_and_temper(self, mixture: WaveMixture) -> tuple[float, float]:
+    def noise_and_variance_scale(self, mixture: WaveMixture) -> tuple[float, float]:
         """Noise variance, and factor of the variances, that held-out rows choose."""
-        assert self._judge is not None
-        judge = self._judge.seen_through(mixture.warp)
+        assert self._validation is not None
+        validation = self._validation.warped(mixture.warp)
         centred = self._parts.train._replace(X=self._parts.train.X - self._centre)
         sums = sums_of(mixture, centred, self._n_jobs)
-        verdicts = []
+        scores = []
         for noise in self._noises(mixture):
-            laws = [posterior(statistics, noise) for statistics in sums]
+            posteriors = [posterior(statistics, noise) for statistics in sums]
             moments = [
-                judge.moments(
-                    mixture.waves(k), law.mean[:, 0], law.root[0] @ law.root[0].T
+                validation.moments(
+                    mixture.waves(k), own.mean[:, 0], own.root[0] @ own.root[0].T
                 )
-                for k, law in enumerate(laws)
+                for k, own in enumerate(posteriors)
             ]
-            verdicts.append((judge.verdict(moments, noise), noise))
-        verdict, noise = max(verdicts, key=lambda pair: pair[0].density)
-        return noise, verdict.temper
+            scores.append((validation.score(moments, noise), noise))
+        score, noise = max(scores, key=lambda pair: pair[0].density)
+        return noise, score.variance_scale

@@ -29,7 +29,7 @@ from skgpx.exceptions import FitWarning
 from skgpx.kernels import spectral_score
 from skgpx.likelihoods import Gaussian
 
-# ---- Rows that are kept out of learning, and what they say of a mixture --------------
+# ---- Validation rows, and the score of a mixture there -------------------------------
 
 
 Array = NDArray[np.float64]
@@ -37,25 +37,25 @@ Array = NDArray[np.float64]
 # Rows whose features are in memory at a time.
 _BLOCK = 2048
 # Between which logarithms the factor of the variances is searched.
-_LOG_TEMPERS = (-2.0, 9.0)
+_LOG_SCALES = (-2.0, 9.0)
 
 
-class Verdict(NamedTuple):
-    """What held-out rows say.
+class ValidationScore(NamedTuple):
+    """Score of a mixture at held-out rows.
 
     Attributes
     ----------
     density : float
-        Mean log density in nats a row, at the best temper.
-    temper : float
-        Factor of prior and noise variance that is best there.
+        Mean log density in nats per observation, at the best variance scale.
+    variance_scale : float
+        Factor of prior and noise variance with the highest density.
     """
 
     density: float
-    temper: float
+    variance_scale: float
 
 
-class Judge(NamedTuple):
+class ValidationRows(NamedTuple):
     """Held-out rows.
 
     Attributes
@@ -69,8 +69,8 @@ class Judge(NamedTuple):
     y: Array
     weights: Array
 
-    def seen_through(self, warp: NetworkWarp | None) -> Judge:
-        """Rows as the waves see them."""
+    def warped(self, warp: NetworkWarp | None) -> ValidationRows:
+        """Rows mapped by the network."""
         if warp is None:
             return self
         return self._replace(points=np.ascontiguousarray(warp(self.points.T).T))
@@ -84,17 +84,17 @@ class Judge(NamedTuple):
         for first in range(0, len(self.y), _BLOCK):
             points = self.points[:, first : first + _BLOCK]
             features = waves.features(np.ascontiguousarray(points))
-            spread = np.einsum("mn,mn->n", features, covariance @ features)
-            parts.append(np.stack((mean @ features, spread)))
+            variance = np.einsum("mn,mn->n", features, covariance @ features)
+            parts.append(np.stack((mean @ features, variance)))
         return np.concatenate(parts, axis=1)
 
-    def verdict(self, moments: list[Array], noise_variance: float) -> Verdict:
-        """Density of the mixture, its variances times the factor that is best."""
+    def score(self, moments: list[Array], noise_variance: float) -> ValidationScore:
+        """Density of the mixture at the best scale of its variances."""
         stacked = np.stack(moments, axis=-1)
         shares = np.full(len(moments), 1.0 / len(moments))
 
-        def loss(log_temper: float) -> float:
-            factor = float(np.exp(log_temper))
+        def loss(log_scale: float) -> float:
+            factor = float(np.exp(log_scale))
             mixture = LatentMixture(
                 stacked[0][:, np.newaxis], factor * stacked[1][:, np.newaxis], shares
             )
@@ -103,25 +103,25 @@ class Judge(NamedTuple):
             return -float(np.average(density, weights=self.weights))
 
         found = optimize.minimize_scalar(
-            loss, bounds=_LOG_TEMPERS, method="bounded", options={"xatol": 0.01}
+            loss, bounds=_LOG_SCALES, method="bounded", options={"xatol": 0.01}
         )
-        return Verdict(-float(found.fun), float(np.exp(found.x)))
+        return ValidationScore(-float(found.fun), float(np.exp(found.x)))
 
 
 # ---- The spectral density of the kernel as a prior of the frequencies ----------------
 
 
 def prior_weight(
-    asked: float | str, kernel: Any, start: WaveMixture, n_rows: float
+    value: float | str, kernel: Any, start: WaveMixture, n_rows: float
 ) -> float:
     """Weight of the log spectral density beside the log evidence.
 
     "auto" is ``R d / (R d + n)``, the share of the frequencies of a component among
-    these and the rows: few rows cannot say much about many frequencies. Kernels without
-    a known score, such as periodic ones, have no prior then.
+    these and the rows: few rows cannot identify many frequencies. Kernels without a
+    known score, such as periodic ones, have no prior then.
     """
-    if asked != "auto":
-        return float(asked)
+    if value != "auto":
+        return float(value)
     _, R, d = start.frequencies.shape
     return R * d / (R * d + n_rows) if has_score(kernel, d) else 0.0
 
@@ -136,14 +136,14 @@ def has_score(kernel: Any, d: int) -> bool:
 
 
 def warn_without_prior(kernel: Any, start: WaveMixture, n_rows: int) -> None:
-    """Say that more frequencies than rows are about to move without a prior."""
+    """Warn if more frequencies than rows are learned without a prior."""
     _, R, d = start.frequencies.shape
     if n_rows >= R * d or has_score(kernel, d):
         return
     warn(
         f"{R} frequencies in {d} dimensions are learned from {n_rows} rows without a "
         f"prior, as the spectral density of {kernel!r} has no known slope: they are "
-        "likely to fit noise. Take max_iter=0, or a kernel with a density (see "
+        "likely to fit noise. Use max_iter=0, or a kernel with a density (see "
         "skgpx.kernels.register_spectral_score).",
         FitWarning,
     )
@@ -246,10 +246,8 @@ def paces(length_scale: Array, rows: WaveRows) -> Array:
     centred = rows.points - np.average(
         rows.points, axis=1, weights=rows.weights, keepdims=True
     )
-    spread = np.sqrt(np.average(centred**2, axis=1, weights=rows.weights))
-    ratios = np.divide(
-        length_scale, spread, out=np.ones_like(spread), where=spread > 0.0
-    )
+    std = np.sqrt(np.average(centred**2, axis=1, weights=rows.weights))
+    ratios = np.divide(length_scale, std, out=np.ones_like(std), where=std > 0.0)
     return np.clip(ratios, _SLOWEST, 1.0)
 
 
@@ -283,10 +281,10 @@ def annealed(step: int, n_steps: int, power: float | None) -> float:
 # ---- Frequencies moved by Stein variational gradient descent (Algorithm 1) -----------
 
 
-# Steps of a round: after each held-out rows judge, and callbacks are asked.
+# Steps of a round; after each, held-out rows are scored and callbacks run.
 ROUND = 10
-# Learning ends where the score of so many rounds is at most this many nats a row above
-# that of all rounds before.
+# Learning ends where the score of so many rounds is at most this many nats per
+# observation above that of all rounds before.
 _PATIENCE, _TOLERANCE = 4, 0.01
 # Operations of a step of one component, some 70 ms, that are worth sending to another
 # process: a round of tasks on a cluster takes as long.
@@ -302,8 +300,9 @@ class Learning:
     mixture : WaveMixture
         As it is; its frequencies and its network are moved in place.
     loss_curve : list of float
-        Mean negative log evidence of the components, in nats a row, before each step.
-    held_out_curve : list of Verdict
+        Mean negative log evidence of the components, in nats per observation, before
+        each step.
+    held_out_curve : list of ValidationScore
         At the beginning of each round.
     n_iter : int
         Steps that led to the mixture.
@@ -311,7 +310,7 @@ class Learning:
 
     mixture: WaveMixture
     loss_curve: list[float] = field(default_factory=list)
-    held_out_curve: list[Verdict] = field(default_factory=list)
+    held_out_curve: list[ValidationScore] = field(default_factory=list)
     n_iter: int = 0
 
     def improves(self) -> bool:
@@ -319,7 +318,7 @@ class Learning:
 
         The score is the density of held-out rows, or without such rows the evidence.
         """
-        scores = [verdict.density for verdict in self.held_out_curve]
+        scores = [score.density for score in self.held_out_curve]
         scores = scores or [-loss for loss in self.loss_curve[::ROUND]]
         before, recent = scores[:-_PATIENCE], scores[-_PATIENCE:]
         return not before or max(recent) > max(before) + _TOLERANCE
@@ -330,7 +329,7 @@ def learn(
     start: WaveMixture,
     kernel: Any,
     settings: SteinSettings,
-    judge: Judge | None,
+    validation: ValidationRows | None,
     n_jobs: int | None,
     stop: Callable[[Learning], bool],
 ) -> Learning:
@@ -339,18 +338,18 @@ def learn(
     Parameters
     ----------
     rows : WaveRows
-        Without those of the judge.
+        Without the validation rows.
     start : WaveMixture
     kernel : sklearn.gaussian_process.kernels.Kernel
         Whose spectral density is the prior of frequencies, if the settings want one.
     settings : SteinSettings
-    judge : Judge or None
+    validation : ValidationRows or None
         Held-out rows.
     n_jobs : int or None
         Workers over components, in threads where a step is short; the same bits for
         every number.
     stop : callable
-        Asked after each round.
+        Called after each round; learning stops if it returns True.
 
     Notes
     -----
@@ -363,21 +362,27 @@ def learn(
     with workers(n_jobs, rows, in_threads=short) as some:
         spaces: list[WaveSpace] = []
         for step in range(settings.max_iter):
-            judged = judge is not None and step % ROUND == 0
-            found, pullback = _gradients(rows, state.mixture, spaces, some, judged)
+            with_covariance = validation is not None and step % ROUND == 0
+            found, pullback = _gradients(
+                rows, state.mixture, spaces, some, with_covariance
+            )
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
-            if judge is not None and judged:
-                state.held_out_curve.append(_verdict(judge, state.mixture, found))
+            if validation is not None and with_covariance:
+                state.held_out_curve.append(
+                    _validation_score(validation, state.mixture, found)
+                )
             if step > 0 and step % ROUND == 0:
                 ends = settings.early_stopping and not state.improves()
                 if ends or stop(state):
                     return state
             state.mixture = descent.moved(state.mixture, found, pullback, step)
             state.n_iter += 1
-        if judge is not None:
+        if validation is not None:
             found, _ = _gradients(rows, state.mixture, spaces, some, True)
-            state.held_out_curve.append(_verdict(judge, state.mixture, found))
+            state.held_out_curve.append(
+                _validation_score(validation, state.mixture, found)
+            )
     return state
 
 
@@ -392,9 +397,9 @@ def _gradients(
     mixture: WaveMixture,
     spaces: list[WaveSpace],
     some: Workers,
-    judged: bool,
+    with_covariance: bool,
 ) -> tuple[list[WaveGradient], Pullback | None]:
-    """Gradient of each component, with the law of the weights if it is judged.
+    """Gradient of each component, with the covariance of the weights if requested.
 
     And what pulls gradients in inputs back to the network, if there is one. `spaces`
     are what threads of this process may use and give back.
@@ -404,7 +409,7 @@ def _gradients(
         mapped, pullback = mixture.warp.with_parameter_pullback(rows.points.T)
         seen = WaveRows.of(mapped, rows.y, rows.weights)
     waves = map(mixture.waves, range(len(mixture.frequencies)))
-    items = ((one, spaces, judged, seen) for one in waves)
+    items = ((one, spaces, with_covariance, seen) for one in waves)
     return some.each(_gradient, items), pullback
 
 
@@ -412,7 +417,7 @@ def _gradient(
     rows: WaveRows,
     waves: Waves,
     spaces: list[WaveSpace],
-    judged: bool,
+    with_covariance: bool,
     seen: WaveRows | None,
 ) -> WaveGradient:
     """Gradient at the rows, or at what a network makes of them."""
@@ -424,15 +429,17 @@ def _gradient(
         space = waves.workspace(len(here.y))
     found = wave_gradient(here, waves, space, inputs)
     # in the workspace, and the largest part of what another process would send
-    covariance = found.covariance.copy() if judged else np.empty((0, 0))
+    covariance = found.covariance.copy() if with_covariance else np.empty((0, 0))
     spaces.append(space)
     return found._replace(covariance=covariance)
 
 
-def _verdict(judge: Judge, mixture: WaveMixture, found: list[WaveGradient]) -> Verdict:
-    judge = judge.seen_through(mixture.warp)
+def _validation_score(
+    validation: ValidationRows, mixture: WaveMixture, found: list[WaveGradient]
+) -> ValidationScore:
+    validation = validation.warped(mixture.warp)
     moments = [
-        judge.moments(mixture.waves(k), gradient.mean, gradient.covariance)
+        validation.moments(mixture.waves(k), gradient.mean, gradient.covariance)
         for k, gradient in enumerate(found)
     ]
-    return judge.verdict(moments, mixture.noise_variance)
+    return validation.score(moments, mixture.noise_variance)

@@ -24,7 +24,8 @@ Array = NDArray[np.float64]
 
 # Median of |N(0, 1)|.
 _HALF_NORMAL = 0.6744897501960817
-# Numbers of frequencies that "auto" compares, and what the next must gain: nats a row.
+# Numbers of frequencies that "auto" compares, and the gain in nats per observation
+# required of the next.
 NUMBERS = (50, 100, 200, 400)
 _WORTH = 0.01
 
@@ -38,7 +39,7 @@ class Prior(NamedTuple):
         Stationary.
     noise_variance : float
     record : SearchRecord
-        Which rows searched for them.
+        Rows they were learned from.
     """
 
     kernel: Any
@@ -95,7 +96,7 @@ class WaveMixture(NamedTuple):
         omega = self.frequencies[component] / self.length_scale
         return Waves(omega, self.amplitudes, self.noise_variance)
 
-    def tempered(self, factor: float) -> WaveMixture:
+    def scaled(self, factor: float) -> WaveMixture:
         """Prior and noise variance times a factor: the posterior mean is the same."""
         return self._replace(
             amplitudes=self.amplitudes * np.sqrt(factor),
@@ -135,12 +136,12 @@ def learn_prior(
 def starting_waves(
     prior: Prior, n_components: int, n_frequencies: int, d: int, rng: Any
 ) -> WaveMixture:
-    """Quasi-random frequencies from the spectral law of the kernel.
+    """Quasi-random frequencies from the spectral distribution of the kernel.
 
     Raises
     ------
     ValueError
-        If a part of the kernel has no spectral law.
+        If a part of the kernel has no spectral distribution.
     """
     samples = [
         _sampled(prior.kernel, n_frequencies, d, stream)

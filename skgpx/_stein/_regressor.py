@@ -53,8 +53,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Number M of components.
     n_frequencies : int or "auto", default=100
         Number R of waves of a component, which has 2 R basis functions. "auto" doubles
-        50 up to 400 while the evidence gains a hundredth of a nat a row, and R is
-        below half the rows.
+        50 up to 400 while the evidence gains 0.01 nats per observation, and R is below
+        half the rows.
     repulsion : float, default=1.0
         Strength of the repulsion between frequencies; 0 only smooths the gradients
         over neighbouring frequencies.
@@ -75,8 +75,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     max_iter : int, default=300
         Largest number T of steps. 0 leaves the frequencies as they start.
     learning_rate : float, default=0.4
-        First step size of Adam, in units of the spread of the frequencies of each
-        input; it decays to zero as a cosine. Down to a half of it for inputs
+        First step size of Adam, in units of the standard deviation of the frequencies
+        of each input; it decays to zero as a cosine. Down to a half of it for inputs
         whose standard deviation is more than their lengthscale.
     n_hidden : tuple of int, default=()
         Sizes of the hidden layers of a network g that is learned with the frequencies
@@ -99,16 +99,16 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         In squared units of y; None finds it together with the kernel. It is not
         learned with the frequencies, which would leave too little of it.
     held_out : float or "auto", default="auto"
-        Share of the rows that no part of the search sees. They choose a factor of prior
-        and noise variance, that which makes their density largest. "auto" is .15
-        and at most 2000 rows, none of fewer than 50 rows.
+        Share of the rows held out from the search. They determine a factor of prior and
+        noise variance, by maximum likelihood. "auto" is 0.15 and at most 2000 rows,
+        none of fewer than 50 rows.
     refit : bool, default=True
         Whether all rows move the frequencies for `max_iter` / 10 more steps, at half
         the rate, once the held-out rows have chosen; up to `n_learning_rows` rows.
     early_stopping : bool, default=True
         Whether learning stops where the log density of held-out rows has gained less
-        than 0.01 nats a row in 40 steps; without such rows, their log evidence. False
-        takes `max_iter` steps, as a schedule by `annealing` needs.
+        than 0.01 nats per observation in 40 steps; without such rows, their log
+        evidence. False takes `max_iter` steps, as a schedule by `annealing` needs.
     n_learning_rows : int, default=3000
         Largest number of rows that move the frequencies. The posterior reads all rows.
     normalize_y : bool, default=True
@@ -131,22 +131,22 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         At whose spectral density the frequencies started, for the standardised y.
     noise_variance_ : float
-        In squared units of y, temper included.
+        In squared units of y, after calibration.
     temper_ : float
-        Factor of prior and noise variance that held-out rows chose; otherwise 1.
+        Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
     log_evidence_ : float
         Of the mixture, in nats and in the units of y: the logarithm of the mean
         evidence of its components.
     loss_curve_ : ndarray of shape (n_steps,)
-        Mean negative log evidence of the components in nats a row of the standardised
-        y, before each step, of the search that held rows out.
+        Mean negative log evidence of the components in nats per observation of the
+        standardised y, before each step, of the search that held rows out.
     held_out_curve_ : ndarray of shape (n_rounds,)
         Mean log density of held-out rows in nats, of the standardised y, at the
         beginning of each round of ten steps.
     n_iter_ : int
         Steps of the search that held rows out.
     posterior_ : MixtureModel
-        Bases and laws of the weights: what every prediction reads.
+        Bases and posteriors of the weights, from which every prediction is computed.
     likelihood_ : Likelihood
         Normal noise.
     stage_seconds_ : dict
@@ -166,12 +166,11 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     PLSRegressor : Inducing points; other likelihoods.
     SpectralVGPRegressor : Fixed waves on a box, for up to three inputs.
 
-    Notes
-    -----
-    With W_m the frequencies of component m and ``phi_m(x) = [a cos(W_m x), a sin(W_m
-    x)]`` the weights have a normal posterior, and the predictive law is the mixture of
-    those of the components with equal weights. The components move by equation (26) of
-    [1]_: with the slope ``g_j`` of the log evidence in frequency ``w_j`` and a kernel
+    Notes ----- With W_m the frequencies of component m and ``phi_m(x) = [a cos(W_m x),
+    a sin(W_m x)]`` the weights have a normal posterior, and the predictive distribution
+    is the mixture of those of the components with equal weights. The components move by
+    equation (26) of [1]_: with the slope ``g_j`` of the log evidence in frequency
+    ``w_j`` and a kernel
     k whose bandwidths are medians ::
 
         w_i <- w_i + step * 1/M sum_j [k(w_i, w_j) g_j + repulsion * dk(w_i, w_j)/dw_j]
@@ -438,7 +437,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 setattr(features, name, getattr(self, name))
         return features
 
-    # ---- From parameters to a fit ------------------------------------------------
+    # ---- From parameters to a fit ----------------------------------------------------
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
         _check_sizes(self.n_hidden)
@@ -463,7 +462,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         return self._attributes(state(), learning, 1.0)
 
     def _attributes(
-        self, state: SteinState, learning: Learning, temper: float
+        self, state: SteinState, learning: Learning, variance_scale: float
     ) -> dict[str, Any]:
         """Fitted attributes of a search."""
         mixture = state.mixture
@@ -472,7 +471,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             "frequencies_": mixture.frequencies / mixture.length_scale,
             "amplitudes_": mixture.amplitudes * state.scale,
             "kernel_": state.kernel,
-            "temper_": temper,
+            "temper_": variance_scale,
             "loss_curve_": np.array(learning.loss_curve),
             "held_out_curve_": np.array(densities),
             "n_iter_": learning.n_iter,

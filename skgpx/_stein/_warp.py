@@ -25,7 +25,7 @@ class NetworkWarp(NamedTuple):
         g, with as many outputs as inputs.
     parameters : ndarray
         Of g; learning moves them in place.
-    centre, spread : ndarray of shape (d,)
+    centre, std : ndarray of shape (d,)
         c and s, mean and standard deviation of the inputs.
     unit : ndarray of shape (d,)
         ℓ, the lengthscales of the waves.
@@ -34,7 +34,7 @@ class NetworkWarp(NamedTuple):
     network: Perceptron
     parameters: Array
     centre: Array
-    spread: Array
+    std: Array
     unit: Array
 
     @classmethod
@@ -53,9 +53,9 @@ class NetworkWarp(NamedTuple):
         parameters = network.start(rng)
         network.layers(parameters)[-1][0][:] = 0.0
         centre = np.average(X, axis=0, weights=weights)
-        spread = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
-        spread = np.where(spread > 0.0, spread, 1.0)
-        return cls(network, parameters, centre, spread, unit)
+        std = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
+        std = np.where(std > 0.0, std, 1.0)
+        return cls(network, parameters, centre, std, unit)
 
     def copied(self) -> NetworkWarp:
         """Return the same map, with parameters of its own."""
@@ -64,7 +64,7 @@ class NetworkWarp(NamedTuple):
     def __call__(self, X: Array) -> Array:
         """Mapped rows (n, d)."""
         shifted = X - self.centre
-        residual = self.network(self.parameters, shifted / self.spread)
+        residual = self.network(self.parameters, shifted / self.std)
         mapped: Array = shifted + self.unit * residual
         return mapped
 
@@ -74,7 +74,7 @@ class NetworkWarp(NamedTuple):
         """Mapped rows, and a function from derivatives in these to the parameters'."""
         shifted = X - self.centre
         residual, pullback = self.network.with_pullback(
-            self.parameters, shifted / self.spread
+            self.parameters, shifted / self.std
         )
         return (
             shifted + self.unit * residual,
@@ -85,11 +85,11 @@ class NetworkWarp(NamedTuple):
         """Mapped rows, and a function from derivatives in these to the rows'."""
         shifted = X - self.centre
         residual, pullback = self.network.with_pullback(
-            self.parameters, shifted / self.spread
+            self.parameters, shifted / self.std
         )
         return (
             shifted + self.unit * residual,
-            lambda G: G + pullback(G * self.unit).inputs / self.spread,
+            lambda G: G + pullback(G * self.unit).inputs / self.std,
         )
 
     def prior_slope(self) -> Array:

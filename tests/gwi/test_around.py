@@ -31,7 +31,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import skgpx
 from skgpx import GWIRegressor
-from skgpx._gwi._around import FEWEST_DISTINCT, edges
+from skgpx._gwi._around import MIN_DISTINCT, edges
 from skgpx._hyperparameters import FEWEST_ROWS
 
 rng = np.random.default_rng(0)
@@ -159,7 +159,7 @@ def test_a_frozen_mean_is_never_fitted():
 
 def test_rows_that_a_frozen_mean_may_have_seen_are_doubted():
     fitted = clone(TREE).fit(X, Y)
-    with pytest.warns(UserWarning, match="has not seen"):
+    with pytest.warns(UserWarning, match="was not fitted to"):
         around(FrozenEstimator(fitted)).fit(X, Y)
 
 
@@ -493,12 +493,10 @@ def test_few_rows(n, optimizer):
     assert np.all(np.isfinite(model.predict(NEW, return_std=True)))
 
 
-@pytest.mark.parametrize(
-    "n", [FEWEST_DISTINCT - 1, FEWEST_DISTINCT, FEWEST_DISTINCT + 1]
-)
+@pytest.mark.parametrize("n", [MIN_DISTINCT - 1, MIN_DISTINCT, MIN_DISTINCT + 1])
 def test_rows_around_the_number_that_has_edges(n):
     found = edges(X[:n], np.ones(n), 3)
-    assert len(found) == (4 if n >= FEWEST_DISTINCT else 0)
+    assert len(found) == (4 if n >= MIN_DISTINCT else 0)
     model = around(TREE, edges=3).fit(X[:n], Y[:n])
     assert np.all(np.isfinite(model.predict(NEW, return_std=True)))
 

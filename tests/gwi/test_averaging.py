@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skgpx import GWIRegressor
 from skgpx._gwi import _fit
-from skgpx._gwi._network import Seen, share_of_error
+from skgpx._gwi._network import InSample, share_of_error
 from tests.gwi.conftest import FIXED
 
 N = 200_000
@@ -21,8 +21,8 @@ def drawn(s, noise, leverage, n_networks, rng, bias=0.0):
     k = n_networks - 1
     values, variance = others.mean(0), others.var(0, ddof=1) / k
     share = np.full(N, 1.0 / n_networks)
-    seen = Seen(values[:, np.newaxis], variance[:, np.newaxis], share)
-    return y, mu + delta[0], seen
+    in_sample = InSample(values[:, np.newaxis], variance[:, np.newaxis], share)
+    return y, mu + delta[0], in_sample
 
 
 @pytest.mark.parametrize("n_networks", [3, 5])
@@ -30,27 +30,29 @@ def drawn(s, noise, leverage, n_networks, rng, bias=0.0):
 @pytest.mark.parametrize("leverage", [0.0, 0.2, 0.6])
 def test_the_share_is_that_of_the_model(n_networks, s, leverage):
     rng = np.random.default_rng(0)
-    y, h, seen = drawn(s, 0.3, leverage, n_networks, rng, bias=0.2)
+    y, h, in_sample = drawn(s, 0.3, leverage, n_networks, rng, bias=0.2)
     expected = (0.34 + s / n_networks) / (0.34 + s)
     # standard errors of the means of N squares are below .003 of them
-    assert_allclose(share_of_error(y, h, seen, np.ones(N)), expected, rtol=0.02)
+    assert_allclose(share_of_error(y, h, in_sample, np.ones(N)), expected, rtol=0.02)
 
 
 def test_weights_are_repetitions():
-    y, h, seen = drawn(0.3, 0.3, 0.2, 3, np.random.default_rng(1))
+    y, h, in_sample = drawn(0.3, 0.3, 0.2, 3, np.random.default_rng(1))
     rows = np.arange(50)
     times = np.random.default_rng(2).integers(1, 4, 50)
     again = np.repeat(rows, times)
-    found = share_of_error(y[rows], h[rows], seen.take(rows), times.astype(float))
-    repeated = share_of_error(y[again], h[again], seen.take(again), np.ones(len(again)))
+    found = share_of_error(y[rows], h[rows], in_sample.take(rows), times.astype(float))
+    repeated = share_of_error(
+        y[again], h[again], in_sample.take(again), np.ones(len(again))
+    )
     assert_allclose(found, repeated)
 
 
 def test_nothing_is_told_by_networks_that_are_right_or_interpolate():
     y, zero = np.arange(5.0), np.zeros((5, 1))
-    seen = Seen(y[:, np.newaxis], zero, np.full(5, 0.2))
-    assert share_of_error(y, y, seen, np.ones(5)) == 1.0
-    assert share_of_error(y, y + 1.0, seen, np.ones(5)) == 1.0
+    in_sample = InSample(y[:, np.newaxis], zero, np.full(5, 0.2))
+    assert share_of_error(y, y, in_sample, np.ones(5)) == 1.0
+    assert share_of_error(y, y + 1.0, in_sample, np.ones(5)) == 1.0
 
 
 def noisy(n, seed, d=20):

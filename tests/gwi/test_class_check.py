@@ -157,11 +157,11 @@ def test_around_the_most_rows_of_neighbours(n):
 def test_losses_are_those_of_neighbours():
     rng = np.random.default_rng(0)
     X, w = rng.normal(size=(60, 2)), rng.integers(1, 4, size=60).astype(float)
-    codes, judges = rng.integers(3, size=60), np.arange(0, 60, 3)
-    w[judges] = 1.0
+    codes, validation = rng.integers(3, size=60), np.arange(0, 60, 3)
+    w[validation] = 1.0
     rows = Rows(X, codes.astype(float), w)
     half = np.arange(20) % 2
-    every = list(neighbour_losses(rows, judges, half, np.random.default_rng(1)))
+    every = list(neighbour_losses(rows, validation, half, np.random.default_rng(1)))
     found, choosing = [one for one, _ in every], [one for _, one in every]
     prior = np.bincount(codes, weights=w) / w.sum()
     centred = X - np.average(X, axis=0, weights=w)
@@ -182,15 +182,17 @@ def test_losses_are_those_of_neighbours():
 
     sides = 2, 4, 8, 16
     expected = [
-        [loss(i, along(i, j, side)) for i in judges] for j in (0, 1) for side in sides
+        [loss(i, along(i, j, side)) for i in validation]
+        for j in (0, 1)
+        for side in sides
     ]
-    expected += [[loss(i, nearest(i, side)) for i in judges] for side in sides]
+    expected += [[loss(i, nearest(i, side)) for i in validation] for side in sides]
     assert_allclose(found, expected)
     # the choice does not know the classes of those that it is for
-    other, moved = judges[1::2], rows.y.copy()
+    other, moved = validation[1::2], rows.y.copy()
     moved[other] = np.roll(moved[other], 1)
     rows = rows._replace(y=moved)
-    again = neighbour_losses(rows, judges, half, np.random.default_rng(1))
+    again = neighbour_losses(rows, validation, half, np.random.default_rng(1))
     for one, (_, two) in zip(choosing, again, strict=True):
         assert_allclose(one[::2], two[::2])
     assert np.max(np.abs(np.subtract(choosing, found))) > 0.2
@@ -200,13 +202,17 @@ def test_equal_rows_do_not_tell_each_others_classes():
     # rows of a fit are sorted by X, then by class
     X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 300, axis=0)
     rows = Rows(X, np.repeat([0.0, 1.0, 0.0, 1.0], 150), np.ones(600))
-    judges = np.arange(0, 600, 2)
-    losses = neighbour_losses(rows, judges, judges // 2 % 2, np.random.default_rng(0))
+    validation = np.arange(0, 600, 2)
+    losses = neighbour_losses(
+        rows, validation, validation // 2 % 2, np.random.default_rng(0)
+    )
     assert min(np.mean(one) for one, _ in losses) > 0.68
 
 
 def test_more_rows_than_are_looked_at():
     X, y = waves(6000)
-    rows, judges = Rows(X, y.astype(float), np.ones(6000)), np.arange(0, 6000, 10)
-    losses = neighbour_losses(rows, judges, judges // 10 % 2, np.random.default_rng(0))
+    rows, validation = Rows(X, y.astype(float), np.ones(6000)), np.arange(0, 6000, 10)
+    losses = neighbour_losses(
+        rows, validation, validation // 10 % 2, np.random.default_rng(0)
+    )
     assert min(np.mean(one) for one, _ in losses) < 0.25

@@ -9,17 +9,17 @@ from sklearn.svm import SVC, LinearSVC
 
 from skgpx._gwi._class_fit import ClassLoss
 from skgpx._gwi._class_scores import (
-    ClassResponse,
+    ClassScores,
     FadingScores,
-    Judges,
-    ask_classifiers,
+    ValidationRows,
     best_mixture,
-    edge_of,
+    cross_fit_classifier,
     fading,
+    fading_edge,
+    fit_class_scale,
     latent_scores,
     share_left,
     stratified_folds,
-    temper,
 )
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._table import Training
@@ -73,21 +73,21 @@ def test_responses_stand_in_the_columns_of_their_classes(rng):
     X = rng.standard_normal((30, 2))
     y = np.array(["a", "b", "c"])[np.arange(30) % 3]
     fitted = DummyClassifier(strategy="prior").fit(X[y != "b"], y[y != "b"])
-    said = ClassResponse(np.array(["a", "b", "c"]))(fitted, X[:2])
+    said = ClassScores(np.array(["a", "b", "c"]))(fitted, X[:2])
     np.testing.assert_allclose(said, [[0.5, 0.0, 0.5]] * 2)
     with pytest.raises(ValueError, match=r"none of which is in y, which has \[0, 1\]"):
-        ClassResponse(np.array([0, 1]))(fitted, X)
+        ClassScores(np.array([0, 1]))(fitted, X)
 
 
 def test_decision_functions_of_two_and_more_classes(rng):
     X = rng.standard_normal((60, 2))
     two = LinearSVC().fit(X, X[:, 0] > 0)
-    said = ClassResponse(np.array([False, True]))(two, X)
+    said = ClassScores(np.array([False, True]))(two, X)
     np.testing.assert_allclose(said[:, 1] - said[:, 0], two.decision_function(X))
     y = np.digitize(X[:, 0], [-0.6, 0.0, 0.6])
     pairs = SVC(decision_function_shape="ovo").fit(X, y)
     with pytest.raises(ValueError, match="decision_function_shape='ovr'"):
-        ClassResponse(np.arange(4))(pairs, X)
+        ClassScores(np.arange(4))(pairs, X)
 
 
 def test_scores_of_probabilities_are_log_odds():
@@ -123,14 +123,14 @@ def test_rows_are_predicted_by_those_that_have_not_seen_them(rng):
     X, y = rng.standard_normal((40, 2)), np.array(["a", "b"])[np.arange(40) % 4 // 3]
     given = Training(X, y, np.ones(40))
     how = np.array(["a", "b"]), None, None, None, rng, 1
-    told = ask_classifiers(LogisticRegression(), given, *how)
-    found = told.found
-    assert np.all(found.unseen)
+    cross_fitted = cross_fit_classifier(LogisticRegression(), given, *how)
+    found = cross_fitted.cross_fit
+    assert np.all(found.held_out)
     assert len(np.unique(found.folds)) == 5
-    whole = found.estimator.predict_proba(told.rows.X)
-    assert np.all(np.any(np.abs(whole - found.responses) > 1e-6, axis=1))
-    place = [np.flatnonzero(np.all(row == X, axis=1))[0] for row in told.rows.X]
-    np.testing.assert_array_equal(told.rows.y, y[place] == "b")
+    whole = found.estimator.predict_proba(cross_fitted.rows.X)
+    assert np.all(np.any(np.abs(whole - found.predictions) > 1e-6, axis=1))
+    place = [np.flatnonzero(np.all(row == X, axis=1))[0] for row in cross_fitted.rows.X]
+    np.testing.assert_array_equal(cross_fitted.rows.y, y[place] == "b")
 
 
 def judges_of(rng, law, a, b, n=1500):
@@ -140,27 +140,27 @@ def judges_of(rng, law, a, b, n=1500):
     scores, r = 2.0 * rng.standard_normal((n, c)), 0.1 + 3.0 * rng.random(n)
     f = a * scores + np.sqrt(b * r)[:, None] * rng.standard_normal((n, c))
     y = law.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
-    return law, Judges(y, np.ones(n), scores, r, np.zeros(n))
+    return law, ValidationRows(y, np.ones(n), scores, r, np.zeros(n))
 
 
 @pytest.mark.parametrize("law", LAWS[:3], ids=repr)
 def test_factors_are_found_again(rng, law):
     a = 1.0 if isinstance(law, RobustMax) else 2.5
-    law, judges = judges_of(rng, law, a, 4.0)
-    found = temper(judges, law, None)
+    law, validation = judges_of(rng, law, a, 4.0)
+    found = fit_class_scale(validation, law, None)
     assert found.score_factor == pytest.approx(a, rel=0.25)
     assert found.variance_factor == pytest.approx(4.0, rel=0.5)
 
 
 @pytest.mark.parametrize("law", LAWS[:3], ids=repr)
 def test_weights_of_judges_are_repetitions(rng, law):
-    law, judges = judges_of(rng, law, 1.0, 1.0, n=60)
+    law, validation = judges_of(rng, law, 1.0, 1.0, n=60)
     times = rng.integers(1, 4, 60)
-    weighted = judges._replace(weights=times.astype(float))
-    repeated = Judges(*(np.repeat(part, times, axis=0) for part in judges))
-    one, two = temper(weighted, law, 0.1), temper(repeated, law, 0.1)
+    weighted = validation._replace(weights=times.astype(float))
+    repeated = ValidationRows(*(np.repeat(part, times, axis=0) for part in validation))
+    one, two = fit_class_scale(weighted, law, 0.1), fit_class_scale(repeated, law, 0.1)
     np.testing.assert_allclose(one[:3], two[:3], rtol=1e-3)
-    assert edge_of(weighted) == edge_of(repeated)
+    assert fading_edge(weighted) == fading_edge(repeated)
 
 
 def test_fading():

@@ -142,7 +142,7 @@ def test_a_frozen_classifier_of_other_labels_is_refused():
 
 def test_a_frozen_classifier_may_know_the_rows():
     frozen = FrozenEstimator(LogisticRegression().fit(X, TWO))
-    with pytest.warns(UserWarning, match='say so with cv="prefit"'):
+    with pytest.warns(UserWarning, match='set cv="prefit"'):
         GWIClassifier(frozen, **BRIEF).fit(X, TWO)
 
 

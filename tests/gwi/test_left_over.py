@@ -13,7 +13,7 @@ from skgpx import GWIRegressor
 from skgpx._gwi._checks import (
     MeanErrors,
     may_overfit,
-    networks_serve,
+    networks_suffice,
     warn_if_constant_is_better,
 )
 from skgpx._hyperparameters import _left_over, left_out_means
@@ -116,7 +116,7 @@ def test_waves_in_one_of_two_columns():
 def test_a_wave_that_networks_miss_is_told():
     X, _, y = waves(600, 90)
     monkey = {"n_restarts": 2, "max_iter": 5, "random_state": 0}
-    with pytest.warns(UserWarning, match="gradient descent has missed|misses struct"):
+    with pytest.warns(UserWarning, match="networks has missed structure|misses struct"):
         GWIRegressor("net", **monkey).fit(X, y)
 
 
@@ -158,7 +158,7 @@ def test_means_of_rows_left_out():
     [(0.99, 0.95, True), (1.05, 1.0, False), (1.05, 1.2, True)],
 )
 def test_networks_that_lose_to_the_mean_of_y_need_be_better(networks, process, serve):
-    assert networks_serve(MeanErrors(networks, process, 100, 30)) is serve
+    assert networks_suffice(MeanErrors(networks, process, 100, 30)) is serve
 
 
 @pytest.mark.parametrize(("error", "told"), [(1.04, False), (1.06, True)])

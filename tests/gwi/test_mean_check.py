@@ -7,9 +7,9 @@ import pytest
 
 from skgpx import GWIRegressor
 from skgpx._gwi._checks import (
-    FEWEST_TOLD,
+    MIN_HELD_OUT,
     MeanErrors,
-    networks_serve,
+    networks_suffice,
     warn_if_process_is_better,
 )
 
@@ -22,11 +22,11 @@ def errors_of(networks, process):
     ("networks", "serve"), [(0.124, True), (0.125, True), (0.126, False)]
 )
 def test_networks_serve_up_to_a_quarter_more(networks, serve):
-    assert networks_serve(errors_of(networks, 0.1)) is serve
+    assert networks_suffice(errors_of(networks, 0.1)) is serve
 
 
 def test_without_judges_the_process_serves():
-    assert not networks_serve(None)
+    assert not networks_suffice(None)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_waves_of_many_periods_are_kernel_sections():
     # the kernel was compared with others on fewer rows
     sections = GWIRegressor("svgp", random_state=0).fit(x, y).predict(new)
     assert np.max(np.abs(model.predict(new) - sections)) < 0.2
-    with pytest.warns(UserWarning, match="gradient descent has missed"):
+    with pytest.warns(UserWarning, match="networks has missed structure"):
         GWIRegressor("net", n_restarts=2, max_iter=60, random_state=0).fit(x, y)
 
 
@@ -92,8 +92,8 @@ def test_rows_around_the_number_that_judges(n):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = GWIRegressor(max_iter=30, random_state=0).fit(x, y)
-    judges = 5 * round(0.1 * n)
-    if judges < FEWEST_TOLD:
+    validation = 5 * round(0.1 * n)
+    if validation < MIN_HELD_OUT:
         assert model.mean_ == "svgp"
     assert np.all(np.isfinite(model.predict(x, return_std=True)))
 

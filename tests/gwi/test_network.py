@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpx._gwi._network import (
-    FEWEST,
-    LEAST,
-    MOST,
+    MAX_EPOCHS,
+    MIN_EPOCHS,
+    MIN_ROWS,
     ROUNDS,
     ROW_STEPS,
     SquaredError,
@@ -63,12 +63,12 @@ def test_same_bits_for_every_number_of_workers():
 def test_values_of_rows_that_were_held_out_come_from_networks_without_them():
     X, loss = problem()
     found = train(X, loss)
-    assert found.mean.trusted.sum() == 36
+    assert found.mean.held_out.sum() == 36
     everyone = found.mean.function(X)
-    trained = ~found.mean.trusted
+    trained = ~found.mean.held_out
     assert_array_equal(found.mean.residual_values[trained], everyone[trained])
     changed = loss.targets.copy()
-    row = np.flatnonzero(found.mean.trusted)[0]
+    row = np.flatnonzero(found.mean.held_out)[0]
     changed[row] += 1.0
     settings = SETTINGS._replace(early_stopping=False)
     before = train(X, loss, settings=settings)
@@ -79,10 +79,10 @@ def test_values_of_rows_that_were_held_out_come_from_networks_without_them():
     assert before.mean.function(X)[row] != after.mean.function(X)[row]
 
 
-@pytest.mark.parametrize("n", [FEWEST - 1, FEWEST, FEWEST + 1])
+@pytest.mark.parametrize("n", [MIN_ROWS - 1, MIN_ROWS, MIN_ROWS + 1])
 def test_few_rows_hold_none_out(n):
     parts = held_out_parts(n, SETTINGS, np.random.default_rng(0))
-    if n < FEWEST:
+    if n < MIN_ROWS:
         assert [len(part) for part in parts] == [0]
     else:
         assert [len(part) for part in parts] == [2, 2, 2]
@@ -90,8 +90,8 @@ def test_few_rows_hold_none_out(n):
     assert len(np.unique(everyone)) == len(everyone)
     X, loss = problem(n)
     found = train(X, loss)
-    assert found.mean.trusted.sum() == len(everyone)
-    assert len(found.held_out_curve) == (30 if n >= FEWEST else 0)
+    assert found.mean.held_out.sum() == len(everyone)
+    assert len(found.held_out_curve) == (30 if n >= MIN_ROWS else 0)
 
 
 def test_more_networks_than_parts_share_them():
@@ -99,14 +99,14 @@ def test_more_networks_than_parts_share_them():
     parts = held_out_parts(50, settings, np.random.default_rng(0))
     assert [len(part) for part in parts] == [20, 20]
     X, loss = problem(50)
-    assert train(X, loss, settings=settings).mean.trusted.sum() == 40
+    assert train(X, loss, settings=settings).mean.held_out.sum() == 40
 
 
 @pytest.mark.parametrize("n", [1, 749, 750, 751, 99_999, 100_000, 100_001, 10**6])
 def test_number_of_epochs(n):
     epochs = number_of_epochs("auto", n)
-    assert LEAST <= epochs <= MOST
-    if LEAST < epochs < MOST:
+    assert MIN_EPOCHS <= epochs <= MAX_EPOCHS
+    if MIN_EPOCHS < epochs < MAX_EPOCHS:
         assert epochs == ROW_STEPS // n
     assert number_of_epochs(7, n) == 7
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skgpx import PLSRegressor
-from skgpx._pls import _doubts
+from skgpx._pls import _diagnostics
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson
 
@@ -28,7 +28,7 @@ def model():
 def measured(fitted, X, y, **given):
     """Of a fitted model, as `fit` finds it."""
     rows = Rows(X, y.astype(float), np.ones(len(y)), given.get("exposure"))
-    return _doubts.dispersion(rows, fitted.likelihood_, fitted.posterior_)
+    return _diagnostics.dispersion(rows, fitted.likelihood_, fitted.posterior_)
 
 
 @pytest.mark.parametrize("level", [0.3, 3.0, 300.0])
@@ -43,7 +43,7 @@ def test_poisson_counts_are_as_expected(level):
 @pytest.mark.parametrize(("level", "ratio"), [(0.3, 3.0), (3.0, 4.0), (300.0, 25.0)])
 def test_too_much_scatter_is_told(level, ratio):
     X, y = counts(level, ratio)
-    with pytest.warns(UserWarning, match="counts scatter .* times as much"):
+    with pytest.warns(UserWarning, match="counts are overdispersed"):
         model().fit(X, y)
 
 
@@ -53,7 +53,7 @@ def test_exposures_and_weights():
     fitted = model().fit(X, y, exposure=exposure)
     assert abs(measured(fitted, X, y, exposure=exposure).z) < 3.0
     X, y = counts(1.0, 5.0, exposure=exposure)
-    with pytest.warns(UserWarning, match="counts scatter"):
+    with pytest.warns(UserWarning, match="counts are overdispersed"):
         model().fit(X, y, exposure=exposure, sample_weight=np.full(400, 2.0))
 
 
@@ -69,5 +69,5 @@ def test_the_variance_of_squares():
 @pytest.mark.parametrize("n", [999, 1000, 1001])
 def test_a_part_of_many_rows_is_enough(n):
     X, y = counts(3.0, 4.0, n=n)
-    with pytest.warns(UserWarning, match="counts scatter"):
+    with pytest.warns(UserWarning, match="counts are overdispersed"):
         model().fit(X, y)

@@ -134,7 +134,7 @@ def test_without_a_mean_the_fit_is_as_good_within_the_data(link):
         assert 5 < np.sum(signs > 0.0) < 35
 
 
-@pytest.mark.filterwarnings("ignore:The counts scatter")
+@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 def test_the_mean_is_that_of_the_present_targets():
     X, y, _ = counts(5.0)
     model = PLSRegressor(likelihood=Poisson(), warm_start=True, **FAST).fit(X, y)

@@ -365,8 +365,8 @@ def test_how_many_rows_are_held_out(share, n, count):
 @pytest.mark.parametrize("n", [49, 50, 51])
 def test_few_rows_have_no_temper(n):
     model = SteinRFFRegressor(**SMALL).fit(X[:n], Y[:n])
-    assert (model.temper_ == 1.0) == (n < _fit.FEWEST)
-    assert len(model.held_out_curve_) == (0 if n < _fit.FEWEST else 3)
+    assert (model.temper_ == 1.0) == (n < _fit.MIN_ROWS)
+    assert len(model.held_out_curve_) == (0 if n < _fit.MIN_ROWS else 3)
 
 
 def test_temper_finds_noise_that_is_too_small():

@@ -1,4 +1,4 @@
-"""Kernel sections as a mean: as many points as they need, and a kernel from nearby."""
+"""Kernel features as a mean: their inducing points, and a refined kernel."""
 
 from __future__ import annotations
 
@@ -20,43 +20,44 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Where points leave more nats a row than this to the noise, as many as leave no more
-# than that, or the most, are the basis of a mean whose error falls to this share.
-_WORTH_GROWING, _ENOUGH, _MOST_INDUCING, _GAIN = 0.1, 0.01, 500, 0.8
+# Inducing points that leave more nats per observation unexplained than the first are
+# replaced by as many as leave the second, up to the third, if the error falls below
+# this share.
+_MIN_UNEXPLAINED, _ENOUGH, _MAX_INDUCING, _GAIN = 0.1, 0.01, 500, 0.8
 # The same again, up to so many points, and so many operations n m².
 _MANY_INDUCING, _BUDGET = 1500, 2.5e10
-# Rows of a window over those of the next one.
+# Ratio of the numbers of rows of successive windows.
 _CLOSER = 4
 
 
-class Sections(NamedTuple):
-    """Sections of a kernel, fitted to the rows.
+class KernelMean(NamedTuple):
+    """A mean in kernel features, fitted to the rows.
 
     Attributes
     ----------
     prior : Prior
-    judges : ndarray of bool of shape (n,)
-    judged : SparseFit
-        None of whose points is a judge.
+    validation : ndarray of bool of shape (n,)
+    validated : SparseFit
+        None of whose inducing points is a validation row.
     fit : SparseFit
-        The mean: the same, unless it takes all rows for points.
+        The mean: the same, unless all rows are inducing points.
     """
 
     prior: Prior
-    judges: NDArray[np.bool_]
-    judged: SparseFit
+    validation: NDArray[np.bool_]
+    validated: SparseFit
     fit: SparseFit
 
-    def left_over(self, problem: GWIProblem) -> LeftOver | None:
-        """Structure in its errors at rows left out one by one."""
+    def residual_autocorrelation(self, problem: GWIProblem) -> LeftOver | None:
+        """Autocorrelation of its leave-one-out residuals."""
         rows = problem.rows
-        errors = rows.y - problem.level - self.judged.mean.left_out
-        return LeftOver.of(rows.X, errors, problem.spread)
+        errors = rows.y - problem.level - self.validated.mean.leave_one_out
+        return LeftOver.of(rows.X, errors, problem.variance)
 
 
-def sections_of(problem: GWIProblem, prior: Prior) -> Sections:
-    """Sections of the kernel of a prior, with as many points as the rows pay for."""
-    judges = problem.judges(np.ones(len(problem.rows.y), bool))
+def fit_kernel_mean(problem: GWIProblem, prior: Prior) -> KernelMean:
+    """Mean in kernel features, with as many inducing points as n rows allow."""
+    validation = problem.validation_rows(np.ones(len(problem.rows.y), bool))
     kappa = problem.mean_weight(prior)
     rows = problem.rows._replace(y=problem.targets(kappa) - problem.level)
     noise = problem.settings.ridge * prior.noise_variance / (1.0 + kappa)
@@ -64,26 +65,26 @@ def sections_of(problem: GWIProblem, prior: Prior) -> Sections:
     def fit(basis: Nystroem) -> SparseFit:
         return SparseFit.of(basis, rows, noise, problem.n_jobs)
 
-    best = fit(problem.basis(prior, judges))
+    best = fit(problem.basis(prior, validation))
     n = len(rows.y)
-    allowed = int(np.sum(~judges))
-    for most in (_MOST_INDUCING, affordable(n)):
+    allowed = int(np.sum(~validation))
+    for most in (_MAX_INDUCING, affordable(n)):
         most = min(most, allowed)
-        if _may_grow(problem, best, most) and best.unexplained > _WORTH_GROWING:
-            wider = fit(_grown(problem, prior, ~judges, most))
+        if _may_grow(problem, best, most) and best.unexplained > _MIN_UNEXPLAINED:
+            wider = fit(_grown(problem, prior, ~validation, most))
             best = wider if wider.error < _GAIN * best.error else best
     whole, all_used = best, len(best.basis.inducing_points) == allowed
     grows = all_used and n <= affordable(n) and _may_grow(problem, best, n)
-    if grows and best.unexplained > _WORTH_GROWING:
-        # what judges must not be, the mean may need
+    if grows and best.unexplained > _MIN_UNEXPLAINED:
+        # the mean may need inducing points at validation rows
         wider = fit(_grown(problem, prior, np.ones(n, bool), n))
         whole = wider if wider.error < best.error else best
-    return Sections(prior, judges, best, whole)
+    return KernelMean(prior, validation, best, whole)
 
 
 def affordable(n: int) -> int:
-    """Most points of a mean that n rows pay for."""
-    return max(min(_MANY_INDUCING, int(np.sqrt(_BUDGET / n))), _MOST_INDUCING)
+    """Largest number of inducing points of a mean of n rows."""
+    return max(min(_MANY_INDUCING, int(np.sqrt(_BUDGET / n))), _MAX_INDUCING)
 
 
 def _may_grow(problem: GWIProblem, fit: SparseFit, most: int) -> bool:
@@ -92,7 +93,7 @@ def _may_grow(problem: GWIProblem, fit: SparseFit, most: int) -> bool:
 
 
 def _is_free(problem: GWIProblem) -> bool:
-    """Whether the number of points is."""
+    """Whether the number of inducing points is free."""
     s = problem.settings
     return s.n_inducing == "auto" and isinstance(s.inducing, str)
 
@@ -101,7 +102,7 @@ def _grown(
     problem: GWIProblem, prior: Prior, allowed: NDArray[np.bool_], most: int
 ) -> Nystroem:
     """Basis of as many points as follow the prior, within a limit."""
-    rows, rng = problem.rows.take(allowed), problem.selection()
+    rows, rng = problem.rows.take(allowed), problem.selection_rng()
     most = min(most, len(rows.y))
     left = 2.0 * _ENOUGH * prior.noise_variance
     how = rows.X, prior.kernel, most
@@ -111,35 +112,35 @@ def _grown(
     return Nystroem.from_kernel(prior.kernel, Z)
 
 
-def closer_look(problem: GWIProblem, found: Sections) -> Sections:
-    """Sections of a kernel that is learned from nearby, if that finds more.
+def refine_kernel(problem: GWIProblem, found: KernelMean) -> KernelMean:
+    """Kernel mean with a kernel learned from a window of the rows, if it is better.
 
-    500 of many rows are far apart. Where errors of neighbours agree, 500 of a part of
-    the rows are closer, and the first window that lowers the error is taken.
+    A subset of 500 of many rows is sparse. Where residuals are autocorrelated, 500 rows
+    of a window are denser, and the first window that lowers the error is used.
     """
-    left = found.left_over(problem)
+    left = found.residual_autocorrelation(problem)
     s, n = problem.settings, len(problem.rows.y)
     if s.optimizer is None or n <= SEARCH_ROWS or not _is_free(problem):
         return found
     if left is None or left.share < WORTH_LOOKING:
         return found
     rows = problem.rows._replace(y=problem.rows.y - problem.level)
-    spread = float(np.average(rows.y**2, weights=rows.weights))
-    for part in _windows(left, rows, problem.close()):
+    variance = float(np.average(rows.y**2, weights=rows.weights))
+    for part in _windows(left, rows, problem.refinement_rng()):
         with warnings.catch_warnings():
-            # that nothing was found there is no matter of the fit
+            # warnings about a window do not concern the fit
             warnings.simplefilter("ignore")
             prior = learn_prior(
                 part,
                 s.kernel,
                 s.optimizer,
                 s.noise_variance,
-                problem.close(),
+                problem.refinement_rng(),
                 problem.n_jobs,
-                spread=spread,
+                mean_square=variance,
             )
-        closer = sections_of(problem, prior)
-        if closer.judged.error < _GAIN * found.judged.error:
+        closer = fit_kernel_mean(problem, prior)
+        if closer.validated.error < _GAIN * found.validated.error:
             return closer
     return found
 

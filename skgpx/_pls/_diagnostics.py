@@ -1,4 +1,4 @@
-"""What a fit warns about: chains, overdispersed counts, structure that is missed."""
+"""Diagnostics of a fit: convergence, overdispersion, autocorrelated residuals."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from skgpx._validation import Rows, warn
 from skgpx.exceptions import ConvergenceWarning, FitWarning
 from skgpx.likelihoods import Likelihood, Poisson
 
-# ---- What is said where particles may not represent the posterior --------------------
+# ---- Whether particles represent the posterior ---------------------------------------
 
 
 Array = NDArray[np.float64]
 
 # R-hat between runs of the tempering above which they disagree.
 _LARGEST_R_HAT = 1.1
-# Nats of evidence below the best within which a mode that no chain visits is told.
-_TOLD = 5.0
-# Probability that the mean potential of a normal law lies above what is expected.
+# Largest gap in log evidence, in nats, at which an unvisited mode is reported.
+_MODE_GAP = 5.0
+# Probability that the potential of a normal distribution exceeds the bound.
 _TAIL = 1e-3
 
 
-def refuse_divergence(sample: Sample, method: str, step_size: float | None) -> None:
+def check_divergence(sample: Sample, method: str, step_size: float | None) -> None:
     """Raise a ValueError if the unadjusted scheme has diverged."""
     if not np.all(np.isfinite(sample.z)):
         raise ValueError(
@@ -40,28 +40,30 @@ def refuse_divergence(sample: Sample, method: str, step_size: float | None) -> N
         )
 
 
-def warn_of_chains(sample: Sample, method: str, tol: float, modes: Survey) -> None:
+def warn_if_not_converged(
+    sample: Sample, method: str, tol: float, modes: Survey
+) -> None:
     """Warn once of chains that do not agree, or of modes that none of them visits."""
-    worst, said = float(np.max(sample.r_hat)), []
+    worst, messages = float(np.max(sample.r_hat)), []
     if worst > max(tol, 1.0 + 1e-9) and not sample.stopped:
-        said.append(
+        messages.append(
             f"The chains have not converged: split R-hat is {worst:.3g} after "
             f"{sample.n_iter} steps (tol={tol:g}) with an acceptance of "
             f"{sample.acceptance:.2g}. Increase max_iter"
             + ("." if modes.log_concave else ', or use method="smc": the likelihood is')
             + ("" if modes.log_concave else " not log-concave.")
         )
-    if modes.gap < _TOLD:
-        said.append(
+    if modes.gap < _MODE_GAP:
+        messages.append(
             "The posterior has several modes: a second one has a Laplace evidence "
             f"only {modes.gap:.2g} nats below that of the first, and all chains of "
             f'method="{method}" start in the first. Use method="smc", which weighs '
             "them against each other."
         )
-    _warn(said)
+    _warn(messages)
 
 
-def warn_of_tempering(
+def warn_if_smc_disagrees(
     tempered: Tempered, excess: float, n_weights: int, n_particles: int
 ) -> None:
     """Warn once if runs disagree or particles are not where the posterior is.
@@ -73,10 +75,10 @@ def warn_of_tempering(
         Mean potential of the particles above that of the best mode, in nats.
     n_weights, n_particles : int
     """
-    said = []
+    messages = []
     worst, evidences = float(np.max(tempered.sample.r_hat)), tempered.run_evidences
     if worst > _LARGEST_R_HAT:
-        said.append(
+        messages.append(
             f"The {len(evidences)} independent runs of the tempering disagree: R-hat "
             f"between them is {worst:.3g}, their log evidences go from "
             f"{evidences.min():.5g} to {evidences.max():.5g}. The weights of the modes "
@@ -84,39 +86,39 @@ def warn_of_tempering(
         )
     largest = largest_excess(n_weights)
     if excess > largest:
-        said.append(
+        messages.append(
             f"The particles lie {excess:.3g} nats above the best mode in the mean, "
             f"where about {0.5 * n_weights:.3g}, and not over {largest:.3g}, are "
             "expected: they have not reached the posterior."
         )
-    if said:
-        said.append(
+    if messages:
+        messages.append(
             f"Increase n_particles above {max(400, n_particles)}, use fewer inducing "
             "inputs, or a likelihood that is log-concave."
         )
-    _warn(said)
+    _warn(messages)
 
 
 def largest_excess(n_weights: int) -> float:
-    """Potential above the mode, in nats, that few states of a normal law exceed.
+    """Potential above the mode, in nats, that few normal states exceed.
 
     Twice the potential above the mode follows chi-square with p degrees of freedom.
     """
     return 0.5 * float(chi2.isf(_TAIL, n_weights))
 
 
-def _warn(said: list[str]) -> None:
-    if said:
-        warn(" ".join(said), ConvergenceWarning)
+def _warn(messages: list[str]) -> None:
+    if messages:
+        warn(" ".join(messages), ConvergenceWarning)
 
 
-# ---- What is said where counts scatter more than a Poisson law allows ----------------
+# ---- Whether counts scatter more than a Poisson distribution allows ------------------
 
 
-# Rows that are looked at, evenly spaced in their canonical order.
+# Largest number of rows used, evenly spaced in their canonical order.
 _ROWS = 1000
-# Ratio of variances, and the standard errors above one, from which it is told.
-_OVERDISPERSED, _CERTAIN = 1.5, 5.0
+# Smallest ratio of variances, and z-score, at which a warning is given.
+_MIN_RATIO, _MIN_Z = 1.5, 5.0
 
 
 class Dispersion(NamedTuple):
@@ -125,9 +127,9 @@ class Dispersion(NamedTuple):
     Attributes
     ----------
     ratio : float
-        ``Σ ω (y - E y)² / Σ ω Var y``, about one where the law is right.
+        ``Σ ω (y - E y)² / Σ ω Var y``, about one if the likelihood is right.
     z : float
-        Its distance from one in standard errors under that law.
+        Its distance from one in standard errors under that likelihood.
     """
 
     ratio: float
@@ -135,10 +137,10 @@ class Dispersion(NamedTuple):
 
 
 def dispersion(rows: Rows, likelihood: Poisson, model: LatentModel) -> Dispersion:
-    """Scatter of counts around the predictive law of a fitted model.
+    """Scatter of counts around the predictive distribution of a fitted model.
 
     The score test of [1]_ against extra variance, with the uncertainty of the rates in
-    the variance: ``Var (y - μ)² = μ + 2 μ²`` for a Poisson law.
+    the variance: ``Var (y - μ)² = μ + 2 μ²`` for a Poisson distribution.
 
     References
     ----------
@@ -146,64 +148,66 @@ def dispersion(rows: Rows, likelihood: Poisson, model: LatentModel) -> Dispersio
        JASA 1992.
     """
     some = rows.take(slice(None, None, -(-len(rows.y) // _ROWS)))
-    law = likelihood if some.known is None else likelihood.at_rows(some.known)
-    mean, variance = law.predictive_moments(model.marginals(some.X))
+    noise = likelihood if some.known is None else likelihood.at_rows(some.known)
+    mean, variance = noise.predictive_moments(model.marginals(some.X))
     squares, weights = (some.y - mean) ** 2, some.weights
     expected = float(weights @ variance)
-    spread = np.sqrt(float(weights @ (variance + 2.0 * variance**2)))
+    std = np.sqrt(float(weights @ (variance + 2.0 * variance**2)))
     excess = float(weights @ squares) - expected
-    return Dispersion(1.0 + excess / expected, excess / spread)
+    return Dispersion(1.0 + excess / expected, excess / std)
 
 
-def warn_of_dispersion(rows: Rows, likelihood: Likelihood, model: LatentModel) -> None:
-    """Warn if a Poisson law is clearly too narrow for the counts it was fitted to."""
+def warn_if_overdispersed(
+    rows: Rows, likelihood: Likelihood, model: LatentModel
+) -> None:
+    """Warn if a Poisson distribution is clearly too narrow for the counts."""
     if not isinstance(likelihood, Poisson):
         return
     found = dispersion(rows, likelihood, model)
-    if found.ratio > _OVERDISPERSED and found.z > _CERTAIN:
+    if found.ratio > _MIN_RATIO and found.z > _MIN_Z:
         warn(
-            f"The counts scatter {found.ratio:.2g} times as much around the rates "
-            "found (in variance) as a Poisson law allows: intervals are too narrow. "
-            "If it is not a few outliers or missing columns, use a likelihood with "
-            "more spread, such as the negative binomial of the gallery's example of a "
-            "likelihood of one's own.",
+            "The counts are overdispersed: their variance around the fitted rates is "
+            f"{found.ratio:.2g} times that of a Poisson distribution, and intervals "
+            "are too narrow. Check for outliers and missing columns, or use a "
+            "likelihood of larger variance, such as the negative binomial of the "
+            "gallery's example of a custom likelihood.",
             FitWarning,
         )
 
 
-# ---- What is said where the fitted function misses structure of y --------------------
+# ---- Whether residuals are autocorrelated --------------------------------------------
 
 
-# Rows that are looked at, evenly spaced in their canonical order.
+# Largest number of rows used, evenly spaced in their canonical order.
 _MISSED_ROWS = 4000
-# Share of the prior variance that points may leave out at the rows.
-_LEFT_OUT = 0.01
+# Largest share of the prior variance outside the basis at the rows.
+_MAX_RESIDUAL_SHARE = 0.01
 _ADVICE = (
-    "Give a kernel whose lengthscales start near the scale of the variation, or take "
-    "GWIRegressor(), whose kernel is learned again from rows that are closer."
+    "Use a kernel whose lengthscales start near the scale of the variation, or "
+    "GWIRegressor(), which relearns its kernel from neighbouring rows."
 )
 
 
-def warn_of_missed_structure(
+def warn_if_residuals_autocorrelated(
     rows: Rows, likelihood: Likelihood, model: LatentModel
 ) -> None:
-    """Warn if errors of neighbouring rows agree; of likelihoods that shift with y.
+    """Warn if residuals are autocorrelated; for location-scale likelihoods.
 
-    Where points leave some of the prior out, that is missed, and told elsewhere.
+    Another warning covers bases that omit much of the prior.
     """
     if not likelihood.location_scale:
         return
     some = rows.take(slice(None, None, -(-len(rows.y) // _MISSED_ROWS)))
-    if _left_out(model, some) > _LEFT_OUT:
+    if _residual_share(model, some) > _MAX_RESIDUAL_SHARE:
         return
-    law = likelihood if some.known is None else likelihood.at_rows(some.known)
-    mean = law.predictive_moments(model.marginals(some.X))[0]
+    noise = likelihood if some.known is None else likelihood.at_rows(some.known)
+    mean = noise.predictive_moments(model.marginals(some.X))[0]
     centre = np.average(some.y, weights=some.weights)
-    spread = float(np.average((some.y - centre) ** 2, weights=some.weights))
-    warn_of_left_over(LeftOver.of(some.X, some.y - mean, spread), _ADVICE)
+    variance = float(np.average((some.y - centre) ** 2, weights=some.weights))
+    warn_of_left_over(LeftOver.of(some.X, some.y - mean, variance), _ADVICE)
 
 
-def _left_out(model: LatentModel, rows: Rows) -> float:
+def _residual_share(model: LatentModel, rows: Rows) -> float:
     features = model.basis(rows.X)
     left = float(np.sum(model.basis.residual_variance(rows.X, features)))
     return left / max(left + float(np.sum(features**2)), np.finfo(float).tiny)
