@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._stage_clock import StageClock
 from skgpx._validation import check_is_fitted
 
@@ -65,7 +66,9 @@ class AdditiveModel:
         if before is not None and (name in self._follows_from_sums or name in before):
             clock = StageClock(before)
             try:
-                solution = self._solution()
+                # an attribute is no public method, which would hold BLAS
+                with one_blas_thread():
+                    solution = self._solution()
             except AttributeError as error:
                 # which would read as: there is no such attribute
                 raise RuntimeError(f"The solution failed: {error}") from error

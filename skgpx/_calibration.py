@@ -100,9 +100,13 @@ class TemperedRegressor(
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
 
-    See Also -------- skgpx.predict_dist : Predictive distributions of any regressor.
+    See Also
+    --------
+    skgpx.predict_dist : Predictive distributions of any regressor.
 
-    Notes ----- Standard deviations become right on average over rows like those of
+    Notes
+    -----
+    Standard deviations become right on average over rows like those of
     `fit`. One factor cannot correct standard deviations that are too small at some rows
     and too large at others; a and b can, as far as r distinguishes these rows. Both
     maximise the normal likelihood [1]_; the shape of the predictive distribution, which

@@ -24,7 +24,7 @@ from skgpx._validation import check_is_fitted
 Array = NDArray[np.float64]
 
 
-def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive | list[Predictive]:
+def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     """Predictive law of y from a regressor, whatever it is wrapped in.
 
     Follows a Pipeline (X is transformed on the way), GridSearchCV and its relatives
@@ -79,7 +79,9 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive | list[Pred
     if isinstance(estimator, TransformedTargetRegressor):
         return _transformed_back(estimator, X, given)
     if isinstance(estimator, MultiOutputRegressor | RegressorChain):
-        return _target_by_target(estimator, X, given)
+        # of type Predictive for the one target of almost every caller
+        laws: Any = _target_by_target(estimator, X, given)
+        return laws
     if hasattr(estimator, "predict_dist"):
         law: Predictive = estimator.predict_dist(X, **given)
         return law

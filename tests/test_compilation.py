@@ -56,7 +56,8 @@ skgpx.compile_kernels()
 assert np.array_equal(state, np.random.get_state()[1]), "the global seed was used"
 left = [k.__name__ for k in kernels - inner if not k.signatures]
 left += [f._function.__name__ for f in formulas if "address" not in vars(f)]
-assert not left, left
+# under normal noise the posterior is in closed form, and no chain calls the formula
+assert left in ([], ["_gaussian"]), left
 
 
 class Listener(event.Listener):

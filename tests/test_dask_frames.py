@@ -85,6 +85,7 @@ def test_partitions_are_added_where_they_are(model):
     assert sorted(read) == list(range(4 - len(blocks), 4))
 
 
+@pytest.mark.filterwarnings("ignore:.*beyond the data")
 def test_parts_without_rows_add_nothing():
     parts, _ = in_parts(FRAME.sort_values("t", ignore_index=True))
     early = parts[parts["t"] < 1.0]

@@ -50,7 +50,7 @@ LAYERS = {
     | {"_arviz", "_report"}
     | {"_documentation", "_predictive_law", "_row_quantities", "_validation"},
     "_row_statistics": BELOW_SHELL | DOOR,
-    "_additive": {"_stage_clock", "_validation"},
+    "_additive": FLOOR | {"_stage_clock", "_validation"},
     "_table": {"_validation"},
     "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
     "_hyperparameters": BELOW_SHELL | DOOR,

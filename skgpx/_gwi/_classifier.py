@@ -151,7 +151,9 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     GWIRegressor : The same around regressors.
     PLSClassifier : Gaussian-process classification without a mean.
 
-    Notes ----- Section A.6 of [1]_. Its likelihood is RobustMax with epsilon = 0.01,
+    Notes
+    -----
+    Section A.6 of [1]_. Its likelihood is RobustMax with epsilon = 0.01,
     whose largest probability is 0.99; the softmax predicts better, see the
     documentation. All outputs share the kernel, the inducing inputs and the covariance.
 

@@ -70,7 +70,9 @@ def share_of_error(
     share : float
         In (0, 1]; 1 where it cannot be estimated.
 
-    Notes ----- Let h = μ + δ, with variance s between starts and orders of the rows,
+    Notes
+    -----
+    Let h = μ + δ, with variance s between starts and orders of the rows,
     and let those trained on the row predict t = μ + δ' + l (y - μ). With E, D and C the
     means of
     ``(y - h)²``, ``(t - h)²`` less the variance of δ', and ``(t - h) (y - h)``::

@@ -201,7 +201,9 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     PLSRegressor : Sparse Gaussian processes whose mean is that of the process.
     skgpx.metrics.process_wasserstein_distance : Distance between two fitted models.
 
-    Notes ----- The process is ``f = m(x) + φ(x)ᵀw + g(x)``, with the features ``φ(x) =
+    Notes
+    -----
+    The process is ``f = m(x) + φ(x)ᵀw + g(x)``, with the features ``φ(x) =
     L⁻¹ k(Z, x)`` of inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g
     of the prior. A priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ
     the objective is smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever

@@ -42,10 +42,9 @@ from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
-# Nats a row for which points are doubled, and the most that are counted.
-_GAIN, _COUNTED = 0.01, 1000
-# Nats a row, and in all, that a shorter lengthscale has to gain.
-_SHORTER, _LEAST_GAIN = 0.02, 10.0
+# Nats an observation for which points are doubled, and a shorter lengthscale is taken;
+# nats in all that either has to gain, and the most points that are counted.
+_GAIN, _SHORTER, _LEAST_GAIN, _COUNTED = 0.01, 0.02, 10.0, 1000
 # Factors of long lengthscales at which a shorter one may start.
 _FACTORS = tuple(0.5**k for k in range(11))
 # Noise beside which lengthscales are compared; noise, and variance of the function, at
@@ -61,7 +60,9 @@ _NEW_ITER, _AGAIN_ITER = 40, 10
 def grown(
     rows: Rows, one: Found, inducing: Any, n_inducing: int, rng: np.random.Generator
 ) -> tuple[int, float]:
-    """Number of points after which twice as many gain less than .01 nats a row.
+    """Number of points after which twice as many gain too little.
+
+    Too little is less than 0.01 nats an observation, or less than 10 nats in all.
 
     Of counts all of them have to gain as much under normal noise around rough latent
     values too.
@@ -102,7 +103,7 @@ def grown(
         more = min(2 * m, MOST if m < MOST else _COUNTED, most)
         larger = model(more)
         gained = evidence(larger)
-        if gained - value < _GAIN:
+        if gained - value < max(_GAIN, _LEAST_GAIN / total):
             break
         m, many, value = more, larger, gained
     enough = value > -_energy_of_nothing(some, one.likelihood) / total

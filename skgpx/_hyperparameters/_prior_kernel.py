@@ -288,6 +288,7 @@ def _without_search(
     if planned is not None and counted:
         one = as_found(Hyperparameters(prior, likelihood, np.nan))
         needed, _ = grown(rows, one, settings.inducing, planned, rng.spawn(1)[0])
+        needed = needed if needed > planned else 0
     record = {"record": record, "n_inducing": needed}
     return Hyperparameters(prior, likelihood, np.nan, **record)
 

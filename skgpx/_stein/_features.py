@@ -251,7 +251,9 @@ class SteinFourierFeatures(
     sklearn.kernel_approximation.Nystroem : Features from rows of the data, of any
         kernel; better for the same number of features wherever it was measured.
 
-    Notes ----- `fit` uses the standard deviations of X only. The features of a row
+    Notes
+    -----
+    `fit` uses the standard deviations of X only. The features of a row
     depend on nothing else; they are float32 for float32 rows.
 
     Frequencies of heavy-tailed spectra (Matern, RationalQuadratic) contract under

@@ -166,7 +166,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     PLSRegressor : Inducing points; other likelihoods.
     SpectralVGPRegressor : Fixed waves on a box, for up to three inputs.
 
-    Notes ----- With W_m the frequencies of component m and ``phi_m(x) = [a cos(W_m x),
+    Notes
+    -----
+    With W_m the frequencies of component m and ``phi_m(x) = [a cos(W_m x),
     a sin(W_m x)]`` the weights have a normal posterior, and the predictive distribution
     is the mixture of those of the components with equal weights. The components move by
     equation (26) of [1]_: with the slope ``g_j`` of the log evidence in frequency

@@ -147,11 +147,11 @@ class TestChoice:
 def test_features_that_are_judged_are_those_of_the_draws(
     monkeypatch, n_basis, n_groups
 ):
-    judged = []
+    judged, plain = [], _frequency_choice.misfit
 
     def misfit(predicted, parts):
         judged[:] = [features.frequencies for _, features in parts]
-        return _frequency_choice.misfit(predicted, parts)
+        return plain(predicted, parts)
 
     monkeypatch.setattr(_frequency_choice, "misfit", misfit)
     kernel = KERNEL + RBF(0.3)

@@ -159,7 +159,7 @@ def test_values_without_a_row_are_those_of_a_fit_without_it():
     found = sparse_mean(basis, rows, row_statistics(basis, rows, 1), 0.3)
     others = rows.take(np.arange(30) != 4)
     without = sparse_mean(basis, others, row_statistics(basis, others, 1), 0.3)
-    assert_allclose(found.left_out[4], (basis(X[4:5]) @ without.weights)[0])
+    assert_allclose(found.leave_one_out[4], (basis(X[4:5]) @ without.weights)[0])
     assert_allclose(found.values, basis(X) @ found.weights)
 
 

@@ -79,7 +79,7 @@ def fourth_order(function, x, h=1e-3):
 def test_evidence_gradient_against_finite_differences(
     rng, kernel, likelihood, monkeypatch
 ):
-    monkeypatch.setattr(laplace, "_TOLERANCE", 1e-10)
+    monkeypatch.setattr(laplace, "_EVIDENCE_TOLERANCE", 1e-10)
     rows = rows_for(likelihood, rng)
     likelihood = likelihood.prepare(rows.y, rows.weights)
     evidence = SparseEvidence(rows, rows.X[:6], kernel, likelihood)

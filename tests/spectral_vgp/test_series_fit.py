@@ -207,7 +207,7 @@ def test_the_bound_that_is_searched_is_the_one_that_is_reported(case, d):
     choice = search_series(state)
     assert choice.bound.size == model.n_basis_
     rule, noise = choice.prior.rule, choice.prior.noise_variance
-    assert noise * scale**2 == model.noise_variance_
+    assert_allclose(noise * scale**2, model.noise_variance_, rtol=1e-10)
     # at the parameters it returned, and by the objective of the gradient search
     reported = model.log_evidence_ + 300 * np.log(scale)
     assert_allclose(choice.prior.log_evidence, reported, rtol=1e-8, atol=1e-6)
