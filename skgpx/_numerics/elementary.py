@@ -1,12 +1,12 @@
 """Elementary functions, vectorised.
 
-``out[:] = source`` would also compile how numba writes the message of its error: four
-seconds of a first fit. `tests/test_compilation.py` finds such assignments.
-
 Calls into the C library keep a loop scalar; these functions are arithmetic on doubles
 and their bits without branches, so a loop over an array uses full vector registers.
 They are accurate to a few units in the last place on the stated ranges, propagate NaN,
 and never overflow. They also run as plain Python on NumPy scalars.
+
+Arrays are copied by a loop: ``out[:] = source`` would also compile how numba writes the
+message of its error, four seconds of a first fit.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
 """Langevin dynamics of the weights: one time loop over a block of chains.
 
-Chains, momenta and gradients have shape (g, p, s), the chains last; results are written
-into the arguments. Numbers may overflow: such proposals are rejected.
-
-Loops are written out, and arrays are made by `np.empty` only: array expressions and
-other functions take numba much longer to compile.
-
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
     U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ∘ ξ) ] + ½‖w‖²,    f = offset + Φw
@@ -25,6 +19,10 @@ of the inverse Hessian one step size suits all directions. With a test, the diff
 hundreds of times longer, and a chain that starts there would overshoot, be rejected,
 and never move. The test accounts for the shortening exactly. Steps that are not
 `centred` shorten ∇U itself and do not know where the origin is [2]_.
+
+The time loop is NumPy, and the sum over rows is compiled. Chains, momenta and gradients
+have shape (g, p, s), the chains last; results are written into the arguments. Proposals
+that overflow are rejected.
 
 References
 ----------

@@ -3,10 +3,11 @@
 Arrays in, arrays out: what is minimised, and by which steps, is the business of the
 caller. Parameters are one flat vector, as `adam_step` and optimisers expect.
 
-Signals are kept by units, (units, rows), so that loops over the rows of a batch fill
-vector registers. `Perceptron` has the same formulas as products of matrices, which are
-faster for wider layers: values and slopes of 256 rows took 2.7 times as long there as
-here with 10 units a layer, .6 to 1.2 of it with 32, and .4 with 64; tests compare both.
+The compiled steps keep signals by units, (units, rows), so that loops over the rows of
+a batch fill vector registers. `Perceptron` has the same formulas as products of
+matrices, which are faster for wider layers: values and slopes of 256 rows took 2.7
+times as long there as in the compiled steps with 10 units a layer, .6 to 1.2 of it with
+32, and .4 with 64; tests compare both.
 """
 
 from __future__ import annotations

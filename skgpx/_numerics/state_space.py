@@ -5,14 +5,15 @@ the rate ``λ = sqrt(2ν) / lengthscale``. Over a time in which ``u = λ δ`` pa
 moves by ``x -> A(u) x + N(0, a Q(u))``, a the variance of f [1]_. Nothing else here
 depends on units.
 
+Knots are the inputs, increasing; gaps the scaled times between them, the first of no
+meaning. Values may have several columns, which share the covariances; p is the
+dimension of the state, h the unit vector of the value f in it.
+
 References
 ----------
 .. [1] Hartikainen and Särkkä, "Kalman filtering and smoothing solutions to temporal
    Gaussian process regression models", MLSP 2010.
 
-Knots are the inputs, increasing; gaps the scaled times between them, the first of no
-meaning. Values may have several columns, which share the covariances; p is the
-dimension of the state, h the unit vector of the value f in it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.elementary import add, copy
 
-# ---- Matérn processes of orders 1/2 --------------------------------------------------
+# ---- Matérn processes as states ------------------------------------------------------
 
 
 Array = NDArray[np.float64]

@@ -1,10 +1,8 @@
 """Stein variational gradient descent.
 
-Liu and Wang, "Stein variational gradient descent: a general purpose Bayesian inference
-algorithm", NeurIPS 2016.
-
-A mixture has M components of R frequencies each; ``ω_mr`` in R^d, ``g_mr`` the slope of
-the log posterior of component m in it. A force is where a frequency moves to:
+Points are moved until they follow a density [2]_. A mixture has M components of R
+frequencies each; ``ω_mr`` in R^d, ``g_mr`` the slope of the log posterior of component
+m in it. A force is where a frequency moves to:
 
 * pooled, equations (26) and (28) of [1]_: a kernel between all pairs of frequencies of
   all components. It is plain Stein descent on the pool of M R points, over M::
@@ -17,6 +15,8 @@ the log posterior of component m in it. A force is where a frequency moves to:
 References
 ----------
 .. [1] Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
+.. [2] Liu and Wang, "Stein variational gradient descent: a general purpose Bayesian
+   inference algorithm", NeurIPS 2016.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def transported(
     return moved
 
 
-# ---- Forces of Stein variational gradient descent on a mixture of sets of frequenci --
+# ---- Forces on a mixture of sets of frequencies --------------------------------------
 
 
 # Rows of the kernel matrix that are in memory at a time.

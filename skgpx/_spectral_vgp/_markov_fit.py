@@ -610,7 +610,7 @@ def noise_of(settings: MarkovSettings, variance: float, scale: float) -> MarkovN
     return MarkovNoise(level, low, high)
 
 
-# ---- What is said of a process of one input that explains nothing, or everything -----
+# ---- Warnings about a process of one input -------------------------------------------
 
 
 # Noise is none if it is this share of the variance of the process between neighbouring

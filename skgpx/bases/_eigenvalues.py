@@ -8,9 +8,9 @@ optimised), ``with_theta``, ``index`` and ``spectrum``.
 the period: neither sum then serves every kernel. RBF and Matern kernels are mixtures of
 Gaussians, each of which has the better of both sums.
 
-The periodic process with eigenvalues ``S(ω_k) / Π period`` has the covariance ``Σ_n
-k(x - x' + n period)`` (Poisson's formula): that of the kernel, as long as the images of
-a point are far away.
+A stationary kernel made periodic: the process with eigenvalues ``S(ω_k) / Π period``
+has the covariance ``Σ_n k(x - x' + n period)`` (Poisson's formula): that of the kernel,
+as long as the images of a point are far away.
 """
 
 from __future__ import annotations

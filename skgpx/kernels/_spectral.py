@@ -17,7 +17,7 @@ from skgpx.kernels._records import no_sampler, record_of
 from skgpx.kernels._spectral_laws import EllipticalLaw, SampledLaw, SpectralLaw
 from skgpx.kernels._terms import Monomial, expand
 
-# ---- Whether a registered score is the slope of the density of a kernel's frequenci --
+# ---- Whether a registered score is the slope of its density --------------------------
 
 
 Array = NDArray[np.float64]
