@@ -6,9 +6,9 @@ classes; for other likelihoods of one output the nodes are doubled until two rul
 agree, and for those of several there is a ladder of rules.
 
 **Classes.** With independent Gumbel variables G_k the expectation of the largest of
-``f_k + G_k`` is ``log Σ exp(f_k)`` plus Euler's constant γ. With a residual ``std ξ_k``, equal in
-law for all classes, these sums remain independent, and with F the distribution
-function of ``std ξ + G``
+``f_k + G_k`` is ``log Σ exp(f_k)`` plus Euler's constant γ. With a residual ``std
+ξ_k``, equal in law for all classes, these sums remain independent, and with F the
+distribution function of ``std ξ + G``
 
     E log Σ exp(f_k + std ξ_k) = E max_k(f_k + std ξ_k + G_k) - γ
                                = u₀ + ∫ 1 - Π_k F(u - f_k) du - γ
@@ -20,11 +20,11 @@ polynomial for each row. Errors are below 1e-4 nats for 2 and 3 classes and a
 residual of up to 5; 5, 10 and 30 classes agree with simulation to 2e-4 and its error.
 
 **Several outputs.** A rule of degree three, two nodes for each output, does while the
-residual is narrower than the features of the likelihood. Beyond that it is wrong by up to a nat a row: for a softmax of 3 classes by .02, .1 and
-.4 where the residual has a standard deviation of 1, 2 and 5, for 10 classes by .1, .4
-and 1.5. Products of Gauss-Hermite rules (two and three outputs) and a sequence of
-points serve there. Each is compared with a reference on some rows, and the cheapest
-that agrees is taken.
+residual is narrower than the features of the likelihood. Beyond that it is wrong by up
+to a nat a row: for a softmax of 3 classes by .02, .1 and .4 where the residual has a
+standard deviation of 1, 2 and 5, for 10 classes by .1, .4 and 1.5. Products of
+Gauss-Hermite rules (two and three outputs) and a sequence of points serve there. Each
+is compared with a reference on some rows, and the cheapest that agrees is taken.
 """
 
 from __future__ import annotations
