@@ -137,21 +137,21 @@ SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
 # Lines of code of each folder of the package: what comes in pushes something out. The
 # modules beside the folders have one budget together. Budgets only ever shrink.
 BUDGETS = {
-    "_pls": 1380,
-    "_spectral_vgp": 2670,
-    "_stein": 1300,
+    "_pls": 1320,
+    "_spectral_vgp": 2600,
+    "_stein": 1270,
     "_gwi": 2620,
-    "_decoupled": 670,
-    "_hyperparameters": 2260,
+    "_decoupled": 650,
+    "_hyperparameters": 2130,
     "_latent": 370,
-    "_draws": 1930,
-    "bases": 1490,
-    "kernels": 1840,
-    "likelihoods": 1960,
+    "_draws": 1870,
+    "bases": 1450,
+    "kernels": 1810,
+    "likelihoods": 1890,
     "metrics": 660,
     "inspection": 530,
-    "_numerics": 6470,
-    "shell": 3030,
+    "_numerics": 6370,
+    "shell": 3020,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
 
