@@ -259,7 +259,7 @@ def _quantiles(
             )
             low, high = (y[i], high) if below < p else (low, y[i])
             toward, new = -1.0 if below >= p else 1.0, np.nan
-            if 1e-290 < below < 1.0 - 1e-14 and density > 0.0:
+            if 1e-290 < below < 1.0 - 1e-14 and density * unit[i] > 1e-200:
                 at, slope = deviate(below)
                 newton = (at - goal) / (slope * density)
                 # half g''/g' of g = Φ⁻¹(cdf); that of Φ⁻¹ itself is half Φ⁻¹ slope
