@@ -148,8 +148,8 @@ def warn_outside(
 
     Outside of the region these are rows where the data have a say: under a kernel whose
     correlation has died on the way from the data (d, 2), the prior is the answer of the
-    exact process. Inside, those between ends of the data that a series prior joins,
-    beside noise of a standard deviation.
+    exact process. Inside, those between ends of the data that a series prior joins;
+    `noise` is a standard deviation.
     """
     said = _outside(model, rule, X, seen)
     if kernel_of(rule) is None:
@@ -182,8 +182,8 @@ def _between_ends(model: LatentModel, X: Array, seen: Array, noise: float) -> st
     """What is said of rows on the way from one end of the data to the other.
 
     A periodic prior joins the ends, and continues no trend from one to the other. A row
-    counts if, along the line between them, it is more than the noise beyond the data.
-    Waves that stand out go on, and are left aside.
+    counts if, along the line between them, the function moves by more than the standard
+    deviation that is predicted. Waves that stand out go on, and are left aside.
     """
     low, high = seen.T
     steps = X - np.clip(X, low, high)
@@ -198,14 +198,17 @@ def _between_ends(model: LatentModel, X: Array, seen: Array, noise: float) -> st
     apart = np.abs(rest(others) - rest(ends))[:, 0]
     width = np.where(high > low, high - low, basis.box.period)
     beyond = np.minimum(np.max(np.abs(steps[rows]) / width, axis=1), 1.0)
-    told = apart * beyond > noise
-    if not told.any():
+    farthest = rows[[np.argmax(apart * beyond)]]
+    variance = float(model.marginals(X[farthest]).variance.max())
+    std = float(np.hypot(np.sqrt(variance), noise))
+    missed = apart * beyond > std
+    if not missed.any():
         return ""
     return (
-        f"{np.sum(told)} of {len(X)} rows are beyond the data, and the two ends of the "
-        f"fitted function differ by {apart[told].max():.3g}, the standard deviation of "
-        f"the noise is {noise:.3g}. The prior is periodic and joins the ends: it "
-        "continues no trend, and where there is one intervals beyond the data are too "
+        f"{np.sum(missed)} of {len(X)} rows are beyond the data, and the two ends of "
+        f"the fitted function differ by {apart.max():.3g}, where the predicted "
+        f"standard deviation is {std:.3g}. The prior is periodic and joins the ends: it "
+        "continues no trend, and if there is one, intervals beyond the data are too "
         "narrow. Subtract the trend before the fit and add it to the predictions, or "
         "give a `kernel`."
     )

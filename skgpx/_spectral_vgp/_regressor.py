@@ -136,9 +136,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     extrapolation : {"prior", "error"}, default="prior"
         What Fourier functions answer at rows outside of their domain. "prior": the mean
         and the standard deviation of the prior, reached continuously from those at the
-        edge, with one warning for each call (which also tells rows beyond the data
-        where a series prior joins ends that differ by more than the noise); none where
-        a kernel is followed beyond the data (for 4 lengthscales in one dimension, 3 in
+        edge, with one warning for each call (which also counts rows beyond the data
+        where a series prior joins ends that differ by more than the predicted standard
+        deviation); none where a kernel is followed beyond the data (for 4 lengthscales in one dimension, 3 in
         more), or its correlation with the data has died. "error": a ValueError.
     inducing : str, array or callable, default="greedy"
         "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
