@@ -207,8 +207,8 @@ def _between_ends(model: LatentModel, X: Array, seen: Array, noise: float) -> st
     return (
         f"{np.sum(missed)} of {len(X)} rows are beyond the data, and the two ends of "
         f"the fitted function differ by {apart.max():.3g}, where the predicted "
-        f"standard deviation is {std:.3g}. The prior is periodic and joins the ends: it "
-        "continues no trend, and if there is one, intervals beyond the data are too "
+        f"standard deviation is {std:.3g}. The prior is periodic and joins the ends: "
+        "it continues no trend, and if there is one, intervals beyond the data are too "
         "narrow. Subtract the trend before the fit and add it to the predictions, or "
         "give a `kernel`."
     )

@@ -138,8 +138,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         and the standard deviation of the prior, reached continuously from those at the
         edge, with one warning for each call (which also counts rows beyond the data
         where a series prior joins ends that differ by more than the predicted standard
-        deviation); none where a kernel is followed beyond the data (for 4 lengthscales in one dimension, 3 in
-        more), or its correlation with the data has died. "error": a ValueError.
+        deviation); none where a kernel is followed beyond the data (for 4 lengthscales
+        in one dimension, 3 in more), or its correlation with the data has died.
+        "error": a ValueError.
     inducing : str, array or callable, default="greedy"
         "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
         determinantal point process of the kernel) or "equispaced"; the points
