@@ -43,10 +43,10 @@ from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._pls._inference import InferenceSettings, infer, nystroem_root
+from skgpx._selection import rough_start, row_target
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood, StudentT

@@ -34,7 +34,7 @@ from benchmarks.data import add_data_argument, load
 from benchmarks.jobs import each
 from benchmarks.report import peak_gib, progress, report
 from skgpx import PLSRegressor, SteinRFFRegressor
-from skgpx._hyperparameters._exact_evidence import held_out
+from skgpx._selection._exact_evidence import held_out
 from skgpx._stein._prior import learn_prior
 from skgpx._validation import canonical_rows
 

@@ -31,11 +31,11 @@ from skgpx._cross_fitting import (
 )
 from skgpx._derived_laws import NormalMoments, RescaledDistribution
 from skgpx._documentation import DocumentationLink
-from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.tempering import temper_affine, temper_factor
 from skgpx._predictive_law import Predictive, PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._searches import best_of, is_search, unwrapped
+from skgpx._selection import SearchRecord
 from skgpx._stage_clock import StageClock
 from skgpx._table import Training, as_table, training_rows
 from skgpx._validation import (

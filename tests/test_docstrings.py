@@ -22,9 +22,9 @@ from skgpx import (
     SpectralVGPRegressor,
 )
 from skgpx._decoupled import _regressors
-from skgpx._hyperparameters import _capacity
 from skgpx._numerics.spread import LARGEST
 from skgpx._pls import _chains, _inference
+from skgpx._selection import _capacity
 from skgpx._spectral_vgp import _basis_choice, _series_fit
 from skgpx._validation import check_range, check_rows
 from skgpx.thompson import ThompsonSampler

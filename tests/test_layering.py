@@ -55,31 +55,31 @@ LAYERS = {
     "_additive": FLOOR | {"_stage_clock", "_validation"},
     "_table": {"_validation"},
     "_cross_fitting": FLOOR | {"_parallel", "_searches", "_table", "_validation"},
-    "_hyperparameters": BELOW_SHELL | DOOR,
+    "_selection": BELOW_SHELL | DOOR,
     # L4: one room an estimator; they seldom import one another
     "_pls": BELOW_SHELL
     | DOOR
-    | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
+    | {"_base", "_selection", "_row_quantities", "_row_statistics"},
     # its default regressor is another estimator
     "_decoupled": BELOW_SHELL
     | DOOR
-    | {"_documentation", "_hyperparameters", "_pls", "_predictive_law", "_searches"}
+    | {"_documentation", "_selection", "_pls", "_predictive_law", "_searches"}
     | {"_derived_laws", "_report"},
     "_spectral_vgp": BELOW_SHELL
     | DOOR
     | {"_additive"}
-    | {"_base", "_hyperparameters", "_row_quantities", "_row_statistics"},
+    | {"_base", "_selection", "_row_quantities", "_row_statistics"},
     "_stein": BELOW_SHELL
     | DOOR
     | {"_additive"}
-    | {"_base", "_documentation", "_hyperparameters", "_report", "_row_statistics"},
+    | {"_base", "_documentation", "_selection", "_report", "_row_statistics"},
     "_gwi": BELOW_SHELL
     | DOOR
     | {
         "_base",
         "_cross_fitting",
         "_documentation",
-        "_hyperparameters",
+        "_selection",
         "_row_statistics",
         "_table",
     },
@@ -90,7 +90,7 @@ LAYERS = {
         "_cross_fitting",
         "_derived_laws",
         "_documentation",
-        "_hyperparameters",
+        "_selection",
         "_predictive_law",
         "_report",
         "_searches",
@@ -144,7 +144,7 @@ BUDGETS = {
     "_stein": 1270,
     "_gwi": 2620,
     "_decoupled": 650,
-    "_hyperparameters": 2130,
+    "_selection": 2130,
     "_latent": 370,
     "_draws": 1870,
     "bases": 1450,

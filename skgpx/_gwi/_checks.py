@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from skgpx._gwi._network import FittedMean
 from skgpx._gwi._prior import Prior
-from skgpx._hyperparameters import LeftOver, left_out_means, warn_of_left_over
 from skgpx._numerics.spread import InputFrame
+from skgpx._selection import LeftOver, left_out_means, warn_of_left_over
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import FitWarning
 

@@ -28,12 +28,12 @@ from skgpx._gwi._class_scores import (
 from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._network import FittedMean, TrainedNetworks, train_networks
 from skgpx._gwi._settings import NetworkSettings
-from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
+from skgpx._selection import PriorSettings, SearchRecord, fit_prior
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, Warped, select_inducing

@@ -36,11 +36,11 @@ from skgpx._gwi._variance_scale import (
     choose_validation_rows,
     fit_variance_scale,
 )
-from skgpx._hyperparameters import WORTH_LOOKING, LeftOver, SearchRecord
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
+from skgpx._selection import WORTH_LOOKING, LeftOver, SearchRecord
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows, warn
 from skgpx.bases import Nystroem, select_inducing

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skgpx._gwi._prior import SEARCH_ROWS, Prior, learn_prior
 from skgpx._gwi._sparse_mean import SparseFit
-from skgpx._hyperparameters import WORTH_LOOKING, LeftOver
+from skgpx._selection import WORTH_LOOKING, LeftOver
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
-from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
+from skgpx._selection import PriorSettings, SearchRecord, fit_prior
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import FitWarning
 from skgpx.kernels import default_kernel, expand

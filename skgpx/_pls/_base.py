@@ -13,7 +13,10 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter
-from skgpx._hyperparameters import (
+from skgpx._latent import LatentModel
+from skgpx._pls._chains import Sample, affordable_inducing
+from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_method
+from skgpx._selection import (
     MOST,
     Hyperparameters,
     PriorSettings,
@@ -25,9 +28,6 @@ from skgpx._hyperparameters import (
     warn_of_lost_signal,
     with_base_rates,
 )
-from skgpx._latent import LatentModel
-from skgpx._pls._chains import Sample, affordable_inducing
-from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_method
 from skgpx._stage_clock import StageClock
 from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generator
 from skgpx.bases import Nystroem, select_inducing

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from skgpx._hyperparameters import LeftOver, warn_of_left_over
 from skgpx._latent import LatentModel
 from skgpx._numerics.modes import Survey
 from skgpx._pls._chains import Sample
 from skgpx._pls._tempering import Tempered
+from skgpx._selection import LeftOver, warn_of_left_over
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import ConvergenceWarning, FitWarning
 from skgpx.likelihoods import Likelihood, Poisson

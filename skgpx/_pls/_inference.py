@@ -9,12 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import (
-    final_noise,
-    rough_latent_values,
-    rough_start,
-    row_target,
-)
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
@@ -35,6 +29,12 @@ from skgpx._pls import _chains, _diagnostics
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt
 from skgpx._pls._tempering import mirror_images, run_smc, with_mirror_images
 from skgpx._row_statistics import row_statistics
+from skgpx._selection import (
+    final_noise,
+    rough_latent_values,
+    rough_start,
+    row_target,
+)
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel

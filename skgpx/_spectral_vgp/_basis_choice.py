@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skgpx._hyperparameters import are_few, search_weights
+from skgpx._selection import are_few, search_weights
 from skgpx._spectral_vgp._kernel_fit import SparseSettings, SparseState, start_sparse
 from skgpx._spectral_vgp._markov_fit import (
     MarkovSettings,

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import (
+from skgpx._latent import LatentModel
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence,
+    posterior,
+)
+from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._row_statistics import row_statistics
+from skgpx._selection import (
     FEWEST_ROWS,
     NOISE_BY_BOUND,
     NOISE_BY_DENSITY,
@@ -19,14 +27,6 @@ from skgpx._hyperparameters import (
     judged_noise,
     warn_of_budget,
 )
-from skgpx._latent import LatentModel
-from skgpx._numerics.regression import (
-    WeightStatistics,
-    log_evidence,
-    posterior,
-)
-from skgpx._numerics.series_evidence import ScaleProfile
-from skgpx._row_statistics import row_statistics
 from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows, standardisation

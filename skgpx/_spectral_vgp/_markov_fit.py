@@ -9,12 +9,6 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product
 
-from skgpx._hyperparameters import (
-    COUNTED_ONCE,
-    VANISHED_NOISE,
-    SearchRecord,
-    copies_count_once,
-)
 from skgpx._latent import Cycles, MarkovModel
 from skgpx._numerics.markov_regression import (
     MarkovRows,
@@ -25,6 +19,12 @@ from skgpx._numerics.markov_regression import (
 from skgpx._numerics.series_evidence import noise_bounds
 from skgpx._numerics.spread import mean_and_spread
 from skgpx._numerics.state_space import STATES
+from skgpx._selection import (
+    COUNTED_ONCE,
+    VANISHED_NOISE,
+    SearchRecord,
+    copies_count_once,
+)
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows, canonical_rows, warn
 from skgpx.exceptions import ConvergenceWarning, FitWarning

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import FEWEST_ROWS, UNLEARNED_NOISE, stretched
 from skgpx._numerics.fourier_gram import WaveTable, combination, convolved
 from skgpx._numerics.fourier_index import (
     Box,
@@ -20,6 +19,7 @@ from skgpx._numerics.fourier_index import (
 )
 from skgpx._numerics.regression import posterior_mean_from, precision_root
 from skgpx._numerics.series_statistics import SeriesStatistics
+from skgpx._selection import FEWEST_ROWS, UNLEARNED_NOISE, stretched
 from skgpx._spectral_vgp._domain import kernel_of
 from skgpx._spectral_vgp._series_search import (
     Search,

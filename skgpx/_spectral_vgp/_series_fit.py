@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpx._hyperparameters import SearchRecord, stretched
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_index import Box
 from skgpx._numerics.regression import log_evidence_from, posterior_from, precision_root
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._numerics.series_statistics import SeriesStatistics
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._selection import SearchRecord, stretched
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,

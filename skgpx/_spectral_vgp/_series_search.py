@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from skgpx._hyperparameters import stretched
 from skgpx._numerics.fourier_index import FourierIndex, Integers
 from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.regression import WeightStatistics
@@ -30,6 +29,7 @@ from skgpx._numerics.series_statistics import (
     sketched_statistics,
 )
 from skgpx._parallel import parallel_sum
+from skgpx._selection import stretched
 from skgpx._validation import Rows
 from skgpx.bases import (
     Box,

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import SearchRecord
 from skgpx._latent import LatentModel, MarkovModel
+from skgpx._selection import SearchRecord
 from skgpx._spectral_vgp._domain import continued, kernel_of
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._rows import KnownNoise

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import SearchRecord
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.wave_evidence import WaveRows
+from skgpx._selection import SearchRecord
 from skgpx._stage_clock import StageClock
 from skgpx._stein._learning import Learning, ValidationRows, learn, warn_without_prior
 from skgpx._stein._prior import (

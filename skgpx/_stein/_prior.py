@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters import PriorSettings, SearchRecord, fit_prior
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence
+from skgpx._selection import PriorSettings, SearchRecord, fit_prior
 from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows
 from skgpx.kernels import (

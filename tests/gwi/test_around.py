@@ -32,7 +32,7 @@ from sklearn.tree import DecisionTreeRegressor
 import skgpx
 from skgpx import GWIRegressor
 from skgpx._gwi._around import MIN_DISTINCT, edges
-from skgpx._hyperparameters import FEWEST_ROWS
+from skgpx._selection import FEWEST_ROWS
 
 rng = np.random.default_rng(0)
 N, NOISE = 120, 0.2

@@ -16,8 +16,8 @@ from skgpx._gwi._checks import (
     networks_suffice,
     warn_if_constant_is_better,
 )
-from skgpx._hyperparameters import _left_over, left_out_means
-from skgpx._hyperparameters._left_over import (
+from skgpx._selection import _left_over, left_out_means
+from skgpx._selection._left_over import (
     FEWEST_NEIGHBOURS,
     LeftOver,
     warn_of_left_over,

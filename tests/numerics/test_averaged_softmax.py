@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin, pointwise
 from skgpx._numerics.averaged import AveragedSoftmax, hazard_table
 from skgpx._numerics.contrasts import contrasts
 from skgpx._numerics.quadrature import expectation_nodes, trapezoidal_nodes
+from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Categorical
 

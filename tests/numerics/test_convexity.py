@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
 from skgpx._numerics.modes import is_log_concave
+from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import (
     Bernoulli,

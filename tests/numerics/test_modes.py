@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from skgpx._hyperparameters import rough_latent_values, rough_start, row_target
 from skgpx._numerics import laplace, modes
+from skgpx._selection import rough_latent_values, rough_start, row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson, ShiftedMixture, StudentT
 

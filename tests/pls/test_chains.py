@@ -3,11 +3,11 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Chains, Trace
 from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._pls import _chains, _tempering
+from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, ShiftedMixture, StudentT
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
 from skgpx._pls._tempering import flip, mirror_images, upright, with_mirror_images
+from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson
 

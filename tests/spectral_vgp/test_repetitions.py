@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skgpx import SpectralVGPRegressor
-from skgpx._hyperparameters import COUNTED_ONCE
+from skgpx._selection import COUNTED_ONCE
 from skgpx._spectral_vgp import _basis_choice
 
 

@@ -14,8 +14,8 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
-from skgpx._hyperparameters._search_rows import sampled
-from skgpx._hyperparameters._sparse_learner import _Sample
+from skgpx._selection._search_rows import sampled
+from skgpx._selection._sparse_learner import _Sample
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood, Poisson, ShiftedMixture, StudentT
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._copies import how_counted, search_weights
-from skgpx._hyperparameters._search_record import SearchRecord
+from skgpx._selection._copies import how_counted, search_weights
+from skgpx._selection._search_record import SearchRecord
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]

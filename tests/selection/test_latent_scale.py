@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skgpx._hyperparameters import (
+from skgpx._selection import (
     Hyperparameters,
     PriorSettings,
     fit_prior,
     with_base_rates,
 )
-from skgpx._hyperparameters._lengthscales import (
+from skgpx._selection._lengthscales import (
     LARGEST_STD,
     default_gre,
     default_latent_kernel,
     latent_scale,
     rough_latent,
 )
-from skgpx._hyperparameters._prior_kernel import warn_at_default_bounds
+from skgpx._selection._prior_kernel import warn_at_default_bounds
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT

@@ -5,9 +5,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import PLSRegressor
-from skgpx._hyperparameters import _search_rows, inducing_by_capacity, warn_of_budget
-from skgpx._hyperparameters._capacity import most_inducing
-from skgpx._hyperparameters._learner import (
+from skgpx._selection import _search_rows, inducing_by_capacity, warn_of_budget
+from skgpx._selection._capacity import most_inducing
+from skgpx._selection._learner import (
     _BEHIND,
     NOISE_PRICE,
     Found,
@@ -17,8 +17,8 @@ from skgpx._hyperparameters._learner import (
     learn_default,
     learn_given,
 )
-from skgpx._hyperparameters._prior_kernel import LARGEST_BOUND
-from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, Sample
+from skgpx._selection._prior_kernel import LARGEST_BOUND
+from skgpx._selection._search_rows import FEW_ROWS, SOME_ROWS, Sample
 from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._search_record import COUNTED_ONCE
+from skgpx._selection._search_record import COUNTED_ONCE
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._scales import rounding_variance

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import BaggingRegressor
 
 from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
-from skgpx._hyperparameters._copies import counted_once, lost_noise_to_copies
+from skgpx._selection._copies import counted_once, lost_noise_to_copies
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, StudentT
 

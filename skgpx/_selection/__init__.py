@@ -1,17 +1,17 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._hyperparameters._capacity import (
+from skgpx._selection._capacity import (
     inducing_by_capacity,
     warn_of_budget,
     warn_of_few_points,
     warn_of_lost_signal,
 )
-from skgpx._hyperparameters._copies import (
+from skgpx._selection._copies import (
     VANISHED_NOISE,
     copies_count_once,
     search_weights,
 )
-from skgpx._hyperparameters._evidence import (
+from skgpx._selection._evidence import (
     MOST,
     Hyperparameters,
     SparseEvidence,
@@ -21,20 +21,20 @@ from skgpx._hyperparameters._evidence import (
     row_form,
     row_target,
 )
-from skgpx._hyperparameters._exact_evidence import held_out, left_out_means
-from skgpx._hyperparameters._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_few
-from skgpx._hyperparameters._final_noise import final_noise, judged_noise
-from skgpx._hyperparameters._left_over import (
+from skgpx._selection._exact_evidence import held_out, left_out_means
+from skgpx._selection._few_rows import FEWEST_ROWS, UNLEARNED_NOISE, are_few
+from skgpx._selection._final_noise import final_noise, judged_noise
+from skgpx._selection._left_over import (
     WORTH_LOOKING,
     LeftOver,
     warn_of_left_over,
 )
-from skgpx._hyperparameters._lengthscales import stretched, with_base_rates
-from skgpx._hyperparameters._prior_kernel import (
+from skgpx._selection._lengthscales import stretched, with_base_rates
+from skgpx._selection._prior_kernel import (
     PriorSettings,
     fit_prior,
 )
-from skgpx._hyperparameters._search_record import (
+from skgpx._selection._search_record import (
     COUNTED_ONCE,
     NOISE_BY_BOUND,
     NOISE_BY_DENSITY,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from skgpx._hyperparameters._learner import Candidate, climb
-from skgpx._hyperparameters._search_record import SearchRecord
+from skgpx._selection._learner import Candidate, climb
+from skgpx._selection._search_record import SearchRecord
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel, default_kernel, length_scale_entries
 from skgpx.likelihoods import Gaussian, Likelihood

@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from skgpx._hyperparameters._evidence import (
+from skgpx._numerics import laplace
+from skgpx._numerics.regression import weight_statistics
+from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._selection._evidence import (
     MOST,
     Hyperparameters,
     Search,
@@ -24,17 +27,14 @@ from skgpx._hyperparameters._evidence import (
     record_of,
     row_target,
 )
-from skgpx._hyperparameters._exact_evidence import ExactEvidence
-from skgpx._hyperparameters._learner import Candidate, Found, with_noise
-from skgpx._hyperparameters._lengthscales import (
+from skgpx._selection._exact_evidence import ExactEvidence
+from skgpx._selection._learner import Candidate, Found, with_noise
+from skgpx._selection._lengthscales import (
     rough_latent,
     stretched,
     with_long_lengthscales,
 )
-from skgpx._hyperparameters._search_rows import FEW_ROWS, SOME_ROWS, sampled
-from skgpx._numerics import laplace
-from skgpx._numerics.regression import weight_statistics
-from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._selection._search_rows import FEW_ROWS, SOME_ROWS, sampled
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import Nystroem
 from skgpx.kernels import length_scale_entries

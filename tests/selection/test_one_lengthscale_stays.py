@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._hyperparameters._learner import candidates, default_candidates
+from skgpx._selection._learner import candidates, default_candidates
 from skgpx._validation import canonical_rows
 from skgpx.kernels import GREKernel
 

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from skgpx._hyperparameters._copies import how_counted, search_weights
-from skgpx._hyperparameters._failing_search import negative_or_hopeless
-from skgpx._hyperparameters._learner import Candidate, noise_only
-from skgpx._hyperparameters._search_record import SearchRecord
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.averaged import averaged
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
+from skgpx._selection._copies import how_counted, search_weights
+from skgpx._selection._failing_search import negative_or_hopeless
+from skgpx._selection._learner import Candidate, noise_only
+from skgpx._selection._search_record import SearchRecord
 from skgpx._validation import Rows
 from skgpx.bases import select_inducing
 from skgpx.kernels import inducing_and_pullback

@@ -11,16 +11,16 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._hyperparameters import (
+from skgpx._numerics import laplace
+from skgpx._selection import (
     PriorSettings,
     SparseEvidence,
     _evidence,
     fit_prior,
     maximise_evidence,
 )
-from skgpx._hyperparameters._copies import search_weights
-from skgpx._hyperparameters._sparse_learner import candidates
-from skgpx._numerics import laplace
+from skgpx._selection._copies import search_weights
+from skgpx._selection._sparse_learner import candidates
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel, default_kernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT

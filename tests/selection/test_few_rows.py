@@ -14,7 +14,7 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
-from skgpx._hyperparameters import FEWEST_ROWS
+from skgpx._selection import FEWEST_ROWS
 
 ESTIMATORS = {
     "pls": PLSRegressor(random_state=0),

@@ -6,12 +6,12 @@ from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
-from skgpx._hyperparameters._final_noise import _TIGHT
-from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS, Sample
-from skgpx._hyperparameters._sparse_density import KeptOut
 from skgpx._numerics.regression import log_evidence, posterior, weight_statistics
 from skgpx._numerics.series_evidence import ScaleProfile
 from skgpx._row_statistics import row_statistics
+from skgpx._selection._final_noise import _TIGHT
+from skgpx._selection._search_rows import ABUNDANT_ROWS, SOME_ROWS, Sample
+from skgpx._selection._sparse_density import KeptOut
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Gaussian

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from skgpx._hyperparameters._copies import counted_once, lost_noise_to_copies
-from skgpx._hyperparameters._evidence import (
+from skgpx._selection._copies import counted_once, lost_noise_to_copies
+from skgpx._selection._evidence import (
     Hyperparameters,
     maximise_evidence,
     search_on,
 )
-from skgpx._hyperparameters._few_rows import FEWEST_ROWS, unlearned
-from skgpx._hyperparameters._growth import as_found, given_with_points, grown
-from skgpx._hyperparameters._learner import (
+from skgpx._selection._few_rows import FEWEST_ROWS, unlearned
+from skgpx._selection._growth import as_found, given_with_points, grown
+from skgpx._selection._learner import (
     NOISE_PRICE,
     Found,
     all_noise,
@@ -26,7 +26,7 @@ from skgpx._hyperparameters._learner import (
     learn_given,
     warn_of_noise,
 )
-from skgpx._hyperparameters._lengthscales import (
+from skgpx._selection._lengthscales import (
     average_over_neighbourhoods,
     default_gre,
     default_latent_kernel,
@@ -34,8 +34,8 @@ from skgpx._hyperparameters._lengthscales import (
     starting_kernels,
     with_long_lengthscales,
 )
-from skgpx._hyperparameters._search_record import COUNTED_ONCE, SearchRecord
-from skgpx._hyperparameters._sparse_learner import learn_sparse
+from skgpx._selection._search_record import COUNTED_ONCE, SearchRecord
+from skgpx._selection._sparse_learner import learn_sparse
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import ConvergenceWarning
 from skgpx.kernels import GREKernel, default_kernel, split_noise, theta_entries

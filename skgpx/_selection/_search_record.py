@@ -40,7 +40,7 @@ class SearchRecord(NamedTuple):
 
     Examples
     --------
-    >>> from skgpx._hyperparameters import SearchRecord
+    >>> from skgpx._selection import SearchRecord
     >>> SearchRecord("exact evidence", 2000, 1500).section()
     {'criterion': 'exact evidence', 'distinct_rows': 2000, 'rows_searched': 1500}
     """

@@ -4,18 +4,18 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgpx._hyperparameters._exact_evidence import (
+from skgpx._selection._exact_evidence import (
     ExactEvidence,
     held_out,
     held_out_density,
 )
-from skgpx._hyperparameters._learner import (
+from skgpx._selection._learner import (
     Candidate,
     Objective,
     default_candidates,
     noise_only,
 )
-from skgpx._hyperparameters._sparse_density import sparse_density
+from skgpx._selection._sparse_density import sparse_density
 from skgpx._validation import Rows
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skgpx import PLSRegressor
-from skgpx._hyperparameters import warn_of_lost_signal
+from skgpx._selection import warn_of_lost_signal
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian
 

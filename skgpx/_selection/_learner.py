@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpx._hyperparameters._exact_evidence import ExactEvidence, held_out_density
-from skgpx._hyperparameters._search_record import SearchRecord
-from skgpx._hyperparameters._search_rows import Sample, compared, sampled
-from skgpx._hyperparameters._sparse_density import sparse_density
 from skgpx._parallel import side_by_side
+from skgpx._selection._exact_evidence import ExactEvidence, held_out_density
+from skgpx._selection._search_record import SearchRecord
+from skgpx._selection._search_rows import Sample, compared, sampled
+from skgpx._selection._sparse_density import sparse_density
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import FitWarning
 from skgpx.kernels import GREKernel, default_kernel, length_scale_entries, length_scales

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._few_rows import FEWEST_ROWS
-from skgpx._hyperparameters._learner import noise_only, with_noise
-from skgpx._hyperparameters._search_record import (
+from skgpx._numerics.regression import WeightStatistics
+from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._selection._few_rows import FEWEST_ROWS
+from skgpx._selection._learner import noise_only, with_noise
+from skgpx._selection._search_record import (
     NOISE_AS_SEARCHED,
     NOISE_BY_BOUND,
     NOISE_BY_DENSITY,
 )
-from skgpx._hyperparameters._search_rows import ABUNDANT_ROWS, SOME_ROWS
-from skgpx._hyperparameters._sparse_density import KeptOut
-from skgpx._numerics.regression import WeightStatistics
-from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._selection._search_rows import ABUNDANT_ROWS, SOME_ROWS
+from skgpx._selection._sparse_density import KeptOut
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian
 

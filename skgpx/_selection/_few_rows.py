@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._evidence import Hyperparameters
-from skgpx._hyperparameters._learner import with_noise
-from skgpx._hyperparameters._search_record import SearchRecord
+from skgpx._selection._evidence import Hyperparameters
+from skgpx._selection._learner import with_noise
+from skgpx._selection._search_record import SearchRecord
 from skgpx._validation import Rows, warn
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian, Likelihood

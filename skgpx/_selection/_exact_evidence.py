@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._failing_search import negative_or_hopeless
 from skgpx._numerics import lapack
 from skgpx._numerics.linalg import (
     cholesky,
@@ -16,6 +15,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
     subtract_from_square,
 )
+from skgpx._selection._failing_search import negative_or_hopeless
 from skgpx._validation import Rows
 from skgpx.kernels import kernel_matrix, triangle_and_pullback
 from skgpx.likelihoods import Gaussian

@@ -13,32 +13,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._hyperparameters._evidence import (
+from skgpx._numerics import laplace
+from skgpx._numerics.langevin import latent_values
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.smoothing import smoothed
+from skgpx._selection._evidence import (
     Search,
     SparseEvidence,
     record_of,
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._growth import (
+from skgpx._selection._growth import (
     climbed,
     priced,
     shorter_kernel,
     with_points,
 )
-from skgpx._hyperparameters._learner import (
+from skgpx._selection._learner import (
     NOISE_PRICE,
     Candidate,
     Found,
     candidates,
     until_found,
 )
-from skgpx._hyperparameters._lengthscales import in_one_unit, narrowed
-from skgpx._hyperparameters._search_rows import compared, drawn, sampled
-from skgpx._numerics import laplace
-from skgpx._numerics.langevin import latent_values
-from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.smoothing import smoothed
+from skgpx._selection._lengthscales import in_one_unit, narrowed
+from skgpx._selection._search_rows import compared, drawn, sampled
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.kernels import GREKernel
