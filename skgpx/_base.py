@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 from skgpx._arviz import ArvizExport
 from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws
-from skgpx._latent import LatentModel, MarkovModel, MixtureModel
+from skgpx._latent import LatentModel, MixtureModel
 from skgpx._predictive_law import PredictiveDistribution, checked_levels
 from skgpx._report import Reporting
 from skgpx._row_quantities import relative, row_quantity
@@ -35,7 +35,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
     Both are in the units of y.
     """
 
-    posterior_: LatentModel | MarkovModel | MixtureModel
+    posterior_: LatentModel | MixtureModel
     likelihood_: Likelihood
 
     def _law(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:

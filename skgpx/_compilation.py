@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
@@ -111,17 +111,12 @@ def _likelihoods() -> None:
 
 
 def _series() -> None:
-    """Sums of waves in one and in several inputs, and a process of one."""
+    """Sums of waves in one and in several inputs."""
     for n_features in (1, 2):
         X, y = _rows(n_features)
         model = SpectralVGPRegressor(n_basis=9, random_state=0).fit(X, y)
         model.predict(X, return_std=True)
         sample_distinct_rows(X, y, 20, 0)
-    X, y = _rows(1)
-    kernel = Matern(0.3, nu=1.5)
-    process = SpectralVGPRegressor(kernel, basis="markov", random_state=0).fit(X, y)
-    process.predict(X[:9], return_cov=True)
-    _evaluate(process.sample_functions(2), X + 0.5)
 
 
 def _waves() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._latent import LatentModel, MarkovModel, MixtureModel
+from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.crps import LEVELS, continuous_crps
 from skgpx._numerics.mixture import LatentMixture
@@ -205,7 +205,7 @@ class PredictiveDistribution(Predictive):
 
     Parameters
     ----------
-    posterior : LatentModel, MarkovModel or MixtureModel
+    posterior : LatentModel or MixtureModel
         In the units of y.
     likelihood : Likelihood
     X : ndarray of shape (n_rows, n_features)
@@ -237,7 +237,7 @@ class PredictiveDistribution(Predictive):
 
     def __init__(
         self,
-        posterior: LatentModel | MarkovModel | MixtureModel,
+        posterior: LatentModel | MixtureModel,
         likelihood: Likelihood,
         X: Array,
         known: Array | None = None,

@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import SpectralVGPRegressor, SteinRFFRegressor
 from skgpx._spectral_vgp._kernel_fit import SparseState
-from skgpx._spectral_vgp._markov_fit import MarkovState
 from skgpx._spectral_vgp._series_fit import SeriesState
 from skgpx._stein._state import SteinState
 
@@ -26,7 +25,6 @@ MODELS = {
         SpectralVGPRegressor(RBF(), basis="inducing", n_basis=10, random_state=0),
         SparseState,
     ),
-    "process": (SpectralVGPRegressor(basis="markov", noise_variance=0.01), MarkovState),
     "waves": (
         SteinRFFRegressor(
             RBF(), n_components=2, n_frequencies=8, max_iter=2, random_state=0

@@ -60,7 +60,6 @@ MODELS = {
         SpectralVGPRegressor(**FEW, basis="inducing", n_basis=6, noise_variance=0.04),
         Y,
     ),
-    "markov": (SpectralVGPRegressor(basis="markov", noise_variance=0.04), Y),
     "stein": (STEIN, Y),
     "decoupled": (DecoupledSampler(EXACT), Y),
     "tempered": (TemperedRegressor(EXACT), Y),
@@ -231,10 +230,6 @@ SEARCHES = {
         {"criterion": EVIDENCE, "rows_searched": 60, "noise": "bound of all rows"},
     ),
     "known": (KNOWN, {"criterion": "nothing was free", "noise": None}),
-    "markov": (
-        SpectralVGPRegressor(basis="markov"),
-        {"criterion": "exact evidence of the process", "rows_searched": "all"},
-    ),
     "stein": (
         SteinRFFRegressor(RBF(0.4), n_components=2, n_frequencies=8, max_iter=2),
         {

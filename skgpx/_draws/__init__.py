@@ -17,7 +17,7 @@ from skgpx._draws._mapped import InputMap, MappedProcess, MappedTerm
 from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
-from skgpx._draws._remembered import RememberedTerm, StateMemory
+from skgpx._draws._remembered import RememberedTerm
 from skgpx._draws._side_by_side import remembers, side_by_side
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Optima",
     "Process",
     "RememberedTerm",
-    "StateMemory",
     "Term",
     "check_sections",
     "condition",

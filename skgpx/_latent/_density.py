@@ -18,7 +18,7 @@ def joint_log_density(model: Any, X: Array, y: Array, noise_variance: Array) -> 
 
     Parameters
     ----------
-    model : LatentModel or MarkovModel
+    model : LatentModel
         Whose law is one Gaussian process for each output.
 
     Notes

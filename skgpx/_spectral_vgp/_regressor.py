@@ -13,11 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._spectral_vgp._basis_choice import (
-    better_than_functions,
-    competing_kernels,
-    say_little,
-)
+from skgpx._spectral_vgp._basis_choice import competing_kernels, say_little
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -29,7 +25,6 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_wild_rows
 from skgpx._spectral_vgp._given_rows import given_rows, without_copies
 from skgpx._spectral_vgp._kernel_fit import start_sparse
-from skgpx._spectral_vgp._markov_fit import start_markov, warn_of_markov
 from skgpx._spectral_vgp._series_fit import (
     SeriesState,
     fit_series,
@@ -41,7 +36,6 @@ from skgpx._spectral_vgp._series_fit import (
 from skgpx._spectral_vgp._series_search import SeriesChoice
 from skgpx._spectral_vgp._settings import (
     given_domain,
-    markov_settings,
     resolved_basis,
     series_settings,
     sparse_settings,
@@ -81,18 +75,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         a constant times an RBF where inducing variables are used); with one input,
         `fit` where no parameter of Fourier functions is given also tries an RBF and
         Matern kernels of order 5/2 and 3/2 on them, and keeps the largest bound.
-    basis : {"auto", "fourier", "empirical", "inducing", "markov"}, default="auto"
+    basis : {"auto", "fourier", "empirical", "inducing"}, default="auto"
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and RBF, Matern and
         RationalQuadratic kernels, constants and sums of these); projections on
-        eigenvectors of the kernel matrix; values at inducing points. "markov" is the
-        exact process, of one input: a Matern kernel of order 1/2, 3/2 or 5/2, times a
-        constant (None chooses among the three), in O(n) for each step of the search.
-        "auto" is Fourier if possible, otherwise inducing points. A `fit` where no
-        parameter of Fourier functions is given also tries inducing points, on up to
-        2000 rows of two or three inputs, or "markov" beside the waves that stand out,
-        on 804 to 200 000 rows of one input where the functions beyond those that are
-        allowed cost the bound more than .02 nats a row; it keeps the larger bound. It
+        eigenvectors of the kernel matrix; values at inducing points.
+        "auto" is Fourier if possible, otherwise inducing points. It also
         takes inducing points for up to three distinct rows, and for up to 2000 that
         stand for more than twice as many rows, each alone at its inputs.
     n_basis : int, "auto" or "rate", default="auto"
@@ -168,11 +156,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     Attributes
     ----------
     log_evidence_ : float
-        Lower bound of the log evidence, in nats and in the units of y; for "markov"
-        the log evidence itself.
+        Lower bound of the log evidence, in nats and in the units of y.
     n_basis_ : int
-        Number of inducing variables; for "markov" of the function and its derivatives
-        at all distinct inputs, and of the weights of level and waves.
+        Number of inducing variables.
     noise_variance_ : float
         In squared units of y; the mean over the rows if `fit` was given that of each.
     spectrum_ : ndarray
@@ -180,32 +166,27 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         functions those considered, the basis first. For inducing points and
         empirical features the m eigenvalues of ``Phi Phi^T / n``, Phi the features
         of all rows seen: their sum is the prior variance that the basis explains, on
-        average over the rows. For "markov" the prior variances of the process, the
-        level and each wave.
+        average over the rows.
     prior_ : object
         Eigenvalue rule (with its kernel, if there is one) or kernel, with its
         hyperparameters, for the standardised y.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance with its hyperparameters, for the standardised y; None for the
         series prior.
-    basis_ : {"fourier", "empirical", "inducing", "markov"}
+    basis_ : {"fourier", "empirical", "inducing"}
         Kind of inducing variables used.
     cycles_ : ndarray of shape (n_cycles, n_features)
         Frequencies, in cycles for each unit of X, of the waves that stand out of the
-        prior and come first in it, see `ordering`, or are added to the process; those
-        of largest power first.
+        prior and come first in it, see `ordering`; those of largest power first.
     domain_ : ndarray of shape (n_features, 2)
         Over which credible balls and bands are: `domain`, or the range of the data.
-    posterior_ : LatentModel or MarkovModel
-        Basis and law of the weights, or the process given the data: what every
-        prediction reads.
+    posterior_ : LatentModel
+        Basis and law of the weights: what every prediction reads.
     likelihood_ : Likelihood
         Normal noise.
     stage_seconds_ : dict
         Wall time of the stages of :meth:`fit`: "search" (sums over the rows, box, size
-        and hyperparameters, which alternate), "points" or "process" (the comparison
-        with inducing points or a Markov process, where they are tried) and
-        "solution"; of :meth:`partial_fit` and
+        and hyperparameters, which alternate) and "solution"; of :meth:`partial_fit` and
         :meth:`merge`: "statistics" and "solution", which searches again.
     stage_megabytes_ : dict
         Growth of the peak of the resident memory of this process in each stage, in MiB:
@@ -245,20 +226,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     Means, variances, draws and credible bands all follow from it. Draws themselves do
     not warn.
 
-    A Matern process of one input and order p - 1/2 is, with its derivatives, a Markov
-    process of p states [3]_: a Kalman filter gives the evidence of all rows and its
-    gradient in O(n p^3), and a pass back the exact posterior. Level and r waves beside
-    it, of weights N(0, I), cost O(n p r). A prediction costs O(log n) a row. Draws hold
-    their states at all rows and remember those at other points.
-
     References
     ----------
     .. [1] Nieman, Szabo and van Zanten, "Uncertainty quantification for sparse
        spectral variational approximations in Gaussian process regression".
     .. [2] Titsias, "Variational learning of inducing variables in sparse Gaussian
        processes", AISTATS 2009.
-    .. [3] Hartikainen and Särkkä, "Kalman filtering and smoothing solutions to temporal
-       Gaussian process regression models", MLSP 2010.
 
     Examples
     --------
@@ -292,7 +265,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
-        "basis": [StrOptions({"auto", "fourier", "empirical", "inducing", "markov"})],
+        "basis": [StrOptions({"auto", "fourier", "empirical", "inducing"})],
         "n_basis": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto", "rate"}),
@@ -405,13 +378,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.basis_ = resolved_basis(self, say_little(self, rows))
         state: Any
         if self.basis_ == "fourier":
-            self.basis_, state, found = self._fit_series(rows, clock, reporter)
+            state, found = self._fit_series(rows, clock, reporter)
         else:
             state = self._start(rows)
-            found = state.solve() if self.basis_ == "markov" else None
             clock.end_of("search")
-            found = found or state.solve()
-        warn_of_markov(found, state)
+            found = state.solve()
         solution = self._attributes(state, found)
         clock.end_of("solution")
         self._solved(solution, clock)
@@ -446,8 +417,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         box (unless `domain` is given), for a kernel about the lengthscales it has room
         for, and for inducing points and empirical features about points, kernel and
         the standardisation of y. All else follows from the sums of all rows, so chunks
-        of Fourier features with a given `domain` and no kernel are one fit. A Markov
-        process keeps one row for each distinct input, and is fitted again to all.
+        of Fourier features with a given `domain` and no kernel are one fit.
         """
         clock, reset = StageClock(), not hasattr(self, "_state")
         rows, _ = given_rows(self, X, y, sample_weight, reset=reset)
@@ -592,8 +562,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _fit_series(
         self, rows: Rows, clock: StageClock, reporter: RoundReporter
-    ) -> tuple[str, Any, SpectralFit]:
-        """Basis, state and fit: of Fourier functions, or of what is found better."""
+    ) -> tuple[SeriesState, SpectralFit]:
+        """Sums over rows and fit of Fourier functions."""
 
         def report(state: SeriesState, choice: SeriesChoice) -> bool:
             return reporter.round(
@@ -610,13 +580,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         how = domain, settings, rng, self.n_jobs, report, rivals
         series = fit_series(rows, once, *how)
         clock.end_of("search")
-        better = better_than_functions(self, rows, once, self._noise, series, clock)
-        return better or ("fourier", series[0], solve_and_tell(*series))
+        return series[0], solve_and_tell(*series)
 
     def _start(self, rows: Rows) -> Any:
         """Sums over rows where these are not for Fourier functions."""
-        if self.basis_ == "markov":
-            return start_markov(rows, markov_settings(self, self._noise), np.empty(0))
         rng, settings = generator(self.random_state), sparse_settings(self, self._noise)
         return start_sparse(canonical_rows(*rows), settings, rng, self.n_jobs)
 

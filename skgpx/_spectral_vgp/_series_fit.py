@@ -29,14 +29,6 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._markov_fit import (
-    MarkovFound,
-    MarkovSettings,
-    default_markov,
-    noise_of,
-    search_again,
-    start_markov,
-)
 from skgpx._spectral_vgp._series_choice import (
     FIRST_FUNCTIONS,
     MOST_SEARCHED,
@@ -62,8 +54,6 @@ Search = Callable[[SeriesSettings], tuple[State, SeriesChoice, bool]]
 # The families from smooth to rough, and the lengthscale of each that resembles an RBF
 # of lengthscale one.
 _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0}
-# Factor of that of the best kernel at which a search for a process of order 1/2 starts.
-_ROUGHER = 2.0
 # Nats by which a kernel must be better than the series: it has one parameter more, and
 # there are several.
 _PRICE = 1.0
@@ -109,13 +99,9 @@ def best_prior(
         few, reached = started(few, found[1]), prior.log_evidence
         if reached > most:
             best, most = found, reached
-    if best is series or (
-        _may_be_rough(best[1], largest) and _is_too_smooth(rows, settings, best[1])
-    ):
-        best = series
-    elif best[1].bound.size >= largest and not stopped:
+    if best is not series and best[1].bound.size >= largest and not stopped:
         best = list(search_with(started(settings, best[1]))[:2])
-    else:
+    elif best is not series:
         kept = best[0].settings._replace(largest=settings.largest)
         best = [best[0]._replace(settings=kept), best[1]]
     return best[0], best[1]
@@ -128,31 +114,6 @@ def _after(earlier: Any, rival: Any) -> KernelEigenvalues:
     found = rival.clone_with_theta(earlier.theta)
     factor = _FAMILIES[_order(rival)] / _FAMILIES[_order(earlier.kernel)]
     return KernelEigenvalues(stretched(found, np.log(factor)))
-
-
-def _may_be_rough(choice: SeriesChoice, largest: int) -> bool:
-    """Whether the roughest of the rivals won, or one that wants more functions."""
-    roughest = _order(choice.prior.rule.kernel) == min(_FAMILIES)
-    return roughest or choice.bound.size >= largest
-
-
-def _is_too_smooth(rows: Rows, settings: SeriesSettings, choice: SeriesChoice) -> bool:
-    """Whether a Matern process of order 1/2 is better than the best of the rivals.
-
-    Bounds say less of rough functions than of smooth ones. With one input the evidence
-    of a process as rough as the series is known.
-    """
-    sums, (rule, noise_variance, most) = choice.bound.sums, choice.prior
-    given = MarkovSettings(None, settings.noise_variance, True, True, None)
-    state = start_markov(rows, given, np.empty(0))
-    data = state.data(sums.shift, sums.scale)
-    rough, *_ = default_markov(data.x, data.variance)
-    # a longer lengthscale, for it is rougher, and the same noise
-    start = rule.theta + np.log([1.0, _ROUGHER])
-    start = MarkovFound(rough, np.append(start, np.log(noise_variance)), -np.inf)
-    noise = noise_of(given, data.variance, sums.scale)
-    found = search_again(data, start, noise, True, np.empty((len(data.x), 0)))
-    return found.log_evidence + _PRICE > most
 
 
 def _of_family(plain: Any, nu: float) -> Any:

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._spectral_vgp._kernel_fit import SparseSettings
-from skgpx._spectral_vgp._markov_fit import MarkovSettings, check_markov
 from skgpx._spectral_vgp._series_search import SeriesSettings
 from skgpx._validation import check_points
 from skgpx.bases import (
@@ -93,8 +92,6 @@ def resolved_basis(model: BaseEstimator, say_little: bool = False) -> str:
     basis = _possible_basis(model)
     if say_little:
         basis = "inducing"
-    if basis == "markov":
-        check_markov(markov_settings(model), model.n_features_in_)
     if model.n_basis == "rate" and basis != "fourier":
         raise ValueError(
             'n_basis="rate" is for Fourier functions, of up to three inputs; got '
@@ -168,19 +165,6 @@ def sparse_settings(
         n_restarts=model.n_restarts_optimizer,
         normalize_y=model.normalize_y,
         largest=int(model.max_basis),
-    )
-
-
-def markov_settings(
-    model: BaseEstimator, noise: KnownNoise | None = None
-) -> MarkovSettings:
-    """Parameters of a fit on a Markov process; `noise` is that of its rows."""
-    return MarkovSettings(
-        kernel=model.kernel,
-        noise_variance=model.noise_variance if noise is None else noise.reference,
-        learns=model.optimizer is not None,
-        normalize_y=model.normalize_y,
-        given=_shared(model),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import LatentModel, MarkovModel
+from skgpx._latent import LatentModel
 from skgpx._selection import SearchRecord
 from skgpx._spectral_vgp._domain import continued, kernel_of
 from skgpx.likelihoods import Gaussian
@@ -21,7 +21,7 @@ class SpectralFit(NamedTuple):
 
     Attributes
     ----------
-    posterior : LatentModel or MarkovModel
+    posterior : LatentModel
         Of the standardised function.
     noise_variance : float
         In squared units of y.
@@ -40,7 +40,7 @@ class SpectralFit(NamedTuple):
         Which rows chose the hyperparameters.
     """
 
-    posterior: LatentModel | MarkovModel
+    posterior: LatentModel
     noise_variance: float
     log_evidence: float
     shift: float

@@ -11,7 +11,6 @@ MODELS = [
     (PLSRegressor(random_state=0), 3),
     (PLSRegressor(random_state=0), 1),
     (SpectralVGPRegressor(basis="inducing"), 3),
-    (SpectralVGPRegressor(basis="markov"), 1),
 ]
 
 

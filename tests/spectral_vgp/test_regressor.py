@@ -604,7 +604,6 @@ def test_the_bound_is_that_of_the_prior_that_was_found():
     ("parameters", "d", "stages"),
     [
         ({"basis": "fourier"}, 1, ["search", "solution"]),
-        ({}, 2, ["search", "points", "solution"]),
         ({"basis": "inducing"}, 1, ["search", "solution"]),
     ],
 )

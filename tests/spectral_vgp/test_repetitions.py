@@ -7,8 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skgpx import SpectralVGPRegressor
-from skgpx._selection import COUNTED_ONCE
-from skgpx._spectral_vgp import _basis_choice
 
 
 def _wave(n, d, seed=0):
@@ -70,7 +68,7 @@ def _bootstrapped(X, y, seed=0):
     return (X[drawn], y[drawn]), np.unique(drawn)
 
 
-@pytest.mark.parametrize("basis", ["markov", "fourier"])
+@pytest.mark.parametrize("basis", ["fourier"])
 @pytest.mark.parametrize("draw", [_rough, lambda n: _wave(n, 1)])
 def test_a_bootstrap_has_the_noise_of_its_distinct_rows(basis, draw):
     X, y = draw(500)
@@ -81,7 +79,7 @@ def test_a_bootstrap_has_the_noise_of_its_distinct_rows(basis, draw):
 
 
 @pytest.mark.parametrize("weight", [2.0, 5.0])
-@pytest.mark.parametrize("basis", ["markov", "fourier"])
+@pytest.mark.parametrize("basis", ["fourier"])
 def test_copies_learn_what_distinct_rows_do(basis, weight):
     X, y = _rough(300)
     once = SpectralVGPRegressor(basis=basis).fit(X, y)
@@ -93,51 +91,10 @@ def test_copies_learn_what_distinct_rows_do(basis, weight):
     # the posterior and the evidence are those of all rows
     std = [m.predict(X, return_std=True, include_noise=False)[1] for m in (model, once)]
     assert np.all(std[0] < std[1])
-    given = {"noise_variance": once.noise_variance_, "optimizer": None}
-    if basis == "markov":
-        known = SpectralVGPRegressor(once.kernel_, basis=basis, **given)
-        known.fit(X, y, sample_weight=weights)
-        assert_allclose(model.predict(X), known.predict(X), atol=1e-2)
     tiled = SpectralVGPRegressor(basis=basis)
     tiled.fit(np.tile(X, (int(weight), 1)), np.tile(y, int(weight)))
     assert_allclose(tiled.predict(X), model.predict(X), rtol=1e-9, atol=1e-9)
     assert_allclose(tiled.log_evidence_, model.log_evidence_)
-
-
-def test_few_copies_count_once_where_noise_would_vanish():
-    X, y = _rough(300)
-    weights = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
-    model = SpectralVGPRegressor(basis="markov").fit(X, y, sample_weight=weights)
-    once = SpectralVGPRegressor(basis="markov").fit(X, y)
-    assert model._record.copies == COUNTED_ONCE
-    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.05)
-
-
-def test_other_targets_at_an_input_are_no_copies():
-    X, y = _wave(100, 1)
-    two = np.repeat(X, 2, axis=0), np.repeat(y, 2) + np.tile([0.0, 0.1], 100)
-    model = SpectralVGPRegressor(basis="markov").fit(*two, np.full(200, 2.0))
-    assert model._record.copies == ""
-    model = SpectralVGPRegressor(basis="markov", noise_variance=0.04)
-    assert model.fit(X, y, np.full(100, 3.0))._record.copies == ""
-
-
-def test_copies_in_chunks_and_in_models_that_are_merged():
-    X, y = _rough(200)
-    whole = SpectralVGPRegressor(basis="markov").fit(X, y, np.full(200, 2.0))
-    chunks = SpectralVGPRegressor(basis="markov")
-    chunks.partial_fit(X, y).partial_fit(X, y)
-    assert_allclose(chunks.noise_variance_, whole.noise_variance_)
-    assert_allclose(chunks.predict(X), whole.predict(X))
-    one = SpectralVGPRegressor(basis="markov").fit(X, y)
-    assert_allclose((one + one).predict(X), whole.predict(X))
-    # another target at the same input is a measurement
-    other = SpectralVGPRegressor(basis="markov").fit(X, y + 0.1)
-    both = SpectralVGPRegressor(basis="markov")
-    both.fit(np.tile(X, (2, 1)), np.append(y, y + 0.1))
-    merged = one + other
-    assert not merged._state.alone.any()
-    assert_allclose(merged.predict(X), both.predict(X))
 
 
 def test_rows_added_to_functions_of_copies():
@@ -157,21 +114,9 @@ def test_rows_added_to_functions_of_copies():
 
 
 @pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51])
-@pytest.mark.parametrize("basis", ["fourier", "markov"])
+@pytest.mark.parametrize("basis", ["fourier"])
 def test_copies_of_a_continuous_target_count_once(weight, basis):
     X, y = _wave(200, 1)
     once = SpectralVGPRegressor(basis=basis).fit(X, y)
     model = SpectralVGPRegressor(basis=basis).fit(X, y, np.full(200, weight))
     assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
-
-
-def test_a_bootstrap_of_two_inputs_is_fitted_as_its_distinct_rows(monkeypatch):
-    monkeypatch.setattr(_basis_choice, "_FEW_ROWS", 100)
-    X, y = _wave(150, 2)
-    copies, distinct = _bootstrapped(X, y)
-    assert len(distinct) <= 100 < len(y)
-    assert SpectralVGPRegressor().fit(X, y).basis_ == "fourier"
-    model = SpectralVGPRegressor(random_state=0).fit(*copies)
-    assert model.basis_ == "inducing"
-    once = SpectralVGPRegressor(random_state=0).fit(X[distinct], y[distinct])
-    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.1)
