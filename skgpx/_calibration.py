@@ -31,7 +31,7 @@ from skgpx._cross_fitting import (
 )
 from skgpx._derived_laws import NormalMoments, RescaledDistribution
 from skgpx._documentation import DocumentationLink
-from skgpx._numerics.tempering import temper_affine, temper_factor
+from skgpx._numerics.variance_scale import fit_affine_scale, fit_scale
 from skgpx._predictive_law import Predictive, PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._searches import best_of, is_search, unwrapped
@@ -70,10 +70,11 @@ class TemperedRegressor(
         GaussianProcessRegressor, BayesianRidge, a Pipeline that ends in one, a search
         over one. It is cloned. ``FrozenEstimator(model)`` is used as it is.
     method : {"factor", "affine"}, default="factor"
-        "factor" multiplies the variance v by T, in closed form the mean of
-        ``error^2 / v``. "affine" is ``a + b r`` with a, b >= 0, by maximum likelihood;
-        r is the variance of the noise-free function where `predict` of the regressor
-        takes `include_noise`, as all of this library do, and v otherwise.
+        "factor" multiplies the variance v by T, the mean of ``error^2 / v``, shrunk
+        towards one by the standard error of its logarithm. "affine" is ``a + b r`` with
+        a, b >= 0, by maximum likelihood; r is the variance of the noise-free function
+        where `predict` of the regressor takes `include_noise`, as all of this library
+        do, and v otherwise.
     cv : int, splitter, iterable, "prefit" or None, default=None
         Folds. A number, 5 for None, stands for so many folds of the distinct rows in
         random order (always the same); splitters, such as TimeSeriesSplit and
@@ -93,7 +94,7 @@ class TemperedRegressor(
     slope_ : float
         b, or the factor T.
     stage_seconds_, stage_megabytes_ : dict
-        Wall time of the stages "fits" (on folds and on all rows) and "temper", and
+        Wall time of the stages "fits" (on folds and on all rows) and "scale", and
         growth of the peak of the memory of this process in each.
     n_features_in_ : int
         Number of columns of X.
@@ -109,8 +110,10 @@ class TemperedRegressor(
     Standard deviations become right on average over rows like those of
     `fit`. One factor cannot correct standard deviations that are too small at some rows
     and too large at others; a and b can, as far as r distinguishes these rows. Both
-    maximise the normal likelihood [1]_; the shape of the predictive distribution, which
-    is stretched about its mean, is arbitrary.
+    follow from the normal likelihood [1]_; the shape of the predictive distribution,
+    which is stretched about its mean, is arbitrary. With kurtosis κ of the standardised
+    errors the standard error of log T is the root of ``(κ - 1) / n``: a few errors
+    with heavy tails leave T near one.
 
     Costs as many fits as there are folds, and one more.
 
@@ -208,7 +211,7 @@ class TemperedRegressor(
         self.estimator_ = found.estimator
         largest = float(np.max(np.abs(rows.y))) or 1.0
         self._least = (_ROUNDING * largest) ** 2
-        clock.end_of("temper")
+        clock.end_of("scale")
         self._record = SearchRecord(
             "", errors_that_tempered=int(np.sum(found.held_out))
         )
@@ -309,8 +312,7 @@ class TemperedRegressor(
         tags.target_tags.multi_output = False
         return tags
 
-    # ---- From rows to a variance scale
-    # -------------------------------------------------------
+    # ---- From rows to a variance scale -----------------------------------------------
 
     def _fitted(self, rows: Training, groups: Any, weighted: bool) -> CrossFit:
         """Out-of-fold moments of each row."""
@@ -353,9 +355,9 @@ class TemperedRegressor(
         r, weights = found.predictions[used, -1], found.weights[used]
         if self.method == "factor":
             self.constant_ = 0.0
-            self.slope_ = temper_factor(errors**2, r, weights)
+            self.slope_ = fit_scale(errors**2, r, weights)
         else:
-            self.constant_, self.slope_ = temper_affine(errors**2, r, weights)
+            self.constant_, self.slope_ = fit_affine_scale(errors**2, r, weights)
 
     def _check(self, X: Any) -> Any:
         check_is_fitted(self, "slope_")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from skgpx._numerics.tempering import temper_affine, temper_factor
+from skgpx._numerics.variance_scale import fit_affine_scale, fit_scale
 
 Array = NDArray[np.float64]
 
@@ -72,9 +72,9 @@ def fit_variance_scale(
     if how is None or not np.any(squares):
         return VarianceScale(noise, 1.0)
     if how == "factor":
-        factor = temper_factor(squares, r + noise, weights)
+        factor = fit_scale(squares, r + noise, weights)
         return VarianceScale(factor * noise, factor)
-    constant, slope = temper_affine(squares, r, weights)
+    constant, slope = fit_affine_scale(squares, r, weights)
     if how == "auto":
         starts = (noise, 1.0), (constant, slope)
         return _near_prior(squares, r, weights, noise, starts)

@@ -1,11 +1,11 @@
-"""Tempering against the optimum of the likelihood, found by other means."""
+"""Variance scales against the optimum of the likelihood, found by other means."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from skgpx._numerics.tempering import temper_affine, temper_factor
+from skgpx._numerics.variance_scale import fit_affine_scale, fit_scale
 
 
 def deviance(variances, squares, weights):
@@ -20,15 +20,36 @@ def problem(seed, n=300, a=0.5, b=2.0):
     return squares, r, rng.integers(0, 4, size=n).astype(float)
 
 
-def test_the_factor_is_the_optimum_of_the_likelihood():
-    squares, r, weights = problem(0)
-    variances = 0.1 + r
-    factor = temper_factor(squares, variances, weights)
-    at = deviance(factor * variances, squares, weights)
-    for other in (0.99, 1.01):
-        assert deviance(other * factor * variances, squares, weights) > at
-    # the slope in log T is zero
-    assert_allclose(weights @ (1.0 - squares / (factor * variances)), 0.0, atol=1e-9)
+def test_the_factor_of_many_rows_is_the_optimum_of_the_likelihood():
+    squares, r, weights = problem(0, n=400_000)
+    found = fit_scale(squares, 0.1 + r, weights)
+    assert_allclose(found, np.average(squares / (0.1 + r), weights=weights), rtol=1e-4)
+
+
+def test_the_factor_is_shrunk_by_its_standard_error():
+    z = np.random.default_rng(0).chisquare(1, size=50)
+    z *= 2.0 / z.mean()
+    squared_error = (max(3.0, np.mean(z**2) / 4.0) - 1.0) / 50.0
+    expected = np.log(2.0) - squared_error / np.log(2.0)
+    assert_allclose(np.log(fit_scale(z, np.ones(50))), expected)
+    # a larger kurtosis that is known from elsewhere counts
+    assert fit_scale(z, np.ones(50), kurtosis=40.0) == 1.0
+
+
+def test_a_factor_within_its_standard_error_is_one():
+    z = np.random.default_rng(1).chisquare(1, size=200)
+    assert fit_scale(1.02 * z / z.mean(), np.ones(200)) == 1.0
+
+
+def test_the_factor_of_heavy_tails_predicts_better_than_its_plain_estimate():
+    # what rows of few large errors say of new rows, over many small samples
+    rng = np.random.default_rng(0)
+    gain = []
+    for _ in range(400):
+        squares = rng.standard_t(3.0, 70) ** 2 / 3.0
+        T, plain = fit_scale(squares, np.ones(70)), squares.mean()
+        gain.append(np.log(plain) + 1.0 / plain - np.log(T) - 1.0 / T)
+    assert np.mean(gain) > 3.0 * np.std(gain) / 20.0
 
 
 def generic(squares, r, weights):
@@ -50,7 +71,7 @@ def generic(squares, r, weights):
 )
 def test_affine_is_the_optimum_of_the_likelihood(seed, a, b):
     squares, r, weights = problem(seed, a=a, b=b)
-    found = temper_affine(squares, r, weights)
+    found = fit_affine_scale(squares, r, weights)
     assert found.constant >= 0.0
     assert found.slope >= 0.0
     used = weights > 0
@@ -60,7 +81,7 @@ def test_affine_is_the_optimum_of_the_likelihood(seed, a, b):
 
 def test_affine_recovers_what_made_the_errors():
     squares, r, _ = problem(0, n=40_000, a=0.5, b=2.0)
-    found = temper_affine(squares, r, np.ones(len(r)))
+    found = fit_affine_scale(squares, r, np.ones(len(r)))
     # Fisher information of (a, b): ½ Σ [1, r][1, r]ᵀ / v²
     columns = np.column_stack((np.ones(len(r)), r)) / (0.5 + 2.0 * r)[:, np.newaxis]
     error = np.sqrt(np.diag(np.linalg.inv(0.5 * columns.T @ columns)))
@@ -72,20 +93,16 @@ def test_weights_are_repetitions():
     squares, r, weights = problem(3)
     repeated = np.repeat(np.arange(len(r)), weights.astype(int))
     ones = np.ones(len(repeated))
-    one = temper_affine(squares, r, weights)
-    other = temper_affine(squares[repeated], r[repeated], ones)
+    one = fit_affine_scale(squares, r, weights)
+    other = fit_affine_scale(squares[repeated], r[repeated], ones)
     assert_allclose(one, other, rtol=1e-6)
-    assert_allclose(
-        temper_factor(squares, r, weights),
-        temper_factor(squares[repeated], r[repeated], ones),
-    )
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e100])
 def test_units_do_not_matter(scale):
     squares, r, weights = problem(1)
-    plain = temper_affine(squares, r, weights)
-    other = temper_affine(squares * scale, r * scale, weights)
+    plain = fit_affine_scale(squares, r, weights)
+    other = fit_affine_scale(squares * scale, r * scale, weights)
     assert_allclose(other.constant, plain.constant * scale, rtol=1e-6)
     assert_allclose(other.slope, plain.slope, rtol=1e-6)
 
@@ -93,33 +110,33 @@ def test_units_do_not_matter(scale):
 @pytest.mark.parametrize("r", [np.zeros(5), np.ones(5), np.full(5, 1e-300)])
 def test_a_variance_that_does_not_vary_is_constant(r):
     squares = np.arange(5.0)
-    assert temper_affine(squares, r, np.ones(5)) == (2.0, 0.0)
+    assert fit_affine_scale(squares, r, np.ones(5)) == (2.0, 0.0)
 
 
 def test_no_errors_no_variance():
     r, ones = np.arange(5.0), np.ones(5)
-    assert temper_affine(np.zeros(5), r, ones) == (0.0, 0.0)
-    assert temper_factor(np.zeros(5), r, ones) == 0.0
-    assert temper_factor(np.zeros(5), np.zeros(5), ones) == 0.0
+    assert fit_affine_scale(np.zeros(5), r, ones) == (0.0, 0.0)
+    assert fit_scale(np.zeros(5), r, ones) == 1.0
+    assert fit_scale(np.zeros(5), np.zeros(5), ones) == 1.0
 
 
 def test_one_row():
     one = np.ones(1)
-    assert temper_affine(4.0 * one, one, one) == (4.0, 0.0)
-    assert temper_factor(4.0 * one, 2.0 * one, one) == 2.0
+    assert fit_affine_scale(4.0 * one, one, one) == (4.0, 0.0)
+    assert fit_scale(4.0 * one, 2.0 * one, one) == 1.0
 
 
 def test_zeros_among_the_variances_stay_finite():
     squares, r = np.array([1.0, 1.0, 4.0]), np.array([0.0, 1.0, 4.0])
-    found = temper_affine(squares, r, np.ones(3))
+    found = fit_affine_scale(squares, r, np.ones(3))
     assert np.all(np.isfinite(found))
     assert np.all(found(r) > 0.0)
-    assert np.isfinite(temper_factor(squares, r, np.ones(3)))
+    assert np.isfinite(fit_scale(squares, r, np.ones(3)))
 
 
 def test_no_error_where_nothing_is_left_over():
     # r = 0 exactly where the error is zero: a = 0 would be infinitely probable
     squares, r = np.array([0.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.0, 1.0, 2.0])
-    found = temper_affine(squares, r, np.ones(4))
+    found = fit_affine_scale(squares, r, np.ones(4))
     assert np.all(np.isfinite(found))
     assert np.all(found(r) >= 0.0)

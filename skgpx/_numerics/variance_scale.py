@@ -1,12 +1,12 @@
-"""Variances that are tempered: the likelihood of squared errors decides.
+"""Variance scales: the factor of predictive variances that held-out errors support.
 
-Errors e at rows whose variance is predicted to be v, or which have a part r of it. The
-law of an error is taken to be normal with mean zero and variance::
+Errors e at held-out rows whose variance is predicted to be v, or which have a part r of
+it, are taken to be normal with mean zero and variance::
 
-    T v      a factor,                  T = Σ ω e²/v / Σ ω
-    a + b r  affine, a ≥ 0 and b ≥ 0,   by a search of one variable
+    T v      a factor, shrunk towards one by its standard error,
+    a + b r  affine, a >= 0 and b >= 0, by a search of one variable
 
-Row weights ω are frequencies.
+Row weights are frequencies.
 """
 
 from __future__ import annotations
@@ -44,37 +44,60 @@ class Affine(NamedTuple):
         return self.constant + self.slope * r
 
 
-def temper_factor(squares: Array, variances: Array, weights: Array) -> float:
-    """Factor of the variances under which the errors are most probable.
+def fit_scale(
+    squares: Array,
+    variances: Array,
+    weights: Array | None = None,
+    kurtosis: float = 3.0,
+) -> float:
+    """Factor of predicted variances, from squared errors of held-out rows.
 
     Parameters
     ----------
     squares : ndarray of shape (n,)
-        Squared errors.
+        Squared errors of rows that the predictions were not fitted to.
     variances : ndarray of shape (n,)
-        Not negative; those that are next to zero beside the others count as tiny.
-    weights : ndarray of shape (n,)
+        Predicted for them, noise included. Values near zero beside the others count as
+        tiny.
+    weights : ndarray of shape (n,), optional
         Frequency weights, not all zero.
+    kurtosis : float, default=3.0
+        Of the standardised errors, where more rows than these are known; the larger of
+        it and that of these rows is used.
 
     Returns
     -------
     factor : float
-        Not negative; zero if all errors are.
+        Positive.
 
     Notes
     -----
-    Minimises ``Σ ω [log(T v) + e² / (T v)]``; equations (78) to (80) of [1]_, whose
-    authors search a grid.
+    Under normal errors ``T = mean e² / v`` maximises the likelihood; equations (78) to
+    (80) of [1]_, whose authors search a grid. The standard error of log T is the root
+    of ``(kurtosis - 1) / n``: a few rows without a large error do not rule out large
+    errors elsewhere. The positive-part James-Stein rule, ``log T (1 - se² / log² T)₊``,
+    shrinks T towards one, and leaves one where log T is within its standard error.
 
     References
     ----------
     .. [1] Wild, Hu and Sejdinovic, "Generalized variational inference in function
        spaces: Gaussian measures meet Bayesian deep learning", NeurIPS 2022.
     """
-    return float(np.average(squares / _floored(variances, weights), weights=weights))
+    if weights is None:
+        weights = np.ones(len(squares))
+    z = squares / _floored(variances, weights)
+    factor = float(np.average(z, weights=weights))
+    if factor <= 0.0:
+        return 1.0
+    fourth = float(np.average((z / factor) ** 2, weights=weights))
+    n = float(weights.sum() ** 2 / np.sum(weights**2))
+    squared_error = (max(kurtosis, fourth) - 1.0) / n
+    log_factor = np.log(factor)
+    kept = max(0.0, 1.0 - squared_error / max(log_factor**2, 1e-300))
+    return float(np.exp(kept * log_factor))
 
 
-def temper_affine(squares: Array, r: Array, weights: Array) -> Affine:
+def fit_affine_scale(squares: Array, r: Array, weights: Array) -> Affine:
     """Variance ``a + b r`` under which the errors are most probable.
 
     Parameters
