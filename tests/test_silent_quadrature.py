@@ -153,21 +153,6 @@ def test_probabilities_of_three_classes_far_from_the_data(rng, std):
     assert np.all(gap < 4.5 * error + (1.5e-3 if std < 1.0 else 1e-4))
 
 
-@pytest.mark.parametrize("likelihood", [StudentT(4.0, 0.01), Poisson("square")])
-def test_the_optimal_potential_has_no_spurious_optimum(rng, likelihood):
-    # one inducing point far from the rows: V* of a residual far wider than the noise
-    X = np.linspace(0.0, 1.0, 12)[:, np.newaxis]
-    y = rng.poisson(3.0, 12).astype(float) if likelihood.discrete else np.zeros(12)
-    changes = {"potential": "optimal", "n_inducing": 2, "max_iter": 60}
-    models = [fitted(likelihood, y, X, **changes, kernel=9.0 * RBF(0.05))]
-    assert np.all(np.isfinite(models[0].predict(X)))
-    if not likelihood.discrete:
-        # symmetric data: the particles are around zero, not at nodes of a rule
-        particles = models[0].particles_
-        mean, error = particles.mean(), particles.std() / np.sqrt(particles.size)
-        assert abs(mean) < 4.0 * error + 1e-6
-
-
 @pytest.mark.parametrize(
     "likelihood",
     [

@@ -151,41 +151,6 @@ def log(x: float) -> float:
 
 
 @kernel
-def arctan_ratio(x: float, y: float) -> float:
-    """``arctan(x / y)`` for y > 0, to 2e-14.
-
-    ``arctan(r) / r`` is a Chebyshev series of degree 21 in r² for ``|r| <= 1``; beyond,
-    ``arctan(r) = π/2 - arctan(1/r)``.
-    """
-    size = abs(x)
-    steep = size > y
-    r = y / size if steep else size / y
-    q = r * r
-    q2 = q * q
-    q4 = q2 * q2
-    p0 = (0.9999999999999916 - q * 0.3333333333290284) + (
-        0.19999999954373965 - q * 0.14285712181206522
-    ) * q2
-    p4 = (0.11111057270210487 - q * 0.09090041713898223) + (
-        0.07682799425556619 - q * 0.06592025850259764
-    ) * q2
-    p8 = (0.05447740088946515 - q * 0.033391312177842164) + (
-        q * 0.13311633776559328 - 0.018270568244815877
-    ) * q2
-    p12 = (q * 0.5856079305098816 - 0.33300773930651223) + (
-        q * 0.8160207542506132 - 0.7858245020562952
-    ) * q2
-    p16 = (q * 0.3925699429078535 - 0.6516250209374861) + (
-        q * 0.05204963684082031 - 0.17243810133500534
-    ) * q2
-    p20 = q * 0.000823974609375 - 0.009638006036931818
-    q8 = q4 * q4
-    angle = r * ((p0 + p4 * q4) + (p8 + p12 * q4 + (p16 + p20 * q4) * q8) * q8)
-    angle = 1.5707963267948966 - angle if steep else angle
-    return angle if x > 0.0 else -angle
-
-
-@kernel
 def erfcx(z: float) -> float:
     """``exp(z^2) erfc(z)`` for z >= 0, to 1e-15 relative.
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from skgpx._numerics import elementary
 from skgpx._numerics._jit import Formula, inlined
-from skgpx._numerics.class_formulas import averaged_softmax, categorical
 
 Array = NDArray[np.float64]
 
@@ -27,10 +26,6 @@ POISSON_EXP = 5
 POISSON_SQUARE = 6
 SHIFTED_MIXTURE = 7
 CATEGORICAL = 8
-# Potentials with the residual integrated out: ``StudentT`` and the square link.
-AVERAGED_LOG = 9
-# The same for classes.
-AVERAGED_SOFTMAX = 10
 
 # Where the exp link of counts continues as its tangent; offset of the square link.
 EXPONENT_CAP = 300.0
@@ -40,7 +35,6 @@ _exp = elementary.exp
 _log = elementary.log
 _erfcx = elementary.erfcx
 _twice_artanh = elementary.twice_artanh
-_arctan_ratio = elementary.arctan_ratio
 
 
 @inlined
@@ -62,9 +56,7 @@ def value_and_gradient(
     parameters : ndarray of shape (p,)
         What the likelihood's ``kernel_parameters()`` returns.
     y : ndarray of shape (b,)
-        Targets; classes are encoded 0, 1, ... For AVERAGED_LOG (2 b,): each target is
-        followed by the standard deviation of its residual; for AVERAGED_SOFTMAX by a
-        row of `hazard_table`.
+        Targets; classes are encoded 0, 1, ...
     f : ndarray of shape (b, c * s), C-contiguous
         Latent values of c outputs (1 except for classes) and s chains; column
         ``output * s + chain``.
@@ -233,37 +225,61 @@ def _shifted_mixture(
 
 
 @Formula
-def _averaged_log(
-    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+def _categorical(
+    _p: Array, y: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
-    # square f² + m E ½ log((f + std ξ - μ)² + a²), where
-    # E ½ log(z² + a²) = Re Σ c log(z_q + i h), h = a + shift std, z_q = f + std x_q - μ
-    square, a, multiplier, shift, q = p[0], p[1], p[2], p[3], (p.size - 4) // 3
-    x, u, v = p[4 : 4 + q], p[4 + q : 4 + 2 * q], p[4 + 2 * q : 4 + 3 * q]
-    b = targets.size // 2
-    s = f.size // b
-    for i in range(b):
-        y, std = targets[2 * i], targets[2 * i + 1]
-        h, row = a + shift * std, slice(i * s, (i + 1) * s)
-        m, centre = (multiplier, y) if square == 0.0 else (multiplier * y, 0.0)
-        at, slope, total = f[row], g[row], value[row]
-        for j in range(s):
-            slope[j] = 2.0 * square * at[j]
-        for k in range(q):
-            step, real, imaginary = std * x[k] - centre, m * u[k], m * v[k]
+    # exp(f - largest) and its sum over the outputs, for each row and chain
+    n_outputs, total = f.size // value.size, np.empty(value.size)
+    _subtract_largest(f, y.size, n_outputs, total, g)
+    if with_value:
+        s = total.size // y.size
+        for i in range(y.size):
+            own = (i * n_outputs + int(y[i])) * s
+            v, d = value[i * s : (i + 1) * s], g[own : own + s]
             for j in range(s):
-                z = at[j] + step
-                slope[j] += (real * z + imaginary * h) / (z * z + h * h)
-        if not with_value:
-            continue
-        for j in range(s):
-            total[j] = square * at[j] * at[j]
-        for k in range(q):
-            step, real, imaginary = std * x[k] - centre, 0.5 * m * u[k], m * v[k]
+                v[j] = -d[j]
+    for k in range(g.size):
+        g[k] = _exp(g[k])
+    _normalise(y, n_outputs, total, g)
+    if with_value:
+        for k in range(total.size):
+            value[k] += _log(total[k])
+
+
+@inlined
+def _subtract_largest(
+    f: Array, n_rows: int, n_outputs: int, top: Array, g: Array
+) -> None:
+    """Subtract from each latent value the largest of its row and chain, put in top."""
+    s = top.size // n_rows
+    for i in range(n_rows):
+        t = top[i * s : (i + 1) * s]
+        for k in range(n_outputs):
+            x = f[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
             for j in range(s):
-                z = at[j] + step
-                angle = _arctan_ratio(z, h)
-                total[j] += real * _log(z * z + h * h) + imaginary * angle
+                t[j] = x[j] if k == 0 or x[j] > t[j] else t[j]
+        for k in range(n_outputs):
+            x = f[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            d = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            for j in range(s):
+                d[j] = x[j] - t[j]
+
+
+@inlined
+def _normalise(y: Array, n_outputs: int, total: Array, g: Array) -> None:
+    """Divide by the sum over the outputs, then subtract one at the observed class."""
+    s = total.size // y.size
+    for i in range(y.size):
+        t = total[i * s : (i + 1) * s]
+        for k in range(n_outputs):
+            e = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            for j in range(s):
+                t[j] = e[j] if k == 0 else t[j] + e[j]
+        for k in range(n_outputs):
+            e = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            hit = 1.0 if y[i] == k else 0.0
+            for j in range(s):
+                e[j] = e[j] / t[j] - hit
 
 
 _FORMULAS: dict[int, Formula] = {
@@ -275,9 +291,7 @@ _FORMULAS: dict[int, Formula] = {
     POISSON_EXP: _poisson_exp,
     POISSON_SQUARE: _poisson_square,
     SHIFTED_MIXTURE: _shifted_mixture,
-    CATEGORICAL: categorical,
-    AVERAGED_LOG: _averaged_log,
-    AVERAGED_SOFTMAX: averaged_softmax,
+    CATEGORICAL: _categorical,
 }
 
 

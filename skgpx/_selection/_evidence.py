@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.averaged import averaged
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
@@ -346,8 +345,7 @@ def row_target(
 ) -> langevin.Target:
     """Target in the coordinates of the weights themselves (centre 0, root I).
 
-    `std` (n, c) and `nodes` give the optimal potential, with another rule where the
-    residual is wide (`averaged`); without them the projected one.
+    `std` (n, c) and `nodes` give the optimal potential; without them the projected one.
     The latent functions have the mean `base_latent_` of the likelihood. Rows of which
     more is known are written in terms of the likelihood itself, see `RowForm`.
     """
@@ -359,7 +357,7 @@ def row_target(
     if form.factor is not None:
         factor = form.factor[:, np.newaxis]
         features, std, offset = factor * features, factor * std, factor * offset
-    target = langevin.Target(
+    return langevin.Target(
         likelihood,
         langevin.NUMPY if code is None else code,
         np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
@@ -373,7 +371,6 @@ def row_target(
         c,
         offset,
     )
-    return averaged(target)
 
 
 def row_form(rows: Rows, likelihood: Likelihood) -> RowForm:

@@ -4,11 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from skgpx._numerics.quadrature import (
-    expectation_nodes,
-    product_nodes,
-    sequence_nodes,
-)
+from skgpx._numerics.quadrature import expectation_nodes
 
 
 def normal_moment(power):
@@ -43,36 +39,3 @@ def test_several_outputs_are_exact_up_to_degree_three(c):
 def test_default_rule_integrates_an_exponential():
     nodes, weights = expectation_nodes(1)
     assert weights @ np.exp(1.5 * nodes[:, 0]) == pytest.approx(np.exp(1.125), rel=1e-8)
-
-
-@pytest.mark.parametrize(("c", "k"), [(1, 5), (2, 4), (3, 3)])
-def test_products_are_exact_in_each_output(c, k):
-    nodes, weights = product_nodes(c, expectation_nodes(1, k))
-    assert nodes.shape == (k**c, c)
-    for powers in itertools.product(range(2 * k), repeat=c):
-        expected = np.prod([normal_moment(p) for p in powers])
-        estimate = weights @ np.prod(nodes ** np.array(powers), axis=1)
-        size = weights @ np.prod(np.abs(nodes) ** np.array(powers), axis=1)
-        assert abs(estimate - expected) <= 1e-11 * max(size, 1.0)
-
-
-@pytest.mark.parametrize(("c", "q"), [(2, 64), (3, 12), (10, 256)])
-def test_sequences_are_exact_up_to_degree_three(c, q):
-    nodes, weights = sequence_nodes(c, q)
-    assert nodes.shape == (q, c)
-    assert weights.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(weights @ nodes, 0.0, atol=1e-13)
-    np.testing.assert_allclose((nodes.T * weights) @ nodes, np.eye(c), atol=1e-12)
-    third = np.einsum("q,qi,qj,qk->ijk", weights, nodes, nodes, nodes)
-    np.testing.assert_allclose(third, 0.0, atol=1e-12)
-
-
-def test_sequences_approach_the_largest_of_three():
-    # E max of three normals is 3 / (2 √π)
-    errors = [
-        abs(weights @ nodes.max(axis=1) - 1.5 / np.sqrt(np.pi))
-        for nodes, weights in (sequence_nodes(3, q) for q in (64, 256, 4096))
-    ]
-    assert errors[0] < 0.03
-    assert errors[1] < 0.01
-    assert errors[2] < 0.002
