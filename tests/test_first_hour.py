@@ -49,7 +49,7 @@ class Unregistered(RBF):
 
 def test_optima_of_draws_say_what_to_register():
     draws = PLSRegressor(Unregistered(), optimizer=None).fit(X, Y).sample_functions(2)
-    with pytest.raises(ValueError, match=r"register_spectral_sampler.*Extending"):
+    with pytest.raises(ValueError, match=r"spectral_sampler.*Extending"):
         draws.minimize([[-1.0, 1.0]] * 2, n_mesh=64)
 
 

@@ -479,14 +479,11 @@ class RadialSections:
     ----------
     code : int
         A constant of :mod:`skgpx._numerics.radial`.
-    parameter : float
-        Its parameter, if it has one.
     length_scale : ndarray of shape (d,)
     points : ndarray of shape (m, d)
     """
 
     code: int
-    parameter: float
     length_scale: Array
     points: Array
 
@@ -512,7 +509,7 @@ class RadialSections:
         return np.ascontiguousarray((X - self._origin) / self.length_scale)
 
     def _fill(self, points: Array, part: slice, out: Array) -> None:
-        radial.radial_rows(self.code, self.parameter, points, self._centres[part], out)
+        radial.radial_rows(self.code, points, self._centres[part], out)
 
     def __call__(self, X: Array) -> Array:
         """Kernel matrix, shape (n, m)."""
@@ -529,7 +526,7 @@ class RadialSections:
             add_product(scaled, [(p, weights[p]) for p in parts], self._fill, out)
             return
         radial.radial_sum(
-            self.code, self.parameter, scaled, self._centres,
+            self.code, scaled, self._centres,
             np.ascontiguousarray(weights[:, 0]), out[:, 0],
         )  # fmt: skip
 
@@ -537,7 +534,7 @@ class RadialSections:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         values, gradients = np.zeros(len(X)), np.zeros(X.shape)
         radial.radial_pairs(
-            self.code, self.parameter, self._scaled(X), self._centres_by_input,
+            self.code, self._scaled(X), self._centres_by_input,
             weights, index, values, gradients,
         )  # fmt: skip
         return values, gradients / self.length_scale
@@ -546,7 +543,7 @@ class RadialSections:
         """Values (p,) of function ``index[i]`` at row i of X."""
         values = np.zeros(len(X))
         radial.radial_pair_values(
-            self.code, self.parameter, X, self._origin, self.length_scale,
+            self.code, X, self._origin, self.length_scale,
             self._centres_by_input, weights, index, values,
         )  # fmt: skip
         return values
@@ -575,8 +572,8 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
     """Terms of the functions ``k(·, Z) weights``.
 
     Each summand of a kernel becomes a term, constants move into the weights, and linear
-    kernels become linear functions. An RBF, a Matern of order 1/2, 3/2 or 5/2 or a
-    RationalQuadratic is evaluated by compiled loops.
+    kernels become linear functions. An RBF or a Matern of order 1/2, 3/2 or 5/2 is
+    evaluated by compiled loops.
 
     Parameters
     ----------
@@ -613,7 +610,7 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
     if code is None:
         return (LinearTerm(KernelSections(kernel, points), weights),)
     length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
-    features = RadialSections(*code, length_scale, points)
+    features = RadialSections(code, length_scale, points)
     return (LinearTerm(features, weights),)
 
 

@@ -101,7 +101,7 @@ class PriorMemory:
             f"Exact draws of {kernel!r} are sampled point by point and have no "
             "derivative, which searches for optima need. Draw from Fourier features "
             "instead; if a kernel of your own is stationary, they need "
-            "skgpx.kernels.register_spectral_sampler(YourKernel, sampler): see "
+            "skgpx.kernels.register_kernel(YourKernel, spectral_sampler=...): see "
             '"The spectral law of a kernel" on the documentation\'s page '
             '"Extending".'
         )

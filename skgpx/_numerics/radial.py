@@ -19,7 +19,6 @@ RBF = 0
 MATERN_12 = 1
 MATERN_32 = 2
 MATERN_52 = 3
-RATIONAL_QUADRATIC = 4
 
 _ROOT_3 = 1.7320508075688772
 _ROOT_5 = 2.23606797749979
@@ -33,22 +32,17 @@ _STRETCH, _HALF = 128, 64
 _ROWS = 8
 
 _exp = elementary.exp
-_log = elementary.log
 two_halvings = elementary.two_halvings
 
 
 @kernel
-def radial_rows(
-    code: int, parameter: float, points: Array, centres: Array, out: Array
-) -> None:
+def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
     """Write ``k(z_j, x_i)`` for points (d, n) and centres (m, d) into out (m, n).
 
     Parameters
     ----------
     code : int
         Kernel: one of the constants of this module.
-    parameter : float
-        The exponent ``alpha`` of the rational quadratic; not used by the others.
     points, centres, out : ndarray
         out is C-contiguous.
 
@@ -60,13 +54,11 @@ def radial_rows(
         last = min(first + _ROWS, len(centres))
         for j in range(first, last):
             _squared_distances(points, centres[j], out[j])
-        _profile(code, parameter, out[first:last].reshape(-1))
+        _profile(code, out[first:last].reshape(-1))
 
 
 @kernel
-def radial_triangle(
-    code: int, parameter: float, amplitude: float, X: Array, K: Array, W: Array
-) -> None:
+def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -> None:
     """Write the lower triangles of ``a k(x_i, x_j)`` and of ``w = -a (dk/dr) / r``.
 
     X has shape (n, d), K and W (n, n), whose entries above the diagonal stay.
@@ -75,7 +67,7 @@ def radial_triangle(
     for i in range(len(X)):
         k, w = K[i, : i + 1], W[i, : i + 1]
         _squared_distances(points, X[i], k)
-        _profile_and_slope(code, parameter, k, w)
+        _profile_and_slope(code, k, w)
         for j in range(i + 1):
             k[j] *= amplitude
             w[j] *= amplitude
@@ -84,7 +76,6 @@ def radial_triangle(
 @kernel
 def radial_rows_and_slopes(
     code: int,
-    parameter: float,
     points: Array,
     centres: Array,
     out: Array,
@@ -96,13 +87,12 @@ def radial_rows_and_slopes(
     """
     for j in range(len(centres)):
         _squared_distances(points, centres[j], out[j])
-        _profile_and_slope(code, parameter, out[j], slopes[j])
+        _profile_and_slope(code, out[j], slopes[j])
 
 
 @kernel
 def radial_sum(
     code: int,
-    parameter: float,
     X: Array,
     centres: Array,
     weights: Array,
@@ -124,7 +114,7 @@ def radial_sum(
                 last = min(j + q, len(centres) - 1)
                 v[q] = weights[last] if last == j + q else 0.0
                 _squared_distances(points, centres[last], rows[q])
-            _profile(code, parameter, rows.reshape(-1))
+            _profile(code, rows.reshape(-1))
             _add_four(rows, v, total)
         for i in range(size):
             out[first + i] += total[i]
@@ -142,7 +132,6 @@ def _add_four(rows: Array, weights: Array, total: Array) -> None:
 @kernel
 def radial_pairs(
     code: int,
-    parameter: float,
     points: Array,
     centres: Array,
     weights: Array,
@@ -172,7 +161,7 @@ def radial_pairs(
         size = min(_PAIRS, len(points) - first)
         for p in range(size):
             _squared_distances(centres, points[first + p], k[p])
-            _profile_and_slope(code, parameter, k[p], slopes[p])
+            _profile_and_slope(code, k[p], slopes[p])
             v = weights[index[first + p]]
             for j in range(m):
                 k[p, j] *= v[j]
@@ -190,7 +179,6 @@ def radial_pairs(
 @reduction
 def radial_pair_values(
     code: int,
-    parameter: float,
     X: Array,
     origin: Array,
     length_scale: Array,
@@ -208,7 +196,7 @@ def radial_pair_values(
         for q in range(len(point)):
             point[q] = (X[p, q] - origin[q]) / length_scale[q]
         _squared_distances(centres, point, k)
-        _profile(code, parameter, k)
+        _profile(code, k)
         v, total = weights[index[p]], 0.0
         for j in range(k.size):
             total += k[j] * v[j]
@@ -245,7 +233,7 @@ def _shortened(t: float) -> float:
 
 
 @kernel
-def _profile(code: int, parameter: float, square: Array) -> None:
+def _profile(code: int, square: Array) -> None:
     """Turn squared distances into kernel values."""
     if code == RBF:
         _gauss(square)
@@ -253,13 +241,8 @@ def _profile(code: int, parameter: float, square: Array) -> None:
         _matern(1.0, 0.0, 0.0, square)
     elif code == MATERN_32:
         _matern(_ROOT_3, 1.0, 0.0, square)
-    elif code == MATERN_52:
-        _matern(_ROOT_5, 1.0, 1.0 / 3.0, square)
     else:
-        # (1 + r² / (2 α))^-α
-        for i in range(square.size):
-            r2 = square[i] if square[i] < 1e300 else 1e300
-            square[i] = _exp(-parameter * _log(1.0 + r2 / (2.0 * parameter)))
+        _matern(_ROOT_5, 1.0, 1.0 / 3.0, square)
 
 
 @kernel
@@ -317,12 +300,10 @@ def _two_decays(x: float, y: float, first: float, second: float) -> tuple[float,
 
 
 @kernel
-def _profile_and_slope(
-    code: int, parameter: float, square: Array, slope: Array
-) -> None:
+def _profile_and_slope(code: int, square: Array, slope: Array) -> None:
     """As `_profile`, and write ``w = -(dk/dr) / r``."""
     if code == RBF:
-        _profile(code, parameter, square)
+        _profile(code, square)
         copy(square, slope)
     elif code == MATERN_12:
         # no derivative at the kink at zero: take zero, the mean of its two sides
@@ -336,14 +317,9 @@ def _profile_and_slope(
             decay = _exp(-t)
             square[i] = (1.0 + t) * decay
             slope[i] = 3.0 * decay
-    elif code == MATERN_52:
+    else:
         for i in range(square.size):
             t = _shortened(_ROOT_5 * np.sqrt(square[i]))
             decay = _exp(-t)
             square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * decay
             slope[i] = (5.0 / 3.0) * (1.0 + t) * decay
-    else:
-        copy(square, slope)
-        _profile(code, parameter, square)
-        for i in range(square.size):
-            slope[i] = square[i] / (1.0 + slope[i] / (2.0 * parameter))

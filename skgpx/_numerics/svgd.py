@@ -380,10 +380,10 @@ def _products(
     """``[K pull, w push]`` for some rows of the pool."""
     K = np.empty((len(rows), points.shape[1]))
     if code == radial.RBF:
-        radial.radial_rows(code, 0.0, points, rows, K)
+        radial.radial_rows(code, points, rows, K)
         return K @ both
     slopes = np.empty_like(K)
-    radial.radial_rows_and_slopes(code, 0.0, points, rows, K, slopes)
+    radial.radial_rows_and_slopes(code, points, rows, K, slopes)
     return np.hstack((K @ pull, slopes @ push))
 
 
@@ -429,6 +429,6 @@ def component_force(
 def _mean_and_slope(one: Array, other: Array) -> tuple[float, Array]:
     """Mean of an RBF over pairs of two sets, and its slope in the first (R, d)."""
     K = np.empty((len(one), len(other)))
-    radial.radial_rows(radial.RBF, 0.0, np.ascontiguousarray(other.T), one, K)
+    radial.radial_rows(radial.RBF, np.ascontiguousarray(other.T), one, K)
     slope = (K @ other - K.sum(axis=1, keepdims=True) * one) / K.size
     return float(K.mean()), slope

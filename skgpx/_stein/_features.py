@@ -160,7 +160,7 @@ def _no_sampler(part: Any, method: str) -> ValueError:
     name = type(part).__name__
     return ValueError(
         f"{part!r} has no spectral sampler, which method={method!r} needs. Call "
-        f"skgpx.kernels.register_spectral_sampler({name}, sampler), or choose "
+        f"skgpx.kernels.register_kernel({name}, spectral_sampler=...), or choose "
         'method="stein", which needs the score only.'
     )
 

@@ -144,7 +144,7 @@ def warn_without_prior(kernel: Any, start: WaveMixture, n_rows: int) -> None:
         f"{R} frequencies in {d} dimensions are learned from {n_rows} rows without a "
         f"prior, as the spectral density of {kernel!r} has no known slope: they are "
         "likely to fit noise. Use max_iter=0, or a kernel with a density (see "
-        "skgpx.kernels.register_spectral_score).",
+        "skgpx.kernels.register_kernel).",
         FitWarning,
     )
 

@@ -16,12 +16,7 @@ from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._warped import Warped
-from skgpx.kernels import (
-    SpectralSample,
-    register_spectral_density,
-    register_spectral_sampler,
-    sample_frequencies,
-)
+from skgpx.kernels import SpectralSample, sample_frequencies
 
 __all__ = [
     "BoundedSeries",
@@ -42,8 +37,6 @@ __all__ = [
     "Warped",
     "draw_prior",
     "has_spectrum",
-    "register_spectral_density",
-    "register_spectral_sampler",
     "sample_frequencies",
     "select_inducing",
     "select_until",

@@ -258,7 +258,7 @@ def periodic_variance(kernel: Any, box: Box, density: Density) -> tuple[float, A
     kernel : sklearn.gaussian_process.kernels.Kernel
     box : Box
     density : callable
-        Its spectral density, see :func:`skgpx.bases.register_spectral_density`.
+        Its spectral density, see :func:`skgpx.kernels.register_kernel`.
 
     Notes
     -----
@@ -424,7 +424,7 @@ class KernelEigenvalues:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        RBF, Matern, RationalQuadratic, constants, products with constants and sums;
+        RBF, Matern, constants, products with constants and sums;
         isotropic or with one lengthscale for each input. Without noise.
 
     Examples
@@ -486,8 +486,8 @@ class KernelEigenvalues:
 def _no_density(kernel: Any) -> ValueError:
     return ValueError(
         f"{kernel!r} has no known eigenvalues on a box. Fourier functions serve RBF, "
-        "Matern, RationalQuadratic, constants, their sums, products with constants, "
-        "and kernels given to skgpx.bases.register_spectral_density; use "
+        "Matern, constants, their sums, products with constants, "
+        "and those with a density given to skgpx.kernels.register_kernel; use "
         'basis="inducing" or "empirical" for others.'
     )
 

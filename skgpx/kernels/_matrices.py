@@ -10,14 +10,13 @@ maps their cotangents G to such a sum, by the rule in the kernel's record.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Product
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
-from skgpx.kernels._distances import scaled_points
 from skgpx.kernels._records import (
     Array,
     InducingKernels,
@@ -25,18 +24,9 @@ from skgpx.kernels._records import (
     Pullback,
     record_of,
 )
+from skgpx.kernels._stationary import scaled_points
 
 # ---- Kernel matrices by compiled loops, where a kernel has them ----------------------
-
-
-class _Radial(NamedTuple):
-    """A constant times a kernel that has compiled loops."""
-
-    amplitude: float
-    amplitude_is_free: bool
-    shape: Any
-    code: int
-    parameter: float
 
 
 def kernel_matrix(kernel: Any, X: Array, Z: Array) -> Array:
@@ -50,18 +40,17 @@ def kernel_matrix(kernel: Any, X: Array, Z: Array) -> Array:
 
     Notes
     -----
-    2 to 3 ns an entry for a constant times an RBF, a Matern or a rational quadratic
-    kernel; others are called.
+    2 to 3 ns an entry for a constant times an RBF or a Matern of order 1/2, 3/2 or 5/2;
+    other kernels are called.
     """
-    known = _radial_part(kernel)
-    if known is None:
+    constant, shape, code = _radial_part(kernel)
+    if code is None:
         return np.ascontiguousarray(kernel(X, Z))
-    left, right = scaled_points(X, Z, known.shape.length_scale)
+    left, right = scaled_points(X, Z, shape.length_scale)
     K = np.empty((len(X), len(Z)))
-    points = np.ascontiguousarray(right.T)
-    radial.radial_rows(known.code, known.parameter, points, left, K)
-    if known.amplitude != 1.0:
-        K *= known.amplitude
+    radial.radial_rows(code, np.ascontiguousarray(right.T), left, K)
+    if constant is not None:
+        K *= float(constant.constant_value)
     return K
 
 
@@ -81,18 +70,18 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         ``pullback(G)`` with a symmetric G (n, n), of which only the lower triangle is
         read, returns ``Σ_ij G_ij dK_ij / dtheta``, shape (n_theta,).
     """
-    known = _radial_part(kernel)
-    if known is None or known.code == radial.RATIONAL_QUADRATIC:
-        # the derivative in its exponent has no compiled loop
+    constant, shape, code = _radial_part(kernel)
+    if code is None:
         K, pullback = matrix_and_pullback(kernel, X)
         return K, lambda G: pullback(mirrored(G))
-    scaled, _ = scaled_points(X, None, known.shape.length_scale)
+    scaled, _ = scaled_points(X, None, shape.length_scale)
     K, W = np.empty((2, len(X), len(X)))
-    radial.radial_triangle(known.code, known.parameter, known.amplitude, scaled, K, W)
+    amplitude = 1.0 if constant is None else float(constant.constant_value)
+    radial.radial_triangle(code, amplitude, scaled, K, W)
 
     def slopes(G: Array) -> Array:
-        parts = [inner_product(G, K)] if known.amplitude_is_free else []
-        shape = known.shape
+        free = constant and not constant.hyperparameter_constant_value.fixed
+        parts = [inner_product(G, K)] if free else []
         if not shape.hyperparameter_length_scale.fixed:
             by_input = triangle_slopes(G, W, scaled)
             parts.extend(by_input if shape.anisotropic else [by_input.sum()])
@@ -101,16 +90,13 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     return K, slopes
 
 
-def _radial_part(kernel: Any) -> _Radial | None:
-    """Constant and radial kernel of which a kernel is the product."""
-    amplitude, free, shape = 1.0, False, kernel
+def _radial_part(kernel: Any) -> tuple[Any, Any, int | None]:
+    """Constant (or None) and kernel of which a kernel is the product; its code."""
+    constant, shape = None, kernel
     if type(kernel) is Product and type(kernel.k1) is ConstantKernel:
         constant, shape = kernel.k1, kernel.k2
-        amplitude = float(constant.constant_value)
-        free = not constant.hyperparameter_constant_value.fixed
     code_of = record_of(shape).radial_code
-    known = None if code_of is None else code_of(shape)
-    return None if known is None else _Radial(amplitude, free, shape, *known)
+    return constant, shape, None if code_of is None else code_of(shape)
 
 
 # ---- Kernel matrices and their derivatives in reverse mode ---------------------------
@@ -235,7 +221,8 @@ def matrix_and_input_pullback(
     if rule is None:
         raise ValueError(
             f"The gradient of {kernel!r} in its inputs is not known. Register it with "
-            f"skgpx.kernels.register_input_gradient({type(kernel).__name__})."
+            f"skgpx.kernels.register_kernel({type(kernel).__name__}, "
+            "input_gradient=...)."
         )
     return rule(kernel, X, Z)
 

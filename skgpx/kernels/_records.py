@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.fourier_index import Box
-from skgpx.kernels._spectral_laws import SpectralLaw
+from skgpx.kernels._spectral_laws import SampledLaw, SpectralLaw
 
 Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
@@ -76,29 +76,29 @@ class KernelRecord:
     Attributes
     ----------
     pullback : callable
-        ``rule(kernel, X, Y) -> (K, pullback)``; see :func:`register_pullback`.
+        ``rule(kernel, X, Y) -> (K, pullback)``; see :func:`register_kernel`.
     diagonal_pullback : callable
         ``rule(kernel, X) -> (diagonal, pullback)``.
     inducing_pullback : callable
         ``rule(kernel, X, Z) -> (InducingKernels, pullback)``, where the three
         matrices share work.
     input_gradient : callable
-        ``rule(kernel, X, Z) -> (K, pullback)``; see :func:`register_input_gradient`.
+        ``rule(kernel, X, Z) -> (K, pullback)``.
     spectral_law : callable
-        ``law(kernel, d)``: the :class:`SpectralLaw` of the frequencies.
+        ``rule(kernel, d)``: the :class:`SpectralLaw` of the frequencies.
     log_spectral_density : callable
         ``(kernel, omega (R, d)) -> (R,)``: logarithm of the density of the
         frequencies, which integrates to one.
     spectral_density : callable
-        ``(kernel, omega) -> (S, slopes)``; see :func:`register_spectral_density`.
+        ``(kernel, omega) -> (S, slopes)``.
     spectral_score : callable
-        ``(kernel, omega) -> (R, d)``; see :func:`register_spectral_score`.
+        ``(kernel, omega) -> (R, d)``.
     box_spectrum : callable
         ``(kernel, omega, box) -> KernelSpectrum``, where the eigenvalues on a box
         differ from the spectral density divided by the volume.
     radial_code : callable
-        ``(kernel) -> (code, parameter)`` of the compiled loops of
-        :mod:`skgpx._numerics.radial`, or None.
+        ``(kernel) -> code`` of the compiled loops of :mod:`skgpx._numerics.radial`,
+        or None.
     """
 
     pullback: MatrixRule | None = None
@@ -110,7 +110,7 @@ class KernelRecord:
     spectral_density: Density | None = None
     spectral_score: Score | None = None
     box_spectrum: Callable[[Any, Array, Box], KernelSpectrum] | None = None
-    radial_code: Callable[[Any], tuple[int, float] | None] | None = None
+    radial_code: Callable[[Any], int | None] | None = None
 
 
 _RECORDS: dict[type, KernelRecord] = {}
@@ -127,7 +127,12 @@ def fill_record(kernel_type: type, **fields: Any) -> None:
 
     What belongs to an earlier density does not hold for another one.
     """
-    check_kernel_type(kernel_type)
+    if not (isinstance(kernel_type, type) and issubclass(kernel_type, Kernel)):
+        raise ValueError(
+            "What is known of a kernel is registered for its class, a subclass of "
+            f"sklearn.gaussian_process.kernels.Kernel; got {kernel_type!r}. Pass the "
+            "class, as in register_kernel(YourKernel, ...), not an instance."
+        )
     if "spectral_density" in fields:
         known = _RECORDS.get(kernel_type, _NOTHING)
         stale = ["log_spectral_density", "box_spectrum"]
@@ -137,14 +142,90 @@ def fill_record(kernel_type: type, **fields: Any) -> None:
     _RECORDS[kernel_type] = replace(_RECORDS.get(kernel_type, _NOTHING), **fields)
 
 
-def check_kernel_type(kernel_type: Any) -> None:
-    """Refuse everything but classes of kernels."""
-    if not (isinstance(kernel_type, type) and issubclass(kernel_type, Kernel)):
-        raise ValueError(
-            "What is known of a kernel is registered for its class, a subclass of "
-            f"sklearn.gaussian_process.kernels.Kernel; got {kernel_type!r}. Pass the "
-            "class, as in register_kernel(YourKernel, ...), not an instance."
-        )
+def register_kernel(
+    kernel_type: type,
+    *,
+    pullback: MatrixRule | None = None,
+    diagonal_pullback: DiagonalRule | None = None,
+    input_gradient: InputRule | None = None,
+    spectral_sampler: Sampler | None = None,
+    spectral_density: Density | None = None,
+    spectral_score: Score | None = None,
+) -> None:
+    """Register what is known of a kernel of your own.
+
+    Everything is optional. What is left out is unchanged. Registration is for the
+    exact type: subclasses often have other formulas, and inherit nothing.
+
+    Parameters
+    ----------
+    kernel_type : type
+        Class of the kernel.
+    pullback : callable, optional
+        Faster gradients of kernel matrices in the hyperparameters: ``rule(kernel, X,
+        Y) -> (K, pullback)``, where ``pullback(G)`` is ``Σ_ij G_ij dK_ij / dtheta``,
+        shape (n_theta,), and leaves G unchanged. ``Y`` is None for ``k(X, X)``; K may
+        be any array that broadcasts to (n, m). Without a rule scikit-learn's
+        ``eval_gradient`` is used in blocks.
+    diagonal_pullback : callable, optional
+        The same for diagonals: ``rule(kernel, X) -> (diagonal, pullback)``.
+    input_gradient : callable, optional
+        For gradients of drawn functions: ``rule(kernel, X, Z) -> (K, pullback)``, where
+        ``pullback(G)`` maps (n, m) to ``Σ_j G_ij ∇ₓ k(x_i, z_j)``, shape (n, d).
+    spectral_sampler : callable, optional
+        For Fourier features: ``sampler(kernel, n_frequencies, d, rng)`` returns angular
+        frequencies (n_frequencies, d), in radians per unit of the input, with
+        ``k(x, y) / k(x, x) = E[cos(ω·(x - y))]``.
+    spectral_density : callable, optional
+        For Fourier functions on a box: ``density(kernel, omega)`` returns
+        ``S(ω) = ∫ k(r) cos(ω·r) dr`` at angular frequencies omega (R, d), shape (R,),
+        and its derivatives in ``kernel.theta``, shape (R, p). S must not increase with
+        any ``|ω_i|``.
+    spectral_score : callable, optional
+        For Stein features: ``score(kernel, omega)`` returns ``∇ log S(ω)``, (R, d).
+
+    Raises
+    ------
+    ValueError
+        If the type is not a class of kernels, or something else is not callable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import sample_frequencies
+    >>> from skgpx.kernels import diagonal_and_pullback, register_kernel
+    >>> class Wave(RBF):
+    ...     "cos(x - y), without hyperparameters."
+    ...     def __call__(self, X, Y=None, eval_gradient=False):
+    ...         return np.cos(np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0]))
+    >>> register_kernel(
+    ...     Wave,
+    ...     diagonal_pullback=lambda k, X: (np.ones(len(X)), lambda g: np.empty(0)),
+    ...     spectral_sampler=lambda k, n, d, rng: np.ones((n, d)),
+    ... )
+    >>> wave = Wave(1.0, "fixed")
+    >>> diagonal_and_pullback(wave, np.zeros((2, 1)))[0]
+    array([1., 1.])
+    >>> sample_frequencies(wave, 2, 1, np.random.default_rng(0)).amplitudes.round(3)
+    array([0.707, 0.707])
+    """
+    given: dict[str, Any] = {
+        "pullback": pullback,
+        "diagonal_pullback": diagonal_pullback,
+        "input_gradient": input_gradient,
+        "spectral_law": spectral_sampler,
+        "spectral_density": spectral_density,
+        "spectral_score": spectral_score,
+    }
+    fields = {name: rule for name, rule in given.items() if rule is not None}
+    for name, rule in fields.items():
+        if not callable(rule):
+            name = name.replace("law", "sampler")
+            raise ValueError(f"{name} must be a function; got {rule!r}.")
+    if spectral_sampler is not None:
+        fields["spectral_law"] = lambda k, d: SampledLaw(k, spectral_sampler, d)
+    fill_record(kernel_type, **fields)
 
 
 def no_sampler(part: Any, whole: Any, reason: str = "") -> ValueError:
@@ -153,7 +234,7 @@ def no_sampler(part: Any, whole: Any, reason: str = "") -> ValueError:
     where = "" if part is whole else f", a part of {whole!r}"
     return ValueError(
         f"{part!r}{where} has no spectral sampler{reason}. Give it one with "
-        f"skgpx.bases.register_spectral_sampler({name}, sampler) if it is stationary, "
+        f"skgpx.kernels.register_kernel({name}, spectral_sampler=...) if stationary, "
         'or draw with prior="exact", whose cost grows with the cube of the number of '
         "distinct points at which the draws are evaluated."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,29 +12,23 @@ from scipy.special import chdtri, logsumexp
 from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import RBF
 
-from skgpx.kernels._periodic import PeriodicLaw
 from skgpx.kernels._records import no_sampler, record_of
-from skgpx.kernels._spectral_laws import EllipticalLaw, SampledLaw, SpectralLaw
-from skgpx.kernels._terms import Monomial, expand
-
-# ---- Whether a registered score is the slope of its density --------------------------
-
+from skgpx.kernels._spectral_laws import (
+    EllipticalLaw,
+    PeriodicLaw,
+    SampledLaw,
+    SpectralLaw,
+)
+from skgpx.kernels._terms import Monomial, expand, latent_kernel
 
 Array = NDArray[np.float64]
 
-# Frequencies at which a score is compared with slopes of the density.
-_COMPARED = 16
-# Largest difference from a slope, relative to the largest score.
-_TOLERANCE = 1e-2
-# Draws of a sampler for Stein's identity, and how far from it they may be: in standard
-# errors and relative.
-_DRAWS, _ERRORS, _SHARE = 4096, 6.0, 0.05
+
+# ---- Density of the frequencies of a stationary kernel, and its score ----------------
 
 
-def check_spectral_score(
-    kernel: Any, omega: Array, rng: np.random.Generator | None = None
-) -> None:
-    """Compare the score of a kernel with everything else that is known of it.
+def check_spectral_score(kernel: Any, omega: Array) -> None:
+    """Compare the score of a kernel with central differences of its density.
 
     Parameters
     ----------
@@ -42,99 +36,51 @@ def check_spectral_score(
         Of a type with a spectral score; not a sum or product.
     omega : ndarray of shape (R, d)
         Angular frequencies, in the bulk of the density.
-    rng : numpy.random.Generator, default=None
-        For a registered sampler.
 
     Raises
     ------
     ValueError
         If the score has another shape than omega or is not finite; if it is not odd,
-        as that of an even density is; if it is not the slope of a registered density
-        (central differences); or, where a sampler is registered, if its draws do not
-        obey Stein's identity.
+        as that of an even density is; if it is not the slope of a known density.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from skgpx.kernels import check_spectral_score
-    >>> check_spectral_score(RBF(0.5), np.random.default_rng(0).normal(size=(8, 2)))
+    >>> check_spectral_score(RBF(2.0), np.array([[0.3], [-1.0]]))
     """
-    few = omega[:_COMPARED]
-    score = _scores(kernel, few)
-    if not np.allclose(_scores(kernel, -few), -score, rtol=1e-6, atol=1e-12):
-        raise _wrong(kernel, "is not odd in ω, as it is for a real kernel")
-    record = record_of(kernel)
-    if record.log_spectral_density or record.spectral_density:
-        _compare_slopes(kernel, few, score)
-    law = record.spectral_law and record.spectral_law(kernel, omega.shape[1])
-    if isinstance(law, SampledLaw):
-        _check_identity(kernel, law, rng or np.random.default_rng(0))
-
-
-def _scores(kernel: Any, omega: Array) -> Array:
-    score = np.asarray(spectral_score(kernel, omega), dtype=np.float64)
-    if score.shape != omega.shape or not np.all(np.isfinite(score)):
-        raise _wrong(
-            kernel,
-            f"must be finite and of shape {omega.shape}; got shape {score.shape}"
-            f"{'' if score.shape != omega.shape else ' with infinite or NaN values'}",
+    score, fault = np.asarray(_score(kernel, omega), dtype=np.float64), ""
+    if score.shape != omega.shape or not np.isfinite(score).all():
+        fault = f"must be finite and of shape {omega.shape}; got shape {score.shape}"
+    elif not np.allclose(_score(kernel, -omega), -score, rtol=1e-6, atol=1e-12):
+        fault = "is not odd in ω, as it is for a real kernel"
+    elif not _is_slope(kernel, omega, score):
+        fault = "is not the slope of its log spectral density"
+    if fault:
+        name = type(kernel).__name__
+        raise ValueError(
+            f"The spectral score of {name} {fault}. Register ∇ log S(ω), in radians "
+            "per unit of the input, with "
+            f"skgpx.kernels.register_kernel({name}, spectral_score=...)."
         )
-    return score
 
 
-def _compare_slopes(kernel: Any, omega: Array, score: Array) -> None:
-    """Central differences of the logarithm of the density."""
-    R, d = omega.shape
-    steps = 1e-4 * np.maximum(np.std(omega, axis=0), np.mean(np.abs(omega), axis=0))
-    steps = np.where(steps > 0.0, steps, 1e-4)
-    moves = np.diag(steps)
-    # all frequencies moved along all axes, in one call each
+def _is_slope(kernel: Any, omega: Array, score: Array) -> bool:
+    """Whether a score agrees with a density, if that is known."""
+    record, (R, d) = record_of(kernel), omega.shape
+    if not (record.log_spectral_density or record.spectral_density):
+        return True
+    steps = 1e-4 * np.linalg.norm(omega, axis=1, keepdims=True)
+    # every frequency moved along all axes, in one call each
+    moves = steps[:, :, np.newaxis] * np.eye(d)
     up, down = (
-        log_spectral_density(
-            kernel, (omega[:, np.newaxis] + sign * moves).reshape(-1, d)
-        ).reshape(R, d)
-        for sign in (1.0, -1.0)
+        _log_density(kernel, (omega[:, np.newaxis] + move).reshape(-1, d))
+        for move in (moves, -moves)
     )
-    # in units of the axis
-    error = np.abs((up - down) / 2.0 - score * steps)
-    if np.any(error > _TOLERANCE * np.max(np.abs(score * steps), axis=0) + 1e-9):
-        raise _wrong(kernel, "is not the slope of its log spectral density")
-
-
-def _check_identity(kernel: Any, law: SampledLaw, rng: np.random.Generator) -> None:
-    """``E[w (ω · ∇ log p + d - |ω|²/h)] = 0``, ``w = exp(-|ω|²/(2h))``, over draws.
-
-    Stein's identity for ``ω w``, in units of the columns: bounded, since samplers may
-    have heavy tails.
-    """
-    omega = law.frequencies(np.empty((_DRAWS, 0)), rng)
-    units = np.median(np.abs(omega), axis=0)
-    units = np.where(units > 0.0, units, 1.0)
-    square = np.sum((omega / units) ** 2, axis=1)
-    h = float(np.median(square)) or 1.0
-    w = np.exp(-0.5 * square / h)
-    products = np.einsum("rd,rd->r", omega, _scores(kernel, omega))
-    terms = w * (products + law.d - square / h)
-    gap, error = abs(float(np.mean(terms))), np.std(terms) / np.sqrt(_DRAWS)
-    if gap > max(_ERRORS * error, _SHARE * law.d * float(np.mean(w))):
-        raise _wrong(
-            kernel,
-            "does not belong to its spectral sampler: its draws do not obey Stein's "
-            f"identity (off by {gap / error:.0f} standard errors)",
-        )
-
-
-def _wrong(kernel: Any, what: str) -> ValueError:
-    name = type(kernel).__name__
-    return ValueError(
-        f"The spectral score of {name} {what}. Register ∇ log S(ω), in radians per "
-        "unit of the input, with "
-        f"skgpx.kernels.register_spectral_score({name}, score)."
-    )
-
-
-# ---- Density of the frequencies of a stationary kernel, and its score ----------------
+    error = np.abs(0.5 * (up - down).reshape(R, d) - score * steps)
+    scale = np.max(np.abs(score * steps), axis=1, keepdims=True)
+    return bool(np.all(error <= 1e-2 * scale + 1e-9))
 
 
 def log_spectral_density(kernel: Any, omega: Array) -> Array:
@@ -147,9 +93,8 @@ def log_spectral_density(kernel: Any, omega: Array) -> Array:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        RBF, Matern, RationalQuadratic, every type given to
-        :func:`register_spectral_density`, products of these with constants, products
-        and integer powers of RBFs, and sums.
+        RBF, Matern, RationalQuadratic, every type with a registered density, products
+        of these with constants, products and integer powers of RBFs, and sums.
     omega : ndarray of shape (R, d)
         Angular frequencies, in radians per unit of the input.
 
@@ -185,7 +130,7 @@ def spectral_score(kernel: Any, omega: Array) -> Array:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         As in :func:`log_spectral_density`; your own kernels need
-        :func:`register_spectral_score`, too, and in sums a spectral density.
+        a registered score, and in sums a spectral density.
     omega : ndarray of shape (R, d)
         Angular frequencies.
 
@@ -227,7 +172,13 @@ def _mixture(kernel: Any, d: int) -> tuple[Array, list[Any]]:
     for term in expand(kernel):
         factors = with_one_rbf(term.factors)
         if len(factors) != 1:
-            raise _unknown(kernel, term.factors)
+            what = " * ".join(map(repr, factors)) or "a constant"
+            raise ValueError(
+                f"The spectral density of {what}, a term of {kernel!r}, is not known: "
+                "a constant has all of its variance at the frequency zero, and the "
+                "density of a product is a convolution. Use products with constants, "
+                "products of RBFs, and their sums."
+            )
         part = factors[0]
         variances.append(term.coefficient * float(part.diag(np.zeros((1, d)))[0]))
         parts.append(part)
@@ -258,24 +209,11 @@ def _known(part: Any, rule: Any, what: str) -> Callable[..., Any]:
         name = type(part).__name__
         raise ValueError(
             f"{part!r} has no known spectral {what}. Register it with "
-            f"skgpx.kernels.register_spectral_{what}({name}, {what}) if the kernel is "
-            "stationary and has one."
+            f"skgpx.kernels.register_kernel({name}, spectral_{what}=...) if the kernel "
+            "is stationary and has one."
         )
     known: Callable[..., Any] = rule
     return known
-
-
-def _unknown(kernel: Any, factors: tuple[Any, ...]) -> ValueError:
-    if not factors:
-        return ValueError(
-            f"{kernel!r} has a constant term, all of whose variance is at the "
-            "frequency zero: it has no spectral density. Leave the constant out."
-        )
-    return ValueError(
-        f"The spectral density of a product of {len(factors)} kernels, "
-        f"{' * '.join(map(repr, factors))}, is a convolution and not known. Use "
-        "products with constants, and products of RBFs."
-    )
 
 
 # ---- Samples of the spectral density of a stationary kernel --------------------------
@@ -317,8 +255,8 @@ def sample_frequencies(
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         RBF, Matern, RationalQuadratic, ExpSineSquared (one input column), constants,
-        products and integer powers of these, and every type given to
-        :func:`register_spectral_sampler`.
+        products and integer powers of these, and every type with
+        a registered sampler.
     n_frequencies : int
         Number of frequencies ``R``, best a power of two. A periodic kernel alone
         gives its exact cosine series instead, of whatever length.
@@ -467,3 +405,68 @@ def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Arr
         # the net is balanced at powers of two only: draw such a number, keep n
         points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())
     return np.clip(points[:n], _EDGE, 1.0 - _EDGE)
+
+
+# ---- A stationary kernel as a sum of variances times correlations --------------------
+
+
+class StationaryTerm(NamedTuple):
+    """A summand of a stationary kernel.
+
+    Attributes
+    ----------
+    variance : float
+        Its value at equal inputs.
+    factors : tuple of Kernel
+        Kernels whose product it is in proportion to, RBFs merged into one; none for a
+        constant.
+    """
+
+    variance: float
+    factors: tuple[Any, ...]
+
+
+def stationary_terms(kernel: Any, d: int) -> list[StationaryTerm]:
+    """Terms of a kernel whose frequencies are known, without its white noise.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Sums, products and powers of kernels with a spectral law or score.
+    d : int
+        Number of input columns.
+
+    Raises
+    ------
+    ValueError
+        If nothing is known of the frequencies of a part, which is named; if a term has
+        a negative variance; if there is nothing but noise.
+    """
+    terms = []
+    for monomial in expand(latent_kernel(kernel)):
+        variance, factors = monomial.coefficient, with_one_rbf(monomial.factors)
+        for factor in factors:
+            record = record_of(factor)
+            if record.spectral_law is None and record.spectral_score is None:
+                name = type(factor).__name__
+                raise ValueError(
+                    f"The frequencies of {factor!r}, in {kernel!r}, are not known. If "
+                    f"it is stationary, call skgpx.kernels.register_kernel({name}, "
+                    "spectral_score=...) with the gradient of the logarithm of its "
+                    "spectral density, for Stein frequencies, or with "
+                    "spectral_sampler=... for random ones."
+                )
+            variance *= float(factor.diag(np.zeros((1, d)))[0])
+        if variance < 0.0:
+            raise ValueError(
+                f"A term of the kernel has a negative variance, {variance:g}; those of "
+                "a covariance are positive. Check its constants."
+            )
+        if variance > 0.0:
+            terms.append(StationaryTerm(variance, factors))
+    if not terms:
+        raise ValueError(
+            f"{kernel!r} has nothing but white noise, which has no features. Add "
+            "another kernel, for example RBF()."
+        )
+    return terms

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skgpx._numerics.svgd import median_squares, transported
-from skgpx.kernels._rbf import GaussianRadius
 from skgpx.kernels._records import record_of
 from skgpx.kernels._spectral import (
     check_spectral_score,
@@ -19,7 +18,7 @@ from skgpx.kernels._spectral import (
     uniform_points,
     warped_sample,
 )
-from skgpx.kernels._spectral_laws import EllipticalLaw
+from skgpx.kernels._spectral_laws import EllipticalLaw, GaussianRadius
 
 Array = NDArray[np.float64]
 
@@ -105,8 +104,8 @@ def _by_score(
         name = type(kernel).__name__
         raise ValueError(
             f"{kernel!r} has no known spectral score, by which Stein frequencies move. "
-            f"Call skgpx.kernels.register_spectral_score({name}, score), or choose "
-            'another method than "stein".'
+            f"Call skgpx.kernels.register_kernel({name}, spectral_score=...), or "
+            'choose another method than "stein".'
         )
     law = None if record.spectral_law is None else record.spectral_law(kernel, d)
     if law is None:
@@ -114,7 +113,7 @@ def _by_score(
         start = normal / _correlation_lengths(kernel, d)
     else:
         start = warped_sample([law], n, d, rng, "halton").frequencies
-    check_spectral_score(kernel, start, rng)
+    check_spectral_score(kernel, start)
     unit = _units(start, settings.antithetic)
     moved = unit * _moved(
         start / unit, lambda u: spectral_score(kernel, u * unit) * unit, unit, settings

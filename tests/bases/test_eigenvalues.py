@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
-from scipy.special import gamma, kv
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     DotProduct,
     Matern,
-    RationalQuadratic,
 )
 
 from skgpx.bases import (
@@ -35,8 +33,6 @@ RULES = [
     (KernelEigenvalues(Matern(0.4, nu=0.5)), LINE),
     (KernelEigenvalues(Matern(0.4, nu=np.inf) + Matern(0.2, nu=2.5)), LINE),
     (KernelEigenvalues(Matern([0.9, 0.8, 0.7], nu=2.5)), SPACE),
-    (KernelEigenvalues(3.0 * RationalQuadratic(0.3, 1.7)), LINE),
-    (KernelEigenvalues(3.0 * RationalQuadratic(0.3, 0.6)), PLANE),
     (KernelEigenvalues(ConstantKernel(2.0, "fixed") * RBF(0.3, "fixed")), LINE),
 ]
 rules = pytest.mark.parametrize(("rule", "box"), RULES, ids=lambda v: str(v)[:60])
@@ -84,7 +80,6 @@ def test_theta_is_a_round_trip(rule, box):
         RBF(0.6),
         Matern(0.5, nu=1.5),
         Matern(0.4, nu=2.5),
-        2.0 * RationalQuadratic(0.4, 3),
     ],
     ids=str,
 )
@@ -138,23 +133,6 @@ def test_published_polynomial_prior():
     s = rule.spectrum(rule.index(LINE, 30), LINE)
     assert np.allclose(s.eigenvalues, np.arange(1.0, 31.0) ** -2)
     assert s.eigenvalues.sum() + s.tail == pytest.approx(np.pi**2 / 6, rel=1e-13)
-
-
-@pytest.mark.parametrize("alpha", [0.6, 1.0, 3.0, 20.0])
-def test_rational_quadratic_has_its_spectral_density(alpha):
-    # ∫ cos(ωr) (1 + r²/b²)^-α dr = 2 √π / Γ(α) b^(α + ½) (ω/2)^(α - ½) K_(α - ½)(bω)
-    kernel = RationalQuadratic(0.2, alpha)
-    rule = KernelEigenvalues(kernel)
-    index = rule.index(LINE, 41)
-    found = rule.spectrum(index, LINE).eigenvalues
-    omega = LINE.frequencies(index.waves)[1:, 0]
-    b, power = np.sqrt(2 * alpha) * 0.2, alpha - 0.5
-    density = 2 * np.sqrt(np.pi) / gamma(alpha) * b ** (alpha + 0.5)
-    density *= (omega / 2) ** power * kv(power, b * omega)
-    assert np.allclose(found[1:], density / 3.0, rtol=1e-9)
-    # the constant has what makes the variance one
-    total = found[0] + rule.spectrum(rule.index(LINE, 2001), LINE).eigenvalues[1:].sum()
-    assert total == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("kernel", [DotProduct(), RBF() * RBF(), RBF() + DotProduct()])

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import RBF, Matern
 
-from skgpx._numerics.fourier_index import half_space
-from skgpx.bases import Box, KernelEigenvalues, register_spectral_density
+from skgpx.bases import Box, KernelEigenvalues
 from skgpx.bases._eigenvalues import _sum_of_waves, kernel_spectrum
-from skgpx.kernels._matern import spectral_density as _matern
-from skgpx.kernels._rbf import spectral_density as _rbf
+from skgpx.kernels import record_of, register_kernel
 
+_matern = record_of(Matern()).spectral_density
+_rbf = record_of(RBF()).spectral_density
 PERIODS = np.array([1.0, 1.3, 0.8])
 RATIOS = 10.0 ** np.arange(-3.0, 3.5, 0.5)
 
@@ -109,7 +109,7 @@ class Private(Matern):
     """A kernel that the package does not know."""
 
 
-register_spectral_density(Private, _matern)
+register_kernel(Private, spectral_density=_matern)
 
 
 @pytest.mark.parametrize("ratio", [1e-2, 0.1, 0.3, 3.0, 30.0])
@@ -134,25 +134,3 @@ def test_gradient_of_the_extrapolated_sum():
             for s in (step, -step)
         )
         assert gradient[j] == pytest.approx((up - down) / 2e-5, rel=1e-6)
-
-
-@pytest.mark.parametrize("periods", [(1.0, 1.0), (1.0, 100.0)])
-@pytest.mark.parametrize("scale", [0.1, 0.3, 10.0, 300.0])
-@pytest.mark.parametrize("d", [1, 2])
-def test_rational_quadratic(d, scale, periods):
-    kernel = 1.5 * RationalQuadratic(scale, 1.7, (1e-9, 1e9), (1e-9, 1e9))
-    box = Box(np.zeros(d), np.array(periods[:d]))
-    value, gradient = total(kernel, d, np.array(periods))
-    # the eigenvalues of all waves that matter
-    reach = np.ceil((3.0 if d == 1 else 2.0) / scale * box.period).astype(np.int64) + 3
-    both = np.concatenate((np.zeros((1, d), np.int64), half_space(reach)))
-    spectrum = kernel_spectrum(kernel, box.frequencies(both), box)
-    listed = spectrum.values[0] + 2.0 * spectrum.values[1:].sum()
-    assert listed == pytest.approx(value, rel=1e-4)
-    assert listed <= value * (1.0 + 1e-12)
-    for j, step in enumerate(1e-5 * np.eye(3)):
-        up, down = (
-            total(kernel.clone_with_theta(kernel.theta + s), d, np.array(periods))[0]
-            for s in (step, -step)
-        )
-        assert gradient[j] == pytest.approx((up - down) / 2e-5, abs=1e-8 * value)

@@ -14,12 +14,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx.bases import register_spectral_sampler, sample_frequencies
-from skgpx.kernels._matern import StudentRadius
-from skgpx.kernels._rational_quadratic import GammaMixtureRadius
-from skgpx.kernels._rbf import GaussianRadius
+from skgpx.bases import sample_frequencies
+from skgpx.kernels import register_kernel
 from skgpx.kernels._spectral_laws import (
     EllipticalLaw,
+    GammaMixtureRadius,
+    GaussianRadius,
+    StudentRadius,
 )
 
 SHAPES = {
@@ -232,7 +233,7 @@ class Odd(Matern):
 def test_a_kernel_without_density_is_named(kernel, d, named):
     with pytest.raises(ValueError, match=named) as caught:
         sample_frequencies(kernel, 4, d, np.random.default_rng(0))
-    assert "register_spectral_sampler(" in str(caught.value)
+    assert "spectral_sampler=" in str(caught.value)
     assert 'prior="exact"' in str(caught.value)
 
 
@@ -256,8 +257,8 @@ class TestRegistration:
             )
 
     def test_alone_and_in_a_product(self):
-        register_spectral_sampler(
-            self.Waves, lambda kernel, n, d, rng: np.full((n, d), 3.0)
+        register_kernel(
+            self.Waves, spectral_sampler=lambda kernel, n, d, rng: np.full((n, d), 3.0)
         )
         X = np.random.default_rng(1).normal(size=(15, 1))
         for kernel in (self.Waves(), 2.0 * self.Waves() * RBF(0.7)):
@@ -271,7 +272,7 @@ class TestRegistration:
         class Broken(RBF):
             pass
 
-        register_spectral_sampler(Broken, lambda kernel, n, d, rng: answer)
+        register_kernel(Broken, spectral_sampler=lambda kernel, n, d, rng: answer)
         with pytest.raises(ValueError, match=r"Broken must return finite .*\(4, 2\)"):
             sample_frequencies(Broken(), 4, 2, np.random.default_rng(0))
 

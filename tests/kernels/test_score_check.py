@@ -23,7 +23,7 @@ from skgpx.kernels import check_spectral_score, register_kernel, sample_frequenc
 def test_built_in_scores_pass(kernel, d):
     rng = np.random.default_rng(0)
     omega = sample_frequencies(kernel, 100, d, rng, "halton").frequencies
-    check_spectral_score(kernel, omega, rng)
+    check_spectral_score(kernel, omega)
 
 
 OMEGA = np.random.default_rng(0).normal(size=(30, 2))
@@ -49,14 +49,6 @@ def test_a_score_and_its_sampler():
     check_spectral_score(kernel, OMEGA)
 
 
-def test_a_sampler_of_another_law():
-    kernel = kernel_with(
-        spectral_score=lambda k, omega: -omega, spectral_sampler=cauchy_sampler
-    )
-    with pytest.raises(ValueError, match="does not belong to its spectral sampler"):
-        check_spectral_score(kernel, OMEGA)
-
-
 def test_a_density_and_its_score():
     def density(kernel, omega):
         power = (1.0 + np.sum(omega**2, axis=1)) ** -1.5
@@ -78,8 +70,8 @@ def test_a_density_and_its_score():
     ("score", "named"),
     [
         (lambda k, omega: 1.0 - omega, "not odd"),
-        (lambda k, omega: -omega[:, 0], r"of shape \(16, 2\); got shape \(16,\)"),
-        (lambda k, omega: omega / 0.0 * 0.0, "infinite or NaN"),
+        (lambda k, omega: -omega[:, 0], r"of shape \(30, 2\); got shape \(30,\)"),
+        (lambda k, omega: omega / 0.0 * 0.0, "must be finite"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero|invalid value:RuntimeWarning")

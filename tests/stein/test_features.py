@@ -384,7 +384,7 @@ class TestUsersKernels:
         register_kernel(Bell, spectral_score=self.score)
         how = {"method": method, "n_frequencies": 200, "random_state": 0}
         assert relative_error(Bell(), rows(50, 2), **how) < 0.03
-        with pytest.raises(ValueError, match=r"register_spectral_sampler\(Bell"):
+        with pytest.raises(ValueError, match=r"kernel\(Bell, spectral_sampler"):
             SteinFourierFeatures(Bell(), method="halton").fit(rows(5, 2))
 
     def test_everything_that_is_known(self):
@@ -404,7 +404,7 @@ class TestUsersKernels:
         register_kernel(Bell, spectral_sampler=self.sampler)
         how = {"method": "mc", "n_frequencies": 500, "random_state": 0}
         assert relative_error(Bell(), rows(50, 2), **how) < 0.2
-        with pytest.raises(ValueError, match=r"register_spectral_score\(Bell, score"):
+        with pytest.raises(ValueError, match=r"register_kernel\(Bell, spectral_score"):
             SteinFourierFeatures(Bell()).fit(rows(5, 2))
 
     def test_a_spectrum_across_the_axes(self):
