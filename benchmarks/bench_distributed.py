@@ -104,7 +104,7 @@ def cases(small: bool) -> dict[str, Callable[[Any], object]]:
         n_particles=400, max_iter=30, tol=0.0, method="mala", random_state=0,
     )  # fmt: skip
     waves = SteinRFFRegressor(
-        RBF(), optimizer=None, noise_variance=0.04, held_out=0,
+        RBF(), optimizer=None, noise_variance=0.04, validation_fraction=0,
         max_iter=5 if small else 10, random_state=0,
     )  # fmt: skip
     candidates = PLSRegressor(n_inducing=100, random_state=0)

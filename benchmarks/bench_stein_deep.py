@@ -30,10 +30,9 @@ ROWS, TEST, NOISE = 500, 1000, 0.1
 FIELDS = ("front", "side", "stationary")
 COMPONENTS, FREQUENCIES = 4, 50
 MODELS = {
-    "deep": {"n_hidden": (32, 32, 32)},
-    "deep, relu": {"n_hidden": (32, 32, 32), "activation": "relu"},
-    "deep, all steps": {"n_hidden": (32, 32, 32), "early_stopping": False},
-    "deep, one component": {"n_hidden": (32, 32, 32), "n_components": 1},
+    "deep": {"hidden_layer_sizes": (32, 32, 32)},
+    "deep, all steps": {"hidden_layer_sizes": (32, 32, 32), "early_stopping": False},
+    "deep, one component": {"hidden_layer_sizes": (32, 32, 32), "n_components": 1},
     "default": {},
     "one component": {"n_components": 1},
 }

@@ -28,20 +28,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.peers.optimal_frequencies import optimal
 from benchmarks.report import progress, report
 from skgpx import SteinFourierFeatures
-from skgpx.kernels import register_kernel
 
 Array = NDArray[Any]
 Row = dict[str, Any]
 
 N_ROWS, N_SEEDS = 500, 3
 PEERS = ("halton", "sobol", "orthogonal")
-# The published code: one median for each column, no mirror images, large steps.
-AUTHORS = {
-    "bandwidth": 1.0,
-    "antithetic": False,
-    "learning_rate": 0.3,
-    "n_steps": 500,
-}
 
 INPUTS: dict[str, Callable[[np.random.Generator, int], tuple[Array, float]]] = {
     "normal, l = sqrt d": lambda rng, d: (rng.normal(size=(N_ROWS, d)), np.sqrt(d)),
@@ -119,17 +111,11 @@ def compared(inputs: str, name: str, d: int, R: int, seeds: int) -> Row:
         Z = features(kernel, X, R, seed)
         seconds.append(time.process_time() - start)
         add("stein", Z)
-        add("stein, d median", features(kernel, X, R, seed, bandwidth="median"))
-        add("matrix-stein", features(kernel, X, R, seed, method="matrix-stein"))
-        add("authors", features(kernel, X, R, seed, **AUTHORS))
         add("Nystroem R", nystroem(kernel, X, R, seed))
         add("Nystroem 2R", nystroem(kernel, X, 2 * R, seed))
     means = {label: float(np.mean(values)) for label, values in errors.items()}
     best = min(value for label, value in means.items() if label.endswith(PEERS))
-    ratios = {
-        "ratio": means["stein"] / best,
-        "ratio, d median": means["stein, d median"] / best,
-    }
+    ratios = {"ratio": means["stein"] / best}
     where = {"inputs": inputs, "kernel": name, "d": d, "R": R}
     return where | means | ratios | {"cpu s": float(np.median(seconds))}
 
@@ -155,48 +141,6 @@ def _squares(X: Array) -> Array:
     """Squared distances by the inner products, as published."""
     squares = np.sum(X**2, axis=1)
     return np.maximum(squares[:, np.newaxis] + squares - 2.0 * X @ X.T, 0.0)
-
-
-class Oblique(RBF):
-    """``exp(-½ (x - y)ᵀ A (x - y))``; the library knows its score only."""
-
-    # of the case that is measured; not a parameter
-    root = np.eye(1)
-
-    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False):
-        """Kernel matrix."""
-        del eval_gradient
-        return RBF(1.0)(X @ self.root, (X if Y is None else Y) @ self.root)
-
-
-def _normal_score(precision: Array) -> Callable[[Any, Array], Array]:
-    """``∇ log p`` of centred normal frequencies."""
-
-    def score(kernel: Any, omega: Array) -> Array:
-        del kernel
-        return np.asarray(-omega @ precision)
-
-    return score
-
-
-def oblique(seeds: int) -> Iterator[Row]:
-    """Spectra that are not aligned with the axes, where Matrix-SVGD might help."""
-    for d in (2, 4, 8):
-        for condition in (20.0, 400.0):
-            rotation = ortho_group.rvs(d, random_state=d)
-            sizes = np.geomspace(condition**-0.5, condition**0.5, d) / d
-            A = (rotation * sizes) @ rotation.T
-            Oblique.root, inverse = np.linalg.cholesky(A), np.linalg.inv(A)
-            register_kernel(Oblique, spectral_score=_normal_score(inverse))
-            row: Row = {"d": d, "condition": condition}
-            for method in ("stein", "matrix-stein"):
-                errors = []
-                for seed in range(seeds):
-                    X = np.random.default_rng(100 + seed).normal(size=(N_ROWS, d))
-                    Z = features(Oblique(), X, 100, seed, method=method)
-                    errors.append(error(Oblique()(X), Z))
-                row[method] = float(np.mean(errors))
-            yield row
 
 
 def least(seeds: int) -> Iterator[Row]:
@@ -248,13 +192,11 @@ def main() -> None:
                 rows.append(row)
                 progress(row)
         floor = list(single_precision())
-        turned = list(oblique(1 if quick else N_SEEDS))
         best = list(least(1 if quick else N_SEEDS))
-    shown = ["inputs", "kernel", "d", "R", "mc", *PEERS, "authors"]
-    shown += ["stein, d median", "matrix-stein", "stein", "ratio", "ratio, d median"]
+    shown = ["inputs", "kernel", "d", "R", "mc", *PEERS]
+    shown += ["stein", "ratio"]
     shown += ["Nystroem R", "Nystroem 2R", "cpu s"]
     report("stein_kernel", rows, {"rows": N_ROWS, "seeds": N_SEEDS}, shown)
-    report("stein_kernel_oblique", turned, {"rows": N_ROWS, "R": 100})
     report("stein_kernel_least", best, {"inputs": "normal, l = sqrt d"})
     report("stein_kernel_precision", floor, {"rows": N_ROWS, "inputs": "unit cube"})
 

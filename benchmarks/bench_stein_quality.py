@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from skgpx._stein._prior import learn_prior
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import BayesianRidge
@@ -35,7 +36,6 @@ from benchmarks.jobs import each
 from benchmarks.report import peak_gib, progress, report
 from skgpx import PLSRegressor, SteinRFFRegressor
 from skgpx._selection._exact_evidence import held_out
-from skgpx._stein._prior import learn_prior
 from skgpx._validation import canonical_rows
 
 # Share of the test rows, frequencies, components: Table 1 of the paper.
@@ -106,12 +106,9 @@ def contenders(name: str, seed: int) -> dict[str, Callable[[Split], dict[str, fl
 
     return {
         "default": ours(),
-        # no prior, and the rate that is better without
-        "SSGP learned": ours(
-            n_components=1, coupling=False, spectral_prior=0.0, learning_rate=0.2
-        ),
+        "SSGP learned": ours(n_components=1, repulsion=None),
         "SSGP fixed": ours(n_components=1, max_iter=0),
-        "independent": ours(coupling=False),
+        "independent": ours(repulsion=None),
         "exact process": exact,
         "boosting": boosting,
     }

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpx import SpectralVGPRegressor, SteinRFFRegressor
 from skgpx._spectral_vgp._kernel_fit import SparseState
 from skgpx._spectral_vgp._series_fit import SeriesState
-from skgpx._stein._state import SteinState
+from skgpx._stein._waves import SteinState
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 3.0, (240, 1))

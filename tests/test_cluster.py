@@ -177,7 +177,12 @@ def dask_array(n_blocks=4):
 
 SPECTRAL = SpectralVGPRegressor(domain=[[0.0, 3.0]])
 STEIN = SteinRFFRegressor(
-    RBF(), n_components=2, n_frequencies=10, max_iter=5, held_out=0, random_state=0
+    RBF(),
+    n_components=2,
+    n_frequencies=10,
+    max_iter=5,
+    validation_fraction=0,
+    random_state=0,
 )
 
 

@@ -80,8 +80,7 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             n_components=2,
             n_frequencies=10,
             max_iter=5,
-            n_hidden=(8, 4),
-            learned_scales="length_scales",
+            hidden_layer_sizes=(8, 4),
             random_state=0,
         ),
     ]

@@ -71,8 +71,7 @@ class Listener(event.Listener):
 
 event.register("numba:compile", Listener())
 X = np.random.default_rng(1).random((30, 3))
-for how in ({}, {"method": "matrix-stein"}, {"antithetic": False}):
-    skgpx.SteinFourierFeatures(n_steps=7, **how).fit_transform(X)
+skgpx.SteinFourierFeatures(n_steps=7).fit_transform(X)
 y = np.sin(5.0 * X[:, 0]) + X[:, 1]
 brief = {"optimizer": None, "random_state": 0, "n_particles": 10, "max_iter": 40}
 models = [
@@ -81,9 +80,7 @@ models = [
     skgpx.PLSRegressor(likelihood=Poisson(), method="smc", **brief).fit(X, y > 1.0),
     skgpx.PLSClassifier(potential="optimal", **brief).fit(X, y > 1.0),
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
-    skgpx.SteinRFFRegressor(
-        repulsion_kernel="mmd", n_frequencies=8, max_iter=5, random_state=0
-    ).fit(X, y),
+    skgpx.SteinRFFRegressor(n_frequencies=8, max_iter=5, random_state=0).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
     skgpx.GWIRegressor(max_iter=2).fit(X, y),
     skgpx.GWIClassifier(max_iter=2, likelihood=RobustMax()).fit(X, y > 1.0),

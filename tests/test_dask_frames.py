@@ -25,7 +25,12 @@ SPECTRAL = SpectralVGPRegressor(
     domain=[[0.0, 3.0]], tau=1.0, noise_variance=0.01, n_basis=31
 )
 STEIN = SteinRFFRegressor(
-    RBF(), n_components=2, n_frequencies=10, max_iter=5, held_out=0, random_state=0
+    RBF(),
+    n_components=2,
+    n_frequencies=10,
+    max_iter=5,
+    validation_fraction=0,
+    random_state=0,
 )
 both = pytest.mark.parametrize("model", [SPECTRAL, STEIN], ids=["spectral", "stein"])
 

@@ -1,8 +1,8 @@
-"""Stein Fourier features: the transformer, and its frequencies."""
+"""Fourier features as transformers: of a stationary kernel, and learned ones."""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,11 +30,11 @@ from skgpx._validation import (
     row_blocks,
     validate_data,
 )
+from skgpx.bases import InputMap
 from skgpx.kernels import (
     Monomial,
     SpectralSample,
     StationaryTerm,
-    SteinSettings,
     noise_variance,
     record_of,
     spectral_laws,
@@ -55,7 +55,8 @@ def kernel_waves(
     kernel: Any,
     n_frequencies: int,
     method: str,
-    settings: SteinSettings,
+    input_variances: Array,
+    n_steps: int,
     rng: np.random.Generator,
 ) -> FourierFeatures:
     """Waves whose products sum to about the kernel: ``Σ a² cos(ω·(x - y))``.
@@ -67,8 +68,10 @@ def kernel_waves(
     n_frequencies : int
         Shared among the terms of a sum in proportion to their variances, which makes
         the mean squared error of independent frequencies smallest.
-    method : {"stein", "matrix-stein", "halton", "sobol", "orthogonal", "mc"}
-    settings : SteinSettings
+    method : {"stein", "halton", "sobol", "orthogonal", "mc"}
+    input_variances : ndarray of shape (d,)
+    n_steps : int
+        Of "stein".
     rng : numpy.random.Generator
 
     Raises
@@ -77,7 +80,7 @@ def kernel_waves(
         If a part of the kernel has no known frequencies, or there are more terms than
         frequencies.
     """
-    terms = stationary_terms(kernel, len(settings.input_variances))
+    terms = stationary_terms(kernel, len(input_variances))
     if len(terms) > n_frequencies:
         raise ValueError(
             f"n_frequencies must be at least {len(terms)}, one for each term of "
@@ -85,7 +88,7 @@ def kernel_waves(
         )
     counts = _shared(terms, n_frequencies)
     samples = [
-        _sample(term, kernel, n, method, settings, rng)
+        _sample(term, kernel, n, method, input_variances, n_steps, rng)
         for term, n in zip(terms, counts, strict=True)
     ]
     amplitudes = [
@@ -133,11 +136,12 @@ def _sample(
     whole: Any,
     n: int,
     method: str,
-    settings: SteinSettings,
+    input_variances: Array,
+    n_steps: int,
     rng: np.random.Generator,
 ) -> SpectralSample:
     """Frequencies of one term, squares of amplitudes adding up to one."""
-    d = len(settings.input_variances)
+    d = len(input_variances)
     if not term.factors:
         # a constant is a wave of frequency zero
         return SpectralSample(np.zeros((1, d)), np.ones(1))
@@ -147,35 +151,27 @@ def _sample(
     )
     series = _series(term)
     if series is not None:
-        return _strongest(series, n)
+        # the n strongest waves, with the variance of all
+        order = np.argsort(-series.amplitudes, kind="stable")[:n]
+        kept = series.amplitudes[order]
+        return SpectralSample(series.frequencies[order], kept / np.linalg.norm(kept))
     if method not in _SAMPLED:
-        waves = stein_frequencies(term.factors, n, rng, settings)
+        waves = stein_frequencies(term.factors, n, rng, input_variances, n_steps)
         return SpectralSample(waves, np.full(n, n**-0.5))
     if unknown:
-        raise _no_sampler(unknown[0], method)
+        name = type(unknown[0]).__name__
+        raise ValueError(
+            f"{unknown[0]!r} has no spectral sampler, which method={method!r} needs. "
+            f"Call skgpx.kernels.register_kernel({name}, spectral_sampler=...), or "
+            'choose method="stein", which needs the score only.'
+        )
     return warped_sample(distributions, n, d, rng, _SAMPLED[method])
-
-
-def _no_sampler(part: Any, method: str) -> ValueError:
-    name = type(part).__name__
-    return ValueError(
-        f"{part!r} has no spectral sampler, which method={method!r} needs. Call "
-        f"skgpx.kernels.register_kernel({name}, spectral_sampler=...), or choose "
-        'method="stein", which needs the score only.'
-    )
-
-
-def _strongest(series: SpectralSample, n: int) -> SpectralSample:
-    """The n strongest waves of a series, with the variance of all."""
-    order = np.argsort(-series.amplitudes, kind="stable")[:n]
-    kept = series.amplitudes[order]
-    return SpectralSample(series.frequencies[order], kept / np.linalg.norm(kept))
 
 
 # ---- Fourier features of a stationary kernel, as a transformer -----------------------
 
 
-_METHODS = {"stein", "matrix-stein", "halton", "sobol", "orthogonal", "mc"}
+_METHODS = {"stein", *_SAMPLED}
 _DTYPES = (np.float64, np.float32)
 
 
@@ -208,24 +204,12 @@ class SteinFourierFeatures(
         proportion to their variances; a constant takes one, a periodic kernel as many
         waves as its series has.
     method : str, default="stein"
-        "stein": SVGD from a scrambled Halton sequence. "matrix-stein": the same with
-        the Fisher information of the spectral density as metric, which gained nothing
-        wherever it was measured. "halton", "sobol": scrambled sequences. "orthogonal":
-        orthogonal directions [2]_. "mc": independent.
+        "stein": SVGD from a scrambled Halton sequence, best for rows that are spread
+        as those of `fit`. "halton", "sobol": scrambled sequences, better for rows
+        that are several times as wide. "orthogonal": orthogonal directions [2]_.
+        "mc": independent.
     n_steps : int, default=300
         Steps of SVGD. O(n_frequencies² n_features) each.
-    learning_rate : float, default=0.1
-        Of SVGD's first step, in units of the spread of the frequencies; it decays to
-        zero as a cosine.
-    bandwidth : {"auto", "median"} or float, default="auto"
-        Squared bandwidth of SVGD's kernel for each column, in units of the median
-        squared difference of the frequencies there. "auto" takes the one that just
-        resolves the waves over the spread of X; "median" is n_features, the usual
-        median heuristic; 1.0 is that of the authors' code, under which
-        the frequencies of four columns and more contract.
-    antithetic : bool, default=True
-        Whether frequencies are also repelled by the mirror images ``-ω``, which are
-        the same waves.
     random_state : int, RandomState or None, default=None
         Seed of the sequences.
 
@@ -253,8 +237,9 @@ class SteinFourierFeatures(
 
     Notes
     -----
-    `fit` uses the standard deviations of X only. The features of a row
-    depend on nothing else; they are float32 for float32 rows.
+    `fit` uses the standard deviations of X only: moved frequencies resolve the waves
+    over that spread, and give up accuracy beyond it. The features of a row depend on
+    nothing else; they are float32 for float32 rows.
 
     Frequencies of heavy-tailed spectra (Matern, RationalQuadratic) contract under
     SVGD; the radii of the moved frequencies are replaced by quantiles of the law of
@@ -293,12 +278,6 @@ class SteinFourierFeatures(
         "n_frequencies": [Interval(Integral, 1, None, closed="left")],
         "method": [StrOptions(_METHODS)],
         "n_steps": [Interval(Integral, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "bandwidth": [
-            StrOptions({"auto", "median"}),
-            Interval(Real, 0.0, None, closed="neither"),
-        ],
-        "antithetic": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -309,18 +288,12 @@ class SteinFourierFeatures(
         n_frequencies: int = 100,
         method: str = "stein",
         n_steps: int = 300,
-        learning_rate: float = 0.1,
-        bandwidth: str | float = "auto",
-        antithetic: bool = True,
         random_state: Any = None,
     ):
         self.kernel = kernel
         self.n_frequencies = n_frequencies
         self.method = method
         self.n_steps = n_steps
-        self.learning_rate = learning_rate
-        self.bandwidth = bandwidth
-        self.antithetic = antithetic
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -353,17 +326,9 @@ class SteinFourierFeatures(
         check_kernel(self.kernel_, X)
         # sorted, so that the order of the rows does not change the last bits
         variances = np.var(np.sort(X, axis=0), axis=0)
-        settings = SteinSettings(
-            variances,
-            int(self.n_steps),
-            float(self.learning_rate),
-            self.bandwidth,
-            bool(self.antithetic),
-            self.method == "matrix-stein",
-        )
+        how = self.method, variances, int(self.n_steps)
         rng = generator(self.random_state)
-        n = int(self.n_frequencies)
-        waves = kernel_waves(self.kernel_, n, self.method, settings, rng)
+        waves = kernel_waves(self.kernel_, int(self.n_frequencies), *how, rng)
         self.frequencies_, self.amplitudes_ = waves.frequencies, waves.amplitudes
         self.noise_variance_ = float(noise_variance(self.kernel_, X[:1])[0])
         return self
@@ -409,3 +374,108 @@ class SteinFourierFeatures(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+# ---- Learned features as a transformer ----------------------------------------------
+
+
+class LearnedFourierFeatures(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Cosines and sines of frequencies that a `SteinRFFRegressor` has learned.
+
+    Made by :meth:`skgpx.SteinRFFRegressor.export_features`. Nothing is learned by
+    `fit`, and clones keep the frequencies: in cross-validation they are those of the
+    regressor, which should not have been fitted to the test rows.
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (M, R, n_features)
+        In radians per unit of the (mapped) inputs.
+    amplitudes : ndarray of shape (R,)
+        The sum of their squares is one: so is the norm of each row of features.
+    input_map : InputMap or None, default=None
+        What the inputs go through before, the network of the regressor.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, if X has some.
+    """
+
+    def __init__(
+        self, frequencies: Array, amplitudes: Array, input_map: InputMap | None = None
+    ):
+        self.frequencies = frequencies
+        self.amplitudes = amplitudes
+        self.input_map = input_map
+
+    def fit(self, X: ArrayLike, y: Any = None) -> LearnedFourierFeatures:
+        """Check the columns of X; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : LearnedFourierFeatures
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than the regressor was fitted with.
+        """
+        del y
+        checked = self._checked(X, reset=True)
+        if checked.shape[1] != self.frequencies.shape[-1]:
+            raise ValueError(
+                f"These features were learned from {self.frequencies.shape[-1]} "
+                f"columns; got {checked.shape[1]}."
+            )
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Features of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, 2 M R)
+            Cosines, then sines, of one component after the other.
+
+        Raises
+        ------
+        ValueError
+            For input that is not finite, or has other columns than in `fit`.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        M = len(self.frequencies)
+        sizes = self.amplitudes / np.sqrt(M)
+        waves = [FourierFeatures(omega, sizes) for omega in self.frequencies]
+        width = 2 * len(sizes)
+        features = np.empty((len(X), M * width))
+        for rows in row_blocks(len(X), M * width):
+            mapped = X[rows] if self.input_map is None else self.input_map(X[rows])
+            for k, wave in enumerate(waves):
+                features[rows, k * width : (k + 1) * width] = wave(mapped)
+        return features
+
+    def _checked(self, X: ArrayLike, reset: bool) -> Array:
+        check_columns(X)
+        checked: Array = validate_data(
+            self, X, dtype=np.float64, order="C", reset=reset
+        )
+        return checked
+
+    @property
+    def _n_features_out(self) -> int:
+        return 2 * len(self.frequencies) * len(self.amplitudes)

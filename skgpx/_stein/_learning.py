@@ -1,4 +1,4 @@
-"""Stein descent on the evidence: held-out rows, prior of the frequencies, steps."""
+"""Stein descent on the evidence: validation rows, prior of the frequencies, steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import optimize
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.svgd import bandwidths, component_force, pooled_force
+from skgpx._numerics.svgd import bandwidths, pooled_force
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
     WaveRows,
@@ -21,11 +21,8 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import Workers, workers
-from skgpx._stein._prior import WaveMixture
-from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, SteinSettings
 from skgpx._stein._warp import NetworkWarp
-from skgpx._validation import warn
-from skgpx.exceptions import FitWarning
+from skgpx._stein._waves import WaveMixture
 from skgpx.kernels import spectral_score
 from skgpx.likelihoods import Gaussian
 
@@ -41,7 +38,7 @@ _LOG_SCALES = (-2.0, 9.0)
 
 
 class ValidationScore(NamedTuple):
-    """Score of a mixture at held-out rows.
+    """Score of a mixture at validation rows.
 
     Attributes
     ----------
@@ -111,17 +108,13 @@ class ValidationRows(NamedTuple):
 # ---- The spectral density of the kernel as a prior of the frequencies ----------------
 
 
-def prior_weight(
-    value: float | str, kernel: Any, start: WaveMixture, n_rows: float
-) -> float:
+def prior_weight(kernel: Any, start: WaveMixture, n_rows: float) -> float:
     """Weight of the log spectral density beside the log evidence.
 
-    "auto" is ``R d / (R d + n)``, the share of the frequencies of a component among
-    these and the rows: few rows cannot identify many frequencies. Kernels without a
-    known score, such as periodic ones, have no prior then.
+    ``R d / (R d + n)`` is the share of the frequencies of a component among these and
+    the rows: few rows cannot identify many frequencies. Zero for kernels without a
+    known score, such as periodic ones.
     """
-    if value != "auto":
-        return float(value)
     _, R, d = start.frequencies.shape
     return R * d / (R * d + n_rows) if has_score(kernel, d) else 0.0
 
@@ -135,20 +128,6 @@ def has_score(kernel: Any, d: int) -> bool:
     return True
 
 
-def warn_without_prior(kernel: Any, start: WaveMixture, n_rows: int) -> None:
-    """Warn if more frequencies than rows are learned without a prior."""
-    _, R, d = start.frequencies.shape
-    if n_rows >= R * d or has_score(kernel, d):
-        return
-    warn(
-        f"{R} frequencies in {d} dimensions are learned from {n_rows} rows without a "
-        f"prior, as the spectral density of {kernel!r} has no known slope: they are "
-        "likely to fit noise. Use max_iter=0, or a kernel with a density (see "
-        "skgpx.kernels.register_kernel).",
-        FitWarning,
-    )
-
-
 def prior_slope(mixture: WaveMixture, kernel: Any) -> Array:
     """Slope of the log spectral density in Ω, (M, R, d)."""
     shape, scale = mixture.frequencies.shape, mixture.length_scale
@@ -156,17 +135,25 @@ def prior_slope(mixture: WaveMixture, kernel: Any) -> Array:
     return spectral_score(kernel, omega).reshape(shape) / scale
 
 
-# ---- One step of learning: forces on frequencies, network and scales, and Adam -------
+# ---- One step of learning: forces on frequencies and network, and Adam ---------------
 
 
 Pullback = Callable[[Array], Array]
 
-# Rates of the network and of scales, in those of the frequencies.
-_NETWORK_RATE, _SCALE_RATE = 0.025, 0.05
+
+class DescentSettings(NamedTuple):
+    """How frequencies move; see `SteinRFFRegressor`."""
+
+    repulsion: float | None
+    max_iter: int
+    learning_rate: float
+    early_stopping: bool
+
+
+# Rate of the network, in that of the frequencies, and weight of its log prior.
+_NETWORK_RATE, _NETWORK_PENALTY = 0.025, 0.3
 # Least pace of the frequencies of an input.
 _SLOWEST = 0.5
-# Cycles of an annealing schedule.
-_CYCLES = 5
 
 
 class Descent:
@@ -176,64 +163,54 @@ class Descent:
     ----------
     start : WaveMixture
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Whose spectral density is the prior of frequencies, if the settings want one.
-    settings : SteinSettings
+        Whose spectral density is the prior of frequencies.
+    settings : DescentSettings
     rows : WaveRows
         That learn.
     """
 
     def __init__(
-        self, start: WaveMixture, kernel: Any, settings: SteinSettings, rows: WaveRows
+        self, start: WaveMixture, kernel: Any, settings: DescentSettings, rows: WaveRows
     ):
-        self._start, self._kernel, self._settings = start, kernel, settings
-        self._prior_weight = prior_weight(
-            settings.spectral_prior, kernel, start, float(rows.weights.sum())
-        )
+        self._kernel, self._settings = kernel, settings
+        self._prior_weight = prior_weight(kernel, start, float(rows.weights.sum()))
         self._paces = paces(start.length_scale, rows)
-        # logarithms of factors of the lengthscales, of prior and of noise variance
-        self._scales = np.zeros(len(start.length_scale) + 2)
-        moved = [start.frequencies, self._scales]
-        if start.warp is not None:
-            moved.append(start.warp.parameters)
-        self._means = [(np.zeros(a.shape), np.zeros(a.shape)) for a in moved]
+        self._waves = np.zeros((2, *start.frequencies.shape))
+        n_network = 0 if start.warp is None else len(start.warp.parameters)
+        self._network = np.zeros((2, n_network))
 
-    def moved(
+    def step(
         self,
         mixture: WaveMixture,
         found: list[WaveGradient],
         pullback: Pullback | None,
         step: int,
-    ) -> WaveMixture:
-        """Mixture after a step; frequencies and network are moved in place."""
+    ) -> None:
+        """Move frequencies and network, in place."""
         slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
         if self._prior_weight > 0.0:
             slopes += self._prior_weight * prior_slope(mixture, self._kernel)
-        force = _force(mixture.frequencies, slopes, self._settings, step)
-        slow = mixture.frequencies / self._paces
-        self._adam(0, slow, force, step)
-        np.multiply(slow, self._paces, out=mixture.frequencies)
+        repulsion, omega = self._settings.repulsion, mixture.frequencies
+        if repulsion is None:
+            force = slopes
+        else:
+            force = pooled_force(omega, slopes, bandwidths(omega), repulsion)
+        slow = omega / self._paces
+        self._adam(slow, force, self._waves, step)
+        np.multiply(slow, self._paces, out=omega)
         if mixture.warp is not None and pullback is not None:
             slope = pullback(np.mean([g.inputs for g in found], axis=0))
-            slope += self._settings.network_penalty * mixture.warp.prior_slope()
-            self._adam(2, mixture.warp.parameters, slope, step, _NETWORK_RATE)
-        learned = self._settings.learned_scales
-        if learned == "none":
-            return mixture
-        slope = np.mean([_scale_slopes(mixture, k, g) for k, g in enumerate(found)], 0)
-        if learned == "length_scales":
-            slope[-2:] = 0.0
-        self._adam(1, self._scales, slope, step, _SCALE_RATE)
-        return self._start.rescaled(self._scales)._replace(
-            frequencies=mixture.frequencies, warp=mixture.warp
-        )
+            slope += _NETWORK_PENALTY * mixture.warp.prior_slope()
+            parameters = mixture.warp.parameters
+            self._adam(parameters, slope, self._network, step, _NETWORK_RATE)
 
     def _adam(
-        self, which: int, values: Array, force: Array, step: int, rate: float = 1.0
+        self, values: Array, force: Array, means: Array, step: int, rate: float = 1.0
     ) -> None:
         """Move some values along a force, in place."""
         settings = self._settings
         rate *= cosine_decay(step, settings.max_iter, settings.learning_rate)
-        adam_step(values, -force, *self._means[which], step + 1, rate)
+        adam_step(values, -force, means[0], means[1], step + 1, rate)
 
 
 def paces(length_scale: Array, rows: WaveRows) -> Array:
@@ -251,37 +228,10 @@ def paces(length_scale: Array, rows: WaveRows) -> Array:
     return np.clip(ratios, _SLOWEST, 1.0)
 
 
-def _scale_slopes(mixture: WaveMixture, component: int, g: WaveGradient) -> Array:
-    """Slopes in the logarithms of lengthscales, prior and noise variance, (d + 2,)."""
-    lengths = g.log_length_scales(mixture.waves(component).frequencies)
-    return np.array([*lengths, g.log_variance, g.log_noise])
-
-
-def _force(omega: Array, slopes: Array, settings: SteinSettings, step: int) -> Array:
-    """Direction in which the frequencies move, (M, R, d); `slopes` is overwritten."""
-    if not settings.coupling:
-        return slopes
-    slopes *= annealed(step, settings.max_iter, settings.annealing)
-    repulsion = settings.repulsion
-    squares = bandwidths(omega)
-    if settings.repulsion_kernel == BETWEEN_COMPONENTS:
-        return component_force(omega, slopes, squares, repulsion)
-    code = KERNEL_CODES[settings.repulsion_kernel]
-    return pooled_force(omega, slopes, squares, repulsion, code)
-
-
-def annealed(step: int, n_steps: int, power: float | None) -> float:
-    """Factor of the slopes: ``(t mod T/5 / (T/5))^p``; one without a power."""
-    if power is None:
-        return 1.0
-    cycle = n_steps / _CYCLES
-    return float(((step % cycle) / cycle) ** power)
-
-
 # ---- Frequencies moved by Stein variational gradient descent (Algorithm 1) -----------
 
 
-# Steps of a round; after each, held-out rows are scored and callbacks run.
+# Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
 # Learning ends where the score of so many rounds is at most this many nats per
 # observation above that of all rounds before.
@@ -316,7 +266,7 @@ class Learning:
     def improves(self) -> bool:
         """Whether the score still improves.
 
-        The score is the density of held-out rows, or without such rows the evidence.
+        The score is the density of validation rows, or without such rows the evidence.
         """
         scores = [score.density for score in self.held_out_curve]
         scores = scores or [-loss for loss in self.loss_curve[::ROUND]]
@@ -328,12 +278,12 @@ def learn(
     rows: WaveRows,
     start: WaveMixture,
     kernel: Any,
-    settings: SteinSettings,
+    settings: DescentSettings,
     validation: ValidationRows | None,
     n_jobs: int | None,
     stop: Callable[[Learning], bool],
 ) -> Learning:
-    """Move frequencies, and what else is learned, by the evidence of the rows.
+    """Move frequencies and network by the evidence of the rows.
 
     Parameters
     ----------
@@ -341,8 +291,8 @@ def learn(
         Without the validation rows.
     start : WaveMixture
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Whose spectral density is the prior of frequencies, if the settings want one.
-    settings : SteinSettings
+        Whose spectral density is the prior of frequencies.
+    settings : DescentSettings
     validation : ValidationRows or None
         Held-out rows.
     n_jobs : int or None
@@ -358,38 +308,30 @@ def learn(
     state, total = Learning(start.copied()), float(rows.weights.sum())
     descent = Descent(state.mixture, kernel, settings, rows)
     # what a network makes of the rows would have to be sent in every step
-    short = start.warp is not None or _operations(rows, start) < _WORTH_SENDING
+    operations = 3.0 * len(rows.y) * (2 * start.frequencies.shape[1]) ** 2
+    short = start.warp is not None or operations < _WORTH_SENDING
     with workers(n_jobs, rows, in_threads=short) as some:
         spaces: list[WaveSpace] = []
-        for step in range(settings.max_iter):
-            with_covariance = validation is not None and step % ROUND == 0
-            found, pullback = _gradients(
-                rows, state.mixture, spaces, some, with_covariance
-            )
+        for step in range(settings.max_iter + 1):
+            last = step == settings.max_iter
+            if last and validation is None:
+                break
+            scored = validation if last or step % ROUND == 0 else None
+            found, pullback = _gradients(rows, state.mixture, spaces, some, scored)
+            if scored is not None:
+                score = _validation_score(scored, state.mixture, found)
+                state.held_out_curve.append(score)
+            if last:
+                break
             loss = -float(np.mean([gradient.value for gradient in found]))
             state.loss_curve.append(loss / total)
-            if validation is not None and with_covariance:
-                state.held_out_curve.append(
-                    _validation_score(validation, state.mixture, found)
-                )
             if step > 0 and step % ROUND == 0:
                 ends = settings.early_stopping and not state.improves()
                 if ends or stop(state):
-                    return state
-            state.mixture = descent.moved(state.mixture, found, pullback, step)
+                    break
+            descent.step(state.mixture, found, pullback, step)
             state.n_iter += 1
-        if validation is not None:
-            found, _ = _gradients(rows, state.mixture, spaces, some, True)
-            state.held_out_curve.append(
-                _validation_score(validation, state.mixture, found)
-            )
     return state
-
-
-def _operations(rows: WaveRows, mixture: WaveMixture) -> float:
-    """Operations of a step of one component, ``3 n m²``."""
-    m = 2 * mixture.frequencies.shape[1]
-    return 3.0 * len(rows.y) * m**2
 
 
 def _gradients(
@@ -397,19 +339,19 @@ def _gradients(
     mixture: WaveMixture,
     spaces: list[WaveSpace],
     some: Workers,
-    with_covariance: bool,
+    validation: ValidationRows | None,
 ) -> tuple[list[WaveGradient], Pullback | None]:
-    """Gradient of each component, with the covariance of the weights if requested.
+    """Gradient of each component, with covariances of the weights for validation rows.
 
     And what pulls gradients in inputs back to the network, if there is one. `spaces`
     are what threads of this process may use and give back.
     """
-    seen, pullback = None, None
+    mapped, pullback = None, None
     if mixture.warp is not None:
-        mapped, pullback = mixture.warp.with_parameter_pullback(rows.points.T)
-        seen = WaveRows.of(mapped, rows.y, rows.weights)
+        inputs, pullback = mixture.warp.with_parameter_pullback(rows.points.T)
+        mapped = WaveRows.of(inputs, rows.y, rows.weights)
     waves = map(mixture.waves, range(len(mixture.frequencies)))
-    items = ((one, spaces, with_covariance, seen) for one in waves)
+    items = ((one, spaces, validation is not None, mapped) for one in waves)
     return some.each(_gradient, items), pullback
 
 
@@ -418,10 +360,10 @@ def _gradient(
     waves: Waves,
     spaces: list[WaveSpace],
     with_covariance: bool,
-    seen: WaveRows | None,
+    mapped: WaveRows | None,
 ) -> WaveGradient:
     """Gradient at the rows, or at what a network makes of them."""
-    here, inputs = rows if seen is None else seen, seen is not None
+    here, inputs = rows if mapped is None else mapped, mapped is not None
     try:
         # the last one that was used is the one in the cache
         space = spaces.pop()

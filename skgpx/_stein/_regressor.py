@@ -15,11 +15,10 @@ from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
 from skgpx._stage_clock import StageClock
-from skgpx._stein._exported import LearnedFourierFeatures
-from skgpx._stein._fit import fit_stein
+from skgpx._stein._features import LearnedFourierFeatures
+from skgpx._stein._fit import SteinSettings, fit_stein
 from skgpx._stein._learning import Learning
-from skgpx._stein._settings import BETWEEN_COMPONENTS, KERNEL_CODES, FitSettings
-from skgpx._stein._state import SteinState
+from skgpx._stein._waves import SteinState
 from skgpx._validation import (
     Interval,
     Rows,
@@ -32,6 +31,7 @@ from skgpx._validation import (
     fit_context,
     generator,
 )
+from skgpx.diagnostics import conclude
 from skgpx.likelihoods import Gaussian
 
 
@@ -55,60 +55,36 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Number R of waves of a component, which has 2 R basis functions. "auto" doubles
         50 up to 400 while the evidence gains 0.01 nats per observation, and R is below
         half the rows.
-    repulsion : float, default=1.0
+    repulsion : float or None, default=1.0
         Strength of the repulsion between frequencies; 0 only smooths the gradients
-        over neighbouring frequencies.
-    repulsion_kernel : {"rbf", "matern12", "matern32", "matern52", "mmd"}, default="rbf"
-        Kernel between frequencies of all components, or, "mmd", between components as
-        wholes.
-    coupling : bool, default=True
-        False moves each frequency by the gradient of its own component: an ensemble of
-        independent fits from different starts.
-    spectral_prior : float or "auto", default="auto"
-        Weight of the log spectral density of the kernel beside the log evidence. "auto"
-        is ``R d / (R d + n)`` with d columns and n rows that learn: the fewer rows for
-        each frequency, the closer it stays to where the kernel expects it. 0 where
-        the slope of the density is not known, as for periodic kernels.
-    annealing : float or None, default=None
-        Power p of a schedule of five cycles, ``(t mod T/5 / (T/5))^p``, that multiplies
-        the gradients but not the repulsion.
+        over neighbouring frequencies. None moves each frequency by the gradient of its
+        own component: an ensemble of independent fits from different starts.
     max_iter : int, default=300
         Largest number T of steps. 0 leaves the frequencies as they start.
     learning_rate : float, default=0.4
         First step size of Adam, in units of the standard deviation of the frequencies
         of each input; it decays to zero as a cosine. Down to a half of it for inputs
         whose standard deviation is more than their lengthscale.
-    n_hidden : tuple of int, default=()
+    hidden_layer_sizes : tuple of int, default=()
         Sizes of the hidden layers of a network g that is learned with the frequencies
         and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a
         deep kernel for functions that change faster in some places than in others. It
         begins at zero. (32, 32, 32) is the network of the paper; () is none.
-    activation : {"tanh", "relu"}, default="tanh"
-        Of hidden layers.
-    network_penalty : float, default=0.3
-        Weight of the log prior of the network beside the log evidence: weights are
-        N(0, 1/inputs of their layer), biases N(0, 1). Keeps the network from inventing
-        structure.
-    learned_scales : {"none", "length_scales", "all"}, default="none"
-        What moves with the frequencies: the lengthscales, which stretch all frequencies
-        of an input alike; or also prior and noise variance, which overfits.
     optimizer : "evidence" or None, default="evidence"
         How hyperparameters are found: by the exact evidence of at most 1500 rows, or
         not at all.
     noise_variance : float or None, default=None
         In squared units of y; None finds it together with the kernel. It is not
         learned with the frequencies, which would leave too little of it.
-    held_out : float or "auto", default="auto"
+    validation_fraction : float or "auto", default="auto"
         Share of the rows held out from the search. They determine a factor of prior and
-        noise variance, by maximum likelihood. "auto" is 0.15 and at most 2000 rows,
-        none of fewer than 50 rows.
-    refit : bool, default=True
-        Whether all rows move the frequencies for `max_iter` / 10 more steps, at half
-        the rate, once the held-out rows have chosen; up to `n_learning_rows` rows.
+        noise variance, by maximum likelihood; then all rows move the frequencies for
+        `max_iter` / 10 more steps. "auto" is 0.15 and at most 2000 rows, none of fewer
+        than 50 rows.
     early_stopping : bool, default=True
         Whether learning stops where the log density of held-out rows has gained less
         than 0.01 nats per observation in 40 steps; without such rows, their log
-        evidence. False takes `max_iter` steps, as a schedule by `annealing` needs.
+        evidence.
     n_learning_rows : int, default=3000
         Largest number of rows that move the frequencies. The posterior reads all rows.
     normalize_y : bool, default=True
@@ -178,7 +154,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         w_i <- w_i + step * 1/M sum_j [k(w_i, w_j) g_j + repulsion * dk(w_i, w_j)/dw_j]
 
     Models of the paper: ``n_components=1`` and ``max_iter=0`` is SSGP with fixed
-    frequencies, with ``coupling=False`` SSGP with learned ones, otherwise SSGP-SVGD.
+    frequencies, with ``repulsion=None`` SSGP with learned ones, otherwise SSGP-SVGD.
 
     A step costs ``3 n m^2 + m^3`` operations a component, m = 2 R, and ``(M R)^2 d``;
     the posterior ``n m^2`` a component, and a prediction ``M m^2`` a row. Memory is
@@ -218,24 +194,16 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
         ],
-        "repulsion": [Interval(Real, 0.0, None, closed="left")],
-        "repulsion_kernel": [StrOptions({*KERNEL_CODES, BETWEEN_COMPONENTS})],
-        "coupling": ["boolean"],
-        "spectral_prior": [
-            Interval(Real, 0.0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "annealing": [Interval(Real, 0.0, None, closed="left"), None],
+        "repulsion": [Interval(Real, 0.0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "n_hidden": [tuple, list],
-        "activation": [StrOptions({"tanh", "relu"})],
-        "network_penalty": [Interval(Real, 0.0, None, closed="left")],
-        "learned_scales": [StrOptions({"none", "length_scales", "all"})],
+        "hidden_layer_sizes": [tuple, list],
         "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
-        "held_out": [Interval(Real, 0.0, 1.0, closed="left"), StrOptions({"auto"})],
-        "refit": ["boolean"],
+        "validation_fraction": [
+            Interval(Real, 0.0, 1.0, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "early_stopping": ["boolean"],
         "n_learning_rows": [Interval(Integral, 1, None, closed="left")],
         "normalize_y": ["boolean"],
@@ -249,21 +217,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         *,
         n_components: int = 6,
         n_frequencies: int | str = 100,
-        repulsion: float = 1.0,
-        repulsion_kernel: str = "rbf",
-        coupling: bool = True,
-        spectral_prior: float | str = "auto",
-        annealing: float | None = None,
+        repulsion: float | None = 1.0,
         max_iter: int = 300,
         learning_rate: float = 0.4,
-        n_hidden: tuple[int, ...] = (),
-        activation: str = "tanh",
-        network_penalty: float = 0.3,
-        learned_scales: str = "none",
+        hidden_layer_sizes: tuple[int, ...] = (),
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
-        held_out: float | str = "auto",
-        refit: bool = True,
+        validation_fraction: float | str = "auto",
         early_stopping: bool = True,
         n_learning_rows: int = 3000,
         normalize_y: bool = True,
@@ -274,20 +234,12 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self.n_components = n_components
         self.n_frequencies = n_frequencies
         self.repulsion = repulsion
-        self.repulsion_kernel = repulsion_kernel
-        self.coupling = coupling
-        self.spectral_prior = spectral_prior
-        self.annealing = annealing
         self.max_iter = max_iter
         self.learning_rate = learning_rate
-        self.n_hidden = n_hidden
-        self.activation = activation
-        self.network_penalty = network_penalty
-        self.learned_scales = learned_scales
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.optimizer = optimizer
         self.noise_variance = noise_variance
-        self.held_out = held_out
-        self.refit = refit
+        self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_learning_rows = n_learning_rows
         self.normalize_y = normalize_y
@@ -442,18 +394,18 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     # ---- From parameters to a fit ----------------------------------------------------
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
-        _check_sizes(self.n_hidden)
+        _check_sizes(self.hidden_layer_sizes)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         check_kernel(self.kernel, X, self.noise_variance)
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:
         clock, rng = StageClock(), generator(self.random_state)
-        settings = FitSettings.of(self)
-        found = fit_stein(rows, settings, rng, self.n_jobs, clock, report)
-        solution = self._attributes(*found[:-1]) | {"_record": found.record}
+        found = fit_stein(rows, SteinSettings.of(self), rng, clock, report)
+        solution = self._attributes(found.state, found.learning, found.variance_scale)
         clock.end_of("solution")
-        self._solved(solution, clock)
+        self._solved(solution | {"_record": found.record}, clock)
+        conclude(self, found.findings)
 
     def _solution(self) -> dict[str, Any]:
         return self._posterior_attributes(self._state)
@@ -506,11 +458,11 @@ def _check_component(component: Any, n_components: int) -> None:
     )
 
 
-def _check_sizes(n_hidden: Any) -> None:
+def _check_sizes(sizes: Any) -> None:
     """Refuse what is not a sequence of positive integers."""
-    if all(_is_count(size) and size >= 1 for size in n_hidden):
+    if all(_is_count(size) and size >= 1 for size in sizes):
         return
     raise ValueError(
-        "n_hidden must hold the sizes of hidden layers, positive integers; got "
-        f"{n_hidden!r}."
+        "hidden_layer_sizes must hold positive integers, one for each layer; got "
+        f"{sizes!r}."
     )

@@ -41,7 +41,6 @@ class NetworkWarp(NamedTuple):
     def start(
         cls,
         hidden: tuple[int, ...],
-        activation: str,
         X: Array,
         weights: Array,
         unit: Array,
@@ -49,7 +48,7 @@ class NetworkWarp(NamedTuple):
     ) -> NetworkWarp:
         """Network of random weights, but for the last layer, for rows X (n, d)."""
         d = X.shape[1]
-        network = Perceptron((d, *hidden, d), activation)
+        network = Perceptron((d, *hidden, d), "tanh")
         parameters = network.start(rng)
         network.layers(parameters)[-1][0][:] = 0.0
         centre = np.average(X, axis=0, weights=weights)

@@ -35,7 +35,7 @@ from skgpx.kernels._spectral import (
     warped_sample,
 )
 from skgpx.kernels._spectral_laws import PeriodicLaw, SpectralLaw
-from skgpx.kernels._stein_frequencies import SteinSettings, stein_frequencies
+from skgpx.kernels._stein_frequencies import stein_frequencies
 from skgpx.kernels._terms import (
     Monomial,
     default_kernel,

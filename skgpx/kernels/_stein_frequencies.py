@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,38 +32,16 @@ _RESOLVED, _RESOLVED_POWER = 1.4, 0.2
 _LEAST, _LEAST_POWER, _MOST = 0.15, 1.2, 8.0
 # Logarithms of distances between which a correlation is searched to fall to exp(-1/2).
 _SEARCHED = np.linspace(np.log(1e-8), np.log(1e8), 600)
-
-
-@dataclass(frozen=True)
-class SteinSettings:
-    """How frequencies are moved.
-
-    Parameters
-    ----------
-    input_variances : ndarray of shape (d,)
-        Of the rows at which the waves will be evaluated.
-    n_steps : int, default=300
-    learning_rate : float, default=0.1
-        Of the first step, in units in which frequencies have spread one.
-    bandwidth : {"auto", "median"} or float, default="auto"
-        Factor of the medians of squared differences, one for each input: chosen from
-        the variances of the inputs, the number d of inputs, or given.
-    antithetic : bool, default=True
-        Whether ±ω repel one another's images.
-    matrix : bool, default=False
-        Matrix-SVGD.
-    """
-
-    input_variances: Array
-    n_steps: int = 300
-    learning_rate: float = 0.1
-    bandwidth: str | float = "auto"
-    antithetic: bool = True
-    matrix: bool = False
+# First step, in units in which frequencies have spread one.
+_LEARNING_RATE = 0.1
 
 
 def stein_frequencies(
-    factors: tuple[Any, ...], n: int, rng: np.random.Generator, settings: SteinSettings
+    factors: tuple[Any, ...],
+    n: int,
+    rng: np.random.Generator,
+    input_variances: Array,
+    n_steps: int = 300,
 ) -> Array:
     """Frequencies (n, d) of a product of stationary kernels of variance one.
 
@@ -75,7 +52,10 @@ def stein_frequencies(
     n : int
     rng : numpy.random.Generator
         Source of the scrambled Halton sequence that is moved.
-    settings : SteinSettings
+    input_variances : ndarray of shape (d,)
+        Of the rows at which the waves will be evaluated: squared bandwidths resolve
+        the waves over their spread.
+    n_steps : int, default=300
 
     Raises
     ------
@@ -91,15 +71,15 @@ def stein_frequencies(
     functions of normal points that are moved together.
     """
     if len(factors) == 1:
-        return _by_score(factors[0], n, rng, settings)
-    return _by_normal_points(factors, n, rng, settings)
+        return _by_score(factors[0], n, rng, input_variances, n_steps)
+    return _by_normal_points(factors, n, rng, input_variances, n_steps)
 
 
 def _by_score(
-    kernel: Any, n: int, rng: np.random.Generator, settings: SteinSettings
+    kernel: Any, n: int, rng: np.random.Generator, input_variances: Array, n_steps: int
 ) -> Array:
     """SVGD on the spectral density, in units in which its points have spread one."""
-    d, record = len(settings.input_variances), record_of(kernel)
+    d, record = len(input_variances), record_of(kernel)
     if record.spectral_score is None:
         name = type(kernel).__name__
         raise ValueError(
@@ -114,18 +94,24 @@ def _by_score(
     else:
         start = warped_sample([law], n, d, rng, "halton").frequencies
     check_spectral_score(kernel, start)
-    unit = _units(start, settings.antithetic)
-    moved = unit * _moved(
-        start / unit, lambda u: spectral_score(kernel, u * unit) * unit, unit, settings
-    )
+    unit = _units(start)
+
+    def score(u: Array) -> Array:
+        return spectral_score(kernel, u * unit) * unit
+
+    moved = unit * _moved(start / unit, score, input_variances * unit**2, n_steps)
     return _with_right_radii(law, moved)
 
 
 def _by_normal_points(
-    factors: tuple[Any, ...], n: int, rng: np.random.Generator, settings: SteinSettings
+    factors: tuple[Any, ...],
+    n: int,
+    rng: np.random.Generator,
+    input_variances: Array,
+    n_steps: int,
 ) -> Array:
     """Sum of the frequencies of all factors, at normal points (n, d) of each."""
-    d = len(settings.input_variances)
+    d = len(input_variances)
     known = [record_of(kernel).spectral_law for kernel in factors]
     laws = [law and law(k, d) for law, k in zip(known, factors, strict=True)]
     if not all(isinstance(law, EllipticalLaw) for law in laws):
@@ -136,7 +122,8 @@ def _by_normal_points(
         )
     start = ndtri(uniform_points(n, d * len(laws), rng, "halton"))
     scales = [np.broadcast_to(law.length_scale, d) for law in laws]  # type: ignore[union-attr]
-    moved = _moved(start, lambda z: -z, 1.0 / np.concatenate(scales), settings)
+    variances = np.tile(input_variances, len(laws)) / np.concatenate(scales) ** 2
+    moved = _moved(start, lambda z: -z, variances, n_steps)
     blocks = np.split(moved, len(laws), axis=1)
     parts = [
         _with_right_radii(law, law.from_normal(block))  # type: ignore[union-attr]
@@ -146,47 +133,24 @@ def _by_normal_points(
 
 
 def _moved(
-    start: Array, score: Callable[[Array], Array], unit: Array, settings: SteinSettings
+    start: Array, score: Callable[[Array], Array], variances: Array, n_steps: int
 ) -> Array:
-    """Points moved by SVGD; `unit` is one unit of them as a frequency of the input."""
-    # several points for each input in products
-    variances = np.resize(settings.input_variances, start.shape[1])
-    return transported(
-        start,
-        score,
-        settings.n_steps,
-        settings.learning_rate,
-        _bandwidth_factors(start, 2.0 * variances * unit**2, settings),
-        mirrored=settings.antithetic,
-        matrix=settings.matrix,
-    )
-
-
-def _bandwidth_factors(
-    start: Array, differences: Array, settings: SteinSettings
-) -> Array:
-    """Factors of the medians, (d,), from mean squared differences of the inputs."""
+    """Points moved by SVGD; `variances` are those of the inputs, over the units."""
     d = start.shape[1]
-    if settings.bandwidth == "median":
-        return np.full(d, float(d))
-    if settings.bandwidth != "auto":
-        return np.full(d, float(settings.bandwidth))
     resolved = _RESOLVED * (d / 4.0) ** _RESOLVED_POWER
-    wanted = differences * _medians(start, settings.antithetic)
-    factors = resolved / np.maximum(wanted, 1e-300)
-    return np.clip(factors, _LEAST * d**_LEAST_POWER, _MOST * d)
+    factors = resolved / np.maximum(2.0 * variances * _medians(start), 1e-300)
+    factors = np.clip(factors, _LEAST * d**_LEAST_POWER, _MOST * d)
+    return transported(start, score, n_steps, _LEARNING_RATE, factors)
 
 
-def _medians(points: Array, antithetic: bool) -> Array:
-    medians: Array = median_squares(
-        np.concatenate((points, -points)) if antithetic else points
-    )
+def _medians(points: Array) -> Array:
+    medians: Array = median_squares(np.concatenate((points, -points)))
     return medians
 
 
-def _units(start: Array, antithetic: bool) -> Array:
+def _units(start: Array) -> Array:
     """Scale of each column, one for standard normal points."""
-    units = np.sqrt(_medians(start, antithetic) / _NORMAL_MEDIAN)
+    units = np.sqrt(_medians(start) / _NORMAL_MEDIAN)
     # of a single point, its distance from the origin
     units = np.where(units > 0.0, units, np.max(np.abs(start), axis=0))
     return np.where(units > 0.0, units, 1.0)

@@ -51,7 +51,9 @@ def test_unequal_weights_and_heavy_tails():
     "model",
     [
         GWIRegressor(mean="svgp", random_state=0),
-        SteinRFFRegressor(n_components=2, n_frequencies=20, max_iter=20, held_out=0.0),
+        SteinRFFRegressor(
+            n_components=2, n_frequencies=20, max_iter=20, validation_fraction=0.0
+        ),
     ],
     ids=["gwi", "stein"],
 )
