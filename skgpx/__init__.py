@@ -5,22 +5,24 @@ from typing import Any
 
 from skgpx._calibration import TemperedRegressor
 from skgpx._compilation import compile_kernels
-from skgpx._cross_validation import cross_val_predict_dist
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._gwi import GWIClassifier, GWIRegressor
 from skgpx._pls import PLSClassifier, PLSRegressor
-from skgpx._predictive_law import PredictiveDistribution
+from skgpx._predict_dist import (
+    cross_val_predict_dist,
+    predict_dist,
+    sample_functions,
+)
+from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
-from skgpx._wrapped import predict_dist, sample_functions
 
 __version__ = "0.1.0"
 
-# Loaded when they are asked for.
+# Loaded on first use.
 _MODULES = (
     "bases",
-    "callbacks",
     "exceptions",
     "inspection",
     "kernels",

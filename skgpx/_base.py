@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
-from skgpx._arviz import ArvizExport
-from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel, MixtureModel
-from skgpx._predictive_law import PredictiveDistribution, checked_levels
-from skgpx._report import Reporting
-from skgpx._row_quantities import relative, row_quantity
+from skgpx._predictive_distribution import PredictiveDistribution
+from skgpx._report import ArvizExport, Reporting
 from skgpx._validation import (
     check_count,
     check_is_fitted,
+    check_levels,
+    check_targets,
     check_X,
     generator,
+    relative,
+    row_quantity,
     warn,
 )
 from skgpx.exceptions import PredictionWarning
@@ -29,7 +30,7 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 
 
-class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
+class LatentEstimator(Reporting, ArvizExport, BaseEstimator):
     """Prediction from `posterior_` and `likelihood_`, which fitting sets.
 
     Both are in the units of y.
@@ -38,11 +39,11 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
     posterior_: LatentModel | MixtureModel
     likelihood_: Likelihood
 
-    def _law(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:
-        """Predictive law at rows, of which some quantity may be given."""
+    def _distribution(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:
+        """Predictive distribution at rows, with known exposures or noise."""
         X = self._rows_to_predict(X)
         known = row_quantity(self.likelihood_, len(X), **given)
-        law = PredictiveDistribution(
+        distribution = PredictiveDistribution(
             self.posterior_,
             self.likelihood_,
             X,
@@ -51,7 +52,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
             getattr(self, "n_jobs", None),
         )
         self._warn_about(X)
-        return law
+        return distribution
 
     def _rows_to_predict(self, X: ArrayLike) -> Array:
         """Rows (n, d), checked."""
@@ -88,7 +89,7 @@ class LatentEstimator(Reporting, ArvizExport, DocumentationLink, BaseEstimator):
 
 
 class LatentRegressor(RegressorMixin, LatentEstimator):
-    """Regressor whose predictive law is a likelihood averaged over a latent law."""
+    """Regressor: predictions average the likelihood over the posterior."""
 
     # Pipeline.predict(X, return_std=True) also works with metadata routing on
     __metadata_request__predict: ClassVar = {
@@ -96,54 +97,6 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         "return_cov": True,
         "include_noise": True,
     }
-
-    @overload
-    def predict(
-        self,
-        X: ArrayLike,
-        return_std: Literal[False] = ...,
-        return_cov: Literal[False] = ...,
-        *,
-        include_noise: bool = ...,
-        exposure: ArrayLike | None = ...,
-        noise_variance: ArrayLike | None = ...,
-    ) -> Array: ...
-
-    @overload
-    def predict(
-        self,
-        X: ArrayLike,
-        return_std: Literal[True],
-        return_cov: Literal[False] = ...,
-        *,
-        include_noise: bool = ...,
-        exposure: ArrayLike | None = ...,
-        noise_variance: ArrayLike | None = ...,
-    ) -> tuple[Array, Array]: ...
-
-    @overload
-    def predict(
-        self,
-        X: ArrayLike,
-        return_std: Literal[False] = ...,
-        *,
-        return_cov: Literal[True],
-        include_noise: bool = ...,
-        exposure: ArrayLike | None = ...,
-        noise_variance: ArrayLike | None = ...,
-    ) -> tuple[Array, Array]: ...
-
-    @overload
-    def predict(
-        self,
-        X: ArrayLike,
-        return_std: bool = ...,
-        return_cov: bool = ...,
-        *,
-        include_noise: bool = ...,
-        exposure: ArrayLike | None = ...,
-        noise_variance: ArrayLike | None = ...,
-    ) -> Array | tuple[Array, Array]: ...
 
     def predict(
         self,
@@ -154,7 +107,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         include_noise: bool = True,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
-    ) -> Array | tuple[Array, Array]:
+    ) -> Any:
         """Predictive mean, and on request its standard deviation or covariance.
 
         Parameters
@@ -165,11 +118,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         return_cov : bool, default=False
             Also return the covariance of y between the rows.
         include_noise : bool, default=True
-            True for the law of observations, as GaussianProcessRegressor with a
-            WhiteKernel; False for that of the noise-free ``E[y | f(x)]``.
+            True for observations, as GaussianProcessRegressor with a WhiteKernel; False
+            for the noise-free ``E[y | f(x)]``.
         exposure : array-like of shape (n_rows,) or float, default=None
-            Of counts to predict. None stands for one: the law of a count over one unit
-            of the exposures that `fit` was given, whose mean is the rate.
+            Of counts to predict. None stands for one: a count over one unit of the
+            exposures that `fit` was given, whose mean is the rate.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
             (squared scale for StudentT). None stands for that of `likelihood_`: what
@@ -200,12 +153,14 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             raise ValueError(
                 "At most one of return_std and return_cov can be requested; got both."
             )
-        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        distribution = self._distribution(
+            X, exposure=exposure, noise_variance=noise_variance
+        )
         if return_cov:
-            return law.mean(), law.covariance(include_noise)
+            return distribution.mean(), distribution.covariance(include_noise)
         if not return_std:
-            return law.mean()
-        mean, variance = law.moments(include_noise)
+            return distribution.mean()
+        mean, variance = distribution.moments(include_noise)
         return mean, np.sqrt(variance)
 
     def predict_dist(
@@ -215,7 +170,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
     ) -> PredictiveDistribution:
-        """Predictive law of y, an object that is asked for what is needed.
+        """Predictive distribution of y, an object that computes on request.
 
         Parameters
         ----------
@@ -227,12 +182,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Returns
         -------
-        law : PredictiveDistribution
+        distribution : PredictiveDistribution
             With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
             `log_density` and `sample`. :func:`skgpx.predict_dist` gives it for
             pipelines and searches.
         """
-        return self._law(X, exposure=exposure, noise_variance=noise_variance)
+        return self._distribution(X, exposure=exposure, noise_variance=noise_variance)
 
     def predict_quantiles(
         self,
@@ -242,7 +197,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
     ) -> Array:
-        """Quantiles of the predictive law of y.
+        """Quantiles of the predictive distribution of y.
 
         Parameters
         ----------
@@ -260,8 +215,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             In the units of y. Quantiles of the mixture over all particles, not
             multiples of the standard deviation.
         """
-        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
-        return law.quantile(np.atleast_1d(checked_levels(quantiles, "quantiles")))
+        distribution = self._distribution(
+            X, exposure=exposure, noise_variance=noise_variance
+        )
+        return distribution.quantile(
+            np.atleast_1d(check_levels(quantiles, "quantiles"))
+        )
 
     def predict_interval(
         self,
@@ -288,8 +247,10 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         bounds : ndarray of shape (n_rows, 2)
             Lower and upper end, in the units of y.
         """
-        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
-        return law.interval(coverage)
+        distribution = self._distribution(
+            X, exposure=exposure, noise_variance=noise_variance
+        )
+        return distribution.interval(coverage)
 
     def sample_y(
         self,
@@ -320,8 +281,10 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             Observations (counts for a Poisson likelihood): noise is included. Linear
             cost in the number of rows.
         """
-        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
-        return law.sample(n_samples, random_state)
+        distribution = self._distribution(
+            X, exposure=exposure, noise_variance=noise_variance
+        )
+        return distribution.sample(n_samples, random_state)
 
     def log_predictive_density(
         self,
@@ -348,9 +311,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             ``log p(y_i | x_i, data)`` in nats and in the units of y; averaged over
             the posterior, noise included. Its negative mean is the NLPD.
         """
-        law = self._law(X, exposure=exposure, noise_variance=noise_variance)
+        distribution = self._distribution(
+            X, exposure=exposure, noise_variance=noise_variance
+        )
         self._warn_of_missing(exposure)
-        return law.log_density(one_target_a_row(y, len(law)))
+        return distribution.log_density(check_targets(y, len(distribution)))
 
     def score(
         self,
@@ -384,7 +349,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         return float(r2_score(y, mean, sample_weight=sample_weight))
 
     def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
-        """Say so if counts are judged as if each were over one unit of exposure."""
+        """Warn where counts are scored as if each were over one unit of exposure."""
         if exposure is not None or not getattr(self, "_exposed", False):
             return
         warn(
@@ -396,25 +361,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         )
 
 
-def one_target_a_row(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Targets or labels (n_rows,).
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer.
-    """
-    targets = np.asarray(y)
-    if targets.shape != (n_rows,):
-        raise ValueError(
-            f"y must have shape ({n_rows},), one target for each row of X; got "
-            f"{targets.shape}."
-        )
-    return targets
-
-
 class LatentClassifier(ClassifierMixin, LatentEstimator):
-    """Classifier whose probabilities are averaged over a latent law."""
+    """Classifier: probabilities are averaged over the posterior."""
 
     classes_: NDArray[Any]
 
@@ -436,7 +384,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         probabilities : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`; rows sum to one.
         """
-        return self._law(X).stream(lambda law, mixture: law.predict_proba(mixture))
+        return self._distribution(X).stream(
+            lambda likelihood, f: likelihood.predict_proba(f)
+        )
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Logarithm of :meth:`predict_proba`.
@@ -466,9 +416,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             On the scale of the link (log odds for the logit); one latent function
             for two classes, otherwise one for each class.
         """
-        law = self._law(X)
-        c = law.likelihood.n_outputs_
-        both = law.stream(lambda _, mixture: np.concatenate(mixture.moments(), 1))
+        distribution = self._distribution(X)
+        c = distribution.likelihood.n_outputs_
+        both = distribution.stream(lambda _, f: np.concatenate(f.moments(), 1))
         mean, variance = both[:, :c].copy(), both[:, c:].copy()
         return (mean[:, 0], variance[:, 0]) if c == 1 else (mean, variance)
 
@@ -490,7 +440,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         y : ndarray of shape (n_rows, n_samples)
             Linear cost in the number of rows.
         """
-        codes = self._law(X).sample(n_samples, random_state).astype(np.intp)
+        codes = self._distribution(X).sample(n_samples, random_state).astype(np.intp)
         labels: NDArray[Any] = self.classes_[codes]
         return labels
 
@@ -508,8 +458,10 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             ``log p(y_i | x_i, data)`` in nats; averaged over the posterior. Its
             negative mean is the log loss.
         """
-        law = self._law(X)
-        return law.log_density(self._encode(one_target_a_row(y, len(law))))
+        distribution = self._distribution(X)
+        return distribution.log_density(
+            self._encode(check_targets(y, len(distribution)))
+        )
 
     def _encode(self, labels: NDArray[Any]) -> Array:
         codes = np.searchsorted(self.classes_, labels)

@@ -21,6 +21,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
+from skgpx._callbacks import StageClock
 from skgpx._cross_fitting import (
     UNWEIGHTED,
     CrossFit,
@@ -29,14 +30,15 @@ from skgpx._cross_fitting import (
     warn_of_lost_weights,
     weight_keyword,
 )
-from skgpx._derived_laws import NormalMoments, RescaledDistribution
-from skgpx._documentation import DocumentationLink
 from skgpx._numerics.variance_scale import fit_affine_scale, fit_scale
-from skgpx._predictive_law import Predictive, PredictiveDistribution
+from skgpx._predictive_distribution import (
+    NormalDistribution,
+    Predictive,
+    PredictiveDistribution,
+    RescaledDistribution,
+)
 from skgpx._report import Reporting
-from skgpx._searches import best_of, is_search, unwrapped
 from skgpx._selection import SearchRecord
-from skgpx._stage_clock import StageClock
 from skgpx._table import Training, as_table, training_rows
 from skgpx._validation import (
     StrOptions,
@@ -45,6 +47,7 @@ from skgpx._validation import (
     fit_context,
     validate_data,
 )
+from skgpx._wrapped import best_of, is_search, unwrapped
 
 __all__ = ["TemperedRegressor"]
 
@@ -54,9 +57,7 @@ Array = NDArray[np.float64]
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
-class TemperedRegressor(
-    MetaEstimatorMixin, RegressorMixin, Reporting, DocumentationLink, BaseEstimator
-):
+class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstimator):
     """Any regressor with standard deviations, calibrated on its held-out errors.
 
     Clones of the regressor are fitted on folds; their held-out errors determine a
@@ -93,9 +94,8 @@ class TemperedRegressor(
         a, in squared units of y; zero for "factor".
     slope_ : float
         b, or the factor T.
-    stage_seconds_, stage_megabytes_ : dict
-        Wall time of the stages "fits" (on folds and on all rows) and "scale", and
-        growth of the peak of the memory of this process in each.
+    stage_seconds_ : dict
+        Wall time of the stages "fits" (on folds and on all rows) and "scale".
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -138,8 +138,6 @@ class TemperedRegressor(
     >>> model.predict_interval([[3.0]], 0.95).shape
     (1, 2)
     """
-
-    _documentation_page: ClassVar[str] = "calibration.md"
 
     # Pipeline.predict(X, return_std=True) also works with metadata routing on
     __metadata_request__predict: ClassVar = {"return_std": True}
@@ -264,7 +262,7 @@ class TemperedRegressor(
         inner = _distribution_of(self.estimator_, X)
         # a distribution of zero variance cannot be stretched
         if inner is None or not np.all(before > 0.0):
-            return NormalMoments(mean, variance)
+            return NormalDistribution(mean, np.sqrt(variance))
         if isinstance(inner, PredictiveDistribution) and not (
             inner.likelihood.location_scale
         ):

@@ -1,4 +1,4 @@
-"""What is told of a fit while it runs: to callbacks, and to the logger `skgpx`."""
+"""Progress of a fit: callbacks, lines of the logger `skgpx`, seconds of its stages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RoundReporter:
         estimator with them.
     sample_weight : array-like or None
     **given : array-like or None
-        What else `fit` was given of the rows.
+        Further arguments of `fit` with one value a row.
     """
 
     def __init__(
@@ -85,10 +85,7 @@ class RoundReporter:
 
     @contextmanager
     def around(self, inner: Any) -> Iterator[None]:
-        """Callbacks that ask for it see the fit of an estimator within this one, too.
-
-        Not those that do not support callbacks: nothing is said of these.
-        """
+        """Callbacks that propagate see the fit of an estimator within this one, too."""
         if self._context is None or not hasattr(inner, "set_callbacks"):
             yield
             return
@@ -114,3 +111,35 @@ class RoundReporter:
         words = [what, *(f"{name} {value:.4g}" for name, value in figures.items())]
         seconds = time.perf_counter() - self._start
         _LOGGER.info("%s: %s (%.1f s)", self._name, ", ".join(words), seconds)
+
+
+class StageClock:
+    """Seconds between calls, by the name of the stage that ends.
+
+    Parameters
+    ----------
+    before : dict, optional
+        Result of `attributes` of another clock, for stages that came earlier.
+
+    Examples
+    --------
+    >>> from skgpx._callbacks import StageClock
+    >>> clock = StageClock()
+    >>> clock.end_of("search")
+    >>> list(clock.seconds)
+    ['search']
+    """
+
+    def __init__(self, before: dict[str, dict[str, float]] | None = None) -> None:
+        self.seconds = dict((before or {}).get("stage_seconds_", {}))
+        self._last = time.perf_counter()
+
+    def end_of(self, stage: str) -> None:
+        """Note the time since the last call; a stage may have several parts."""
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    def attributes(self) -> dict[str, dict[str, float]]:
+        """Fitted attributes of the seconds of the stages."""
+        return {"stage_seconds_": self.seconds}

@@ -20,11 +20,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skgpx._numerics.rows import distinct_rows
 from skgpx._parallel import parallel_map
-from skgpx._searches import is_search
 from skgpx._table import Training, row_codes, take_rows
 from skgpx._validation import (
     warn,
 )
+from skgpx._wrapped import is_search
 from skgpx.exceptions import DataWarning
 
 Array = NDArray[np.float64]

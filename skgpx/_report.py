@@ -1,9 +1,10 @@
-"""Reports: what a fit has learned, from the attributes that it left behind."""
+"""Reports of a fit, from its attributes, and the export of its draws to ArviZ."""
 
 from __future__ import annotations
 
 import pickle
 from html import escape
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,14 @@ from sklearn.pipeline import Pipeline
 
 from skgpx._left_out import left_out
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._searches import best_of
-from skgpx._validation import check_is_fitted
+from skgpx._validation import (
+    check_count,
+    check_is_fitted,
+    check_targets,
+    check_X,
+    generator,
+)
+from skgpx._wrapped import best_of
 
 Array = NDArray[np.float64]
 
@@ -204,8 +211,6 @@ def _memory(model: Any) -> dict[str, Any]:
     floats = getattr(getattr(model, "posterior_", None), "floats_per_row", 0)
     if floats:
         found["kilobytes_per_predicted_row"] = 8.0 * floats / 2**10
-    for stage, megabytes in getattr(model, "stage_megabytes_", {}).items():
-        found[f"megabytes_added_by_{stage}"] = megabytes
     return found
 
 
@@ -309,3 +314,96 @@ def _text(title: str, body: Any) -> list[str]:
     if not width:
         lines = [f"  {value}" for _, value in entries]
     return [_words(title), *lines]
+
+
+# ---- ArviZ ---------------------------------------------------------------------------
+
+
+class ArvizExport:
+    """Gives an estimator with a posterior and a likelihood its `to_arviz`."""
+
+    def to_arviz(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        n_samples: int = 1000,
+        random_state: Any = None,
+    ) -> Any:
+        """Export particles, or draws at rows, to ArviZ.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), default=None
+            Rows at which latent functions and observations are drawn. None exports the
+            particles themselves, the whitened weights of the basis.
+        y : array-like of shape (n_rows,), default=None
+            Targets of the rows, for their log likelihood under each draw (which
+            `arviz.loo` reads) and as observed data.
+        n_samples : int, default=1000
+            Number of draws at rows X.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed of the draws; None uses that of the estimator.
+
+        Returns
+        -------
+        data : arviz.InferenceData or xarray.DataTree
+            An InferenceData of ArviZ before version 1, otherwise a DataTree. Group
+            "posterior" with "weights" (basis, output), or "f" (row, output); with X
+            also "posterior_predictive" with "y" (row), with y "log_likelihood" and
+            "observed_data". All draws are one chain: particles are the last states of
+            independent chains, whose R-hat is `rhat_`, and draws at rows are
+            independent given them.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        ValueError
+            If there are no particles, and no X.
+        """
+        check_is_fitted(self)
+        n_samples = check_count(n_samples, "n_samples")
+        if X is not None:
+            groups = _drawn(self, X, y, n_samples, random_state)
+        elif hasattr(self, "particles_"):
+            weights = np.moveaxis(self.particles_, 2, 0)[np.newaxis]
+            groups = {"posterior": {"weights": weights}}
+        else:
+            raise ValueError(
+                f"{type(self).__name__} has no particles. Pass rows X, at which "
+                "functions are drawn from its posterior."
+            )
+        dims = {"weights": ["basis", "output"], "f": ["row", "output"], "y": ["row"]}
+        arviz = import_module("arviz")
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict(groups, dims=dims)
+        return arviz.from_dict(**groups, dims=dims)
+
+
+def _drawn(
+    model: Any, X: Any, y: ArrayLike | None, n_samples: int, random_state: Any
+) -> dict[str, dict[str, Array]]:
+    """Latent values, observations and log likelihoods at rows."""
+    rows = check_X(model, X)
+    own = getattr(model, "random_state", None)
+    rng = generator(own if random_state is None else random_state)
+    likelihood = model.likelihood_
+    latent = model.posterior_.draw(n_samples, rng).values(rows)
+    observed = likelihood.sample(latent[:, 0] if latent.shape[1] == 1 else latent, rng)
+    groups = {
+        "posterior": {"f": np.moveaxis(latent, 2, 0)[np.newaxis]},
+        "posterior_predictive": {"y": np.asarray(observed).T[np.newaxis]},
+    }
+    if y is None:
+        return groups
+    targets = check_targets(y, len(rows))
+    known = hasattr(model, "classes_")
+    targets = model._encode(targets) if known else targets.astype(np.float64)
+    likelihood.check_support(targets)
+    fits = -likelihood.row_nll(targets, latent)
+    return {
+        **groups,
+        "log_likelihood": {"y": fits.T[np.newaxis]},
+        "observed_data": {"y": targets},
+    }

@@ -1,16 +1,18 @@
-"""Sums over rows of the features of a basis: all that Gaussian regression reads."""
+"""Sums over rows: of the features of a basis, and models that are made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._callbacks import StageClock
+from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
 from skgpx._parallel import blas_jobs, parallel_sum
-from skgpx._validation import Rows
+from skgpx._validation import Rows, check_is_fitted
 
 Array = NDArray[np.float64]
 
@@ -56,8 +58,8 @@ def _chunk_statistics(
     parts = []
     for basis in bases:
         features = basis(X)
-        left_out = basis.residual_variance(X, features)
-        parts.append(weight_statistics(features, y, weights, left_out))
+        residual = basis.residual_variance(X, features)
+        parts.append(weight_statistics(features, y, weights, residual))
     return tuple(parts)
 
 
@@ -65,3 +67,75 @@ def _added(
     one: tuple[WeightStatistics, ...], other: tuple[WeightStatistics, ...]
 ) -> tuple[WeightStatistics, ...]:
     return tuple(a.add(b) for a, b in zip(one, other, strict=True))
+
+
+class AdditiveModel:
+    """An estimator of sums over rows: ``one + two`` has the rows of both.
+
+    Fitted attributes that follow from the sums are computed when one of them is read.
+    `partial_fit` and `merge` change the sums, which is cheap, and forget the solution,
+    which is not: a chain of them solves once, in the end. A subclass names these
+    attributes and computes them. The delay changes no number, as long as parameters
+    stay as they are: those of the first use count.
+    """
+
+    _follows_from_sums: ClassVar[frozenset[str]]
+
+    def merge(self, other: Any) -> Self:
+        """New model of the rows of both."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Self:
+        if isinstance(other, int) and other == 0:
+            return self
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self.merge(other)
+
+    def __radd__(self, other: Any) -> Self:
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        return self + other if isinstance(other, int) else NotImplemented
+
+    def _check_other(self, other: Any) -> None:
+        """Refuse to merge with another class, or with what is not fitted."""
+        check_is_fitted(self)
+        if not isinstance(other, type(self)):
+            raise ValueError(
+                f"{type(self).__name__}.merge expects another {type(self).__name__}; "
+                f"got {other!r}."
+            )
+        check_is_fitted(other)
+
+    def _solution(self) -> dict[str, Any]:
+        """Attributes that follow from the sums."""
+        raise NotImplementedError
+
+    def _defer(self, clock: StageClock) -> None:
+        """Forget the solution of other sums; the clock has the stages before it."""
+        for name in (*self._follows_from_sums, *clock.attributes()):
+            vars(self).pop(name, None)
+        self._unsolved = clock.attributes()
+
+    def _solved(self, solution: dict[str, Any], clock: StageClock) -> None:
+        """Keep a solution and what it has cost."""
+        vars(self).update(solution, **clock.attributes())
+        vars(self).pop("_unsolved", None)
+
+    def __getattr__(self, name: str) -> Any:
+        known, before = vars(self), vars(self).get("_unsolved")
+        if before is not None and (name in self._follows_from_sums or name in before):
+            clock = StageClock(before)
+            try:
+                # an attribute is no public method, which would hold BLAS
+                with one_blas_thread():
+                    solution = self._solution()
+            except AttributeError as error:
+                # which would read as: there is no such attribute
+                raise RuntimeError(f"The solution failed: {error}") from error
+            clock.end_of("solution")
+            self._solved(solution, clock)
+        # another thread may have solved in the meantime
+        if name in known:
+            return known[name]
+        kind = type(self).__name__
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections.abc import Callable, Iterator, Sized
+from datetime import date, timedelta
+from numbers import Real
+from operator import index
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing, check_random_state
@@ -19,19 +23,12 @@ from sklearn.utils.validation import (
 )
 from sklearn.utils.validation import validate_data as _validate_data
 
-from skgpx._arguments import (
-    check_columns,
-    check_count,
-    check_coverage,
-    check_points,
-    check_range,
-    check_table,
-)
 from skgpx._numerics.rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
 from skgpx.exceptions import DataWarning, warn
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._rows import KnownNoise, NoiseOfRows
 from skgpx.likelihoods._scales import weighted_quartiles
 
 __all__ = [
@@ -47,16 +44,22 @@ __all__ = [
     "check_coverage",
     "check_is_fitted",
     "check_kernel",
+    "check_levels",
     "check_likelihood_given",
     "check_points",
     "check_range",
     "check_rows",
+    "check_some_folds",
     "check_table",
+    "check_targets",
     "check_weights",
     "copy_to_merge",
     "fit_context",
     "generator",
+    "known_noise",
+    "relative",
     "row_blocks",
+    "row_quantity",
     "rows_of",
     "standardisation",
     "validate_data",
@@ -68,6 +71,10 @@ Array = NDArray[np.float64]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
+# How the names of such types begin, in NumPy, pandas, polars and Arrow.
+_TIMES = ("date", "time", "duration", "period")
+_DATES = (date, timedelta, np.datetime64, np.timedelta64)
+
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
     """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
@@ -77,8 +84,7 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
     return decorator
 
 
-# A sum of the weights of so many rows that is less is one of shares, not frequencies.
-_SHARES, _MANY = 2.0, 10
+# ---- Training data -------------------------------------------------------------------
 
 
 class Rows(NamedTuple):
@@ -91,8 +97,8 @@ class Rows(NamedTuple):
     weights : ndarray of shape (n,)
         Frequency weights, positive.
     known : ndarray of shape (n,) or None
-        What is known of each row besides: its exposure, or the variance of its noise in
-        units of the likelihood's own; see `Likelihood.row_quantity`.
+        Exposure of each row, or the variance of its noise in units of the likelihood's
+        own; see `Likelihood.row_quantity`.
     """
 
     X: Array
@@ -135,12 +141,54 @@ def check_rows(
     X, y = validate_data(
         estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric, reset=reset
     )
-    _count_rows(estimator, len(X), reset)
+    # the number of rows seen, for reports
+    seen = 0 if reset else getattr(estimator, "_n_rows", 0)
+    vars(estimator)["_n_rows"] = seen + len(X)
     check_range("X", X)
     if numeric:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
     return X, y, check_weights(sample_weight, X)
+
+
+def canonical_rows(
+    X: Array, y: Array, weights: Array, known: Array | None = None
+) -> Rows:
+    """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
+
+    All later sums then take the same numbers in the same order, whatever the order of
+    the rows, and whether repetitions were given as rows or as weights. O(n d log n).
+    """
+    columns = (X, y) if known is None else (X, y, known)
+    positions, totals = distinct_rows(np.column_stack(columns), weights)
+    found = Rows(X, y, weights, known).take(positions)
+    return found._replace(X=np.ascontiguousarray(found.X), weights=totals)
+
+
+def standardisation(
+    y: Array, weights: Array, *, robust: bool = False
+) -> tuple[float, float]:
+    """Weighted mean and standard deviation of y; 1 for a constant y.
+
+    If `robust`, the median and the standard deviation of a normal distribution with the
+    same quartiles, unless half of the targets are equal.
+    """
+    if robust:
+        low, middle, high = weighted_quartiles(y, weights)
+        if high - low > 1e-14 * max(abs(low), abs(high)):
+            return middle, (high - low) / 1.349
+    mean, std = mean_and_spread(y, weights, 1e-14)
+    return float(mean), float(std)
+
+
+def copy_to_merge(estimator: Any) -> Any:
+    """Shallow copy of a model that will be of other rows too, some perhaps the same."""
+    merged = copy.copy(estimator)
+    vars(merged).pop("_n_rows", None)
+    return merged
+
+
+# ---- Tables --------------------------------------------------------------------------
 
 
 def validate_data(estimator: BaseEstimator, *given: Any, **options: Any) -> Any:
@@ -164,9 +212,156 @@ def validate_data(estimator: BaseEstimator, *given: Any, **options: Any) -> Any:
         if "X contains NaN" not in str(error):
             raise
         raise ValueError(
-            "X contains NaN, a missing value. Fill them in, and say where they were: "
-            f"make_pipeline(SimpleImputer(add_indicator=True), {name}())."
+            "X contains NaN, a missing value. Impute, with indicators of what was "
+            f"missing: make_pipeline(SimpleImputer(add_indicator=True), {name}())."
         ) from None
+
+
+def check_X(estimator: BaseEstimator, X: Any) -> Array:
+    """Check the rows to predict: float64 (n, d), the columns of `fit`."""
+    check_is_fitted(estimator)
+    check_columns(X)
+    checked: Array = validate_data(
+        estimator, X, dtype=np.float64, order="C", reset=False
+    )
+    largest = max(checked.max(initial=0.0), -checked.min(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
+    return checked
+
+
+def check_columns(X: Any, y: Any = None) -> None:
+    """Refuse columns of dates, and a y of text or objects; None is not looked at.
+
+    Raises
+    ------
+    ValueError
+        With the conversion to use; or if X is no table.
+    """
+    check_table(X)
+    if _has_dates(X):
+        raise ValueError(
+            "X must be numeric; got dates or durations. Convert them to numbers, for "
+            "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
+        )
+    # a lazy array, such as one of dask, is not computed only to look at its type
+    if y is None or getattr(getattr(y, "dtype", None), "kind", "O") not in "OUSMm":
+        return
+    targets = np.asarray(y)
+    try:
+        if targets.dtype.kind in "Mm":
+            raise TypeError("they are dates")
+        targets.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must be numeric; got {targets.dtype} ({error}). PLSClassifier takes "
+            "labels of any type."
+        ) from error
+
+
+def check_table(X: Any) -> None:
+    """Refuse what holds no rows, or only once: None, text, generators.
+
+    Raises
+    ------
+    ValueError
+        With the types to pass.
+    """
+    if X is None or isinstance(X, str | bytes | Iterator):
+        got = "None" if X is None else f"an object of type {type(X).__name__}"
+        raise ValueError(
+            "X must be an array, a data frame or a list of rows, of shape (n_rows, "
+            f"n_features); got {got}."
+        )
+
+
+def _has_dates(X: Any) -> bool:
+    """Whether a column holds dates or durations; of objects, whether its first does."""
+    if issparse(X):
+        return False
+    kinds = getattr(X, "dtypes", None)
+    if kinds is None:
+        alone = [getattr(X, "dtype", "object")]
+        kinds = getattr(getattr(X, "schema", None), "types", alone)
+    names = [str(kind).lower() for kind in np.atleast_1d(kinds)]
+    if any(name.startswith(_TIMES) for name in names):
+        return True
+    if "object" not in names:
+        return False
+    values = np.asarray(X.head(1) if hasattr(X, "head") else X)
+    if values.dtype.kind == "O" and values.ndim:
+        return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
+    return values.dtype.kind in "Mm"
+
+
+def check_range(name: str, values: Array) -> None:
+    """Refuse columns whose squares leave the range of doubles.
+
+    Raises
+    ------
+    ValueError
+        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
+    """
+    highest, lowest = (f(values, axis=0, initial=0.0) for f in (np.max, np.min))
+    largest = np.maximum(highest, -lowest)
+    small = (largest > 0.0) & (largest < 1.0 / LARGEST)
+    if np.any(small) or np.any(largest > LARGEST):
+        raise ValueError(
+            f"{name} must be of a size between {1.0 / LARGEST:g} and {LARGEST:g}; "
+            f"got a largest value of {np.max(largest):g}. Change its units."
+        )
+
+
+def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array:
+    """Check an array that is not the X of an estimator: float64, finite, of a shape.
+
+    None in `shape` stands for any positive number.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is empty, or has NaN or infinity.
+    """
+    array: Array = np.asarray(values, dtype=np.float64, order="C")
+    fits = array.ndim == len(shape) and all(
+        got > 0 if wanted is None else got == wanted
+        for got, wanted in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        sizes = ", ".join("any" if size is None else str(size) for size in shape)
+        sizes += "," * (len(shape) == 1)
+        raise ValueError(f"{name} must have shape ({sizes}); got {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite; got NaN or infinity.")
+    return array
+
+
+def check_targets(y: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Targets or labels (n_rows,).
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer.
+    """
+    targets = np.asarray(y)
+    if targets.shape != (n_rows,):
+        raise ValueError(
+            f"y must have shape ({n_rows},), one target for each row of X; got "
+            f"{targets.shape}."
+        )
+    return targets
+
+
+def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array, a list, a data frame or an Arrow table."""
+    if hasattr(table, "schema") and not hasattr(table, "dtypes"):
+        # scikit-learn 1.6 does not know Arrow
+        return table.take(rows)
+    return _safe_indexing(table, rows)
+
+
+# ---- What is known of each row besides -----------------------------------------------
 
 
 def check_weights(sample_weight: Any, X: Any) -> Array:
@@ -186,25 +381,20 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
         return np.ones(len(X))
     try:
         weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    except TypeError as error:
-        raise _no_weights(sample_weight) from error
-    except ValueError as error:
-        if "convert" not in str(error):
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and "convert" not in str(error):
             raise
-        raise _no_weights(sample_weight) from error
+        raise ValueError(
+            "sample_weight must be None or one number for each row; got "
+            f"{reprlib.repr(sample_weight)}."
+        ) from error
     if np.any(weights < 0.0) or not np.any(weights > 0.0):
         raise ValueError(
             "sample_weight must be non-negative with at least one positive weight; "
             f"got weights between {weights.min():g} and {weights.max():g}."
         )
-    _warn_of_shares(weights)
-    return weights
-
-
-def _warn_of_shares(weights: Array) -> None:
-    """Say so if weights are meant as shares, of which priors make next to nothing."""
     total, counted = float(weights.sum()), int(np.sum(weights > 0.0))
-    if total < _SHARES and counted >= _MANY:
+    if counted >= 10 and total < 2.0:
         warn(
             f"sample_weight are frequencies: those of {counted} rows sum to {total:g}, "
             "and count as so many rows in all, so that the prior outweighs the data. "
@@ -212,69 +402,99 @@ def _warn_of_shares(weights: Array) -> None:
             "AdaBoostClassifier always passes shares: use bagging instead.",
             DataWarning,
         )
+    return weights
 
 
-def _no_weights(given: Any) -> ValueError:
-    return ValueError(
-        "sample_weight must be None or one number for each row; got "
-        f"{reprlib.repr(given)}."
-    )
+def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | None:
+    """Exposures or noise variances of the rows, an array (n,); None if none are given.
 
+    Parameters
+    ----------
+    likelihood : Likelihood
+    n_rows : int
+    **given : array-like of shape (n,), float or None
+        By name. A number stands for all rows.
 
-def _count_rows(estimator: Any, n: int, reset: bool) -> None:
-    """Remember the number of rows seen, for reports."""
-    seen = 0 if reset else getattr(estimator, "_n_rows", 0)
-    estimator._n_rows = seen + n
-
-
-def copy_to_merge(estimator: Any) -> Any:
-    """Shallow copy of a model that will be of other rows too, some perhaps the same."""
-    merged = copy.copy(estimator)
-    vars(merged).pop("_n_rows", None)
-    return merged
-
-
-def canonical_rows(
-    X: Array, y: Array, weights: Array, known: Array | None = None
-) -> Rows:
-    """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
-
-    All later sums then take the same numbers in the same order, whatever the order of
-    the rows, and whether repetitions were given as rows or as weights. O(n d log n).
+    Raises
+    ------
+    ValueError
+        If the likelihood has no such quantity, if the shape is wrong, or if a number is
+        not positive and finite.
     """
-    columns = (X, y) if known is None else (X, y, known)
-    positions, totals = distinct_rows(np.column_stack(columns), weights)
-    found = Rows(X, y, weights, known).take(positions)
-    return found._replace(X=np.ascontiguousarray(found.X), weights=totals)
+    names = [name for name, values in given.items() if values is not None]
+    if not names:
+        return None
+    for name in names:
+        if name != likelihood.row_quantity:
+            which = (
+                "counts, likelihood=Poisson()"
+                if name == "exposure"
+                else "normal and Student noise, Gaussian() and StudentT()"
+            )
+            raise ValueError(f"{name} of rows is for {which}; got {likelihood!r}.")
+    name, values = names[0], given[names[0]]
+    if np.asarray(values).dtype == np.bool_:
+        raise ValueError(
+            f"{name} must be numbers; got booleans. To request it by metadata routing, "
+            f"call set_fit_request({name}=True)."
+        )
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers; got {error}.") from error
+    if array.shape not in ((), (n_rows,)):
+        raise ValueError(
+            f"{name} must be a number or have shape ({n_rows},), one for each row of "
+            f"X; got {array.shape}."
+        )
+    if not np.all((array >= 1.0 / LARGEST) & (array <= LARGEST)):
+        raise ValueError(
+            f"{name} must be positive and finite, between {1.0 / LARGEST:g} and "
+            f"{LARGEST:g}; got numbers between {np.min(array):g} and "
+            f"{np.max(array):g}. Drop the rows for which it is unknown."
+        )
+    return np.ascontiguousarray(np.broadcast_to(array, (n_rows,)))
 
 
-def standardisation(
-    y: Array, weights: Array, *, robust: bool = False
-) -> tuple[float, float]:
-    """Weighted mean and standard deviation of y; 1 for a constant y.
+def known_noise(
+    noise_variance: Array | None, weights: Array, parameter: Any, kernel: Any
+) -> KnownNoise | None:
+    """Noise variances of rows (n,), unless the estimator has a noise of its own.
 
-    If `robust`, the median and the standard deviation of a normal law with the same
-    quartiles, unless half of the targets are equal.
+    Parameters
+    ----------
+    noise_variance : ndarray of shape (n,) or None
+    weights : ndarray of shape (n,)
+    parameter : float or None
+        Noise variance that is a parameter of the estimator or its likelihood.
+    kernel : sklearn.gaussian_process.kernels.Kernel or None
+
+    Raises
+    ------
+    ValueError
+        If the noise is given twice.
     """
-    if robust:
-        low, middle, high = weighted_quartiles(y, weights)
-        if high - low > 1e-14 * max(abs(low), abs(high)):
-            return middle, (high - low) / 1.349
-    mean, std = mean_and_spread(y, weights, 1e-14)
-    return float(mean), float(std)
+    if noise_variance is None:
+        return None
+    white = kernel is not None and split_noise(kernel)[1] is not None
+    if parameter is not None or white:
+        other = "a WhiteKernel" if white else f"a noise of its own ({parameter:g})"
+        raise ValueError(
+            f"fit was given the noise_variance of each row, and the model has {other}: "
+            "give only one of them. The variances of the rows are all their noise."
+        )
+    return KnownNoise.of(noise_variance, weights)
 
 
-def check_X(estimator: BaseEstimator, X: Any) -> Array:
-    """Check the rows to predict: float64 (n, d), the columns of `fit`."""
-    check_is_fitted(estimator)
-    check_columns(X)
-    checked: Array = validate_data(
-        estimator, X, dtype=np.float64, order="C", reset=False
-    )
-    largest = max(checked.max(initial=0.0), -checked.min(initial=0.0))
-    if largest > LARGEST:
-        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
-    return checked
+def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
+    """Noise variances in units of the likelihood's own; exposures as they are."""
+    if known is None or not isinstance(likelihood, NoiseOfRows):
+        return known
+    assert likelihood.noise_parameter is not None
+    return known / likelihood.noise_parameter
+
+
+# ---- Parameters ----------------------------------------------------------------------
 
 
 def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
@@ -318,7 +538,7 @@ def check_likelihood_given(likelihood: Any) -> None:
     Raises
     ------
     ValueError
-        That says what to pass.
+        With what to pass.
     """
     if likelihood is None:
         return
@@ -332,29 +552,58 @@ def check_likelihood_given(likelihood: Any) -> None:
     likelihood.check_parameters()
 
 
-def generator(random_state: Any) -> np.random.Generator:
-    """Generator for a `random_state` of scikit-learn, or one that is passed in."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None:
-        # does not touch NumPy's global generator
-        return np.random.default_rng()
-    if isinstance(random_state, int | np.integer):
-        return np.random.default_rng(int(random_state))
-    seeds = check_random_state(random_state).randint(2**31 - 1, size=4)
-    return np.random.default_rng(seeds)
+def check_count(value: Any, name: str) -> int:
+    """A positive integer, be it one of NumPy or an array without dimensions.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    try:
+        # True has an index, too
+        count = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+    return count
 
 
-def working_floats() -> int:
-    """Numbers that fit into scikit-learn's ``working_memory``."""
-    return int(get_config()["working_memory"] * 2**20) // 8
+def check_coverage(coverage: Any) -> float:
+    """Probability of an interval or a set.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+        raise ValueError(
+            "coverage must be a number strictly between 0 and 1, such as 0.95; got "
+            f"{coverage!r}."
+        )
+    return float(coverage)
 
 
-def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
-    """Blocks of rows within scikit-learn's ``working_memory``; at least 16 rows."""
-    size = int(max(16, min(working_floats() // floats_per_row, 16384)))
-    for first in range(0, n_rows, size):
-        yield slice(first, min(first + size, n_rows))
+def check_levels(q: ArrayLike, name: str) -> Array:
+    """Levels of quantiles, () or (k,).
+
+    Raises
+    ------
+    ValueError
+        Unless there are some, strictly between 0 and 1.
+    """
+    try:
+        levels = np.asarray(q, dtype=np.float64)
+    except (TypeError, ValueError):
+        levels = np.empty(0)
+    inside = np.all((levels > 0.0) & (levels < 1.0))
+    if levels.ndim > 1 or not levels.size or not inside:
+        raise ValueError(
+            f"{name} must be one or more numbers strictly between 0 and 1; got {q!r}."
+        )
+    return levels
 
 
 def check_some_folds(cv: Any) -> None:
@@ -372,9 +621,27 @@ def check_some_folds(cv: Any) -> None:
         )
 
 
-def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array, a list, a data frame or an Arrow table."""
-    if hasattr(table, "schema") and not hasattr(table, "dtypes"):
-        # scikit-learn 1.6 does not know Arrow
-        return table.take(rows)
-    return _safe_indexing(table, rows)
+def generator(random_state: Any) -> np.random.Generator:
+    """Generator for a `random_state` of scikit-learn, or one that is passed in."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, int | np.integer):
+        # does not touch NumPy's global generator
+        return np.random.default_rng(random_state)
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=4)
+    return np.random.default_rng(seeds)
+
+
+# ---- Memory --------------------------------------------------------------------------
+
+
+def working_floats() -> int:
+    """Numbers that fit into scikit-learn's ``working_memory``."""
+    return int(get_config()["working_memory"] * 2**20) // 8
+
+
+def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
+    """Blocks of rows within scikit-learn's ``working_memory``; at least 16 rows."""
+    size = int(max(16, min(working_floats() // floats_per_row, 16384)))
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))

@@ -17,8 +17,8 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._searches import is_search
 from skgpx._validation import check_points, generator
+from skgpx._wrapped import is_search
 
 __all__ = ["ThompsonSampler"]
 

@@ -297,7 +297,7 @@ def test_blocks_of_rows_fit_in_the_working_memory(case, fitted):
     many = np.random.default_rng(3).normal(size=(2000, 2))
     whole = outputs(model, many[:300])
     with sklearn.config_context(working_memory=1):
-        assert max(b.stop - b.start for b in model._law(many).blocks()) < 300
+        assert max(b.stop - b.start for b in model._distribution(many).blocks()) < 300
         for a, b in zip(whole, outputs(model, many[:300]), strict=True):
             assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(a).max())
         method = model.predict_proba if is_classifier(model) else model.predict

@@ -16,22 +16,14 @@ from sklearn.gaussian_process.kernels import RBF
 import skgpx
 from skgpx import (
     DecoupledSampler,
-    FunctionDraws,
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
 )
-from skgpx._decoupled import _regressors
-from skgpx._numerics.spread import LARGEST
-from skgpx._pls import _chains, _inference
-from skgpx._selection import _capacity
-from skgpx._spectral_vgp import _basis_choice, _series_fit
-from skgpx._validation import check_range, check_rows
 from skgpx.thompson import ThompsonSampler
 
 MODULES = [
     "bases",
-    "callbacks",
     "exceptions",
     "inspection",
     "kernels",
@@ -189,37 +181,6 @@ def test_defaults_that_pages_name_are_defaults():
         # "auto" of a parameter may stand for it
         known = actual[match.group(1)]
         assert value_of(match.group(2)) in known or "auto" in known, match.group(0)
-
-
-def prose(one):
-    """Descriptions of the parameters by name."""
-    return {name: text for name, _, text in entries(inspect.getdoc(one), "Parameters")}
-
-
-@pytest.mark.parametrize("one", [PLSRegressor, PLSClassifier])
-def test_numbers_in_the_prose_of_both(one):
-    most = f"{_inference._MAX_ITER['ula']:,}".replace(",", " ")
-    steps = _inference._MAX_ITER["mala"]
-    assert f"None means {steps}, and {most} for" in prose(one)["max_iter"]
-    assert f"no fewer than {_chains._LEAST}" in prose(one)["n_inducing"]
-
-
-def test_numbers_in_the_prose_of_each():
-    inducing = prose(PLSRegressor)["n_inducing"]
-    numbers = _capacity._ENOUGH, _capacity._BUDGET, _chains._STEP
-    assert numbers == (1e-3, 2.5e11, 8e9)
-    for said in ("a thousandth of a nat", "sqrt(2.5e11 / n)", "below 8e9"):
-        assert said in inducing
-    assert f"at most {_capacity._MOST}" in inducing
-    one, two, three = _series_fit._PILOT_ROWS.values()
-    said = f"{one // 1000} 000 of one input, {two} of two, {three} of three"
-    assert said in prose(SpectralVGPRegressor)["random_state"]
-    rows = _basis_choice._FEW_ROWS
-    assert f"up to {rows} rows" in prose(SpectralVGPRegressor)["basis"]
-    rows = _regressors.EXACT_ROWS
-    assert f"at most {rows} rows" in prose(DecoupledSampler)["estimator"]
-    for refusing in (check_rows, check_range, FunctionDraws.__call__):
-        assert f"{LARGEST:.0e}".replace("+", "") in inspect.getdoc(refusing)
 
 
 # ---- Attributes ----------------------------------------------------------------------

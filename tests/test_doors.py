@@ -26,7 +26,6 @@ from skgpx import (
     SteinRFFRegressor,
 )
 from skgpx.bases import draw_prior
-from skgpx.callbacks import StopOnRhat
 from skgpx.likelihoods import Gaussian, Poisson, StudentT, check_likelihood
 from skgpx.simulation import simulate_ode
 
@@ -235,11 +234,6 @@ def test_a_compound_kernel_is_refused(model):
             one.fit(X, Y)
 
 
-def test_a_threshold_that_is_no_number():
-    with pytest.raises(ValueError, match=r"threshold of at least 1.*'a'"):
-        StopOnRhat("a")
-
-
 def test_a_sampler_is_not_its_draws():
     with pytest.raises(ValueError, match="drift must be FunctionDraws"):
         simulate_ode(DecoupledSampler(), [0.0], [0.0, 1.0])
@@ -340,7 +334,7 @@ def test_every_public_module_is_reachable_and_loaded_when_asked_for():
 import sys, skgpx
 assert "skgpx.thompson" not in sys.modules and "skgpx.simulation" not in sys.modules
 assert skgpx.thompson.ThompsonSampler and skgpx.simulation.simulate_ode
-assert skgpx.callbacks and skgpx.bases and skgpx.likelihoods and skgpx.kernels
+assert skgpx.exceptions and skgpx.bases and skgpx.likelihoods and skgpx.kernels
 assert {"thompson", "likelihoods", "PLSRegressor"} <= set(dir(skgpx))
 try:
     skgpx.nothing

@@ -20,12 +20,11 @@ from sklearn.utils.fixes import parse_version
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._row_quantities import row_quantity
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import SparseEvidence
 from skgpx._selection._exact_evidence import held_out_density
 from skgpx._selection._sparse_density import KeptOut
-from skgpx._validation import Rows
+from skgpx._validation import Rows, row_quantity
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
 from skgpx.likelihoods._rows import KnownNoise

@@ -16,9 +16,9 @@ from skgpx._decoupled._sparse_process import SparseProcess
 from skgpx._draws import check_sections
 from skgpx._latent import LatentModel
 from skgpx._pls import PLSRegressor
-from skgpx._searches import is_search
 from skgpx._selection import PriorSettings, SearchRecord, fit_prior
 from skgpx._validation import canonical_rows, check_kernel, generator, warn
+from skgpx._wrapped import is_search
 from skgpx.exceptions import FitWarning
 from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Gaussian

@@ -14,7 +14,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.utils import get_tags
 
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
 from skgpx._decoupled._exact import ExactPosterior
 from skgpx._decoupled._regressors import (
     check_drawable,
@@ -26,17 +31,13 @@ from skgpx._decoupled._regressors import (
     warn_of_many_rows,
 )
 from skgpx._decoupled._sparse_process import sparse_process
-from skgpx._derived_laws import NormalDistribution
-from skgpx._documentation import DocumentationLink
 from skgpx._draws import FunctionDraws, remembers
 from skgpx._latent import LatentModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_stream
-from skgpx._predictive_law import Predictive
+from skgpx._predictive_distribution import Predictive, normal_distribution
 from skgpx._report import Reporting
-from skgpx._searches import best_of
-from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
     StrOptions,
@@ -50,6 +51,7 @@ from skgpx._validation import (
     row_blocks,
     validate_data,
 )
+from skgpx._wrapped import best_of
 
 # ---- What workers do with blocks of rows ---------------------------------------------
 
@@ -83,9 +85,7 @@ def observed(
 _ROWS = 1024
 
 
-class DecoupledSampler(
-    CallbackSupportMixin, RegressorMixin, Reporting, DocumentationLink, BaseEstimator
-):
+class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEstimator):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
     Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and
@@ -143,9 +143,6 @@ class DecoupledSampler(
     stage_seconds_ : dict
         Wall time of the stages "search" (kernel of the default estimator), "estimator"
         and "law".
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each, in MiB; not
-        known on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -193,8 +190,6 @@ class DecoupledSampler(
     >>> sampler.sample_y(X, n_samples=3).shape
     (30, 3)
     """
-
-    _documentation_page: ClassVar[str] = "decoupled.md"
 
     # Pipeline.predict(X, return_std=True) also works with metadata routing on
     __metadata_request__predict: ClassVar = {"return_std": True, "return_cov": True}
@@ -472,7 +467,7 @@ class DecoupledSampler(
                 "The law of this sampler is that of the u_samples it was given, and "
                 "not normal. Use sample_y, or give q_mean and q_root."
             )
-        return NormalDistribution(copy.copy(self), rows)
+        return normal_distribution(copy.copy(self), rows)
 
     def sample_functions(
         self, n_samples: int = 1, random_state: Any = None

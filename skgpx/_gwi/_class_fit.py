@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._callbacks import StageClock
 from skgpx._gwi._around import CrossFittedMean
 from skgpx._gwi._checks import MIN_CLASS_ROWS, NeighbourLosses
 from skgpx._gwi._class_scores import (
@@ -34,7 +35,6 @@ from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import PriorSettings, SearchRecord, fit_prior
-from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, Warped, select_inducing
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax

@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
 from skgpx._gwi._around import (
     CONSTRAINTS,
     AroundOthersMixin,
@@ -21,7 +26,6 @@ from skgpx._gwi._checks import warn_if_neighbours_are_better
 from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
 from skgpx._gwi._class_scores import cross_fit_classifier, warn_at_bound
 from skgpx._gwi._settings import NetworkSettings
-from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows
 from skgpx._validation import (
     Rows,
@@ -138,9 +142,6 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         Of networks: most epochs behind one of them; otherwise 1.
     stage_seconds_ : dict
         Wall time of the stages of the fit.
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each stage, in MiB:
-        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -179,8 +180,6 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     >>> float(model.predict_proba(far).max()) < 0.62  # the larger class has 61 rows
     True
     """
-
-    _documentation_page: ClassVar[str] = "gwi.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._callbacks import StageClock
 from skgpx._gwi._checks import (
     MeanErrors,
     cross_validated_errors,
@@ -41,7 +42,6 @@ from skgpx._numerics.regression import WeightStatistics
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import WORTH_LOOKING, LeftOver, SearchRecord
-from skgpx._stage_clock import StageClock
 from skgpx._validation import Rows, warn
 from skgpx.bases import Nystroem, select_inducing
 

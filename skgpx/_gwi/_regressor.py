@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
 from skgpx._base import LatentRegressor
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
 from skgpx._gwi._around import (
     CONSTRAINTS,
     AroundOthersMixin,
@@ -22,7 +27,6 @@ from skgpx._gwi._around import (
 )
 from skgpx._gwi._fit import GWIFit, GWIProblem
 from skgpx._gwi._settings import NetworkSettings, ProcessSettings, Units
-from skgpx._stage_clock import StageClock
 from skgpx._table import training_rows
 from skgpx._validation import (
     HasMethods,
@@ -188,9 +192,6 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     stage_seconds_ : dict
         Wall time of the stages of :meth:`fit`: "search" (kernel and noise), "mean"
         (networks) and "law" (inducing points, covariance, variance scale).
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each stage, in MiB:
-        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -231,8 +232,6 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     >>> bool(abs(mean[0] - np.sin(2.0)) < 0.1), bool(std[0] < 0.2), bool(std[1] > 0.4)
     (True, True, True)
     """
-
-    _documentation_page: ClassVar[str] = "gwi.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,

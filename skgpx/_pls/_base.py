@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentEstimator
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter
+from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import LatentModel
 from skgpx._pls._chains import Sample, affordable_inducing
 from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_method
@@ -28,7 +28,6 @@ from skgpx._selection import (
     warn_of_lost_signal,
     with_base_rates,
 )
-from skgpx._stage_clock import StageClock
 from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generator
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -84,8 +83,6 @@ Array = NDArray[np.float64]
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
-
-    _documentation_page: ClassVar[str] = "pls.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],

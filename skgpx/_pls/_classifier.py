@@ -90,9 +90,6 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each stage, in MiB:
-        what the stage needed beyond all that was needed before. Empty on Windows.
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.

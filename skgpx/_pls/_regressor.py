@@ -13,12 +13,13 @@ from skgpx._pls._diagnostics import (
     warn_if_overdispersed,
     warn_if_residuals_autocorrelated,
 )
-from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._validation import (
     canonical_rows,
     check_likelihood_given,
     check_rows,
     fit_context,
+    known_noise,
+    row_quantity,
     standardisation,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -137,9 +138,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each stage, in MiB:
-        what the stage needed beyond all that was needed before. Empty on Windows.
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds

@@ -7,9 +7,15 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from skgpx._numerics.rows import sample_distinct_rows
-from skgpx._row_quantities import known_noise, row_quantity
 from skgpx._selection import search_weights
-from skgpx._validation import Rows, canonical_rows, check_kernel, check_rows
+from skgpx._validation import (
+    Rows,
+    canonical_rows,
+    check_kernel,
+    check_rows,
+    known_noise,
+    row_quantity,
+)
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._rows import KnownNoise
 

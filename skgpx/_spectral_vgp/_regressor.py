@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
+from skgpx._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
+from skgpx._row_statistics import AdditiveModel
 from skgpx._spectral_vgp._basis_choice import competing_kernels, say_little
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -41,7 +46,6 @@ from skgpx._spectral_vgp._settings import (
     sparse_settings,
 )
 from skgpx._spectral_vgp._solution import SpectralFit, fitted_attributes
-from skgpx._stage_clock import StageClock
 from skgpx._validation import (
     Interval,
     Rows,
@@ -188,9 +192,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Wall time of the stages of :meth:`fit`: "search" (sums over the rows, box, size
         and hyperparameters, which alternate) and "solution"; of :meth:`partial_fit` and
         :meth:`merge`: "statistics" and "solution", which searches again.
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each stage, in MiB:
-        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -252,8 +253,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     >>> bool(np.isclose((one + two).log_evidence_, whole.log_evidence_))
     True
     """
-
-    _documentation_page: ClassVar[str] = "spectral_vgp.md"
 
     _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
         {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "_record"}

@@ -15,7 +15,6 @@ from sklearn.base import (
 )
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel
 
-from skgpx._documentation import DocumentationLink
 from skgpx._draws import FourierFeatures
 from skgpx._report import Reporting
 from skgpx._validation import (
@@ -179,7 +178,6 @@ class SteinFourierFeatures(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     Reporting,
-    DocumentationLink,
     BaseEstimator,
 ):
     """Map inputs to cosines and sines whose inner products approximate a kernel.
@@ -270,8 +268,6 @@ class SteinFourierFeatures(
     >>> bool(errors["stein"] < 0.6 * errors["halton"] < 0.3 * errors["mc"])
     True
     """
-
-    _documentation_page: ClassVar[str] = "stein.md"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skgpx._callbacks import StageClock
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.wave_evidence import WaveRows
 from skgpx._selection import PriorSettings, SearchRecord, fit_prior
-from skgpx._stage_clock import StageClock
 from skgpx._stein._learning import (
     DescentSettings,
     Learning,

@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._additive import AdditiveModel
 from skgpx._base import LatentRegressor
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter, with_callbacks
-from skgpx._stage_clock import StageClock
+from skgpx._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
+from skgpx._row_statistics import AdditiveModel
 from skgpx._stein._features import LearnedFourierFeatures
 from skgpx._stein._fit import SteinSettings, fit_stein
 from skgpx._stein._learning import Learning
@@ -129,9 +133,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Wall time of the stages of :meth:`fit`: "search" (kernel and noise),
         "frequencies", "temper" (with the last steps, by all rows) and "solution"; of
         :meth:`partial_fit` and :meth:`merge`: "statistics" and "solution".
-    stage_megabytes_ : dict
-        Growth of the peak of the resident memory of this process in each stage, in MiB:
-        what the stage needed beyond all that was needed before. Empty on Windows.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -180,8 +181,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     >>> model.frequencies_.shape
     (2, 20, 1)
     """
-
-    _documentation_page: ClassVar[str] = "stein_regressor.md"
 
     _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
         {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "spectrum_"}

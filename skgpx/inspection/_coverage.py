@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from skgpx._wrapped import predict_dist
+from skgpx._predict_dist import predict_dist
 from skgpx.inspection._axes import axes_of
 from skgpx.metrics import calibration_error, pit_values
 

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgpx._predict_dist import sample_functions
 from skgpx._validation import check_count
-from skgpx._wrapped import sample_functions
 from skgpx.inspection._axes import axes_of, draw_data, line_along
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._wrapped import predict_dist
+from skgpx._predict_dist import predict_dist
 from skgpx.inspection._axes import axes_of, draw_data, line_along
 
 Array = NDArray[np.float64]

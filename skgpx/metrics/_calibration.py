@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._predictive_law import Predictive
+from skgpx._predictive_distribution import Predictive
 from skgpx._validation import check_coverage, generator
 from skgpx.metrics._intervals import interval_coverage
 from skgpx.metrics._targets import (

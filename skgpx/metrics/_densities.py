@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from skgpx._predictive_law import Predictive
+from skgpx._predictive_distribution import Predictive
 from skgpx.metrics._targets import (
     averaged,
     beside,

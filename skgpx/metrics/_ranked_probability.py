@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics import crps as formulas
-from skgpx._predictive_law import Predictive
+from skgpx._predictive_distribution import Predictive
 from skgpx.metrics._targets import (
     averaged,
     beside,

@@ -13,9 +13,9 @@ from sklearn.base import is_classifier
 from sklearn.metrics import log_loss
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skgpx._derived_laws import NormalDistribution
-from skgpx._predictive_law import Predictive
-from skgpx._wrapped import innermost, predict_dist
+from skgpx._predict_dist import predict_dist
+from skgpx._predictive_distribution import Predictive
+from skgpx._wrapped import innermost
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
 from skgpx.metrics._densities import neg_log_predictive_density
 from skgpx.metrics._intervals import interval_score
@@ -207,13 +207,10 @@ def _target_by_target(
         return list(zip(y.T, law, strict=True))
     if y.ndim == 1 or y.shape[1] == 1:
         return [(np.ravel(y), law)]
-    if not isinstance(law, NormalDistribution):
-        raise ValueError(
-            "A predictive law is that of one target, unless it is that of a "
-            f"GaussianProcessRegressor; got {y.shape[1]} targets and {law!r}."
-        )
-    laws = [NormalDistribution(law.estimator, law.X, j) for j in range(y.shape[1])]
-    return list(zip(y.T, laws, strict=True))
+    raise ValueError(
+        f"A predictive distribution has one target; got {y.shape[1]} targets and "
+        f"{law!r}."
+    )
 
 
 def _interval_score_of(y_true: Any, law: Predictive, **options: Any) -> float:

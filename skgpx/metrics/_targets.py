@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._predictive_law import Predictive
+from skgpx._predictive_distribution import Predictive
 
 # ---- Weights of the components of mixtures -------------------------------------------
 

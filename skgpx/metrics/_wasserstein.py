@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.gaussian_wasserstein import wasserstein
-from skgpx._searches import unwrapped
 from skgpx._validation import check_points
+from skgpx._wrapped import unwrapped
 
 Array = NDArray[np.float64]
 

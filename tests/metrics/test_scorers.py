@@ -209,7 +209,7 @@ def test_several_targets_of_an_exact_process():
     single = clone(PLS).fit(X, Y)
     column = metrics.neg_crps_scorer(single, X, Y[:, np.newaxis])
     assert_allclose(column, metrics.neg_crps_scorer(single, X, Y))
-    with pytest.raises(ValueError, match="that of one target"):
+    with pytest.raises(ValueError, match="has one target"):
         metrics.neg_crps_scorer(single, X, both)
 
 

@@ -160,12 +160,12 @@ def test_the_score_of_a_law_is_the_integral_of_its_distribution_function(name, l
     law, y = laws[name], MODELS[name][1][:8]
     if law.discrete:
         grid = np.arange(0.0, 200.0)
-        below = law.cdf_columns(np.broadcast_to(grid, (8, 200)))
+        below = law._cdf(np.broadcast_to(grid, (8, 200)))
         expected = np.sum((below - (grid >= y[:, np.newaxis])) ** 2, axis=1)
     else:
         away = np.linspace(0.0, 12.0, 1201)
-        left = law.cdf_columns(y[:, np.newaxis] - away)
-        right = law.cdf_columns(y[:, np.newaxis] + away)
+        left = law._cdf(y[:, np.newaxis] - away)
+        right = law._cdf(y[:, np.newaxis] + away)
         expected = integrate.simpson(left**2 + (1.0 - right) ** 2, dx=0.01)
     assert_allclose(law.crps(y), expected, atol=2e-5)
     assert_allclose(metrics.crps(y, law), law.crps(y).mean())

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import skgpx
 from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
-from skgpx._derived_laws import NormalDistribution, TransformedDistribution
+from skgpx._predictive_distribution import NormalDistribution, TransformedDistribution
 from skgpx.likelihoods import Poisson, StudentT
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -107,7 +107,7 @@ def test_what_is_asked_wrongly(fitted):
     for method in (law.cdf, law.log_density):
         with pytest.raises(ValueError, match=r"y must have shape \(7,\)"):
             method(np.zeros(3))
-    with pytest.raises(ValueError, match="does not tell its noise apart"):
+    with pytest.raises(ValueError, match="Only the distribution of observations"):
         fitted["exact"].predict_dist(GRID).std(include_noise=False)
     with pytest.raises(ValueError, match="Poisson expects y"):
         fitted["poisson"].predict_dist(GRID).log_density(0.5)
@@ -123,8 +123,11 @@ def test_normal_laws_of_an_exact_process():
     assert_allclose(law.log_density(0.1), expected.logpdf(0.1))
     assert law.sample(2).shape == (7, 2)
     both = GaussianProcessRegressor(RBF(1.0)).fit(X, np.column_stack((Y, Y)))
-    with pytest.raises(ValueError, match="one target; got 2 targets"):
-        skgpx.predict_dist(both, GRID).mean()
+    each = skgpx.predict_dist(both, GRID)
+    means = np.column_stack([one.mean() for one in each])
+    assert_array_equal(means, both.predict(GRID))
+    drawn = both.sample_y(GRID, 2, random_state=1)
+    assert_array_equal(each[1].sample(2, 1), drawn[:, 1])
 
 
 def test_samplers_from_samples_have_no_normal_law():
@@ -155,7 +158,7 @@ def test_transformed_laws(sign, fitted):
     assert_allclose(law.cdf(1.3), expected.cdf(1.3), rtol=1e-6)
     assert_allclose(law.log_density(1.3), expected.logpdf(1.3), rtol=1e-6)
     assert np.all(law.sample(3, random_state=0) > 0.0)
-    with pytest.raises(ValueError, match="noise transformed with it"):
+    with pytest.raises(ValueError, match="Only the distribution of observations"):
         law.variance(include_noise=False)
 
 
