@@ -5,16 +5,13 @@ Each display has the two constructors of scikit-learn's, `from_estimator` and
 it drew. Estimators may be pipelines, searches and transformed targets.
 """
 
+from skgpx.inspection._along_column import FunctionDrawsDisplay, PredictiveDisplay
 from skgpx.inspection._coverage import CoverageDisplay
-from skgpx.inspection._function_draws import FunctionDrawsDisplay
-from skgpx.inspection._predictive import PredictiveDisplay
-from skgpx.inspection._spectrum import SpectrumDisplay
 from skgpx.inspection._trace import TraceDisplay
 
 __all__ = [
     "CoverageDisplay",
     "FunctionDrawsDisplay",
     "PredictiveDisplay",
-    "SpectrumDisplay",
     "TraceDisplay",
 ]

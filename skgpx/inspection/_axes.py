@@ -19,18 +19,11 @@ def axes_of(ax: Any, count: int = 1) -> tuple[Any, Any]:
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ValueError
         If another number of Axes is given.
     """
     if ax is None:
-        try:
-            pyplot = import_module("matplotlib.pyplot")
-        except ImportError as error:
-            raise ImportError(
-                "Displays are drawn with matplotlib: pip install skgpx[plot]."
-            ) from error
+        pyplot = import_module("matplotlib.pyplot")
         size = None if count == 1 else (4.8 * count, 3.6)
         figure, made = pyplot.subplots(1, count, figsize=size, layout="constrained")
         return figure, made
@@ -93,7 +86,7 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
             f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
         )
     names = _names_of(frame)
-    position = position_of(feature, names)
+    position = _position_of(feature, names)
     column = _column(frame, position)
     try:
         data = np.asarray(column, dtype=np.float64)
@@ -105,14 +98,6 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
     more = margin * ((high - low) or 1.0)
     x = np.linspace(low - more, high + more, resolution)
     return Line(_fixed_but(frame, position, x), x, data, names[position])
-
-
-def names_of_fit(model: Any) -> list[str]:
-    """Names of the columns that a fitted estimator has seen, or x, or x0, x1, ..."""
-    seen = getattr(model, "feature_names_in_", None)
-    if seen is not None:
-        return [str(name) for name in seen]
-    return _names_of(np.empty((0, model.n_features_in_)))
 
 
 def _column(frame: Any, position: int) -> Any:
@@ -136,7 +121,7 @@ def _names_of(frame: Any) -> list[str]:
     return [f"x{j}" if several else "x" for j in range(frame.shape[1])]
 
 
-def position_of(feature: int | str, names: list[str]) -> int:
+def _position_of(feature: int | str, names: list[str]) -> int:
     """Position of a column that is given by number or name.
 
     Raises

@@ -21,11 +21,11 @@ class CoverageDisplay:
     """Coverage of central intervals, and the histogram of PIT values.
 
     Left, the fraction of targets in central intervals of every probability: on the
-    diagonal if the laws are right, below it if they are too narrow; the area between
-    the two is in the legend. Right, where the
-    targets lie in their laws: even if these are right, high at both ends if they are
-    too narrow, to one side if they are biased. Grey is where 95 % of such pictures of
-    as many independent rows lie at each point, if the laws are right.
+    diagonal if the distributions are right, below it if they are too narrow; the area
+    between the two is in the legend. Right, the PIT values: uniform if the
+    distributions are right, high at both ends if they are too narrow, to one side if
+    they are biased. Grey is where 95 % of such pictures of as many independent rows
+    lie at each point, if the distributions are right.
 
     Made by :meth:`from_estimator` or :meth:`from_predictions`.
 
@@ -78,9 +78,9 @@ class CoverageDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted; any that :func:`skgpx.predict_dist` knows.
+            Fitted; any that :func:`skgpx.predict_dist` takes.
         X : array-like of shape (n_rows, n_features)
-            Rows that it did not see.
+            Held-out rows.
         y : array-like of shape (n_rows,)
         kind : {"both", "curve", "pit"}, default="both"
             Which of the two pictures.
@@ -95,8 +95,8 @@ class CoverageDisplay:
         -------
         display : CoverageDisplay
         """
-        law = predict_dist(estimator, X)
-        pit = pit_values(y, law, random_state=random_state)
+        distribution = predict_dist(estimator, X)
+        pit = pit_values(y, distribution, random_state=random_state)
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(pit, kind=kind, name=name, ax=ax)
 
@@ -109,7 +109,7 @@ class CoverageDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw PIT values, for instance of out-of-fold laws.
+        """Draw PIT values, for instance of out-of-fold predictions.
 
         Parameters
         ----------

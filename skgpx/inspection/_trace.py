@@ -97,7 +97,7 @@ class TraceDisplay:
             return cls(np.asarray(model.energy_curve_), rhat, model.tol).plot(ax=ax)
         if len(getattr(model, "loss_curve_", ())):
             held = np.asarray(getattr(model, "held_out_curve_", ()))
-            names = "step", "loss, nats a row", "log density of held-out rows"
+            names = "step", "loss, nats per observation", "log density of held-out rows"
             second = held if len(held) else None
             curve = np.asarray(model.loss_curve_)
             return cls(curve, second=second, names=names).plot(ax=ax)

@@ -20,12 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skgpx
-from skgpx import PLSRegressor, SpectralVGPRegressor, SteinRFFRegressor, metrics
+from skgpx import PLSRegressor, SteinRFFRegressor, metrics
 from skgpx.inspection import (
     CoverageDisplay,
     FunctionDrawsDisplay,
     PredictiveDisplay,
-    SpectrumDisplay,
     TraceDisplay,
 )
 from skgpx.likelihoods import Poisson
@@ -155,41 +154,6 @@ def test_coverage_of_intervals():
         CoverageDisplay.from_predictions([1.5])
 
 
-def test_spectra():
-    stein = SteinRFFRegressor(
-        RBF(1.0),
-        n_components=2,
-        n_frequencies=6,
-        max_iter=2,
-        optimizer=None,
-        noise_variance=0.04,
-        random_state=0,
-    ).fit(X, Y)
-    display = SpectrumDisplay.from_estimator(stein, feature=1)
-    assert_allclose(display.frequencies, np.abs(stein.frequencies_[..., 1]) / 2 / np.pi)
-    assert_array_equal(display.powers, stein.spectrum_)
-    assert len(display.points_) == 2
-    spectral = SpectralVGPRegressor(noise_variance=0.04, n_basis=9).fit(X[:, :1], Y)
-    order = SpectrumDisplay.from_estimator(make_pipeline(spectral))
-    assert len(order.points_) == 2
-    assert np.sum(np.isfinite(order.frequencies[0])) == 9
-    plain = SpectrumDisplay.from_predictions([1.0, 2.0], [0.5, 0.0], labels=["a"])
-    assert plain.frequencies.shape == (1, 2)
-    with pytest.raises(ValueError, match="same shape"):
-        SpectrumDisplay.from_predictions([1.0], [-1.0])
-    with pytest.raises(ValueError, match="SpectrumDisplay expects"):
-        SpectrumDisplay.from_estimator(MODELS["pls"].fit(X, Y))
-    with pytest.raises(ValueError, match="feature must be the number or the name"):
-        SpectrumDisplay.from_estimator(stein, feature=2)
-    named = clone(stein).fit(pd.DataFrame(X, columns=["age", "height"]), Y)
-    by_name = SpectrumDisplay.from_estimator(named, feature="height")
-    assert_array_equal(by_name.frequencies, display.frequencies)
-    assert by_name.name == "cycles per unit of height"
-    assert display.name == "cycles per unit of x1"
-    trace = TraceDisplay.from_estimator(stein)
-    assert_array_equal(trace.lines_[0].get_ydata(), stein.loss_curve_)
-
-
 def test_traces():
     counts = rng.poisson(np.exp(1.0 + Y))
     model = PLSRegressor(likelihood=Poisson(), n_particles=10, **FEW)
@@ -200,6 +164,9 @@ def test_traces():
     stuck = TraceDisplay.from_predictions([1.0, 0.5], [1.1, np.inf], tol=1.2)
     assert stuck.ax_[1].get_title() == "1 of 2 infinite"
     assert len(TraceDisplay.from_predictions([1.0, 0.5]).lines_) == 1
+    waves = SteinRFFRegressor(n_components=1, n_frequencies=6, max_iter=2).fit(X, Y)
+    trace = TraceDisplay.from_estimator(waves)
+    assert_array_equal(trace.lines_[0].get_ydata(), waves.loss_curve_)
     with pytest.raises(ValueError, match="fitted without"):
         TraceDisplay.from_estimator(MODELS["pls"].fit(X, Y))
     with pytest.raises(ValueError, match="must have shapes"):
