@@ -63,9 +63,7 @@ def length_scale(d: int) -> float:
 
 def sampler(gp: GaussianProcessRegressor, n_basis: int) -> DecoupledSampler:
     """Return ours, with one plain set of frequencies like the peer's."""
-    ours = DecoupledSampler(
-        FrozenEstimator(gp), n_basis=n_basis, frequencies="qmc", n_groups=1
-    )
+    ours = DecoupledSampler(FrozenEstimator(gp), n_basis=n_basis, n_groups=1)
     return ours.fit(gp.X_train_, gp.y_train_)
 
 

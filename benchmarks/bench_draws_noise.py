@@ -27,7 +27,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import progress, report
-from skgpx._draws._prior_parts import decompose
+from skgpx._draws._prior import decompose
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 from skgpx.bases import Conditioning, draw_prior
 

@@ -171,7 +171,7 @@ def draw_objective(d: int, seed: int) -> FunctionDraws:
     """One function of the prior, with far more features than the contenders."""
     rng = np.random.default_rng([seed, d])
     kernel = Matern(length_scale(d), nu=2.5)
-    return draw_prior(kernel, d, 1, 1, rng, n_basis=2**14, frequencies="mc")
+    return draw_prior(kernel, d, 1, 1, rng, n_basis=2**14)
 
 
 def optimise(ask: Ask, f: FunctionDraws, X: Array, n_total: int, seed: int) -> Array:

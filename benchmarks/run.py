@@ -28,7 +28,7 @@ NAMES = (
     "calibration",
     "latency",
     "draws",
-    "draws_accuracy",
+    "draws_noise",
     "loops",
     "series",
     "series_elbow",

@@ -127,13 +127,11 @@ def _waves() -> None:
 
 
 def _draws() -> None:
-    """Values, pairs and gradients of draws, in both precisions."""
+    """Values, pairs and gradients of draws."""
     X, y = _rows(2)
-    for dtype in ("float64", "float32"):
-        sampler = DecoupledSampler(dtype=dtype, n_basis=16, random_state=0)
-        sampler.fit(X, y)
-        for n_draws in (1, 3):
-            _evaluate(sampler.sample_functions(n_draws, random_state=0), X)
+    sampler = DecoupledSampler(n_basis=16, random_state=0).fit(X, y)
+    for n_draws in (1, 3):
+        _evaluate(sampler.sample_functions(n_draws, random_state=0), X)
     model = PLSRegressor(kernel=RBF(0.3), likelihood=Gaussian(0.1), **_BRIEF).fit(X, y)
     _evaluate(model.sample_functions(2, random_state=0), X)
 

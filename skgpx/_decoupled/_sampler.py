@@ -109,10 +109,6 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         number. "auto" takes as many as the covariance needs for the data at hand:
         standard deviations are predicted at points left out and at fresh inputs, inside
         the data and just outside, and compared with the exact ones.
-    frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
-        How frequencies are chosen: evenly over the spectral density ("qmc"),
-        independently of each other ("mc"), with more of the high ones, about which
-        dense data say least ("tail"), or as is best for the data ("auto").
     n_groups : int or "auto", default="auto"
         Number of sets of frequencies, each serving its share of the draws; errors of
         different sets average out. "auto" is one for each 64 draws, and at most 8.
@@ -121,10 +117,6 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         "exact" is exact for every kernel, remembers where a draw was evaluated, and
         costs the cube of the number of points. "auto" is exact only for those parts of
         a kernel that have no features.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of the product of Fourier features and weights. Single precision
-        is up to twice as fast where many draws are evaluated, and errs by about 1e-6
-        of the prior standard deviation; everything else is in double precision.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
@@ -197,10 +189,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": "no_validation",
         "n_basis": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
-        "frequencies": [StrOptions({"auto", "qmc", "mc", "tail"})],
         "n_groups": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "prior": [StrOptions({"auto", "spectral", "exact"})],
-        "dtype": [StrOptions({"float64", "float32"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -213,19 +203,15 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         estimator: Any = None,
         *,
         n_basis: int | str = "auto",
-        frequencies: str = "auto",
         n_groups: int | str = "auto",
         prior: str = "auto",
-        dtype: str = "float64",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.estimator = estimator
         self.n_basis = n_basis
-        self.frequencies = frequencies
         self.n_groups = n_groups
         self.prior = prior
-        self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -560,10 +546,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     ) -> FunctionDraws:
         prior = {
             "n_basis": self.n_basis,
-            "frequencies": self.frequencies,
             "n_groups": _count_groups(self.n_groups, size),
             "prior": self.prior,
-            "dtype": self.dtype,
         }
         if isinstance(posterior, LatentModel):
             return posterior.draw(size, rng, **prior)

@@ -11,7 +11,7 @@ from skgpx._draws._features import (
     section_terms,
     with_ones,
 )
-from skgpx._draws._frequency_choice import Conditioning
+from skgpx._draws._frequencies import Conditioning
 from skgpx._draws._functions import FunctionDraws, linear_draws
 from skgpx._draws._mapped import InputMap, MappedProcess, MappedTerm
 from skgpx._draws._optima import Optima

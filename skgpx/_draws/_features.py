@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm, sgemm
+from scipy.linalg.blas import dgemm
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
@@ -29,17 +29,14 @@ Array = NDArray[np.float64]
 Panel = tuple[slice, Array]
 # Rows at a time: their features stay in the cache. Many draws repay wider products.
 _ROWS, _MANY_DRAWS, _MANY_ROWS = 128, 256, 512
-# Multiplications up to which OpenBLAS leaves out copying the factors of a product.
-_SMALL = 10**6
 
 
 def panel_size(n_draws: int) -> int:
     """Features whose product with the weights of so many draws is fast, 32 to 256.
 
-    With 64 draws products of at most 10⁶ multiplications run at 52 GF/s instead of 43
-    (AVX-512 in two halves); in registers of 256 bits the number makes no difference.
+    OpenBLAS does not copy the factors of a product of at most 10⁶ multiplications.
     """
-    few = _SMALL // (_ROWS * max(1, n_draws)) // 8 * 8
+    few = 10**6 // (_ROWS * max(1, n_draws)) // 8 * 8
     return 256 if n_draws >= _MANY_DRAWS else min(256, max(32, few))
 
 
@@ -48,7 +45,6 @@ def add_product(
     panels: Sequence[Panel],
     fill: Callable[[Array, slice, Array], None],
     out: Array,
-    single_precision: bool = False,
 ) -> None:
     """Add ``F(X) @ weights``, with features computed block by block in the cache.
 
@@ -63,15 +59,11 @@ def add_product(
         points (d, b).
     out : ndarray of shape (n, k), C-contiguous
         Added to.
-    single_precision : bool, default=False
-        Hold features and weights as float32.
     """
     n, k = out.shape
     if not k:
         return
     size = _MANY_ROWS if k >= _MANY_DRAWS else _ROWS
-    dtype = np.float32 if single_precision else np.float64
-    panels = [(part, w.astype(dtype, copy=False)) for part, w in panels]
     points = np.zeros((X.shape[1], size))
     for first in range(0, n, size):
         rows, total = X[first : first + size], out[first : first + size]
@@ -80,19 +72,14 @@ def add_product(
             points = np.zeros((X.shape[1], -(-len(rows) // 64) * 64))
         points[:, : len(rows)] = rows.T
         for part, weights in panels:
-            features = np.empty((len(weights), points.shape[1]), dtype)
+            features = np.empty((len(weights), points.shape[1]))
             fill(points, part, features)
-            _add(features, weights, total)
-
-
-def _add(features: Array, weights: Array, total: Array) -> None:
-    """Add ``featuresᵀ weights``, or its first rows, to total."""
-    if features.dtype == np.float64 and features.shape[1] == len(total):
-        # in Fortran's order: totalᵀ += weightsᵀ F, in place
-        dgemm(1.0, weights.T, features.T, 1.0, total.T, trans_b=1, overwrite_c=1)
-        return
-    gemm = dgemm if features.dtype == np.float64 else sgemm
-    total += gemm(1.0, weights.T, features.T, trans_b=1).T[: len(total)]
+            if features.shape[1] == len(total):
+                # in Fortran's order: totalᵀ += weightsᵀ F, in place
+                how = {"trans_b": 1, "overwrite_c": 1}
+                dgemm(1.0, weights.T, features.T, 1.0, total.T, **how)
+            else:
+                total += dgemm(1.0, weights.T, features.T, trans_b=1).T[: len(total)]
 
 
 # ---- The summands of function draws --------------------------------------------------
@@ -313,14 +300,10 @@ class FourierFeatures:
         Angular frequencies ``ω``, in radians per unit of the inputs.
     amplitudes : ndarray of shape (R,)
         Factors ``a``; with weights N(0, I) the variance of the sum is ``Σ a²``.
-    single_precision : bool, default=False
-        Hold features and weights in float32: half the memory and up to twice the
-        speed for many draws, with errors of about 1e-6 of the standard deviation.
     """
 
     frequencies: Array
     amplitudes: Array
-    single_precision: bool = False
 
     @property
     def n_features(self) -> int:
@@ -350,7 +333,7 @@ class FourierFeatures:
         """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
         if weights.shape[1] != 1:
             panels = self._panels(weights)
-            add_product(X, panels, self._fill, out, self.single_precision)
+            add_product(X, panels, self._fill, out)
             return
         # a cos + b sin = A cos(· - φ) is half the work
         waves = self.prepare(weights.T)

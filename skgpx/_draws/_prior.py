@@ -1,24 +1,203 @@
-"""Draws from the prior law of a Gaussian process, given its kernel."""
+"""Draws from the prior of a Gaussian process, given its kernel."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
 
-from skgpx._draws._features import check_sections
-from skgpx._draws._frequency_choice import Choice, Conditioning, choose_settings
-from skgpx._draws._functions import FunctionDraws, linear_draws
-from skgpx._draws._prior_parts import GREFeatures, Part, Setting, decompose
+from skgpx._draws._features import (
+    FeatureMap,
+    FourierFeatures,
+    LinearFeatures,
+    LinearTerm,
+    Term,
+    check_sections,
+    merged,
+    ones,
+    section_terms,
+)
+from skgpx._draws._frequencies import Conditioning, choose_frequencies
+from skgpx._draws._functions import FunctionDraws
 from skgpx._draws._processes import KernelProcess
-from skgpx._draws._remembered import NoiseFree, PriorMemory, RememberedTerm
+from skgpx._draws._remembered import PriorMemory, RememberedTerm
 from skgpx._draws._side_by_side import side_by_side
-from skgpx.kernels import sum_of, summands
+from skgpx.kernels import (
+    GREKernel,
+    Monomial,
+    PeriodicLaw,
+    SpectralLaw,
+    expand,
+    latent_kernel,
+    no_sampler,
+    spectral_laws,
+    sum_of,
+    summands,
+    warped_sample,
+)
 
-_PRIORS = ("auto", "spectral", "exact")
-_FREQUENCIES = ("auto", "qmc", "mc", "tail")
-_DTYPES = ("float64", "float32")
+# ---- The independent parts of a process, each with its features ----------------------
+
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Largest number of features of a product of linear kernels.
+_LARGEST_TENSOR = 512
+
+
+@dataclass(frozen=True)
+class GREFeatures:
+    """``k(·, S) √p``: the features of the finite-rank part of a GREKernel."""
+
+    kernel: GREKernel
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, number of support points)."""
+        features: Array = self.kernel.features(X)
+        return features
+
+    def terms(self, weights: Array) -> tuple[Term, ...]:
+        """Functions with these weights (m, c, s), in compiled loops if possible."""
+        masses = np.sqrt(self.kernel.masses)[:, np.newaxis, np.newaxis]
+        support = np.asarray(self.kernel.support, dtype=np.float64)
+        return section_terms(self.kernel.kernel, support, masses * weights)
+
+
+@dataclass(frozen=True)
+class TensorFeatures:
+    """All products of one feature of each factor: the features of a product kernel."""
+
+    factors: tuple[FeatureMap, ...]
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return getattr(self.factors[0], "n_features", None)
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, the last factor varying fastest."""
+        product = self.factors[0](X)
+        for factor in self.factors[1:]:
+            product = (product[:, :, np.newaxis] * factor(X)[:, np.newaxis, :]).reshape(
+                X.shape[0], -1
+            )
+        return product
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        first, others = self.factors[0], self.factors[1:]
+        rest = others[0] if len(others) == 1 else TensorFeatures(others)
+        f, g = first(X), rest(X)
+        # fᵀ W g with the rows of each function together: W is large
+        by_first, by_rest = np.empty(f.shape), np.empty(g.shape)
+        for i in np.unique(index):
+            rows = index == i
+            W = weights[i].reshape(f.shape[1], g.shape[1])
+            by_first[rows], by_rest[rows] = g[rows] @ W.T, f[rows] @ W
+        each = np.arange(len(X))
+        values, slopes = first.pairs(X, by_first, each)  # type: ignore[attr-defined]
+        _, others_slopes = rest.pairs(X, by_rest, each)  # type: ignore[attr-defined]
+        return values, slopes + others_slopes
+
+
+@dataclass(frozen=True)
+class Part:
+    """A term of the expanded kernel, with its features.
+
+    Parameters
+    ----------
+    variance : float
+        Factor of the covariance.
+    exact : tuple of FeatureMap
+        Those of its non-stationary factors.
+    laws : tuple of SpectralLaw
+        Distributions of the frequencies of its stationary factors.
+    d : int
+        Number of input columns.
+    """
+
+    variance: float
+    exact: tuple[FeatureMap, ...]
+    laws: tuple[SpectralLaw, ...]
+    d: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its features are deterministic."""
+        return not self.laws or (
+            len(self.laws) == 1 and isinstance(self.laws[0], PeriodicLaw)
+        )
+
+    def feature_map(
+        self, n_frequencies: int, tail_power: float, rng: np.random.Generator
+    ) -> FeatureMap:
+        """Features of the part, without the factor √variance."""
+        maps = self.exact
+        if self.laws:
+            how = n_frequencies, self.d, rng, "qmc", tail_power
+            sample = warped_sample(self.laws, *how)
+            maps = (*maps, FourierFeatures(sample.frequencies, sample.amplitudes))
+        if not maps:
+            return ones
+        return maps[0] if len(maps) == 1 else TensorFeatures(maps)
+
+
+def decompose(kernel: Any, d: int) -> list[Part]:
+    """Independent parts of the process with this kernel, observation noise left out.
+
+    Raises
+    ------
+    ValueError
+        If a part has no features; the message names it.
+    """
+    parts: list[Part] = []
+    for term in expand(kernel):
+        types = [type(factor) for factor in term.factors]
+        if types == [WhiteKernel]:
+            continue
+        if types == [GREKernel]:
+            parts += _gre_parts(term, d)
+        else:
+            parts.append(_part(term, kernel, d))
+    return parts
+
+
+def _gre_parts(term: Monomial, d: int) -> list[Part]:
+    """``k(·, S) √p``, which has the finite-rank covariance, and the background."""
+    gre = term.factors[0]
+    finite = Part(term.coefficient, (GREFeatures(gre),), (), d)
+    if gre.background == 0.0:
+        return [finite]
+    factor = term.coefficient * gre.background
+    background = decompose(gre.background_kernel(), d)
+    return [
+        finite,
+        *(Part(factor * b.variance, b.exact, b.laws, d) for b in background),
+    ]
+
+
+def _part(term: Monomial, whole: Any, d: int) -> Part:
+    linear = [k for k in term.factors if type(k) is DotProduct]
+    others = tuple(k for k in term.factors if type(k) is not DotProduct)
+    for k in others:
+        if type(k) in (WhiteKernel, GREKernel):
+            raise no_sampler(k, whole, " inside a product")
+    if (d + 1) ** len(linear) > _LARGEST_TENSOR:
+        raise no_sampler(
+            linear[0], whole, f" in a product of {len(linear)} in {d} input columns"
+        )
+    laws = spectral_laws(Monomial(1.0, others), whole, d)
+    variance = term.coefficient
+    for k in others:
+        variance *= float(k.diag(np.zeros((1, d)))[0])
+    return Part(variance, tuple(LinearFeatures(k.sigma_0, d) for k in linear), laws, d)
+
+
+# ---- Draws of the whole process ------------------------------------------------------
 
 
 def draw_prior(
@@ -30,11 +209,8 @@ def draw_prior(
     *,
     prior: str = "auto",
     n_basis: int | str = 2048,
-    frequencies: str = "auto",
     n_groups: int = 1,
     given: Conditioning | None = None,
-    accuracy: float = 0.02,
-    dtype: str = "float64",
 ) -> FunctionDraws:
     """Functions from the Gaussian process with mean zero and this kernel.
 
@@ -62,28 +238,16 @@ def draw_prior(
         for the parts of the kernel that have them, exact draws of the others.
     n_basis : int or "auto", default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
-        terms of a sum share them in proportion to their variance: that of the prior
-        and, if something is ``given``, that which it leaves. "auto" takes as many as
-        ``accuracy`` needs, up to 8192 (2048 if nothing is ``given``).
-    frequencies : {"auto", "qmc", "mc", "tail"}, default="auto"
-        How frequencies are sampled: evenly by a scrambled Sobol net ("qmc"),
-        independently ("mc"), or by a net with importance weights that has more of the
-        high frequencies ("tail"), how many more depending on what is ``given``. "auto"
-        is "qmc" if nothing is given, and otherwise the better of "qmc" and "tail".
+        terms of a sum share them equally. "auto" takes as many as it needs for an error
+        of 2 % of the standard deviations of draws that are conditioned on what is
+        ``given``, up to 8192 (2048 if nothing is).
     n_groups : int, default=1
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.
     given : Conditioning, default=None
-        Points at which the draws will be conditioned, and their noise; with the factor
-        of their covariance, features are also judged at fresh inputs.
-    accuracy : float, default=0.02
-        For ``n_basis="auto"``: root mean square of the logarithm of the ratio
-        between the standard deviation of conditioned draws and the exact one, at points
-        left out; twice that at fresh inputs, half of which lie outside the data.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision in which Fourier features are multiplied by their weights. Single
-        precision is up to twice as fast for many draws, with errors of about 1e-6 of
-        the prior standard deviation; conditioning stays in double precision.
+        Points at which the draws will be conditioned, and their noise. Frequencies are
+        a scrambled Sobol net of the spectral density; with data that determine the low
+        ones, a net with importance weights that has more of the high ones.
 
     Returns
     -------
@@ -100,8 +264,8 @@ def draw_prior(
     Warns
     -----
     PredictionWarning
-        If 8192 features do not reach ``accuracy``; if ``n_basis`` is a number with
-        which an error above .1 is expected, unless ``frequencies`` are "qmc" or "mc".
+        If 8192 features do not suffice; if ``n_basis`` is a number with which an error
+        of more than 10 % of the standard deviations is expected.
 
     Examples
     --------
@@ -113,12 +277,13 @@ def draw_prior(
     >>> draws(np.zeros((4, 2))).shape
     (4, 3)
     """
-    _check_options(prior, n_basis, frequencies, n_groups, dtype)
+    _check_options(prior, n_basis, n_groups)
     if given is not None:
         check_sections(kernel, given.points)
+    process = KernelProcess.prior(kernel, n_inputs, n_outputs)
     shape = (n_inputs, n_outputs, size)
     if prior == "exact":
-        return _draw_exact(kernel, *shape, rng)
+        return _draw_exact(kernel, *shape, rng).with_process(process)
     try:
         parts = decompose(kernel, n_inputs)
     except ValueError:
@@ -126,51 +291,24 @@ def draw_prior(
             raise
         # the root is that of the whole kernel, and the features are for a part of it
         given = None if given is None else replace(given, root=None)
-        return _draw_mixed(
-            kernel, shape, rng, n_basis=n_basis, frequencies=frequencies,
-            n_groups=n_groups, given=given, accuracy=accuracy, dtype=dtype,
-        )  # fmt: skip
+        how = {"n_basis": n_basis, "n_groups": n_groups, "given": given}
+        return _draw_mixed(kernel, shape, rng, **how).with_process(process)
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
-    choice = choose_settings(
-        kernel, parts, n_basis, frequencies, given, accuracy, rng.spawn(1)[0]
-    )
-    groups = _draw_groups(parts, choice, n_outputs, size, n_groups, dtype, rng)
-    law = KernelProcess.prior(kernel, n_inputs, n_outputs)
-    return side_by_side(groups).with_process(law)
+    latent, choice_rng = latent_kernel(kernel), rng.spawn(1)[0]
+    n, power, seed = choose_frequencies(latent, parts, n_basis, given, choice_rng)
+    # the first group has the frequencies that were compared
+    net, groups = np.random.default_rng(seed), []
+    for group in np.array_split(np.arange(size), n_groups):
+        if len(group) or not size:
+            maps = [part.feature_map(n, power, net) for part in parts]
+            groups.append(_draw_parts(parts, maps, n_outputs, len(group), rng))
+    return side_by_side(groups).with_process(process)
 
 
-def _draw_groups(
-    parts: list[Part],
-    choice: Choice,
-    n_outputs: int,
-    size: int,
-    n_groups: int,
-    dtype: str,
-    rng: np.random.Generator,
-) -> list[FunctionDraws]:
-    """Draws in groups with frequencies of their own; the first has the chosen ones."""
-    single = dtype == "float32"
-    settings = [replace(one, single_precision=single) for one in choice.settings]
-    net = np.random.default_rng(choice.seed)
-    sizes = [len(group) for group in np.array_split(np.arange(size), n_groups)]
-    return [
-        _draw_parts(parts, settings, n_outputs, s, net, rng)
-        for s in sizes
-        if s or not size
-    ]
-
-
-def _check_options(
-    prior: str, n_basis: int | str, frequencies: str, n_groups: int, dtype: str
-) -> None:
-    for name, value, options in (
-        ("prior", prior, _PRIORS),
-        ("frequencies", frequencies, _FREQUENCIES),
-        ("dtype", dtype, _DTYPES),
-    ):
-        if value not in options:
-            raise ValueError(f"{name} must be one of {options}; got {value!r}.")
+def _check_options(prior: str, n_basis: int | str, n_groups: int) -> None:
+    if prior not in ("auto", "spectral", "exact"):
+        raise ValueError(f'prior must be "auto", "spectral" or "exact"; got {prior!r}.')
     if n_basis != "auto" and (isinstance(n_basis, str) or n_basis < 2):
         raise ValueError(
             f'n_basis must be "auto" or an integer of at least 2; got {n_basis!r}.'
@@ -181,52 +319,44 @@ def _check_options(
 
 def _draw_parts(
     parts: list[Part],
-    settings: list[Setting],
+    maps: list[FeatureMap],
     n_outputs: int,
     size: int,
-    net: np.random.Generator,
     rng: np.random.Generator,
 ) -> FunctionDraws:
-    """Sum of independent draws of the parts, sharing one set of frequencies.
-
-    Frequencies are drawn from `net`, weights from `rng`.
-    """
-    total: FunctionDraws | None = None
-    for part, setting in zip(parts, settings, strict=True):
-        feature_map = part.feature_map(setting, net)
+    """Sum of independent draws of the parts."""
+    terms: tuple[Term, ...] = ()
+    for part, feature_map in zip(parts, maps, strict=True):
         width = feature_map(np.zeros((1, part.d))).shape[1]
         weights = rng.standard_normal((width, n_outputs, size))
         weights *= np.sqrt(part.variance)
         if isinstance(feature_map, GREFeatures):
-            draws = feature_map.draws(weights)
+            terms += feature_map.terms(weights)
         else:
-            draws = linear_draws(feature_map, weights)
-        total = draws if total is None else total + draws
-    assert total is not None
-    return total
+            terms += (LinearTerm(feature_map, weights),)
+    return FunctionDraws(merged(terms), n_outputs, size)
 
 
 def _draw_mixed(
     kernel: Any, shape: tuple[int, int, int], rng: np.random.Generator, **options: Any
 ) -> FunctionDraws:
     """Features for the summands that have them, together; exact draws of the others."""
-    n_inputs, exact, spectral = shape[0], [], []
+    exact, spectral = [], []
     for part in summands(kernel):
         try:
-            decompose(part, n_inputs)
+            decompose(part, shape[0])
             spectral.append(part)
         except ValueError:
             exact.append(part)
     draws = _draw_exact(sum_of(exact), *shape, rng)
     if spectral:
         draws = draws + draw_prior(sum_of(spectral), *shape, rng, **options)
-    return draws.with_process(KernelProcess.prior(kernel, n_inputs, shape[1]))
+    return draws
 
 
 def _draw_exact(
     kernel: Any, n_inputs: int, n_outputs: int, size: int, rng: np.random.Generator
 ) -> FunctionDraws:
-    memory = PriorMemory(NoiseFree(kernel), n_inputs, n_outputs, size, rng.spawn(1)[0])
-    term = RememberedTerm(memory, np.arange(size))
-    law = KernelProcess.prior(kernel, n_inputs, n_outputs)
-    return FunctionDraws((term,), n_outputs, size, law)
+    latent, stream = latent_kernel(kernel), rng.spawn(1)[0]
+    memory = PriorMemory(latent, n_inputs, n_outputs, size, stream)
+    return FunctionDraws((RememberedTerm(memory, np.arange(size)),), n_outputs, size)

@@ -1,4 +1,4 @@
-"""Weights of function draws, jointly for several processes."""
+"""Gaussian processes that draws come from, and what observations leave of them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def observe(
     return np.concatenate(moves, axis=1), tuple(left)
 
 
-# ---- Laws of drawn functions as Gaussian processes, and their conditioning -----------
+# ---- Processes of drawn functions, and their conditioning ----------------------------
 
 
 class Process(Protocol):

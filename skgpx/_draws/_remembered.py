@@ -17,31 +17,6 @@ from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class NoiseFree:
-    """A kernel without the WhiteKernels that are added to it.
-
-    Uses that scikit-learn's ``WhiteKernel()(X, Y)`` is zero, even where rows are equal.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel.
-    """
-
-    kernel: Any
-
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
-        """Kernel matrix between the rows of X and of Y (of X if None)."""
-        K: Array = self.kernel(X, X if Y is None else Y)
-        return K
-
-    def diag(self, X: Array) -> Array:
-        """Kernel at pairs of equal points, with the noise, shape (n,)."""
-        variances: Array = self.kernel.diag(X)
-        return variances
-
-
 class PriorMemory:
     """Exact draws of a Gaussian process that remember where they were evaluated.
 
@@ -96,9 +71,8 @@ class PriorMemory:
 
     def gradients(self, _: Array) -> Array:
         """Refuse: values that are drawn point by point have no derivatives."""
-        kernel = getattr(self.kernel, "kernel", self.kernel)
         raise ValueError(
-            f"Exact draws of {kernel!r} are sampled point by point and have no "
+            f"Exact draws of {self.kernel!r} are sampled point by point and have no "
             "derivative, which searches for optima need. Draw from Fourier features "
             "instead; if a kernel of your own is stationary, they need "
             "skgpx.kernels.register_kernel(YourKernel, spectral_sampler=...): see "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from skgpx._draws._features import (
     FourierFeatures,
-    LinearTerm,
     ShiftedCosines,
     functions_at,
 )
@@ -25,15 +24,19 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class SideBySideTerm:
-    """Draws of several sets, one set after the other along the axis of the draws.
+    """Draws of several sets as those of one.
 
     Parameters
     ----------
     sets : tuple of FunctionDraws
         With the same number of outputs.
+    owner, place : ndarray of shape (s,)
+        Draw i is number ``place[i]`` of set ``owner[i]``.
     """
 
     sets: tuple[FunctionDraws, ...]
+    owner: Index
+    place: Index
 
     @property
     def n_features(self) -> int | None:
@@ -46,86 +49,65 @@ class SideBySideTerm:
         return self.sets[0].numeric
 
     @cached_property
-    def _ends(self) -> Index:
-        """Number of draws in each set and those before it."""
-        return np.cumsum([len(group) for group in self.sets])
-
-    @cached_property
     def _waves(self) -> ShiftedCosines | None:
         """Functions of all sets together, if all are sums of equally many waves."""
-        terms = [
-            term
-            for group in self.sets
-            for term in group.terms
-            if isinstance(term, LinearTerm)
-            and isinstance(term.features, FourierFeatures)
-        ]
-        n_terms = sum(len(group.terms) for group in self.sets)
-        sizes = {len(term.weights) for term in terms}
-        if not len(terms) == n_terms == len(self.sets) or len(sizes) > 1:
+        terms = [term for group in self.sets for term in group.terms]
+        features = [getattr(term, "features", None) for term in terms]
+        waves = all(isinstance(one, FourierFeatures) for one in features)
+        if not waves or len(terms) > len(self.sets):
+            return None
+        if len({len(term.weights) for term in terms}) > 1:  # type: ignore[attr-defined]
             return None
         return ShiftedCosines.joined(
-            [term.features.prepare(term.by_draw) for term in terms]
+            [term.features.prepare(term.by_draw) for term in terms]  # type: ignore[attr-defined]
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"sets": self.sets}
-
-    @property
-    def n_draws(self) -> int:
-        """Number of draws of all sets."""
-        return sum(len(group) for group in self.sets)
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
-        first = 0
-        for draws in self.sets:
-            out[:, :, first : first + len(draws)] += draws.values(X)
-            first += len(draws)
+        for g, group in enumerate(self.sets):
+            draws = np.flatnonzero(self.owner == g)
+            out[:, :, _span(draws)] += group.values(X)[:, :, _span(self.place[draws])]
 
     def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
         c, (p, d) = self.sets[0].n_outputs, X.shape
+        owner, place = self.owner[draws], self.place[draws]
         if not gradient and self._waves is not None:
-            rows, index = functions_at(X, draws, c)
+            before = np.cumsum([0, *(len(group) for group in self.sets)])
+            rows, index = functions_at(X, before[owner] + place, c)
             return self._waves(rows, index).reshape(p, c), None
         values = np.empty((p, c))
         gradients = np.empty((p, c, d)) if gradient else None
-        first = 0
-        for group, rows in zip(self.sets, self._owned(draws), strict=True):
-            part = group._pairs(X[rows], draws[rows] - first, gradient)
+        for g, group in enumerate(self.sets):
+            rows = _span(np.flatnonzero(owner == g))
+            part = group._pairs(X[rows], place[rows], gradient)
             values[rows] = part[0]
             if gradients is not None:
                 gradients[rows] = part[1]
-            first += len(group)
         return values, gradients
-
-    def _owned(self, draws: Index) -> list[Any]:
-        """Rows whose draw belongs to each set: slices if the draws are in order."""
-        if (draws[1:] >= draws[:-1]).all():
-            stops = np.searchsorted(draws, self._ends).tolist()
-            return [slice(*cut) for cut in zip([0, *stops[:-1]], stops, strict=True)]
-        owner = np.searchsorted(self._ends, draws, side="right")
-        return [np.flatnonzero(owner == i) for i in range(len(self.sets))]
 
     def scaled(self, factor: Array | float) -> SideBySideTerm:
         """Multiply the functions by a factor."""
-        return SideBySideTerm(tuple(scaled_draws(draws, factor) for draws in self.sets))
+        sets = tuple(group.affine(0.0, factor) for group in self.sets)
+        return replace(self, sets=sets)
 
     def select(self, draws: Index) -> SideBySideTerm:
         """Keep the draws at these positions."""
-        if not len(draws):
-            return SideBySideTerm((self.sets[0][draws],))
-        owner = np.searchsorted(self._ends, draws, side="right")
-        # runs of neighbouring positions that belong to one set stay together
-        runs = np.split(np.arange(len(draws)), np.flatnonzero(np.diff(owner)) + 1)
-        starts = self._ends - [len(group) for group in self.sets]
-        return SideBySideTerm(
-            tuple(
-                self.sets[owner[run[0]]][draws[run] - starts[owner[run[0]]]]
-                for run in runs
-            )
-        )
+        owner, place, sets = self.owner[draws], self.place[draws], []
+        for g, group in enumerate(self.sets):
+            kept, place[owner == g] = np.unique(place[owner == g], return_inverse=True)
+            sets.append(group[kept])
+        return SideBySideTerm(tuple(sets), owner, place)
+
+
+def _span(positions: Index) -> Any:
+    """Positions as a slice, if they are increasing neighbours."""
+    if len(positions) and np.all(np.diff(positions) == 1):
+        return slice(positions[0], positions[-1] + 1)
+    return positions
 
 
 def remembers(draws: FunctionDraws) -> bool:
@@ -133,65 +115,12 @@ def remembers(draws: FunctionDraws) -> bool:
 
     They cannot be sent to another process, and rows are evaluated in their order.
     """
-    return any(_remembers(term) for term in draws.terms)
-
-
-def _remembers(term: Any) -> bool:
-    if isinstance(term, ShuffledTerm):
-        term = term.term
-    if isinstance(term, SideBySideTerm):
-        return any(remembers(one) for one in term.sets)
-    return isinstance(term, RememberedTerm)
-
-
-@dataclass(frozen=True)
-class ShuffledTerm:
-    """The draws of a term in another order.
-
-    Parameters
-    ----------
-    term : SideBySideTerm
-    order : ndarray of shape (s,)
-        Draw i is number ``order[i]`` of the term.
-    """
-
-    term: SideBySideTerm
-    order: Index
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of input columns."""
-        return self.term.n_features
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the rows are numbers."""
-        return self.term.numeric
-
-    def add_to(self, out: Array, X: Array) -> None:
-        """Add the values at the rows of X to out (n, c, s)."""
-        values = np.zeros((len(X), out.shape[1], self.term.n_draws))
-        self.term.add_to(values, X)
-        out += values[:, :, self.order]
-
-    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        return self.term.pairs(X, self.order[draws], gradient)
-
-    def scaled(self, factor: Array | float) -> ShuffledTerm:
-        """Multiply the functions by a factor."""
-        return ShuffledTerm(self.term.scaled(factor), self.order)
-
-    def select(self, draws: Index) -> ShuffledTerm:
-        """Keep the draws at these positions."""
-        kept, order = np.unique(self.order[draws], return_inverse=True)
-        return ShuffledTerm(self.term.select(kept), order)
-
-
-def scaled_draws(draws: FunctionDraws, factor: Array | float) -> FunctionDraws:
-    """Multiply the functions by a factor."""
-    terms = tuple(term.scaled(factor) for term in draws.terms)
-    return FunctionDraws(terms, draws.n_outputs, draws.n_draws)
+    return any(
+        any(map(remembers, term.sets))
+        if isinstance(term, SideBySideTerm)
+        else isinstance(term, RememberedTerm)
+        for term in draws.terms
+    )
 
 
 def side_by_side(
@@ -224,7 +153,9 @@ def side_by_side(
         )
     if len(sets) == 1:
         return sets[0]
-    size = sum(len(draws) for draws in sets)
-    joined = SideBySideTerm(tuple(sets))
-    term = joined if order is None else ShuffledTerm(joined, order)
-    return FunctionDraws((term,), outputs.pop(), size)
+    owner = np.repeat(np.arange(len(sets)), [len(draws) for draws in sets])
+    place = np.concatenate([np.arange(len(draws)) for draws in sets])
+    if order is not None:
+        owner, place = owner[order], place[order]
+    term = SideBySideTerm(tuple(sets), owner, place)
+    return FunctionDraws((term,), outputs.pop(), len(owner))

@@ -89,7 +89,7 @@ def cosines_and_sines(
     amplitudes : ndarray of shape (R,)
         Factors ``a``.
     out : ndarray of shape (2 R, n), C-contiguous
-        Out: cosines, then sines; float64, or float32 to halve the memory.
+        Out: cosines, then sines.
 
     Notes
     -----

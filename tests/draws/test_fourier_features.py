@@ -5,17 +5,6 @@ import pytest
 from sklearn.gaussian_process.kernels import Matern
 
 from skgpx._draws import FourierFeatures, linear_draws, section_terms
-from skgpx._draws._features import panel_size
-
-
-def test_single_precision_is_close():
-    rng = np.random.default_rng(0)
-    W, a = rng.normal(size=(256, 3)), np.full(256, 1.0 / 16.0)
-    weights, X = rng.normal(size=(512, 1, 20)), rng.normal(size=(500, 3))
-    double = linear_draws(FourierFeatures(W, a), weights)(X)
-    single = linear_draws(FourierFeatures(W, a, single_precision=True), weights)(X)
-    assert single.dtype == np.float64
-    assert 0.0 < np.abs(single - double).max() < 1e-5
 
 
 @pytest.mark.parametrize("size", [2, 30, 31, 64, 243, 244, 245, 255, 256, 257])
@@ -29,11 +18,6 @@ def test_any_number_of_draws_and_rows_is_the_whole_product(size, n):
     for features, v in ((waves, weights), (sections.features, sections.weights)):
         found = linear_draws(features, v)(X)
         np.testing.assert_allclose(found, features(X) @ v[:, 0], rtol=0, atol=1e-12)
-
-
-def test_panels_are_even_and_neither_small_nor_large():
-    sizes = [panel_size(k) for k in (0, 1, 30, 31, 64, 243, 244, 245, 255, 256, 10**6)]
-    assert sizes == [256, 256, 256, 248, 120, 32, 32, 32, 32, 256, 256]
 
 
 @pytest.mark.parametrize("n", [2047, 2048, 2049, 32767, 32768, 32769])
