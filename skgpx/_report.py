@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.pipeline import Pipeline
 
 from skgpx._left_out import left_out
 from skgpx._numerics.blas_threads import OneBlasThread
@@ -22,7 +21,7 @@ from skgpx._validation import (
     check_X,
     generator,
 )
-from skgpx._wrapped import best_of
+from skgpx._wrapped import innermost
 
 Array = NDArray[np.float64]
 
@@ -30,7 +29,7 @@ Array = NDArray[np.float64]
 class Report(dict[str, Any]):
     """A dictionary of sections that prints as text, and in a notebook as a table.
 
-    Each section is a dictionary, or for "advice" a list of sentences. Keys say units.
+    Each section is a dictionary, whose keys have the units.
 
     Examples
     --------
@@ -60,25 +59,25 @@ class Reporting(OneBlasThread):
     """Gives an estimator its `report`."""
 
     def report(self, X: Any = None, y: ArrayLike | None = None) -> Report:
-        """What the fit has learned, how sure that is, and what it cost.
+        """Summary of a fit: what it has learned, its cost, and its diagnostics.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), default=None
-            Rows at which the part of the prior is measured that the basis leaves out,
-            and what more inducing points would leave; at most 2000 of them are looked
-            at.
+            Rows (at most 2000 of them) at which to measure the part of the prior that
+            the basis leaves out, and that a larger one would.
         y : array-like of shape (n_rows,), default=None
-            Their targets, which the model should not have seen: coverage and densities
-            are reported as well.
+            Their targets, held out from the fit: coverage and densities are reported
+            as well.
 
         Returns
         -------
         report : Report
             A dictionary of sections, which prints as text and in a notebook as a table:
-            "model", "prior", "search" (which rows chose the hyperparameters, by what),
-            "basis", "inference", "seconds", "memory", "held_out" and "advice", as far
-            as they apply.
+            "model", "prior", "search" (rows and criterion of the hyperparameters),
+            "basis", "inference", "seconds", "memory", "held_out" and "findings", as far
+            as they apply. The findings are those of `findings_`, which the fit warned
+            of, and of the rows given here.
 
         Raises
         ------
@@ -88,10 +87,6 @@ class Reporting(OneBlasThread):
         Notes
         -----
         Without X it reads attributes only. The size of the model is that of its pickle.
-        Memory of a stage is by how much it raised the peak of the resident memory of
-        this process, in MiB: zero where it did with what was there before. It is the
-        whole process that is measured, compilation and other threads included, workers
-        in processes of their own not.
         """
         check_is_fitted(self)
         if X is None and y is not None:
@@ -99,18 +94,19 @@ class Reporting(OneBlasThread):
                 "report expects the rows X of the targets y; got y alone. Call "
                 "report(X, y), with rows that the model has not seen."
             )
+        seconds = dict(getattr(self, "stage_seconds_", {}))
         sections: dict[str, Any] = {
             "model": _model(self),
             "prior": _prior(self),
             "search": _search(self),
             "basis": left_out(self, X),
             "inference": _inference(self),
-            "seconds": _seconds(self),
+            "seconds": {**seconds, "total": sum(seconds.values())} if seconds else {},
             "memory": _memory(self),
         }
         if X is not None and y is not None:
             sections["held_out"] = _held_out(self, X, y)
-        sections["advice"] = _advice(sections)
+        sections["findings"] = _findings(self, sections)
         return Report({title: body for title, body in sections.items() if body})
 
 
@@ -118,13 +114,12 @@ class Reporting(OneBlasThread):
 
 
 def _model(model: Any) -> dict[str, Any]:
-    found = {"estimator": type(model).__name__}
+    found: dict[str, Any] = {"estimator": type(model).__name__}
     inner = getattr(model, "estimator_", None)
     if inner is not None:
         found["around"] = type(inner).__name__
-    rows = getattr(model, "_n_rows", None)
     trained = getattr(inner, "X_train_", None)
-    rows = len(trained) if rows is None and trained is not None else rows
+    rows = getattr(model, "_n_rows", None if trained is None else len(trained))
     if rows is not None:
         found["rows"] = rows
     found["columns"] = model.n_features_in_
@@ -148,45 +143,31 @@ def _prior(model: Any) -> dict[str, Any]:
     evidence = getattr(model, "log_evidence_", np.nan)
     if np.isfinite(evidence):
         found["log_evidence_nats"] = float(evidence)
-    if np.ndim(getattr(model, "temper_", 1.0)) == 0 and hasattr(model, "temper_"):
-        found["temper"] = float(model.temper_)
     if len(getattr(model, "cycles_", ())):
         found["cycles_per_unit"] = np.round(model.cycles_[:5], 6).tolist()
     return found
 
 
 def _search(model: Any) -> dict[str, Any]:
-    """Which rows chose the hyperparameters; of a wrapper, also those of its model."""
-    record = getattr(model, "_record", None)
+    """Rows and criterion of the hyperparameters; of a wrapper, also of its model."""
+    if isinstance(model, GaussianProcessRegressor):
+        free = model.optimizer is not None and len(model.kernel_.theta)
+        rows = {"rows_searched": len(model.X_train_)}
+        return {"criterion": "exact evidence", **rows} if free else {}
+    record, inner = (getattr(model, name, None) for name in ("_record", "estimator_"))
     found = {} if record is None else record.section()
-    inner = getattr(model, "estimator_", None)
-    return found if inner is None else {**_search_of_inner(inner), **found}
-
-
-def _search_of_inner(inner: Any) -> dict[str, Any]:
-    inner = best_of(inner)
-    if isinstance(inner, Pipeline):
-        return _search_of_inner(inner.steps[-1][1])
-    if not isinstance(inner, GaussianProcessRegressor):
-        return _search(inner)
-    if inner.optimizer is None or not len(inner.kernel_.theta):
-        return {}
-    return {"criterion": "exact evidence", "rows_searched": len(inner.X_train_)}
+    return found if inner is None else {**_search(innermost(inner)), **found}
 
 
 def _inference(model: Any) -> dict[str, Any]:
     rhat = getattr(model, "rhat_", None)
     if rhat is None:
-        names = {"n_iter_": "steps", "wasserstein_distance_": "wasserstein_distance"}
-        return {
-            name: getattr(model, attribute)
-            for attribute, name in names.items()
-            if hasattr(model, attribute)
-        }
+        steps = getattr(model, "n_iter_", None)
+        return {} if steps is None else {"steps": steps}
     if not len(model.energy_curve_):
-        return {"law": "closed form", "draws": model.particles_.shape[2]}
+        return {"posterior": "closed form", "draws": model.particles_.shape[2]}
     return {
-        "law": "particles",
+        "posterior": "particles",
         "particles": model.particles_.shape[2],
         "steps": model.n_iter_,
         "acceptance": float(model.acceptance_),
@@ -196,89 +177,60 @@ def _inference(model: Any) -> dict[str, Any]:
     }
 
 
-def _seconds(model: Any) -> dict[str, Any]:
-    stages = dict(getattr(model, "stage_seconds_", {}))
-    return {**stages, "total": sum(stages.values())} if stages else {}
-
-
 def _memory(model: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
     try:
-        found["model_megabytes"] = len(pickle.dumps(model)) / 2**20
+        found = {"model_megabytes": len(pickle.dumps(model)) / 2**20}
     except (pickle.PicklingError, AttributeError, TypeError):
         # a function of the user's that cannot be pickled
-        found["model_megabytes"] = float("nan")
+        found = {"model_megabytes": float("nan")}
     floats = getattr(getattr(model, "posterior_", None), "floats_per_row", 0)
-    if floats:
-        found["kilobytes_per_predicted_row"] = 8.0 * floats / 2**10
-    return found
+    return found | ({"kilobytes_per_predicted_row": floats / 2**7} if floats else {})
 
 
 def _held_out(model: Any, X: Any, y: ArrayLike) -> dict[str, Any]:
-    """Scores of rows that the model did not see."""
+    """Scores of held-out rows."""
     targets = np.asarray(y)
-    found = {"rows": len(targets)}
+    found: dict[str, Any] = {"rows": len(targets)}
     if is_classifier(model):
         found["accuracy"] = float(np.mean(model.predict(X) == targets))
         density = model.log_predictive_density(X, targets)
         return {**found, "mean_log_probability": float(np.mean(density))}
     if not hasattr(model, "predict_dist"):
         return {}
-    law = model.predict_dist(X)
+    distribution = model.predict_dist(X)
     found["r2"] = float(model.score(X, targets))
-    found["mean_log_density_nats"] = float(np.mean(law.log_density(targets)))
-    found["mean_crps"] = float(np.mean(law.crps(targets)))
+    found["mean_log_density_nats"] = float(np.mean(distribution.log_density(targets)))
+    found["mean_crps"] = float(np.mean(distribution.crps(targets)))
     for coverage in (0.5, 0.9):
-        low, high = law.interval(coverage).T
+        low, high = distribution.interval(coverage).T
         inside = (low <= targets) & (targets <= high)
         found[f"inside_{100 * coverage:g}_%_intervals"] = float(np.mean(inside))
     found["standard_error_of_the_last"] = float(np.sqrt(0.09 / len(targets)))
     return found
 
 
-def _advice(sections: dict[str, Any]) -> list[str]:
-    """Sentences about what may be wrong, and what to change."""
-    said = []
-    basis, chains = sections["basis"], sections["inference"]
-    unexplained = basis.get("unexplained_share")
-    if unexplained is not None and unexplained > 0.005:
-        more = [
-            f"{size} would leave {_percent(share)}"
+def _findings(model: Any, sections: dict[str, Any]) -> dict[str, str]:
+    """Findings of the fit, those of rows X and of targets y; messages by check."""
+    found = {one.check: one.message for one in getattr(model, "findings_", ())}
+    basis, held_out = sections["basis"], sections.get("held_out", {})
+    unexplained = basis.get("unexplained_share", 0.0)
+    if unexplained > 0.005:
+        more = "".join(
+            f"; {size} would leave {_percent(share)}"
             for size, share in basis.get("more_would_leave", {}).items()
-        ]
-        sentence = (
+        )
+        found["basis"] = (
             f"{_percent(unexplained)} of the prior variance is unexplained by "
-            f"{basis['functions']} {basis['kind']}"
+            f"{basis['functions']} {basis['kind']}{more}."
         )
-        said.append("; ".join([sentence, *more]) + ".")
-    worst = chains.get("largest_rhat", 1.0)
-    if not worst <= 1.1:
-        said.append(
-            f"Chains have not met: R-hat is {worst:.3g} in the worst coordinate. "
-            "Raise max_iter, or see whether the posterior has several modes "
-            '(method="smc").'
+    inside = held_out.get("inside_90_%_intervals", 0.9)
+    if abs(inside - 0.9) > 3.0 * held_out.get("standard_error_of_the_last", 1.0):
+        found["coverage"] = (
+            f"Intervals are too {'narrow' if inside < 0.9 else 'wide'}: those of 90 % "
+            f"hold {_percent(inside)} of the held-out rows. Try another kernel or "
+            "likelihood, or TemperedRegressor around the model."
         )
-    if chains.get("smallest_ess", np.inf) < 20.0:
-        said.append(
-            "Few independent particles: means are off by about std / "
-            f"{np.sqrt(chains['smallest_ess']):.2g}. Raise n_particles."
-        )
-    return said + _doubts_of_coverage(sections.get("held_out", {}))
-
-
-def _doubts_of_coverage(held_out: dict[str, Any]) -> list[str]:
-    inside = held_out.get("inside_90_%_intervals")
-    if inside is None:
-        return []
-    error = held_out["standard_error_of_the_last"]
-    if abs(inside - 0.9) <= 3.0 * error:
-        return []
-    kind = "too narrow" if inside < 0.9 else "too wide"
-    return [
-        f"Intervals are {kind}: those of 90 % hold {_percent(inside)} of the held-out "
-        "rows. Another kernel or likelihood may fit better; conformal prediction "
-        "repairs the coverage."
-    ]
+    return found
 
 
 # ---- From values to text -------------------------------------------------------------
@@ -300,19 +252,15 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def _entries(body: Any) -> list[tuple[str, str]]:
+def _entries(body: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of a section, as text."""
-    if isinstance(body, dict):
-        return [(_words(str(name)), _value(value)) for name, value in body.items()]
-    return [("", str(sentence)) for sentence in body]
+    return [(_words(str(name)), _value(value)) for name, value in body.items()]
 
 
-def _text(title: str, body: Any) -> list[str]:
+def _text(title: str, body: dict[str, Any]) -> list[str]:
     entries = _entries(body)
     width = max((len(name) for name, _ in entries), default=0)
     lines = [f"  {name:{width}}  {value}".rstrip() for name, value in entries]
-    if not width:
-        lines = [f"  {value}" for _, value in entries]
     return [_words(title), *lines]
 
 

@@ -4,6 +4,7 @@ import pickle
 import sys
 import types
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from skgpx import (
     TemperedRegressor,
     metrics,
 )
+from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Poisson
 
 rng = np.random.default_rng(0)
@@ -107,7 +109,7 @@ def test_what_inducing_points_leave_out(name, fitted):
     assert list(more) == [12, 24]
     if name in ("pls", "inducing"):
         assert share > more[12] > more[24]
-        said = model.report(ROWS)["advice"][0]
+        said = model.report(ROWS)["findings"]["basis"]
         assert "unexplained by 6 inducing points; 12 would leave" in said
 
 
@@ -137,11 +139,15 @@ def test_chains(fitted):
     section = model.report()["inference"]
     assert section["largest_rhat"] == np.max(model.rhat_)
     assert section["smallest_ess"] == np.min(model.ess_)
-    assert fitted["pls"].report()["inference"]["law"] == "closed form"
-    model.rhat_ = np.full(6, np.inf)
-    advice = " ".join(model.report()["advice"])
-    assert "Chains have not met: R-hat is inf" in advice
-    assert "Few independent particles" in advice
+    assert fitted["pls"].report()["inference"]["posterior"] == "closed form"
+
+
+@pytest.mark.filterwarnings("ignore:There is no noise")
+def test_findings_of_the_fit_are_listed(fitted):
+    model = copy(fitted["pls"])
+    conclude(model, [None, Finding("noise", "There is no noise.")])
+    assert model.report()["findings"]["noise"] == "There is no noise."
+    assert "There is no noise." in repr(model.report())
 
 
 def test_held_out_rows(fitted):
@@ -155,7 +161,7 @@ def test_held_out_rows(fitted):
     assert_allclose(section["inside_90_%_intervals"], inside)
     assert_allclose(section["r2"], model.score(ROWS, TARGETS))
     wrong = model.report(ROWS, TARGETS + rng.choice([-3.0, 3.0], size=200))
-    assert "Intervals are too narrow" in wrong["advice"][-1]
+    assert "Intervals are too narrow" in wrong["findings"]["coverage"]
     labels = np.where(TARGETS > 0.0, "up", "down")
     classes = fitted["classes"].report(ROWS, labels)["held_out"]
     assert_allclose(classes["accuracy"], fitted["classes"].score(ROWS, labels))
