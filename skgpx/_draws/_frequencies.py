@@ -21,11 +21,11 @@ from skgpx.exceptions import PredictionWarning, warn
 Array = NDArray[np.float64]
 
 # Points that are left out, fresh inputs, and points of a neighbourhood.
-_LEFT_OUT, _FRESH, _NEIGHBOURS = 64, 16, 512
+_LEFT_OUT, _FRESH, _NEIGHBOURS = 32, 16, 512
 # κ of u = v^κ; 1 is the plain net.
 _TAIL_POWERS = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 10.0)
 # Frequencies that are compared: the best power depends little on their number.
-_COMPARED = 512
+_COMPARED = 256
 _FEWEST_FEATURES, _MOST_FEATURES = 256, 8192
 # Root mean square of the log ratio of standard deviations that "auto" reaches, and from
 # which a number of features that was given is warned of.
