@@ -28,7 +28,6 @@ from benchmarks.timing import alternate
 from skgpx import SpectralVGPRegressor
 from skgpx._numerics.fourier_index import Box
 from skgpx._numerics.series_statistics import sketched_statistics
-from skgpx.bases._selectors import sample_k_dpp
 
 Array = NDArray[np.float64]
 PI = [(-np.pi, np.pi)]
@@ -270,12 +269,6 @@ def bench_spectra(count: int = 10, n: int = 2500, size: int = 1201) -> None:
     report("spectral_vgp_section_6_1", rows, {"n": n, "sigma": 0.1, "beta": 0.5})
 
 
-def _dpp(X: Array, kernel: SeriesKernel, m: int, rng: np.random.Generator) -> Array:
-    """As inducing="dpp", from the eigenfunctions, which are known."""
-    root = np.sqrt(kernel.eigenvalues)
-    return X[sample_k_dpp(functions(X[:, 0], len(root)) * root, m, rng)]
-
-
 def _kinds(values: Array, costly: int) -> Iterator[tuple[str, SpectralVGPRegressor]]:
     kernel = SeriesKernel(tuple(values))
     for m in (30, 60):
@@ -290,10 +283,6 @@ def _kinds(values: Array, costly: int) -> Iterator[tuple[str, SpectralVGPRegress
             yield (
                 "empirical",
                 SpectralVGPRegressor(kernel, basis="empirical", **common),
-            )
-            yield (
-                "m-DPP",
-                SpectralVGPRegressor(kernel, basis="inducing", inducing=_dpp, **common),
             )
 
 

@@ -34,16 +34,16 @@ rng = np.random.default_rng(0)
 X = rng.uniform(size=(1000, 1))
 y = truth(X) + np.sqrt(NOISE) * rng.standard_normal(len(X))
 
+
 # %%
 # Posteriors
 # ----------
-# Fourier functions, features of the empirical covariance, equispaced inducing points,
-# and inducing points from a determinantal point process, beside the exact posterior.
+# Fourier functions, features of the empirical covariance, and inducing points, beside
+# the exact posterior.
 kinds = {
     "Fourier": {"basis": "fourier"},
     "empirical": {"basis": "empirical"},
-    "equispaced": {"basis": "inducing", "inducing": "equispaced"},
-    "m-DPP": {"basis": "inducing", "inducing": "dpp"},
+    "inducing": {"basis": "inducing"},
 }
 settings = {"noise_variance": NOISE, "optimizer": None, "normalize_y": False}
 settings |= {"domain": (0.0, 1.0), "random_state": 0}
@@ -68,7 +68,7 @@ for (name, m), (mean, std) in posteriors.items():
 # %%
 # Bands
 # -----
-chosen = [("exact", ""), ("Fourier", 30), ("Fourier", 120), ("m-DPP", 120)]
+chosen = [("exact", ""), ("Fourier", 30), ("Fourier", 120), ("inducing", 120)]
 figure, axes = plt.subplots(
     2, 2, figsize=(9.0, 5.5), sharex=True, sharey=True, layout="constrained"
 )

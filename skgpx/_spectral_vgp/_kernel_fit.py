@@ -258,7 +258,7 @@ def _inducing_points(
 
 def _by_capacity(settings: SparseSettings) -> bool:
     """Whether the data decide how many inducing points there are."""
-    named = isinstance(settings.inducing, str) and settings.inducing != "equispaced"
+    named = isinstance(settings.inducing, str)
     return settings.basis == "inducing" and settings.n_basis == "auto" and named
 
 

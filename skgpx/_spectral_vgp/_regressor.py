@@ -134,9 +134,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         in one dimension, 3 in more), or its correlation with the data has died.
         "error": a ValueError.
     inducing : str, array or callable, default="greedy"
-        "greedy", "k-means++", "k-means", "random", "dpp" (an exact draw from the
-        determinantal point process of the kernel) or "equispaced"; the points
-        themselves; or ``inducing(X, kernel, n_basis, rng)``.
+        "greedy", "k-means++" or "random"; the points themselves; or
+        ``inducing(X, kernel, n_basis, rng)``.
     noise_variance : float or None, default=None
         In squared units of y; None fits it.
     optimizer : "evidence" or None, default="evidence"
@@ -280,9 +279,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         "domain": ["array-like", None],
         "extrapolation": [StrOptions({"prior", "error"})],
         "inducing": [
-            StrOptions(
-                {"greedy", "k-means++", "k-means", "random", "dpp", "equispaced"}
-            ),
+            StrOptions({"greedy", "k-means++", "random"}),
             "array-like",
             callable,
         ],

@@ -8,139 +8,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 
 from skgpx._numerics.pivoted_cholesky import Entries, Index, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
 from skgpx.kernels import GREKernel, kernel_matrix, length_scales
 
-# ---- Determinantal point processes of fixed size, for inducing points ----------------
-
-
 Array = NDArray[np.float64]
-
-# Eigenvalues below this fraction of the largest are rounding errors of the dual.
-_RANK_TOLERANCE = 1e-14
-
-
-def log_elementary_symmetric(log_values: Array, k: int) -> Array:
-    """Logarithms of the elementary symmetric polynomials of the first j values.
-
-    ``e_l(γ_1..γ_j) = e_l(γ_1..γ_{j-1}) + γ_j e_{l-1}(γ_1..γ_{j-1})``, which over- and
-    underflows for k beyond about thirty unless it is done in logarithms.
-
-    Parameters
-    ----------
-    log_values : ndarray of shape (r,)
-    k : int
-
-    Returns
-    -------
-    table : ndarray of shape (r + 1, k + 1)
-        ``table[j, l] = log e_l(γ_1, ..., γ_j)``; -inf where l > j. O(r k).
-    """
-    table = np.full((len(log_values) + 1, k + 1), -np.inf)
-    table[:, 0] = 0.0
-    for j, value in enumerate(log_values):
-        table[j + 1, 1:] = np.logaddexp(table[j, 1:], value + table[j, :-1])
-    return table
-
-
-def sample_k_dpp(factor: Array, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Exact draw from the k-DPP with kernel ``L = factor factorᵀ``.
-
-    Sets S of k rows have probabilities proportional to ``det L_S``.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (n, r)
-        Any root of the kernel matrix: scaled eigenfunctions, or a Cholesky factor.
-    k : int
-        Size of the set; less than or equal to n.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    chosen : ndarray of shape (min(k, rank),)
-        Sorted positions of rows.
-
-    Notes
-    -----
-    Uses the dual ``C = factorᵀ factor`` of order r [1]_: O(n r^2 + r^3 + n k^2), and
-    no matrix of order n. The eigenvectors that take part are drawn with elementary
-    symmetric polynomials, computed in logarithms.
-
-    References
-    ----------
-    .. [1] Kulesza and Taskar, "Determinantal point processes for machine learning",
-       Foundations and Trends in Machine Learning, 2012, algorithms 3, 8 and 1.
-    """
-    values, vectors = linalg.eigh(factor.T @ factor)
-    kept = values > _RANK_TOLERANCE * max(float(values[-1]), 0.0)
-    values, vectors = values[kept], vectors[:, kept]
-    k = min(k, len(values))
-    part = _elementary_k_dpp(np.log(values), k, rng)
-    # orthonormal columns V = factor U Γ^(-1/2), orthogonalised again against rounding
-    V = factor @ (vectors[:, part] / np.sqrt(values[part]))
-    V, _ = linalg.qr(V, mode="economic")
-    return np.sort(_projection_dpp(V, rng))
-
-
-def _elementary_k_dpp(
-    log_values: Array, k: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Draw k of the eigenvectors with probability proportional to their product."""
-    table = log_elementary_symmetric(log_values, k)
-    uniform = rng.random(len(log_values))
-    chosen, left = [], k
-    for j in range(len(log_values), 0, -1):
-        if left == 0:
-            break
-        # P(j is taken | `left` are to be taken from the first j)
-        log_odds = log_values[j - 1] + table[j - 1, left - 1] - table[j, left]
-        if np.log(uniform[j - 1]) < log_odds or left == j:
-            chosen.append(j - 1)
-            left -= 1
-    return np.array(chosen[::-1], dtype=np.intp)
-
-
-def _projection_dpp(V: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw from the DPP of the projection ``V Vᵀ``, V of orthonormal columns (n, k).
-
-    By the chain rule: the next row is i with probability proportional to the remaining
-    diagonal entry, and is then projected out (a Cholesky factorisation with random
-    pivots).
-    """
-    n, k = V.shape
-    left = np.einsum("ij,ij->i", V, V)
-    rows = np.empty((k, n))
-    chosen = np.empty(k, dtype=np.intp)
-    for step in range(k):
-        mass = np.cumsum(left)
-        pivot = int(np.searchsorted(mass, rng.random() * mass[-1], side="right"))
-        chosen[step] = pivot
-        column = V @ V[pivot] - rows[:step, pivot] @ rows[:step]
-        rows[step] = column / np.sqrt(left[pivot])
-        left = np.maximum(left - rows[step] ** 2, 0.0)
-        left[chosen[: step + 1]] = 0.0
-    return chosen
-
-
-# ---- Choice of inducing points -------------------------------------------------------
-
-
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
 # At least so many rows compete for the points that leave little.
 _MIN_COMPETING = 4000
-# The same for a draw from a determinantal point process, whose cost is cubic in them.
-_MAX_DPP_CANDIDATES = 3000
-# Largest number of columns of a grid of inducing points.
-_MAX_GRID = 3
 # Rows of features computed at a time.
 _ROWS = 2048
-_MAX_SEED = 2**31 - 1
 
 
 def select_inducing(
@@ -165,13 +45,8 @@ def select_inducing(
         early when no more than 1e-10 of the prior variance is left anywhere.
         ``"k-means++"`` seeds spread over the inputs in units of the kernel's
         lengthscales. ``"random"`` rows have probabilities proportional to their
-        weights, without repetition. ``"dpp"`` draws rows with probability
-        proportional to the determinant of their kernel matrix, so that near ones
-        exclude each other. ``"k-means"`` takes centres of clusters in units of the
-        lengthscales, and ``"equispaced"`` a grid between the extremes of each of up
-        to three columns, of as many points as fit into `n_inducing`. An array
-        of shape (m, d) is taken as it is. A callable gets ``(X, kernel, n_inducing,
-        rng)`` and returns such an array.
+        weights, without repetition. An array of shape (m, d) is taken as it is. A
+        callable gets ``(X, kernel, n_inducing, rng)`` and returns such an array.
     X : ndarray of shape (n, d)
         Candidate rows.
     kernel : sklearn.gaussian_process.kernels.Kernel
@@ -201,16 +76,13 @@ def select_inducing(
     rows they are chosen from a uniform sample of 20 000, drawn with ``rng``.
     """
     if isinstance(inducing, str):
-        rows, mass = _distinct_rows(X, weights)
-        if inducing in _PLACEMENTS:
-            return _PLACEMENTS[inducing](rows, mass, kernel, n_inducing, rng)
         if inducing not in _STRATEGIES:
             raise ValueError(
-                f"inducing must be one of {sorted({*_STRATEGIES, *_PLACEMENTS})}, an "
-                f"array of shape (m, {X.shape[1]}) or a callable; got {inducing!r}."
+                f"inducing must be one of {sorted(_STRATEGIES)}, an array of shape (m, "
+                f"{X.shape[1]}) or a callable; got {inducing!r}."
             )
-        chosen = _STRATEGIES[inducing](rows, mass, kernel, n_inducing, rng)
-        return rows[chosen]
+        rows, mass = _distinct_rows(X, weights)
+        return rows[_STRATEGIES[inducing](rows, mass, kernel, n_inducing, rng)]
     if callable(inducing):
         inducing = inducing(X, kernel, n_inducing, rng)
     return _checked(inducing, X.shape[1])
@@ -319,7 +191,7 @@ def _k_means_plus_plus(
     if n_inducing >= rows.shape[0]:
         return np.arange(rows.shape[0])
     scaled = (rows - rows.mean(axis=0)) / length_scales(kernel, rows.shape[1])
-    seed = int(rng.integers(_MAX_SEED))
+    seed = int(rng.integers(2**31 - 1))
     # imported here: it would add a seventh to the time of importing the package
     clustering = importlib.import_module("sklearn.cluster")
     _, chosen = clustering.kmeans_plusplus(
@@ -337,57 +209,7 @@ def _random(
     return rng.choice(rows.shape[0], size, replace=False, p=mass / mass.sum())
 
 
-def _dpp(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Draw from the k-DPP of the kernel matrix, factorised to 1e-10 of its size."""
-    del mass
-    candidates = np.arange(rows.shape[0])
-    if candidates.shape[0] > _MAX_DPP_CANDIDATES:
-        candidates = np.sort(rng.choice(candidates, _MAX_DPP_CANDIDATES, replace=False))
-        rows = rows[candidates]
-    entries, diagonal = _entries(kernel, rows)
-    factor = pivoted_cholesky(entries, diagonal, rows.shape[0]).rows
-    return candidates[sample_k_dpp(factor.T, n_inducing, rng)]
-
-
-def _k_means(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
-) -> Array:
-    """Centres of k-means in the metric of the kernel."""
-    if n_inducing >= rows.shape[0]:
-        return rows
-    scale, centre = length_scales(kernel, rows.shape[1]), rows.mean(axis=0)
-    clustering = importlib.import_module("sklearn.cluster")
-    means = clustering.KMeans(
-        n_inducing, n_init=1, max_iter=50, random_state=int(rng.integers(_MAX_SEED))
-    ).fit((rows - centre) / scale, sample_weight=mass)
-    centres: Array = means.cluster_centers_ * scale + centre
-    return centres
-
-
-def _equispaced(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
-) -> Array:
-    """Grid between the extremes of every column."""
-    del mass, kernel, rng
-    d = rows.shape[1]
-    if d > _MAX_GRID:
-        raise ValueError(
-            f"inducing='equispaced' needs at most three columns; got {d}. Use 'greedy' "
-            "or 'k-means'."
-        )
-    size = int(n_inducing ** (1.0 / d) + 1e-9)
-    # a constant column has only one value
-    axes = [np.unique(np.linspace(a.min(), a.max(), size)) for a in rows.T]
-    grid = np.meshgrid(*axes, indexing="ij")
-    return np.stack([axis.ravel() for axis in grid], axis=1)
-
-
-# Rows of X, and points between them.
-_PLACEMENTS = {"equispaced": _equispaced, "k-means": _k_means}
 _STRATEGIES = {
-    "dpp": _dpp,
     "greedy": _greedy,
     "k-means++": _k_means_plus_plus,
     "random": _random,

@@ -143,7 +143,7 @@ def test_callable(X):
 @pytest.mark.parametrize(
     ("inducing", "message"),
     [
-        ("kmeans", r"one of \['dpp', .*, 'random'\].*got 'kmeans'"),
+        ("kmeans", r"one of \['greedy', .*, 'random'\].*got 'kmeans'"),
         (np.zeros((3, 5)), r"shape \(m, 2\).*\(3, 5\)"),
         (np.zeros(4), r"shape \(m, 2\)"),
         (np.zeros((0, 2)), "m > 0"),
