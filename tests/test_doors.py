@@ -1,21 +1,34 @@
-"""Doors: what a new user tries first works, or is refused with what to do."""
+"""Doors: a finite answer, or an error that says what to do, and nothing mutated."""
 
 import subprocess
 import sys
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
+from sklearn.linear_model import (
+    BayesianRidge,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import skgpx
 from skgpx import (
     DecoupledSampler,
     GWIClassifier,
@@ -23,325 +36,433 @@ from skgpx import (
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
+    SteinFourierFeatures,
     SteinRFFRegressor,
+    TemperedRegressor,
+    metrics,
 )
 from skgpx.bases import draw_prior
+from skgpx.exceptions import DataWarning
 from skgpx.likelihoods import Gaussian, Poisson, StudentT, check_likelihood
 from skgpx.simulation import simulate_ode
+
+pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
 
 ROOT = Path(__file__).parents[1]
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20, 2))
-Y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=20)
-BRIEF = {"optimizer": None, "n_inducing": 6, "n_particles": 6, "max_iter": 40}
-REGRESSOR = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
+F = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1]
+Y = F + 0.1 * rng.normal(size=20)
+LABELS = (Y > 0.0).astype(int)
+THREE = np.digitize(Y, [-0.4, 0.4])
+COUNTS = rng.poisson(np.exp(F)).astype(float)
 
-REGRESSORS = {
-    "pls": PLSRegressor(n_inducing=6, n_particles=6, random_state=0),
-    "spectral": SpectralVGPRegressor(random_state=0),
-    "stein": SteinRFFRegressor(
-        n_components=2, n_frequencies=6, max_iter=5, random_state=0
-    ),
-    "gwi": GWIRegressor(n_restarts=2, max_iter=20, random_state=0),
-    "gwi-around": GWIRegressor(LinearRegression(), random_state=0),
-    "decoupled": DecoupledSampler(REGRESSOR, random_state=0),
+PLS = {"n_inducing": 6, "n_particles": 6, "tol": 3.0, "random_state": 0}
+FIXED = {"kernel": RBF(1.0), "optimizer": None}
+NETWORKS = {"n_restarts": 2, "max_iter": 20, "random_state": 0}
+AROUND = {"cv": 2, "n_inducing": 6, "random_state": 0}
+LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression())
+WAVES = {"n_components": 2, "n_frequencies": 6, "max_iter": 2, "random_state": 0}
+EXACT = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
+CASES = {
+    "pls": (PLSRegressor(**PLS), Y),
+    "student": (PLSRegressor(likelihood=StudentT(), **PLS), Y),
+    "counts": (PLSRegressor(likelihood=Poisson(), **PLS), COUNTS),
+    "spectral": (SpectralVGPRegressor(random_state=0), Y),
+    "stein": (SteinRFFRegressor(**WAVES), Y),
+    "gwi": (GWIRegressor(**NETWORKS), Y),
+    "gwi around": (GWIRegressor(LinearRegression(), **AROUND), Y),
+    "decoupled": (DecoupledSampler(EXACT, n_basis=64, random_state=0), Y),
+    "tempered": (TemperedRegressor(BayesianRidge(), cv=2), Y),
+    "classes": (PLSClassifier(**PLS), THREE),
+    "gwi classes": (GWIClassifier(LOGISTIC, **AROUND), LABELS),
 }
-regressors = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
+LATENT = [name for name in CASES if name not in ("decoupled", "tempered")]
+NUMBERS = [name for name in CASES if "classes" not in name]
+REAL = [name for name in NUMBERS if name != "counts"]
+cases = pytest.mark.parametrize("name", CASES)
 
 
-@regressors
-@pytest.mark.parametrize("scale", [1e308, 1e200, 1.01e120, 0.99e-120, 1e-300])
-@pytest.mark.parametrize("name", ["X", "y"])
-def test_numbers_whose_squares_are_not_numbers_are_refused(model, name, scale):
-    data = {"X": X / np.max(np.abs(X), axis=0), "y": Y / np.max(np.abs(Y))}
-    data[name] = data[name] * scale
-    with pytest.raises(ValueError, match=f"{name} must be of a size .* Change its"):
-        model.fit(**data)
+@cache
+def fitted(name):
+    estimator, y = CASES[name]
+    return clone(estimator).fit(X, y)
 
 
-@regressors
-@pytest.mark.parametrize("name", ["X", "y"])
-@pytest.mark.parametrize("scale", [0.99e120, 1.01e-120])
-@pytest.mark.filterwarnings("ignore")
-def test_large_and_small_numbers_within_the_bounds_are_answered(model, name, scale):
-    data = {"X": X / np.max(np.abs(X), axis=0), "y": Y / np.max(np.abs(Y))}
-    if name == "X" and isinstance(model, DecoupledSampler):
-        model = DecoupledSampler(random_state=0)
-    data[name] = data[name] * scale
-    model.fit(**data)
-    assert np.all(np.isfinite(model.predict(data["X"], return_std=True)))
-    assert np.all(np.isfinite(model.sample_y(data["X"])))
+def refused(message, function, *args, **given):
+    with pytest.raises((ValueError, TypeError), match=message):
+        function(*args, **given)
 
 
-DOORS = {
-    "pls": PLSRegressor(**BRIEF, random_state=0).fit,
-    "student": PLSRegressor(likelihood=StudentT(), **BRIEF, random_state=0).fit,
-    "fourier": SpectralVGPRegressor(basis="fourier", random_state=0).fit,
-    "inducing": SpectralVGPRegressor(basis="inducing", random_state=0).fit,
-    "chunk": SpectralVGPRegressor(random_state=0).partial_fit,
-    "later chunk": SpectralVGPRegressor(domain=[[-1.0, 1.0]] * 2).fit(X / 4, Y),
-    "stein": REGRESSORS["stein"].fit,
-    "gwi": REGRESSORS["gwi"].fit,
-    "gwi-svgp": GWIRegressor("svgp", random_state=0).fit,
-    "gwi-around": REGRESSORS["gwi-around"].fit,
-    "default": DecoupledSampler(random_state=0).fit,
-    "exact": DecoupledSampler(REGRESSOR, random_state=0).fit,
-    "wrapped": DecoupledSampler(PLSRegressor(**BRIEF), random_state=0).fit,
-}
+# ---- Refused by fit ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
-def test_targets_beyond_the_range_are_refused_at_every_door(door, scale):
-    door = getattr(door, "partial_fit", door)
-    with pytest.raises(ValueError, match="y must be of a size between 1e-120 and"):
-        door(X / 4, scale * Y)
+def with_value(array, value):
+    changed = np.array(array, dtype=np.float64)
+    changed.ravel()[3] = value
+    return changed
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
-def test_inputs_beyond_the_range_are_refused_of_classes_and_several_targets(scale):
-    both = np.column_stack((Y, scale * Y))
-    classifiers = PLSClassifier(**BRIEF), GWIClassifier()
-    for model in (*classifiers, GWIClassifier(LogisticRegression())):
-        with pytest.raises(ValueError, match="X must be of a size between"):
-            model.fit(scale * X, Y > 0.0)
-    with pytest.raises(ValueError, match="y must be of a size between"):
-        DecoupledSampler(REGRESSOR).fit(X, both)
+@cases
+def test_rows_and_targets_that_are_refused(name):
+    estimator, y = CASES[name]
+    fit = clone(estimator).fit
+    for given in (None, "rows", (row for row in X)):
+        refused("X must be an array, a data frame or a list", fit, given, y)
+    for value in (np.nan, np.inf):
+        refused(r"NaN|infinity", fit, with_value(X, value), y)
+        refused(r"NaN|infinity", fit, X, with_value(y, value))
+    for rows, targets, message in [
+        (np.empty((0, 2)), np.empty(0), "0 sample"),
+        (np.empty((20, 0)), y, "0 feature"),
+        (X[:, 0], y, "2D array"),
+        (X, y[:-1], r"inconsistent|equally many"),
+        (sparse.csr_array(X), y, r"[Ss]parse"),
+    ]:
+        refused(message, fit, rows, targets)
+    days = pd.date_range("2020", periods=20)
+    dated = [
+        pd.DataFrame({"when": days, "x": X[:, 0]}),
+        days.to_numpy()[:, np.newaxis],
+        [[when, x] for when, x in zip(days.tolist(), X[:, 0], strict=True)],
+    ]
+    # a wrapper leaves columns of other types to what it wraps
+    for dates in dated if name != "tempered" else []:
+        refused(r"numpy\.timedelta64", fit, dates, y)
+    unit = X / np.max(np.abs(X), axis=0)
+    for scale in (1e308, 1.01e120, 0.99e-120, 1e-300):
+        refused("X must be of a size between .* Change its", fit, scale * unit, y)
+        if name in REAL:
+            large = scale * Y / np.max(np.abs(Y))
+            refused("y must be of a size between 1e-120", fit, X, large)
+    if name in NUMBERS:
+        for targets in (["a"] * 20, np.array([object()] * 20)):
+            refused("y must be numeric", fit, X, targets)
 
 
-@pytest.mark.parametrize("name", [name for name in DOORS if name != "later chunk"])
-@pytest.mark.parametrize("scale", [1e-100, 1e100])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_targets_within_the_range_are_the_same_in_other_units(name, scale):
-    usual = clone(DOORS[name].__self__)
-    fit = getattr(usual, DOORS[name].__name__)
-    expected = fit(X, Y).predict(X)
-    if name == "exact":
-        usual.set_params(estimator__alpha=0.01 * scale**2)
-        usual.set_params(estimator__kernel=scale**2 * RBF())
-    found = getattr(clone(usual), DOORS[name].__name__)(X, scale * Y).predict(X)
-    assert_allclose(found / scale, expected, atol=0.02)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "decoupled"])
+def test_weights_that_are_refused_and_shares(name):
+    estimator, y = CASES[name]
+    for weights, message in [
+        (np.full(20, -1.0), "non-negative"),
+        (np.zeros(20), "at least one"),
+        (np.full(20, np.nan), "NaN"),
+        (np.ones(19), "shape"),
+        ("balanced", "sample_weight must be None or one number"),
+        ({0: 1.0, 1: 2.0}, "sample_weight must be None or one number"),
+    ]:
+        refused(message, clone(estimator).fit, X, y, sample_weight=weights)
+    with pytest.warns(DataWarning, match="sum to 1, and count as so many rows"):
+        clone(estimator).fit(X, y, sample_weight=np.full(20, 1.0 / 20))
 
 
-@regressors
-def test_rows_to_predict_have_the_same_bound(model):
-    model.fit(X, Y)
-    with pytest.raises(ValueError, match=r"X must be at most 1e\+120"):
-        model.predict(1e308 * (X / np.max(np.abs(X))))
+def test_boosting_passes_shares():
+    boost = AdaBoostClassifier(CASES["classes"][0], n_estimators=2, random_state=0)
+    with pytest.warns(DataWarning, match="AdaBoostClassifier always passes shares"):
+        boost.fit(X, LABELS)
 
 
-@regressors
-def test_dates_are_refused_with_the_way_to_convert_them(model):
-    dates = pd.DataFrame({"when": pd.date_range("2020", periods=20), "x": X[:, 0]})
-    for columns in (dates, dates[["when"]].to_numpy()):
-        with pytest.raises(ValueError, match=r"numpy\.timedelta64"):
-            model.fit(columns, Y)
-
-
-CLASSIFIERS = {
-    "classifier": PLSClassifier(**BRIEF, random_state=0),
-    "gwi-classes": GWIClassifier(n_restarts=2, max_iter=20, random_state=0),
-    "gwi-around-classes": GWIClassifier(LogisticRegression(), random_state=0),
-}
-ESTIMATORS = REGRESSORS | CLASSIFIERS
-estimators = pytest.mark.parametrize("model", ESTIMATORS.values(), ids=ESTIMATORS)
-
-
-@estimators
-def test_dates_among_objects_are_refused_too(model):
-    dates = pd.date_range("2020", periods=20)
-    for column in (dates.tolist(), dates.tz_localize("UTC").tolist()):
-        rows = [[when, x] for when, x in zip(column, X[:, 0], strict=True)]
-        with pytest.raises(ValueError, match=r"numpy\.timedelta64"):
-            model.fit(rows, Y > 0.0)
-
-
-@estimators
-@pytest.mark.parametrize("size", [1e300, 1.01e120])
-def test_draws_are_not_evaluated_beyond_the_range(model, size):
-    draws = model.fit(X, Y > 0.0).sample_functions(2)
-    far = size * (X / np.max(np.abs(X)))
-    for call in (draws, draws.at, draws.value_and_grad):
-        with pytest.raises(ValueError, match=r"X must be at most 1e\+120"):
-            call(far)
-    assert np.all(np.isfinite(draws(0.98e120 * (X / np.max(np.abs(X))))))
-
-
-def test_draws_on_empirical_features_within_the_range():
-    model = SpectralVGPRegressor(basis="empirical", random_state=0).fit(X, Y)
-    draws = model.sample_functions(2)
-    assert np.all(np.isfinite(draws(0.98e120 * (X / np.max(np.abs(X))))))
-
-
-@pytest.mark.parametrize("model", [PLSRegressor(), PLSClassifier(), GWIClassifier()])
-@pytest.mark.parametrize("given", [Poisson, StudentT(), "poisson", 1.0])
-def test_a_likelihood_is_named_by_its_public_name(model, given):
-    if isinstance(given, StudentT):
-        given = StudentT(df=None)
-        message = "StudentT expects a positive df"
-    else:
-        message = r"must be None or a likelihood of skgpx\.likelihoods"
-    with pytest.raises(ValueError, match=message):
-        model.set_params(likelihood=given).fit(X, Y > 0.0)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "message"),
-    [
+def test_parameters_that_are_refused():
+    for likelihood, message in [
+        (Poisson, r"likelihood of skgpx\.likelihoods.*the class Poisson"),
+        ("poisson", r"must be None or a likelihood"),
+        (StudentT(df=None), "StudentT expects a positive df"),
         (Gaussian("auto"), "noise_variance to be positive and finite.*'auto'"),
-        (Gaussian(-1), "noise_variance to be positive and finite.*-1"),
         (StudentT(scale=0.0), "scale to be positive and finite"),
-        (StudentT(df="4"), "positive df"),
         (Poisson("log"), "expects link in"),
-    ],
-)
-def test_parameters_of_likelihoods_are_named_by_fits_and_by_calls(likelihood, message):
-    with pytest.raises(ValueError, match=message):
-        PLSRegressor(likelihood=likelihood).fit(X, Y)
-    if not isinstance(likelihood, StudentT):
-        with pytest.raises(ValueError, match=message):
-            likelihood.nll(1.0, 0.0)
+    ]:
+        refused(message, PLSRegressor(likelihood=likelihood).fit, X, Y)
+    refused("must be None or a likelihood", PLSClassifier(likelihood=1.0).fit, X, Y > 0)
+    compound = CompoundKernel([RBF(), RBF()])
+    for model in (PLSRegressor(compound), SpectralVGPRegressor(compound)):
+        refused("Add or multiply them", model.fit, X, Y)
+    white, noise = RBF() + WhiteKernel(), {"noise_variance": 250.0}
+    for model in (
+        PLSRegressor(white, likelihood=Gaussian(250.0)),
+        SpectralVGPRegressor(white, **noise),
+        GWIRegressor(Ridge(), white, **noise),
+    ):
+        refused(r"noise_variance=250.*WhiteKernel", model.fit, X, Y)
+    for model, message in [
+        (DecoupledSampler(PLSRegressor), r"the class PLSRegressor\. Call it"),
+        (PLSRegressor(likelihood=StudentT(), method="exact"), "needs a Gaussian"),
+        (PLSRegressor(likelihood=StudentT(), step_size=5.0), r"step_size .* \(0, 1\]"),
+    ]:
+        refused(message, model.fit, X, Y)
+    refused(r"PLSClassifier.*'class_weight'", PLSClassifier, class_weight="balanced")
+    refused(r"the class Gaussian\. Call it", check_likelihood, Gaussian)
+    refused("drift must be FunctionDraws", simulate_ode, DecoupledSampler(), [0.0], [0])
 
 
-def test_a_class_is_no_likelihood_to_check():
-    with pytest.raises(ValueError, match=r"the class Gaussian\. Call it"):
-        check_likelihood(Gaussian)
+# ---- Refused by a fitted model -------------------------------------------------------
 
 
-def test_a_class_is_no_regressor_to_draw_from():
-    with pytest.raises(ValueError, match=r"the class PLSRegressor\. Call it"):
-        DecoupledSampler(PLSRegressor).fit(X, Y)
+@cases
+def test_predictions_that_are_refused(name):
+    model = fitted(name)
+    for rows, message in [
+        (with_value(X, np.nan), "NaN"),
+        ((row for row in X), "X must be an array"),
+        (X[:, :1], "features"),
+        (X[:0], "0 sample"),
+    ]:
+        refused(message, model.predict, rows)
+    if name != "tempered":
+        far = 1e308 * (X / np.max(np.abs(X)))
+        refused(r"X must be at most 1e\+120", model.predict, far)
+    if name in LATENT:
+        y = CASES[name][1]
+        for targets in (y[:5], np.column_stack((y, y))):
+            refused(r"shape \(20,\)", model.log_predictive_density, X, targets)
+    refused("got y alone", model.report, y=CASES[name][1])
+    assert model.report()["model"]["rows"] == len(X)
 
 
-@regressors
-@pytest.mark.parametrize("y", [["a"] * 20, np.array([object()] * 20)])
-def test_targets_that_are_no_numbers_are_named(model, y):
-    with pytest.raises(ValueError, match="y must be numeric"):
-        model.fit(X, y)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "tempered"])
+def test_numbers_of_draws(name):
+    model = fitted(name)
+    for number in (0, -1, 1.5, "3", None, True, np.array([3]), np.array(3.0)):
+        for call in (model.sample_functions, lambda n: model.sample_y(X, n)):
+            refused("n_samples must be a positive integer", call, number)
+    for number in (np.int32(3), np.array(3, np.uint8)):
+        assert model.sample_functions(number)(X).shape[-1] == 3
+        assert model.sample_y(X, number).shape[1] == 3
+    draws = model.sample_functions(2)
+    far = X / np.max(np.abs(X))
+    for call in (draws, draws.at, draws.value_and_grad):
+        refused(r"X must be at most 1e\+120", call, 1.01e120 * far)
+    assert np.all(np.isfinite(draws(0.98e120 * far)))
 
 
-@regressors
-def test_numbers_as_objects_are_numbers(model):
-    expected = model.fit(X, Y).predict(X)
-    assert_array_equal(model.fit(X, Y.astype(object)).predict(X), expected)
+def test_probabilities_that_are_refused():
+    message = "coverage must be a number strictly between 0 and 1"
+    for coverage in (0, 1, 95, "0.9", [0.5, 0.9], np.nan, None):
+        for name in ("pls", "tempered"):
+            refused(message, fitted(name).predict_interval, X, coverage=coverage)
+        refused(message, fitted("spectral").credible_band, X, coverage=coverage)
+        refused(message, metrics.interval_score, Y, np.c_[Y, Y], coverage=coverage)
+    message = "quantiles must be one or more numbers strictly between 0 and 1; got "
+    for quantiles in ("median", None, [], [0.5, "a"], [0.1, 2.0]):
+        refused(message, fitted("pls").predict_quantiles, X, quantiles)
 
 
-@pytest.mark.parametrize("model", [PLSRegressor(), SpectralVGPRegressor()])
-def test_a_compound_kernel_is_refused(model):
-    model.set_params(kernel=CompoundKernel([RBF(), RBF()]))
-    for one in (model, DecoupledSampler(GaussianProcessRegressor(model.kernel))):
-        with pytest.raises(ValueError, match="Add or multiply them"):
-            one.fit(X, Y)
+def test_models_that_are_no_models_of_the_same_kind():
+    for name in ("spectral", "stein"):
+        for other in (fitted("pls"), type(fitted(name))):
+            refused("merge expects another .*Regressor", fitted(name).merge, other)
+    with pytest.raises(TypeError):
+        1 + fitted("spectral")
 
 
-def test_a_sampler_is_not_its_draws():
-    with pytest.raises(ValueError, match="drift must be FunctionDraws"):
-        simulate_ode(DecoupledSampler(), [0.0], [0.0, 1.0])
+class Unregistered(RBF):
+    """A kernel of which the library knows its matrix only."""
 
 
-def test_a_step_that_is_no_correlation():
-    model = PLSRegressor(likelihood=StudentT(), step_size=5.0, **BRIEF)
-    with pytest.raises(ValueError, match=r"step_size .* \(0, 1\], got 5.0"):
-        model.fit(X, Y)
+def test_optima_of_draws_name_the_function_that_registers():
+    model = PLSRegressor(Unregistered(), optimizer=None, **PLS).fit(X, Y)
+    box = [[-1.0, 1.0]] * 2
+    message = r"spectral_sampler=.*Extending"
+    refused(message, model.sample_functions(2).minimize, box, n_mesh=64)
+    refused("n_starts", fitted("decoupled").sample_functions().minimize, box, 0)
 
 
-def test_a_method_is_refused_before_the_search(monkeypatch):
-    def search(*_):
-        raise AssertionError("searched")
-
-    monkeypatch.setattr("skgpx._pls._base.fit_prior", search)
-    model = PLSRegressor(likelihood=StudentT(), method="exact", n_inducing=6)
-    with pytest.raises(ValueError, match="needs a Gaussian likelihood"):
-        model.fit(X, Y)
+# ---- Answered ------------------------------------------------------------------------
 
 
-# 13 Seeds
+def answers(model, X, y):
+    """Every prediction at the training rows and far away from them."""
+    X = np.asarray(X, dtype=np.float64)
+    far = X[:1] + 100.0 * np.max(np.abs(X), initial=1e-300)
+    rows = np.vstack([X[:5], far])
+    found = [model.sample_y(rows, 2), model.log_predictive_density(X, y)]
+    found += [model.sample_functions(2, random_state=0)(rows)]
+    if is_classifier(model):
+        return [*found, model.predict_proba(rows), *model.latent_mean_and_variance(X)]
+    return [*found, *model.predict(rows, return_std=True), model.predict_quantiles(X)]
 
 
-@regressors
-def test_calls_without_a_seed_use_that_of_the_estimator(model):
-    model.fit(X, Y)
+def assert_finite(name, X, y, **parameters):
+    """Fit and predict; return the model."""
+    model = clone(CASES[name][0]).set_params(**parameters)
+    before = np.array(X), np.array(y)
+    model.fit(X, y)
+    for answer in answers(model, X, y):
+        assert answer.dtype.kind != "f" or np.all(np.isfinite(answer))
+    assert_array_equal(np.array(X), before[0])
+    assert_array_equal(np.array(y), before[1])
+    return model
+
+
+@pytest.mark.parametrize("name", LATENT)
+def test_rows_of_every_shape_and_size_are_answered(name):
+    y = CASES[name][1]
+    rows = np.unique(y, return_index=True)[1] if "classes" in name else np.arange(2)
+    if name != "gwi classes":
+        assert_finite(name, X[rows], y[rows])
+    assert_finite(name, X[:, :1], y)
+    assert_finite(name, np.column_stack([X, np.ones(20)]), y)
+    assert_finite(name, np.full((20, 2), 3.0), y)
+    assert_finite(name, np.repeat(X[:2], 10, axis=0), y)
+    assert_finite(name, X + 1e8, y)
+    assert_finite(name, np.column_stack([1e9 * X[:, 0], 1e-9 * X[:, 1]]), y)
+    usual = fitted(name).predict(X)
+    for scale in (1e-12, 1e12):
+        # the same model in other units, up to rounding that a search may amplify
+        scaled = assert_finite(name, scale * X, y)
+        assert_allclose(scaled.predict(scale * X), usual, atol=0.3)
+
+
+@pytest.mark.parametrize("name", [name for name in LATENT if name in REAL])
+def test_targets_of_every_size_are_answered(name):
+    for value in (0.0, 3.0):
+        model = assert_finite(name, X, np.full(20, value))
+        assert_allclose(model.predict(X).mean(), value, atol=0.7)
+    assert_finite(name, X, Y + 1e8)
+    usual = fitted(name).predict(X)
+    for scale in (1e-100, 1e-12, 1e12, 1e100):
+        scaled = assert_finite(name, X, scale * Y)
+        assert_allclose(scaled.predict(X) / scale, usual, atol=0.3)
+    objects = clone(CASES[name][0]).fit(X, Y.astype(object))
+    assert_array_equal(objects.predict(X), usual)
+
+
+def test_counts_and_outliers():
+    for link in ("softplus", "exp", "square"):
+        given = {"likelihood": Poisson(link)}
+        assert_finite("counts", X, 1000.0 * COUNTS, **given)
+        assert_finite("counts", X, (np.arange(20) == 4).astype(float), **given)
+        for bad in (-1.0, 0.5):
+            model = clone(CASES["counts"][0]).set_params(**given)
+            refused("Poisson expects y", model.fit, X, with_value(COUNTS, bad))
+    y = with_value(Y, 1e6)
+    model = assert_finite("student", X, y)
+    assert np.abs(np.delete(model.predict(X) - Y, 3)).max() < 1.0
+
+
+KINDS = {
+    "float32": lambda a: a.astype(np.float32),
+    "big-endian": lambda a: a.astype(">f8"),
+    "int32": lambda a: a.astype("<i4"),
+    "F-order": np.asfortranarray,
+    "strided": lambda a: np.repeat(a, 2, axis=0)[::2],
+    "list": lambda a: a.tolist(),
+    "object": lambda a: a.astype(object),
+}
+
+
+@pytest.mark.parametrize("name", ["pls", "gwi around", "classes"])
+def test_kinds_of_arrays(name):
+    y = np.round(CASES[name][1])
+    rows = np.round(4.0 * X)
+    how = {"kernel": RBF(2.0), "optimizer": None}
+    model = clone(CASES[name][0]).set_params(**how)
+    plain = clone(model).fit(rows, y)
+    # models of others see other types and orders
+    close = {"rtol": 1e-4, "atol": 1e-4} if "around" in name else {"rtol": 0.0}
+    for convert in KINDS.values():
+        # scikit-learn refuses classes in arrays of type object
+        targets = y if name == "classes" else convert(y)
+        other = clone(model).fit(convert(rows), targets)
+        for one, two in zip(answers(other, X, y), answers(plain, X, y), strict=True):
+            assert one.dtype == two.dtype
+            assert_allclose(one, two, **close)
+    read_only = rows.copy(), np.array(y)
+    for array in read_only:
+        array.setflags(write=False)
+    assert_finite(name, *read_only, **how)
+
+
+def test_kinds_of_labels():
+    model = clone(CASES["classes"][0]).set_params(**FIXED)
+    plain, names = clone(model).fit(X, THREE), np.array(["a", "b", "c"])[THREE]
+    for labels in (
+        names,
+        names.astype(object),
+        pd.Series(names, dtype="category"),
+        THREE - 7,
+    ):
+        other = clone(model).fit(X, labels)
+        assert_array_equal(other.predict_proba(X), plain.predict_proba(X))
+        assert_allclose(np.exp(other.predict_log_proba(X)), other.predict_proba(X))
+        assert_array_equal(other.predict(X), np.unique(labels)[plain.predict(X)])
+        assert_array_equal(
+            other.log_predictive_density(X, labels),
+            plain.log_predictive_density(X, THREE),
+        )
+        assert set(other.sample_y(X, 2).ravel()) <= set(labels)
+    refused("classes", plain.log_predictive_density, X, THREE + 5)
+
+
+# ---- Seeds, searches, fitted means, several targets ----------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "tempered"])
+def test_calls_without_a_seed_use_that_of_the_estimator(name):
+    model = fitted(name)
     for seed in (0, 1):
         model.set_params(random_state=seed)
         assert_array_equal(model.sample_y(X), model.sample_y(X, random_state=seed))
         draws = [model.sample_functions(random_state=s)(X) for s in (None, seed)]
         assert_array_equal(*draws)
-    assert not np.array_equal(model.sample_y(X), model.sample_y(X, random_state=0))
-    model.set_params(random_state=None)
-    assert not np.array_equal(model.sample_y(X), model.sample_y(X))
     model.set_params(random_state=0)
 
 
-# 15, 16 What users of other libraries look for
-
-
-@pytest.mark.parametrize("model", CLASSIFIERS.values(), ids=CLASSIFIERS)
-def test_logarithms_of_probabilities(model):
-    model.fit(X, Y > 0.0)
-    assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", [PLSRegressor(), SpectralVGPRegressor()])
-def test_no_restart_is_the_search_from_the_kernel_as_given(model):
-    model.set_params(kernel=RBF(0.7), n_restarts_optimizer=0)
-    model.fit(X, Y)
-    assert np.all(np.isfinite(model.predict(X)))
-
-
 def test_a_search_inside_a_sampler_is_followed():
-    grid = GridSearchCV(REGRESSOR, {"alpha": [0.01, 1.0]}, cv=2)
+    grid = GridSearchCV(EXACT, {"alpha": [0.01, 1.0]}, cv=2)
     sampler = DecoupledSampler(grid, random_state=0).fit(X, Y)
-    best = DecoupledSampler(sampler.estimator_, random_state=0).fit(X, Y)
-    assert isinstance(sampler.estimator_, GaussianProcessRegressor)
     assert sampler.estimator_.alpha == 0.01
-    for frozen in (sampler, DecoupledSampler(FrozenEstimator(grid.fit(X, Y)))):
-        frozen = frozen.fit(X, Y)
-        found = frozen.sample_functions(2, random_state=0)(X)
-        assert_array_equal(found, best.sample_functions(2, random_state=0)(X))
-    with pytest.raises(ValueError, match="refit=True"):
-        DecoupledSampler(grid.set_params(refit=False)).fit(X, Y)
+    frozen = DecoupledSampler(FrozenEstimator(grid.fit(X, Y))).fit(X, Y)
+    draws = [m.sample_functions(2, random_state=0)(X) for m in (sampler, frozen)]
+    assert_array_equal(*draws)
+    search = DecoupledSampler(grid.set_params(refit=False))
+    refused("refit=True", search.fit, X, Y)
+
+
+@pytest.mark.parametrize("around", [GWIRegressor, TemperedRegressor])
+def test_prefit_is_one_word_for_a_fitted_regressor(around):
+    inner = BayesianRidge()
+    with pytest.raises(NotFittedError):
+        around(inner, cv="prefit").fit(X, Y)
+    inner.fit(X[:10], Y[:10])
+    model = around(inner, cv="prefit").fit(X[10:], Y[10:])
+    assert_allclose(model.predict(X), inner.predict(X))
+
+
+def test_several_targets_have_one_distribution_each():
+    pair = np.column_stack((Y, X[:, 1] + 0.1 * rng.standard_normal(20)))
+    each = MultiOutputRegressor(BayesianRidge())
+    model = make_pipeline(StandardScaler(), each).fit(X, pair)
+    found = skgpx.predict_dist(model, X)
+    means = np.column_stack([one.mean() for one in found])
+    assert_allclose(means, model.predict(X))
+    scores = [-np.mean(one.crps(pair[:, j])) for j, one in enumerate(found)]
+    scorer = metrics.neg_crps_scorer
+    assert_allclose(scorer(model, X, pair), np.mean(scores))
+    assert cross_val_score(model, X, pair, scoring=scorer, cv=2).max() < 0.0
+    held_out = skgpx.cross_val_predict_dist(model, X, pair, cv=3)
+    assert [one.mean().shape for one in held_out] == [(20,), (20,)]
 
 
 def test_differences_and_multiples_of_draws():
     f, g = (draw_prior(RBF(s), 2, 1, 3, np.random.default_rng(1)) for s in (1.0, 2.0))
     assert_allclose((f - g)(X), f(X) - g(X), atol=1e-12)
-    assert_allclose((2 * f)(X), 2.0 * f(X), atol=1e-12)
-    assert_allclose((f * 0.5)(X), 0.5 * f(X), atol=1e-12)
-    assert_allclose((-f)(X), -f(X), atol=1e-12)
-    with pytest.raises(TypeError):
-        f * "a"
-    with pytest.raises(TypeError):
-        f - 1.0
+    for multiple, factor in ((2 * f, 2.0), (f * 0.5, 0.5), (-f, -1.0)):
+        assert_allclose(multiple(X), factor * f(X), atol=1e-12)
+    for wrong in (lambda: f * "a", lambda: f - 1.0):
+        with pytest.raises(TypeError):
+            wrong()
 
 
-@pytest.mark.filterwarnings("ignore:Nothing but noise")
-def test_the_sum_of_models():
-    options = {"n_basis": 9, "domain": [[-4.0, 4.0]], "kernel": RBF(1.0)}
-    parts = [slice(0, 7), slice(7, 20)]
-    models = [
-        SpectralVGPRegressor(optimizer=None, **options).fit(X[p, :1], Y[p])
-        for p in parts
-    ]
-    together, merged = sum(models), models[0] + models[1]
-    assert_array_equal(together.predict(X[:, :1]), merged.predict(X[:, :1]))
-    with pytest.raises(TypeError):
-        1 + models[0]
+# ---- Modules and warnings ------------------------------------------------------------
 
 
-def test_every_public_module_is_reachable_and_loaded_when_asked_for():
+def test_every_public_module_is_reachable_and_loaded_on_use():
     program = """
 import sys, skgpx
 assert "skgpx.thompson" not in sys.modules and "skgpx.simulation" not in sys.modules
 assert skgpx.thompson.ThompsonSampler and skgpx.simulation.simulate_ode
-assert skgpx.exceptions and skgpx.bases and skgpx.likelihoods and skgpx.kernels
 assert {"thompson", "likelihoods", "PLSRegressor"} <= set(dir(skgpx))
-try:
-    skgpx.nothing
-except AttributeError as error:
-    assert "'nothing'" in str(error)
-else:
-    raise AssertionError
+assert not hasattr(skgpx, "nothing")
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(
@@ -350,25 +471,22 @@ else:
     assert done.returncode == 0, done.stderr
 
 
-# Warnings name the line that a user can change
-
-LONG = 1.0 * RBF(6.0, (5.0, 10.0))
-SHORT = {"n_inducing": 6, "n_particles": 6, "random_state": 0}
-CHAINS = {"likelihood": StudentT(scale=0.1), "optimizer": None, "kernel": RBF()}
-CHAINS["method"] = "ou_mala"
-TOLD = {
-    "bounds": (PLSRegressor(LONG, **SHORT), "ended at their bounds"),
-    "inducing": (SpectralVGPRegressor(LONG, basis="inducing"), "at their bounds"),
-    "wrapped": (DecoupledSampler(PLSRegressor(LONG, **SHORT)), "at their bounds"),
-    "counts": (PLSRegressor(LONG, likelihood=Poisson(), **SHORT), "at their bounds"),
-    "chains": (PLSRegressor(**CHAINS, max_iter=4, tol=1.0, **SHORT), "not converged"),
-}
+def test_a_warning_names_the_line_of_the_caller():
+    chains = {"likelihood": StudentT(scale=0.1), "method": "ou_mala", "max_iter": 4}
+    model = PLSRegressor(**(PLS | FIXED | chains | {"tol": 1.0}))
+    for one in (model, DecoupledSampler(model)):
+        with warnings.catch_warnings(record=True) as record:
+            warnings.simplefilter("always")
+            one.fit(X, Y)
+        found = [w for w in record if "not converged" in str(w.message)]
+        assert [w.filename for w in found] == [__file__]
 
 
-@pytest.mark.parametrize(("model", "message"), TOLD.values(), ids=TOLD)
-def test_a_warning_names_the_line_of_the_caller(model, message):
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
-        model.fit(X, np.round(20.0 + 8.0 * Y))
-    told = [one for one in record if message in str(one.message)]
-    assert [one.filename for one in told] == [__file__]
+def test_scorers_are_named_after_what_they_score():
+    assert repr(metrics.neg_interval_score_scorer) == (
+        "PredictiveScorer(interval_score, coverage=0.9)"
+    )
+
+
+def test_features_refuse_what_holds_no_rows():
+    refused("X must be an array", SteinFourierFeatures().fit, None)
