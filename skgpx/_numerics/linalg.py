@@ -1,15 +1,20 @@
-"""Linear algebra: triangles, LAPACK without copies, one jittered Cholesky."""
+"""Linear algebra: triangles, LAPACK in place, one jittered Cholesky.
+
+Matrices are row-major: their lower triangle is the upper one in Fortran's order, so
+that routines of SciPy that get the transposed matrix overwrite it without a copy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
 
-from skgpx._numerics import lapack
 from skgpx._numerics._jit import kernel, reduction
+from skgpx._numerics.blas_threads import threads_for
 
 # ---- Symmetric matrices of which only the lower triangle is computed and read --------
 
@@ -93,6 +98,67 @@ def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
     return out
 
 
+# ---- Factorisations and solves in place ----------------------------------------------
+
+
+def _in_place(routine: Callable[..., Any], A: Array, **options: Any) -> bool:
+    """Overwrite a C-contiguous square matrix; False if the routine fails."""
+    if not len(A):
+        return True
+    with threads_for(len(A)):
+        return bool(routine(A.T, lower=0, **options)[-1] == 0)
+
+
+def factorise(A: Array) -> bool:
+    """Overwrite the lower triangle of A by its Cholesky factor, whatever is above it.
+
+    False, and A is worthless, if it is not positive definite.
+    """
+    return _in_place(lapack.dpotrf, A, clean=0, overwrite_a=1)
+
+
+def invert_factorised(L: Array) -> bool:
+    """Overwrite a lower factor by the lower triangle of ``(L Lᵀ)⁻¹``.
+
+    False, and L is worthless, if a diagonal entry is zero.
+    """
+    return _in_place(lapack.dpotri, L, overwrite_c=1)
+
+
+def _invert_root(A: Array) -> bool:
+    """Overwrite the lower triangle of A by the inverse of its Cholesky factor."""
+    return factorise(A) and _in_place(lapack.dtrtri, A, overwrite_c=1)
+
+
+def add_gram(rows: Array, gram: Array, fresh: bool) -> None:
+    """Add ``A Aᵀ`` to the lower triangle of a matrix, or write it if that is fresh.
+
+    Half the work of a product, n m², for rows A (m, n) and gram (m, m), both
+    C-contiguous.
+    """
+    if not rows.size:
+        if fresh:
+            gram[np.tril_indices(len(gram))] = 0.0
+        return
+    with threads_for(len(rows)):
+        how = {"trans": 1, "lower": 0, "overwrite_c": 1}
+        blas.dsyrk(1.0, rows.T, 0.0 if fresh else 1.0, gram.T, **how)
+
+
+def _solve_triangle(L: Array, B: Array, transposed: bool) -> None:
+    """Overwrite B (m,) or (m, k), contiguous in either order, by L⁻¹ B or L⁻ᵀ B."""
+    if B.ndim == 1:
+        blas.dtrsv(L.T, B, lower=0, trans=not transposed, overwrite_x=1)
+        return
+    with threads_for(len(L)):
+        how = {"lower": 0, "overwrite_b": 1}
+        if B.flags.f_contiguous:
+            blas.dtrsm(1.0, L.T, B, side=0, trans_a=not transposed, **how)
+        else:
+            # Bᵀ in Fortran's order: X L⁻ᵀ from the right, transposed
+            blas.dtrsm(1.0, L.T, B.T, side=1, trans_a=transposed, **how)
+
+
 # ---- The one Cholesky factorisation of the project, and triangular solves ------------
 
 
@@ -143,17 +209,17 @@ def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
     -----
     O(m^3) time for each attempt.
     """
-    return _jittered(lapack.factorise, K, jitter, None)
+    return _jittered(factorise, K, jitter, None)
 
 
 def inverse_root(K: Array, space: Array | None = None) -> Array:
     """``L⁻¹`` of the factor, lower triangular; without jitter where that is possible.
 
-    Faster than factor and solves; of K (m, m) only the lower triangle is read. In the
+    Only the lower triangle of K (m, m) is read. In the
     memory of `space` (m, m), if that is given and K is C-contiguous. Errors as of
     :func:`cholesky`.
     """
-    return _jittered(lapack.invert_root, K, 0.0, space).L
+    return _jittered(_invert_root, K, 0.0, space).L
 
 
 def _jittered(
@@ -205,13 +271,13 @@ def solve_lower_transpose(L: Array, B: Array) -> Array:
 def invert_lower(L: Array) -> Array:
     """``L⁻¹``, with a third of the work of solving with the identity."""
     inverse = np.array(L, order="C")
-    _check_regular(lapack.invert_triangle(inverse), L)
+    _check_regular(_in_place(lapack.dtrtri, inverse, overwrite_c=1), L)
     return inverse
 
 
 def square_triangle(L: Array) -> Array:
     """Overwrite a lower triangle by ``LᵀL``, symmetric, and return it."""
-    lapack.square_triangle(L)
+    _in_place(lapack.dlauum, L, overwrite_c=1)
     mirror(L)
     return L
 
@@ -220,7 +286,7 @@ def _solve(L: Array, B: Array, transposed: bool) -> Array:
     L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
     _check_regular(bool(np.diagonal(L).all()), L)
     if solution.size:
-        lapack.solve_triangle(L, solution, transposed)
+        _solve_triangle(L, solution, transposed)
     return solution
 
 

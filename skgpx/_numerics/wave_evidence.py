@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import lapack, linalg, trigonometry
+from skgpx._numerics import linalg, trigonometry
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.linalg import (
     inverse_root,
@@ -179,7 +179,7 @@ def wave_statistics(rows: WaveRows, waves: Waves, space: WaveSpace) -> WeightSta
         root = np.sqrt(block.weights)
         if np.any(root != 1.0):
             features, y = features * root, y * root
-        lapack.add_gram(features, space.gram, fresh=number == 0)
+        linalg.add_gram(features, space.gram, fresh=number == 0)
         moment += features @ y
     square, total = float(rows.weights @ rows.y**2), float(rows.weights.sum())
     return WeightStatistics(space.gram, moment, square, 0.0, total)

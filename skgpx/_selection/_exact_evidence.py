@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import lapack
 from skgpx._numerics.linalg import (
     cholesky,
+    factorise,
+    invert_factorised,
     log_determinant,
     solve_lower,
     solve_lower_transpose,
@@ -94,7 +95,7 @@ class ExactEvidence:
         value = self._value(L, float(y @ alpha), noise_variance)
         # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹), in the memory of L
         slope = L
-        lapack.invert_factorised(slope)
+        invert_factorised(slope)
         subtract_from_square(slope, alpha)
         gradient = pullback(slope)
         if len(likelihood.theta):
@@ -144,7 +145,7 @@ def left_out_means(kernel: Any, noise_variance: float, rows: Rows) -> Array:
     """
     L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
     alpha = solve_lower_transpose(L, solve_lower(L, rows.y))
-    lapack.invert_factorised(L)
+    invert_factorised(L)
     misfit: Array = alpha / np.diagonal(L)
     return rows.y - misfit
 
@@ -166,7 +167,7 @@ def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
     """Lower root of ``K + diag(σ²/ω)``, given the lower triangle of K."""
     C = np.array(K, order="C")
     C[np.diag_indices_from(C)] += noise_variance / rows.precisions
-    if not lapack.factorise(C):
+    if not factorise(C):
         # with as much jitter as it takes
         C = np.array(K, order="C")
         C[np.diag_indices_from(C)] += noise_variance / rows.precisions
