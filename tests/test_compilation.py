@@ -18,7 +18,7 @@ import skgpx
 from skgpx._numerics import elementary, tridiagonal
 
 for _ in range(2):
-    elementary.twice_artanh(0.1)
+    elementary.exp(0.1)
     tridiagonal.ridge_pivots(np.ones(3), np.zeros(2), 1.0)
 """
 

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._numerics import langevin
-from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._pls._inference import nystroem_root
 from skgpx._selection import row_target, with_base_rates
 from skgpx._validation import Rows

@@ -30,7 +30,7 @@ from skgpx._gwi._covariance import Objective, covariance_root
 from skgpx._gwi._network import FittedMean, TrainedNetworks, train_networks
 from skgpx._gwi._settings import NetworkSettings
 from skgpx._latent import LatentModel, Mean
-from skgpx._numerics.quadrature import expectation_nodes
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics

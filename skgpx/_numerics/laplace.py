@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.contrasts import between_classes, contrasts, of_all_classes
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target, latent_values
 from skgpx._numerics.linalg import (
     cholesky,
@@ -22,7 +23,6 @@ from skgpx._numerics.linalg import (
     solve_lower,
     solve_lower_transpose,
 )
-from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import EvidenceGradient
 from skgpx._numerics.smoothing import is_smoothed
 

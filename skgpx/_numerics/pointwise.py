@@ -7,13 +7,14 @@ gradient array also serves as scratch space.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import elementary
 from skgpx._numerics._jit import Formula, inlined
+from skgpx._numerics.elementary import erfcx, exp
 
 Array = NDArray[np.float64]
 
@@ -30,11 +31,6 @@ CATEGORICAL = 8
 # Where the exp link of counts continues as its tangent; offset of the square link.
 EXPONENT_CAP = 300.0
 SQUARE_FLOOR = 1e-8
-
-_exp = elementary.exp
-_log = elementary.log
-_erfcx = elementary.erfcx
-_twice_artanh = elementary.twice_artanh
 
 
 @inlined
@@ -116,24 +112,20 @@ def _student_t(
         r = f[k] - g[k]
         g[k] = (df + 1.0) * r / (width + r * r)
         if with_value:
-            value[k] = 0.5 * (df + 1.0) * _log(1.0 + r * r * inverse)
+            value[k] = 0.5 * (df + 1.0) * math.log(1.0 + r * r * inverse)
 
 
 @Formula
 def _bernoulli_logit(
     _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
-    # e = exp(-|f|); one division serves 1 / (1 + e) and t = e / (2 + e), and
-    # log(1 + e) = 2 artanh(t).
     _repeat(targets, g)
     for k in range(f.size):
         x, y = f[k], g[k]
-        e = _exp(-abs(x))
-        inverse = 1.0 / ((1.0 + e) * (2.0 + e))
-        g[k] = (1.0 if x > 0.0 else e) * (2.0 + e) * inverse - y
+        e = exp(-abs(x))
+        g[k] = (1.0 if x > 0.0 else e) / (1.0 + e) - y
         if with_value:
-            log = _twice_artanh(e * (1.0 + e) * inverse)
-            value[k] = (x if x > 0.0 else 0.0) - y * x + log
+            value[k] = (x if x > 0.0 else 0.0) - y * x + math.log1p(e)
 
 
 @Formula
@@ -147,31 +139,28 @@ def _bernoulli_probit(
         sign = 2.0 * g[k] - 1.0
         t = sign * f[k]
         z = abs(t) * 0.7071067811865476
-        e = _exp(-z * z)
-        tail = 0.5 * _erfcx(z)
+        e = exp(-z * z)
+        tail = 0.5 * erfcx(z)
         right = t > 0.0
         below = 1.0 - tail * e if right else tail
         g[k] = -0.3989422804014327 * sign * (e if right else 1.0) / below
         if with_value:
-            value[k] = (0.0 if right else z * z) - _log(below)
+            value[k] = (0.0 if right else z * z) - math.log(below)
 
 
 @Formula
 def _poisson_softplus(
     _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
 ) -> None:
-    # As for the logit link, then log(rate) for the value.
     _repeat(targets, g)
     for k in range(f.size):
         x, y = f[k], g[k]
-        e = _exp(-abs(x))
-        inverse = 1.0 / ((1.0 + e) * (2.0 + e))
-        log = _twice_artanh(e * (1.0 + e) * inverse)
-        rate = (x if x > 0.0 else 0.0) + log
-        slope = (1.0 if x > 0.0 else e) * (2.0 + e) * inverse
+        e = exp(-abs(x))
+        rate = (x if x > 0.0 else 0.0) + math.log1p(e)
+        slope = (1.0 if x > 0.0 else e) / (1.0 + e)
         g[k] = slope - y * slope / rate
         if with_value:
-            value[k] = rate - y * (x if x < -37.0 else _log(rate))
+            value[k] = rate - y * (x if x < -37.0 else math.log(rate))
 
 
 @Formula
@@ -183,7 +172,7 @@ def _poisson_exp(
         x, y = f[k], g[k]
         over = x - EXPONENT_CAP
         over = over if over > 0.0 else 0.0
-        rate = _exp(x - over)
+        rate = exp(x - over)
         g[k] = rate - y
         if with_value:
             value[k] = rate * (1.0 + over) - y * x
@@ -199,7 +188,7 @@ def _poisson_square(
         rate = x * x + SQUARE_FLOOR
         g[k] = 2.0 * x - 2.0 * x * y / rate
         if with_value:
-            value[k] = rate - y * _log(rate)
+            value[k] = rate - y * math.log(rate)
 
 
 @Formula
@@ -215,13 +204,12 @@ def _shifted_mixture(
     for k in range(f.size):
         r = g[k] - f[k]
         a = offset + slope * r
-        e = _exp(-abs(a))
-        inverse = 1.0 / ((1.0 + e) * (2.0 + e))
-        moved = (1.0 if a > 0.0 else e) * (2.0 + e) * inverse
+        e = exp(-abs(a))
+        moved = (1.0 if a > 0.0 else e) / (1.0 + e)
         g[k] = (shift * moved - r) * precision
         if with_value:
-            log = _twice_artanh(e * (1.0 + e) * inverse)
-            value[k] = 0.5 * precision * r * r - (a if a > 0.0 else 0.0) - log
+            larger = (a if a > 0.0 else 0.0) + math.log1p(e)
+            value[k] = 0.5 * precision * r * r - larger
 
 
 @Formula
@@ -239,11 +227,11 @@ def _categorical(
             for j in range(s):
                 v[j] = -d[j]
     for k in range(g.size):
-        g[k] = _exp(g[k])
+        g[k] = exp(g[k])
     _normalise(y, n_outputs, total, g)
     if with_value:
         for k in range(total.size):
-            value[k] += _log(total[k])
+            value[k] += math.log(total[k])
 
 
 @inlined

@@ -18,16 +18,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._numerics import elementary
 from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.elementary import erfcx, exp
 from skgpx._numerics.mixture import LatentMixture
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
-
-_exp = elementary.exp
-_log = elementary.log
-_erfcx = elementary.erfcx
 
 # Standard deviations beyond which a normal variable is not looked for: 2e-17.
 _REACH = 8.5
@@ -39,7 +35,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 # Standard deviations are at least so many times the largest of the row. The error is of
 # the square of this; steps that are narrower still would be lost in rounding.
 _SMALLEST = 1e-6
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def largest_probabilities(mixture: LatentMixture) -> Array:
@@ -101,12 +96,12 @@ def probability_and_slopes(
 @inlined
 def _log_cdf(z: float) -> tuple[float, float]:
     """``log Φ(z)``, and its slope ``φ(z) / Φ(z)``, without underflow."""
-    half = 0.5 * _erfcx(abs(z) * 0.7071067811865476)
+    half = 0.5 * erfcx(abs(z) * 0.7071067811865476)
     if z < 0.0:
-        return _log(half) - 0.5 * z * z, 0.3989422804014327 / half
-    e = _exp(-0.5 * z * z)
+        return math.log(half) - 0.5 * z * z, 0.3989422804014327 / half
+    e = exp(-0.5 * z * z)
     below = 1.0 - half * e
-    return _log(below), 0.3989422804014327 * e / below
+    return math.log(below), 0.3989422804014327 * e / below
 
 
 @kernel
@@ -223,7 +218,7 @@ def _all_outputs(
             own[:count] = 0.0
             for q in range(k):
                 log = _log_product(points[q], centred, widths, some, z, slope)
-                mass = masses[q] * _exp(log)
+                mass = masses[q] * exp(log)
                 for b in range(count):
                     own[b] += mass * slope[b] / widths[some[b]]
             total = own[:count].sum()
@@ -259,7 +254,7 @@ def _one_output(
         k = _rule(centred, widths, some, cuts, nodes, node_weights, points, masses)
         for q in range(k):
             log = _log_product(points[q], centred, widths, some, z, slope)
-            mass = masses[q] * _exp(log) * slope[own] / widths[y[i]]
+            mass = masses[q] * exp(log) * slope[own] / widths[y[i]]
             probability[i] += mass
             _add_slopes(mass, own, some, widths, z, slope, slopes[:, i])
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Scheme, Target
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.modes import Survey, is_log_concave, survey
-from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_from,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
+from scipy.special import ndtri
 
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture
@@ -417,9 +419,14 @@ class Likelihood(ScaleParameters):
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
         y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
         fine = _predictive.cdf_refinements(self, mixture)
-        for rows, _, values, weights in _predictive.by_refinement(mixture, fine):
-            out[rows] = self.at_some(rows)._average_cdf(y[rows], values, weights)
+        for rows, values, weights in _predictive.by_refinement(mixture, fine):
+            given = self.at_some(rows)
+            out[rows] = given._average_cdf(y[rows], given._conditions(values), weights)
         return out
+
+    def _conditions(self, values: Array) -> Array:
+        """What the distribution function depends on, of atoms (n, c, a)."""
+        return values
 
     def _average_cdf(self, y: Array, values: Array, weights: Array) -> Array:
         """Distribution function at y (n,), averaged over atoms (n, c, a)."""
@@ -429,8 +436,8 @@ class Likelihood(ScaleParameters):
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
 
-        Rows for which the likelihood is narrow beside the law of f get more nodes, in
-        the end along the latent line. Warns, once, where that does not suffice either.
+        Rows for which the likelihood is narrow beside the distribution of f get more
+        nodes, in the end along the latent line.
         """
         y = np.asarray(y, dtype=np.float64)
         return _predictive.log_density(self, y, mixture)
@@ -464,40 +471,24 @@ class Likelihood(ScaleParameters):
         function for each p, on blocks of rows that fit in the cache.
         """
         levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
-        out = np.empty((len(mixture.mean), len(levels)))
+        search = _predictive.continuous_quantile
+        if self.discrete:
+            search = _predictive.discrete_quantile
+        mean, variance = self.predictive_moments(mixture)
+        usable = np.isfinite(variance) & (variance > 0.0)
+        centre = np.where(np.isfinite(mean), mean, 0.0)
+        spread = np.sqrt(np.where(usable, variance, 1.0))
+        out = np.empty((len(mean), len(levels)))
         fine = _predictive.cdf_refinements(self, mixture)
-        for block, part, values, weights in _predictive.by_refinement(mixture, fine):
-            centre, spread = self.at_some(block)._centre_and_spread(part)
+        for block, values, weights in _predictive.by_refinement(mixture, fine):
             for i in range(0, len(block), _ROWS):
-                some = slice(i, i + _ROWS)
-                inside = values[some], weights, centre[some], spread[some]
-                law = self.at_some(block[some])
-                out[block[some]] = law._quantiles(levels, *inside)
+                some, rows = slice(i, i + _ROWS), block[i : i + _ROWS]
+                given = self.at_some(rows)
+                atoms = given._conditions(values[some])
+                average = partial(given._average_cdf, values=atoms, weights=weights)
+                for j, level in enumerate(levels):
+                    start = centre[rows]
+                    if self.discrete:
+                        start = start + float(ndtri(level)) * spread[rows]
+                    out[rows, j] = search(average, level, start, spread[rows])
         return out
-
-    def _quantiles(
-        self,
-        levels: list[float],
-        values: Array,
-        weights: Array,
-        centre: Array,
-        spread: Array,
-    ) -> Array:
-        """Quantiles (n, q) from atoms, starting at a typical y and its deviation."""
-        search = (
-            _predictive.discrete_quantile
-            if self.discrete
-            else _predictive.continuous_quantile
-        )
-
-        def cdf(y: Array) -> Array:
-            return self._average_cdf(y, values, weights)
-
-        return np.stack([search(cdf, q, centre, spread) for q in levels], axis=1)
-
-    def _centre_and_spread(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Typical y and typical deviation: where the search for quantiles starts."""
-        centre, variance = self.predictive_moments(mixture)
-        spread = np.sqrt(variance)
-        usable = np.isfinite(spread) & (spread > 0.0)
-        return np.where(np.isfinite(centre), centre, 0.0), np.where(usable, spread, 1.0)

@@ -112,10 +112,7 @@ class Bernoulli(Likelihood):
         """
         sign = _sign(y)
         if self.link == "probit":
-            mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
-            return _predictive.probit_log_probability(
-                sign, mean, variance, mixture.weights
-            )
+            return _predictive.probit_log_probability(sign, mixture)
         return _predictive.logistic_log_probability(self, y, sign, mixture)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
+from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import largest_probabilities, probability_and_slopes
-from skgpx._numerics.softmax import mean_probabilities, wide_probabilities
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._scales import is_number
@@ -132,11 +132,6 @@ _FIXED_POINTS, _POINTS = 500, 16_384
 # the Gumbel noise behind the softmax.
 _HARD, _SOFTNESS = 1e3, np.pi**2 / 6.0
 
-# Standard deviation of a latent value from which points are too few.
-_WIDE = 0.7
-# Log probability below which it is computed as such.
-_TINY = -600.0
-
 
 class Categorical(ClassNumbers):
     """K classes, encoded 0, ..., K - 1, with softmax probabilities.
@@ -233,7 +228,7 @@ class Categorical(ClassNumbers):
         with np.errstate(divide="ignore"):
             out = np.log(of_observed(self.predict_proba(mixture), y))
         # beyond what a probability can hold
-        tiny = np.flatnonzero(out < _TINY)
+        tiny = np.flatnonzero(out < _predictive.TINY)
         if len(tiny):
             part = mixture.rows(tiny)
             out[tiny] = super().predictive_log_density(y[tiny], part)
@@ -242,16 +237,9 @@ class Categorical(ClassNumbers):
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes, averaged over the mixture, shape (n, K).
 
-        To about .001 in rows whose standard deviations are below 0.7, where 600 points
-        are used; to 2e-5 in the others, by integrals over one variable.
+        To 2e-5, by integrals over one variable.
         """
-        out = np.empty(mixture.mean.shape[:2])
-        wide = np.max(mixture.variance, axis=(1, 2)) > _WIDE**2
-        wide = np.broadcast_to(wide, len(out))
-        for some, average in ((wide, wide_probabilities), (~wide, mean_probabilities)):
-            if np.any(some):
-                out[some] = average(mixture.rows(some))
-        return out
+        return softmax_probabilities(mixture)
 
 
 # ---- Several classes, of which the one with the largest latent value is right --------

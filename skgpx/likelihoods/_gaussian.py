@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
-from skgpx._numerics import normal_sums, pointwise
+from skgpx._numerics import expectations, pointwise
 from skgpx._numerics.crps import mixture_crps
+from skgpx._numerics.expectations import Noise
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.normal_sums import Noise
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._rows import NoiseOfRows
 from skgpx.likelihoods._scales import is_number, rounding_variance, weighted_spread
@@ -37,23 +37,9 @@ class NormalNoise(Likelihood):
 
     location_scale = True
 
-    def _noise(self, p: float) -> Noise:
-        """Components of the noise, for probabilities down to p."""
-        raise NotImplementedError(self._missing("_noise(p)"))
-
-    def _noise_quantile(self, p: float) -> float:
-        """A rough quantile of the noise, where a search starts."""
-        noise = self._noise(p)
-        mean = float(noise.shift @ noise.weights)
-        square = (noise.shift - mean) ** 2 + noise.variance
-        return mean + float(ndtri(p)) * float(np.sqrt(square @ noise.weights))
-
-    def _noise_near(self, square: Array) -> tuple[Noise, NDArray[np.int64]]:
-        """Components of the noise, and the first that matters to each row's density.
-
-        `square` (n,) is the largest squared residual plus variance of a row.
-        """
-        return self._noise(_SMALL), np.zeros(len(square), np.int64)
+    def _noise(self) -> Noise:
+        """Components of the noise."""
+        raise NotImplementedError(self._missing("_noise()"))
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
         """Mean of the latent mixture plus that of the noise."""
@@ -67,36 +53,29 @@ class NormalNoise(Likelihood):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
-        y, mean = np.asarray(y, dtype=np.float64), mixture.mean[:, 0]
-        variance = mixture.variance[:, 0]
-        square = np.max((y[:, np.newaxis] - mean) ** 2 + variance, axis=1)
-        noise, first = self._noise_near(square)
-        return normal_sums.log_density(y, mean, variance, mixture.weights, noise, first)
+        return expectations.log_density(*_arrays(y, mixture), self._noise())
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        y, mean, variance, weights = _arrays(y, mixture)
-        return normal_sums.cdf(y, mean, variance, weights, self._noise(_SMALL))
+        noise = self._noise().heaviest(_SMALL)
+        return expectations.cdf(*_arrays(y, mixture), noise)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q).
 
-        Every p lies strictly between 0 and 1. ``mean + std Φ⁻¹(p)`` where the law is
-        normal; otherwise Newton's method, to 1e-9 of the spread.
+        Every p lies strictly between 0 and 1. ``mean + std Φ⁻¹(p)`` where the
+        distribution is normal; otherwise Newton's method, to 1e-9 of the spread.
         """
         _, mean, variance, weights = _arrays(np.empty(0), mixture)
-        columns = []
+        noise, columns = self._noise(), []
         for level in np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist():
-            tail = min(level, 1.0 - level)
-            noise = self._noise(tail)
-            if len(weights) == 1 and len(noise.weights) == 1:
+            if len(weights) == 1 and len(noise.shift) == 1:
                 std = np.sqrt(variance[:, 0] + noise.variance)
                 columns.append(mean[:, 0] + noise.shift + std * ndtri(level))
-                continue
-            reach = self._noise_quantile(level)
-            columns.append(
-                normal_sums.quantile(level, mean, variance, weights, noise, reach)
-            )
+            else:
+                columns.append(
+                    expectations.quantile(level, mean, variance, weights, noise)
+                )
         return np.stack(columns, axis=1)
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
@@ -104,14 +83,14 @@ class NormalNoise(Likelihood):
 
         In closed form for a few components, by quadrature for many.
         """
-        noise = self._noise(_SMALL)
-        if len(mixture.weights) * len(noise.weights) > _FEW_COMPONENTS:
+        noise = self._noise().heaviest(_SMALL)
+        if len(mixture.weights) * len(noise.shift) > _FEW_COMPONENTS:
             return super().predictive_crps(y, mixture)
         y, mean, variance, weights = _arrays(y, mixture)
         mean = mean[:, :, np.newaxis] + noise.shift
         variance = variance[:, :, np.newaxis] + noise.variance
         std = np.sqrt(np.broadcast_to(variance, mean.shape)).reshape(len(y), -1)
-        share = np.outer(weights, noise.weights).ravel()
+        share = np.outer(weights, np.exp(noise.log_weights)).ravel()
         return mixture_crps(y, mean.reshape(len(y), -1), std, share)
 
 
@@ -202,8 +181,9 @@ class Gaussian(NormalNoise, NoiseOfRows):
         """``[noise_variance]``."""
         return np.array([self._scale("noise_variance")])
 
-    def _noise(self, p: float) -> Noise:  # noqa: ARG002
-        return Noise(np.zeros(1), np.array([self._scale("noise_variance")]), np.ones(1))
+    def _noise(self) -> Noise:
+        variance = np.array([self._scale("noise_variance")])
+        return Noise(np.zeros(1), variance, np.zeros(1))
 
     def starting_scales(
         self, y: Array, weights: Array
@@ -319,9 +299,9 @@ class ShiftedMixture(NormalNoise):
         log_odds = float(logit(self.probability))
         return np.array([self.shift, log_odds, self._scale("noise_variance")])
 
-    def _noise(self, p: float) -> Noise:  # noqa: ARG002
+    def _noise(self) -> Noise:
         variance = np.full(2, self._scale("noise_variance"))
-        shares = np.array([1.0 - self.probability, self.probability])
+        shares = np.log([1.0 - self.probability, self.probability])
         return Noise(np.array([0.0, float(self.shift)]), variance, shares)
 
     def _total_variance(self) -> float:

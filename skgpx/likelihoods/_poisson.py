@@ -6,9 +6,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincc, gammaln, ndtri
+from scipy.special import gammaincc, gammaln
 
-from skgpx._numerics import poisson_law
+from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, RowForm
 from skgpx.likelihoods._links import RATE_LINKS, RateLink
@@ -215,7 +215,7 @@ class Poisson(Likelihood):
         mean, variance = mixture.mean[:, 0], mixture.variance[:, 0]
         exposure = np.ravel(self._exposure)
         if self.link == "softplus":
-            total, square = softplus_moments(mixture).T
+            total, square = softplus_moments(mixture)
             return exposure * total, exposure**2 * square
         rate = self._link().rate
         if self.link == "exp":
@@ -231,26 +231,11 @@ class Poisson(Likelihood):
         square = (within + (middle - total[:, np.newaxis]) ** 2) @ mixture.weights
         return exposure * total, exposure**2 * square
 
-    def _average_cdf(self, y: Array, values: Array, weights: Array) -> Array:
-        return poisson_law.cdf(np.floor(y), self.row_mean(values), weights)
+    def _conditions(self, values: Array) -> Array:
+        return self.row_mean(values)
 
-    def _quantiles(
-        self,
-        levels: list[float],
-        values: Array,
-        weights: Array,
-        centre: Array,
-        spread: Array,
-    ) -> Array:
-        rates = self.row_mean(values)
-        starts = [centre + float(ndtri(p)) * spread for p in levels]
-        return np.stack(
-            [
-                poisson_law.quantile(p, rates, weights, start, spread)
-                for p, start in zip(levels, starts, strict=True)
-            ],
-            axis=1,
-        )
+    def _average_cdf(self, y: Array, values: Array, weights: Array) -> Array:
+        return poisson_cdf(np.floor(y), values, weights)
 
     def _link(self) -> RateLink:
         if not (isinstance(self.link, str) and self.link in RATE_LINKS):

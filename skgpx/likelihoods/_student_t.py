@@ -6,10 +6,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
-from skgpx._numerics.normal_sums import Noise, noise_around, noise_for_level
+from skgpx._numerics.expectations import Noise, student_noise
 from skgpx.likelihoods._gaussian import NormalNoise
 from skgpx.likelihoods._rows import NoiseOfRows
 from skgpx.likelihoods._scales import (
@@ -128,14 +128,9 @@ class StudentT(NormalNoise, NoiseOfRows):
             return float("inf")
         return self._scale("scale") ** 2 * self.df / (self.df - 2.0)
 
-    def _noise(self, p: float) -> Noise:
-        return noise_for_level(float(self.df), self._scale("scale"), p)
-
-    def _noise_quantile(self, p: float) -> float:
-        return self._scale("scale") * float(stdtrit(self.df, p))
-
-    def _noise_near(self, square: Array) -> tuple[Noise, NDArray[np.int64]]:
-        return noise_around(float(self.df), self._scale("scale"), square)
+    def _noise(self) -> Noise:
+        unit, scale = student_noise(float(self.df)), self._scale("scale")
+        return unit._replace(variance=scale**2 * unit.variance)
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless df is positive, and scale positive or None."""

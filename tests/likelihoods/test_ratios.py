@@ -1,13 +1,10 @@
 """Predictions where the law of f is far wider, or narrower, than the likelihood."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
@@ -195,27 +192,6 @@ def test_users_moments_are_refined_until_halves_agree():
     law = one_row(np.zeros(12), 5.0)
     exact = stats.norm.sf(0.3, scale=5.0)
     assert Step().predictive_mean(law)[0] == pytest.approx(exact, abs=5e-3)
-
-
-class Comb(UserStudent):
-    """Narrow peaks everywhere: no mesh around one of them does."""
-
-    def nll(self, y, f):
-        r = np.subtract(y, f)
-        return 0.5 * r**2 - np.log1p(np.cos(40.0 * r) ** 400 * 100.0)
-
-
-def test_what_is_not_resolved_warns():
-    law = one_row(0.0, 300.0)
-    with pytest.warns(PredictionWarning, match=r"Log densities of Comb are uncertain"):
-        Comb().predictive_log_density(np.array([0.2]), law)
-
-
-def test_what_is_resolved_does_not_warn(rng):
-    law = one_row(rng.standard_normal(5), 1e3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        UserStudent().predictive_log_density(np.array([2.0]), law)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from numba import config
 from scipy import stats
 
 from skgpx._numerics import langevin
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
-from skgpx._numerics.quadrature import expectation_nodes
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,

@@ -3,8 +3,8 @@ import pytest
 from scipy import integrate, optimize
 
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
-from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_gradient,

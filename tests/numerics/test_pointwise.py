@@ -132,26 +132,6 @@ def test_powers_of_one_half():
     assert np.isnan(elementary.two_halvings(np.nan, np.nan)).all()
 
 
-def test_logarithm():
-    points = np.concatenate([np.logspace(-300, 300, 201), 1.0 + np.logspace(-15, 0)])
-    values = np.array([elementary.log(x) for x in points])
-    np.testing.assert_allclose(values, np.log(points), rtol=2e-15)
-    assert elementary.log(1.0) == 0.0
-    assert np.isfinite(elementary.log(0.0))
-    assert np.isfinite(elementary.log(np.inf))
-    assert np.isnan(elementary.log(np.nan))
-
-
-def test_log_one_plus_keeps_the_digits_of_small_numbers():
-    points = np.concatenate([np.logspace(-300, 0, 200), np.linspace(0.01, 1.0, 50)])
-    assert (
-        relative_error(
-            lambda e: elementary.twice_artanh(e / (2.0 + e)), np.log1p, points
-        )
-        < 2e-15
-    )
-
-
 def test_scaled_complementary_error_function():
     points = np.concatenate([np.linspace(0.0, 10.0, 200), np.logspace(1, 7, 30)])
     assert relative_error(elementary.erfcx, special.erfcx, points) < 2e-15

@@ -4,8 +4,8 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Chains, Trace
-from skgpx._numerics.quadrature import expectation_nodes
 from skgpx._pls import _chains, _tempering
 from skgpx._selection import row_target
 from skgpx._validation import Rows
