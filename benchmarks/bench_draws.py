@@ -62,8 +62,8 @@ def length_scale(d: int) -> float:
 
 
 def sampler(gp: GaussianProcessRegressor, n_basis: int) -> DecoupledSampler:
-    """Return ours, with one plain set of frequencies like the peer's."""
-    ours = DecoupledSampler(FrozenEstimator(gp), n_basis=n_basis, n_groups=1)
+    """Return ours, with as many features as the peer."""
+    ours = DecoupledSampler(FrozenEstimator(gp), n_basis=n_basis)
     return ours.fit(gp.X_train_, gp.y_train_)
 
 

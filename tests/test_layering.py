@@ -52,7 +52,7 @@ LAYERS = {
     # L4: one room an estimator; they seldom import one another
     "_pls": BELOW_SHELL | SHELL,
     # its default regressor is another estimator
-    "_decoupled": BELOW_SHELL | SHELL | {"_pls"},
+    "_decoupled": BELOW_SHELL | SHELL,
     "_spectral_vgp": BELOW_SHELL | SHELL,
     "_stein": BELOW_SHELL | SHELL,
     "_gwi": BELOW_SHELL | SHELL,

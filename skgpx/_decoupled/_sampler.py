@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.utils import get_tags
@@ -24,13 +24,13 @@ from skgpx._decoupled._exact import ExactPosterior
 from skgpx._decoupled._regressors import (
     check_drawable,
     check_kernel_of,
-    fresh_estimator,
+    default_estimator,
     kernel_of,
+    many_rows,
     noise_variance_of,
     posterior_of,
-    warn_of_many_rows,
+    sparse_process,
 )
-from skgpx._decoupled._sparse_process import sparse_process
 from skgpx._draws import FunctionDraws, remembers
 from skgpx._latent import LatentModel
 from skgpx._numerics.blas_threads import threads_for
@@ -52,6 +52,7 @@ from skgpx._validation import (
     validate_data,
 )
 from skgpx._wrapped import best_of
+from skgpx.diagnostics import conclude
 
 # ---- What workers do with blocks of rows ---------------------------------------------
 
@@ -98,20 +99,18 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     estimator : GaussianProcessRegressor or None, default=None
         A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
         already, unchanged. Of any other regressor with a method `sample_functions`,
-        such as PLSRegressor, that method is used. None stands for a
-        GaussianProcessRegressor of the kernel and noise that PLSRegressor would find,
-        for at most 1500 rows, and for PLSRegressor itself above. For several targets it
-        is a GaussianProcessRegressor with a constant times an RBF with one lengthscale
-        per column, plus white noise, and ``normalize_y=True``.
+        such as PLSRegressor, that method is used. None stands for a process whose
+        kernel and noise are learned, with RBF and Matern kernels to choose from: an
+        exact one (GaussianProcessRegressor) of at most 1500 rows, a sparse one above,
+        with as many inducing points as the kernel needs. For several targets it is a
+        GaussianProcessRegressor with a constant times an RBF with one lengthscale per
+        column, plus white noise, and ``normalize_y=True``.
     n_basis : int or "auto", default="auto"
         Number of Fourier features of the prior, two for each frequency; best a power
         of two. It affects the accuracy of the *covariance*; the mean is exact with any
         number. "auto" takes as many as the covariance needs for the data at hand:
         standard deviations are predicted at points left out and at fresh inputs, inside
         the data and just outside, and compared with the exact ones.
-    n_groups : int or "auto", default="auto"
-        Number of sets of frequencies, each serving its share of the draws; errors of
-        different sets average out. "auto" is one for each 64 draws, and at most 8.
     prior : {"auto", "spectral", "exact"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
         "exact" is exact for every kernel, remembers where a draw was evaluated, and
@@ -127,6 +126,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     ----------
     estimator_ : estimator
         The fitted regressor.
+    findings_ : tuple of Finding
+        What the checks of the fit have found.
     posterior_ : ExactPosterior, LatentModel or None
         Law that functions are drawn from; None if `sample_functions` of `estimator_`
         is used.
@@ -189,7 +190,6 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": "no_validation",
         "n_basis": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
-        "n_groups": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "prior": [StrOptions({"auto", "spectral", "exact"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -203,14 +203,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         estimator: Any = None,
         *,
         n_basis: int | str = "auto",
-        n_groups: int | str = "auto",
         prior: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.estimator = estimator
         self.n_basis = n_basis
-        self.n_groups = n_groups
         self.prior = prior
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -258,6 +256,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self.estimator_, self._record = best_of(self.estimator.estimator), None
         self._check_width()
         check_kernel_of(self.estimator_, checked)
+        conclude(self, [])
         return checked
 
     def _fit_fresh(
@@ -271,10 +270,14 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         )
         check_range("X", checked)
         check_range("y", np.asarray(targets, dtype=np.float64))
-        how = checked, targets, self.random_state
-        fresh, self._record = fresh_estimator(self.estimator, *how)
+        if self.estimator is None:
+            how = checked, targets, self.random_state, self.n_jobs
+            fresh, self._record = default_estimator(*how)
+        else:
+            check_drawable(self.estimator)
+            fresh, self._record = clone(self.estimator), None
         check_kernel_of(fresh, checked)
-        warn_of_many_rows(fresh, len(checked))
+        conclude(self, [many_rows(fresh, len(checked))])
         clock.end_of("search")
         with reporter.around(fresh), threads_for(len(checked)):
             fresh.fit(X if hasattr(X, "columns") else checked, targets)
@@ -546,7 +549,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     ) -> FunctionDraws:
         prior = {
             "n_basis": self.n_basis,
-            "n_groups": _count_groups(self.n_groups, size),
+            # errors of different sets of frequencies average out; the cosines of a set
+            # cost as much as the product with the weights of a few tens of draws
+            "n_groups": min(8, max(1, size // 64)),
             "prior": self.prior,
         }
         if isinstance(posterior, LatentModel):
@@ -570,14 +575,3 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         tags.target_tags.multi_output = get_tags(inner).target_tags.multi_output
         tags.target_tags.required = not isinstance(self.estimator, FrozenEstimator)
         return tags
-
-
-def _count_groups(n_groups: int | str, size: int) -> int:
-    """Number of sets of frequencies for this number of draws.
-
-    Errors of different sets average out; the cosines of one set cost as much as the
-    product with the weights of a few tens of draws.
-    """
-    if n_groups == "auto":
-        return min(8, max(1, size // 64))
-    return min(int(n_groups), size)

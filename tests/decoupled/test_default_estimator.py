@@ -5,11 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skgpx import DecoupledSampler, PLSRegressor
-from skgpx._decoupled._regressors import (
-    EXACT_ROWS,
-    MANY_ROWS,
-    warn_of_many_rows,
-)
+from skgpx._decoupled._regressors import many_rows
 
 
 def some_rows(n, seed=0):
@@ -35,12 +31,21 @@ def test_few_rows_have_the_kernel_of_the_common_search():
     assert np.median(spread) == pytest.approx(1.0, abs=0.1)
 
 
-@pytest.mark.parametrize("n", [EXACT_ROWS, EXACT_ROWS + 1])
-def test_many_rows_have_a_sparse_model(n):
+@pytest.mark.parametrize("n", [1500, 1501])
+def test_many_rows_have_a_sparse_process(n):
     X, y = some_rows(n)
     sampler = DecoupledSampler(random_state=0).fit(X, y)
-    kind = GaussianProcessRegressor if n <= EXACT_ROWS else PLSRegressor
-    assert isinstance(sampler.estimator_, kind)
+    exact = isinstance(sampler.estimator_, GaussianProcessRegressor)
+    assert exact == (n == 1500)
+    if not exact:
+        other = PLSRegressor(random_state=0).fit(X, y)
+        ours, theirs = (
+            model.predict(X[:200], return_std=True) for model in (sampler, other)
+        )
+        np.testing.assert_allclose(ours[0], theirs[0], atol=0.03)
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=0.03)
+        kernel = sampler.kernel_
+        assert sampler.posterior_.basis.kernel == kernel.k1.k2
     draws = sampler.sample_functions(4, random_state=0)(X[:200])
     truth = 5.0 + 3.0 * np.sin(2.0 * X[:200, 0])
     assert np.sqrt(np.mean((draws - truth[:, np.newaxis]) ** 2)) < 0.15
@@ -52,12 +57,8 @@ def test_several_targets_share_a_kernel():
     np.testing.assert_allclose(*(sampler.predict(X) * [1.0, -1.0]).T, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [MANY_ROWS, MANY_ROWS + 1])
-def test_an_exact_process_of_many_rows_is_warned_of(n):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warn_of_many_rows(GaussianProcessRegressor(), n)
-        warn_of_many_rows(PLSRegressor(), n)
-    assert len(caught) == (n > MANY_ROWS)
-    if caught:
-        assert "DecoupledSampler(PLSRegressor())" in str(caught[0].message)
+def test_an_exact_process_of_many_rows_is_a_finding():
+    found = many_rows(GaussianProcessRegressor(), 10_001)
+    assert "grows with the cube" in found.message
+    assert many_rows(GaussianProcessRegressor(), 10_000) is None
+    assert many_rows(PLSRegressor(), 10_001) is None

@@ -397,7 +397,7 @@ def test_every_parameter_and_attribute_is_documented():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"n_basis": 1}, {"n_groups": 0}, {"prior": "qmc"}],
+    [{"n_basis": 1}, {"prior": "qmc"}],
     ids=str,
 )
 def test_parameters_are_checked(wrong):

@@ -10,12 +10,12 @@ from skgpx import DecoupledSampler, PLSRegressor
 SIZE = 2000
 
 
-def log_ratios(kernel, n, d, alpha, n_groups=1, **options):
+def log_ratios(kernel, n, d, alpha, **options):
     """Logarithms of std of the draws / exact std, at inputs inside and outside."""
     rng = np.random.default_rng(n + d)
     X = rng.random((n, d))
     model = GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None)
-    sampler = DecoupledSampler(model, n_groups=n_groups, **options)
+    sampler = DecoupledSampler(model, **options)
     sampler.fit(X, np.sin(3.0 * X.sum(axis=1)))
     inside, outside = rng.random((2, 100, d))
     column = rng.integers(d, size=100)
@@ -43,11 +43,10 @@ def assert_calibrated(errors, accuracy=(0.03, 0.05)):
         assert np.mean(row**2) < limit
 
 
-@pytest.mark.parametrize("n_groups", [1, "auto"])
-def test_small_part_that_carries_the_posterior(n_groups):
+def test_small_part_that_carries_the_posterior():
     """Shares by prior variance give the Matern a hundredth of the frequencies."""
     kernel = RBF(0.5) + 0.01 * Matern(0.02, nu=0.5)
-    assert_calibrated(log_ratios(kernel, 800, 1, 1e-3, n_groups))
+    assert_calibrated(log_ratios(kernel, 800, 1, 1e-3))
 
 
 @pytest.mark.parametrize("alpha", [1e-12, 1e-10, 1e-9])
