@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,8 +11,13 @@ from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
 from skgpx._numerics.regression import posterior
-from skgpx._numerics.wave_evidence import WaveRows
-from skgpx._selection import PriorSettings, SearchRecord, fit_prior
+from skgpx._numerics.wave_evidence import WaveRows, Waves
+from skgpx._selection import (
+    Hyperparameters,
+    PriorSettings,
+    SearchRecord,
+    fit_prior,
+)
 from skgpx._stein._learning import (
     DescentSettings,
     Learning,
@@ -19,16 +25,18 @@ from skgpx._stein._learning import (
     has_score,
     learn,
 )
-from skgpx._stein._warp import NetworkWarp
-from skgpx._stein._waves import (
-    SteinState,
-    WaveMixture,
+from skgpx._stein._start import (
     enough_frequencies,
+    peaks,
+    residuals,
     starting_waves,
-    sums_of,
+    with_peaks,
+    without_peaks,
 )
+from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture, sums_of
 from skgpx._validation import Rows, standardisation
-from skgpx.diagnostics import Finding
+from skgpx.diagnostics import Finding, residual_autocorrelation
+from skgpx.exceptions import FitWarning
 from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Gaussian
 
@@ -123,23 +131,22 @@ def fit_stein(
         Called after each round with a function that returns the current state; learning
         stops if it returns True.
     """
-    split, search, sample, start, network = rng.spawn(5)
+    split, *streams = rng.spawn(5)
     parts = split_rows(rows, settings, split)
-    kernel, noise, record = learn_prior(parts, settings, search)
-    clock.end_of("search")
-    learner = _Learner(parts, kernel, noise, settings, (sample, start, network))
+    learner = _Learner(parts, settings, streams, clock)
     learning = learner.learned(report)
     clock.end_of("frequencies")
-    mixture, variance_scale = learning.mixture, 1.0
+    mixture, noise, variance_scale = learning.mixture, learner.noise_variance, 1.0
+    findings = [*learner.findings, learner.few_rows()]
     if parts.validation is not None:
+        findings.append(learner.structure(mixture))
         noise, variance_scale = learner.noise_and_variance_scale(mixture)
         mixture = learner.refined(mixture)
         clock.end_of("temper")
     mixture = mixture._replace(noise_variance=noise).scaled(variance_scale)
     units = parts.shift, parts.scale
-    state = SteinState.of(mixture, kernel, parts.all, *units, settings.n_jobs)
-    found = learner.record(record), [learner.few_rows()]
-    return SteinFit(state, learning, variance_scale, *found)
+    state = SteinState.of(mixture, learner.kernel, parts.all, *units, settings.n_jobs)
+    return SteinFit(state, learning, variance_scale, learner.record(), findings)
 
 
 def split_rows(rows: Rows, settings: SteinSettings, rng: np.random.Generator) -> Parts:
@@ -168,60 +175,102 @@ def validation_rows(share: float | str, n: int) -> int:
 
 
 def learn_prior(
-    parts: Parts, settings: SteinSettings, rng: np.random.Generator
-) -> tuple[Any, float, SearchRecord]:
+    rows: Rows, settings: SteinSettings, scale: float, rng: np.random.Generator
+) -> tuple[Hyperparameters, list[Finding]]:
     """Kernel and noise of the standardised y, by the evidence of training rows."""
-    rows, kernel, noise = parts.train, settings.kernel, settings.noise_variance
-    noise = None if noise is None else noise / parts.scale**2
+    noise, kernel = settings.noise_variance, settings.kernel
+    noise = None if noise is None else noise / scale**2
     likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
     if kernel is None and settings.optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
     how = PriorSettings(kernel, "gp", settings.optimizer, 1, "greedy", None)
-    found = fit_prior(rows, likelihood, how, rng)
-    return found.kernel, float(found.likelihood.variance(0.0)), found.record
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FitWarning)
+        found = fit_prior(rows, likelihood, how, rng)
+    told = [Finding("search", str(w.message)) for w in caught if _of_fit(w.category)]
+    return found, told
+
+
+def _of_fit(category: type[Warning]) -> bool:
+    return issubclass(category, FitWarning)
 
 
 class _Learner:
-    """The rows of a search in the layout of its loops, and its steps."""
+    """The rows of a search in the layout of its loops, and its steps.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    noise_variance : float
+        Of the prior, for the standardised y.
+    findings : list of Finding
+        Of the search for the prior, unless waves stand out of what it found.
+    """
 
     def __init__(
         self,
         parts: Parts,
-        kernel: Any,
-        noise_variance: float,
         settings: SteinSettings,
-        streams: tuple[np.random.Generator, ...],
+        streams: list[np.random.Generator],
+        clock: StageClock,
     ):
-        sample, start, network = streams
-        self._parts, self._kernel, self._settings = parts, kernel, settings
-        self._noise = noise_variance
-        X, weights = parts.train.X, parts.train.weights
+        search, sample, start, network = streams
+        self._parts, self._settings = parts, settings
+        train, weights = parts.train, parts.train.weights
         # a network does this itself
         deep = len(settings.hidden_layer_sizes) > 0
-        self._centre = np.zeros(X.shape[1])
+        self._centre = np.zeros(train.X.shape[1])
         if not deep:
-            self._centre = np.average(X, axis=0, weights=weights)
+            self._centre = np.average(train.X, axis=0, weights=weights)
         n, largest = len(weights), settings.n_learning_rows
         self._all_rows_learn = len(parts.all.y) <= largest
         chosen = np.sort(sample.permutation(n)[:largest])
-        self._rows = self._wave_rows(parts.train.take(chosen))
+        self._rows = self._wave_rows(train.take(chosen))
         self._validation = None
         if parts.validation is not None:
             points, y, held_weights, _ = self._wave_rows(parts.validation)
             self._validation = ValidationRows(points, y, held_weights)
-        learning_noise = noise_variance
-        if settings.noise_variance is None:
-            learning_noise = max(noise_variance, LEAST_NOISE)
-        R = settings.n_frequencies
-        if R == "auto":
-            R = enough_frequencies(kernel, learning_noise, self._rows, start)
-        shape = settings.n_components, int(R), X.shape[1]
-        self._start = starting_waves(kernel, learning_noise, shape, start)
+        self._found, self.findings = learn_prior(train, settings, parts.scale, search)
+        self._start = self._starting(start)
+        if not deep and settings.max_iter > 0:
+            found = peaks(self._rows, self._start.waves(0))
+            if len(found.amplitudes):
+                self.findings = []
+                self._without(found, search)
+                self._start = with_peaks(self._starting(start), found)
+        clock.end_of("search")
         if deep:
             hidden = tuple(int(size) for size in settings.hidden_layer_sizes)
             unit = self._start.length_scale
-            warp = NetworkWarp.start(hidden, X, weights, unit, network)
+            warp = NetworkWarp.start(hidden, train.X, weights, unit, network)
             self._start = self._start._replace(warp=warp)
+
+    @property
+    def kernel(self) -> Any:
+        return self._found.kernel
+
+    @property
+    def noise_variance(self) -> float:
+        return float(self._found.likelihood.variance(0.0))
+
+    def _starting(self, rng: np.random.Generator) -> WaveMixture:
+        """Quasi-random waves of the kernel."""
+        settings, noise = self._settings, self.noise_variance
+        if settings.noise_variance is None:
+            noise = max(noise, LEAST_NOISE)
+        R = settings.n_frequencies
+        if R == "auto":
+            R = enough_frequencies(self.kernel, noise, self._rows, rng)
+        shape = settings.n_components, int(R), len(self._centre)
+        return starting_waves(self.kernel, noise, shape, rng)
+
+    def _without(self, found: Waves, rng: np.random.Generator) -> None:
+        """Kernel and noise of what waves that stand out leave of y."""
+        if self._settings.optimizer is None:
+            return
+        train = self._parts.train
+        rest = train._replace(y=without_peaks(self._wave_rows(train), found))
+        self._found, _ = learn_prior(rest, self._settings, self._parts.scale, rng)
 
     def _wave_rows(self, rows: Rows) -> WaveRows:
         # phases stay small around the centre; the distribution of waves is the same
@@ -231,21 +280,31 @@ class _Learner:
         """More frequencies than rows, without a prior."""
         _, R, d = self._start.frequencies.shape
         few = len(self._rows.y) < R * d and self._settings.max_iter > 0
-        if not few or has_score(self._kernel, d):
+        if not few or has_score(self.kernel, d):
             return None
         return Finding(
             "frequencies without a prior",
             f"{R} frequencies in {d} dimensions are learned from {len(self._rows.y)} "
-            f"rows without a prior, as the spectral density of {self._kernel!r} has no "
+            f"rows without a prior, as the spectral density of {self.kernel!r} has no "
             "known slope: they are likely to fit noise. Use max_iter=0, or a kernel "
             "with a density (see skgpx.kernels.register_kernel).",
         )
 
-    def record(self, record: SearchRecord) -> SearchRecord:
+    def structure(self, mixture: WaveMixture) -> Finding | None:
+        """Whether the mean of the components misses structure of rows that learn."""
+        points, y = self._rows.points, self._rows.y
+        if mixture.warp is not None:
+            points = np.ascontiguousarray(mixture.warp(points.T).T)
+        rows = WaveRows.of(points.T, y, self._rows.weights)
+        each = map(mixture.waves, range(len(mixture.frequencies)))
+        errors = np.mean([residuals(rows, waves) for waves in each], axis=0)
+        return residual_autocorrelation(self._rows.points.T, errors, float(np.var(y)))
+
+    def record(self) -> SearchRecord:
         """Which rows chose what."""
         held, parts = self._parts.validation, self._parts
         refined = held is not None and self._all_rows_learn
-        return record._replace(
+        return self._found.record._replace(
             distinct_rows=len(parts.all.y),
             rows_that_moved_frequencies=len((parts.all if refined else self._rows).y),
             errors_that_tempered=0 if held is None else len(held.y),
@@ -257,13 +316,13 @@ class _Learner:
 
         def stop(learning: Learning) -> bool:
             def state() -> SteinState:
-                how = self._kernel, parts.train, parts.shift, parts.scale, n_jobs
+                how = self.kernel, parts.train, parts.shift, parts.scale, n_jobs
                 return SteinState.of(learning.mixture, *how)
 
             return report(state, learning)
 
         how = self._descent(), self._validation, n_jobs, stop
-        return learn(self._rows, self._start, self._kernel, *how)
+        return learn(self._rows, self._start, self.kernel, *how)
 
     def refined(self, mixture: WaveMixture) -> WaveMixture:
         """Frequencies after some more steps, by all rows unless they are too many."""
@@ -276,7 +335,7 @@ class _Learner:
             early_stopping=False,
         )
         how = descent, None, self._settings.n_jobs, lambda _: False
-        return learn(rows, mixture, self._kernel, *how).mixture
+        return learn(rows, mixture, self.kernel, *how).mixture
 
     def _descent(self) -> DescentSettings:
         names = DescentSettings._fields
@@ -292,7 +351,7 @@ class _Learner:
         centred = self._parts.train._replace(X=self._parts.train.X - self._centre)
         sums = sums_of(mixture, centred, self._settings.n_jobs)
         scores = []
-        for noise in sorted({self._noise, mixture.noise_variance}):
+        for noise in sorted({self.noise_variance, mixture.noise_variance}):
             posteriors = [posterior(statistics, noise) for statistics in sums]
             moments = [
                 validation.moments(

@@ -13,6 +13,7 @@ from scipy import optimize
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.svgd import bandwidths, pooled_force
+from skgpx._numerics.variance_scale import fit_scale
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
     WaveRows,
@@ -21,8 +22,7 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import Workers, workers
-from skgpx._stein._warp import NetworkWarp
-from skgpx._stein._waves import WaveMixture
+from skgpx._stein._waves import NetworkWarp, WaveMixture
 from skgpx.kernels import spectral_score
 from skgpx.likelihoods import Gaussian
 
@@ -45,7 +45,8 @@ class ValidationScore(NamedTuple):
     density : float
         Mean log density in nats per observation, at the best variance scale.
     variance_scale : float
-        Factor of prior and noise variance with the highest density.
+        Factor of prior and noise variance with the highest density, shrunk towards
+        one by its standard error.
     """
 
     density: float
@@ -102,7 +103,13 @@ class ValidationRows(NamedTuple):
         found = optimize.minimize_scalar(
             loss, bounds=_LOG_SCALES, method="bounded", options={"xatol": 0.01}
         )
-        return ValidationScore(-float(found.fun), float(np.exp(found.x)))
+        factor = float(np.exp(found.x))
+        # means of components differ by what no factor changes
+        variances = np.mean(stacked[1], axis=1) + noise_variance
+        variances += np.var(stacked[0], axis=1) / factor
+        squares = (self.y - np.mean(stacked[0], axis=1)) ** 2
+        shrunk = fit_scale(squares, variances, self.weights)
+        return ValidationScore(-float(found.fun), shrunk)
 
 
 # ---- The spectral density of the kernel as a prior of the frequencies ----------------
@@ -128,11 +135,16 @@ def has_score(kernel: Any, d: int) -> bool:
     return True
 
 
+# Steepest slope of the prior, in lengthscales: a wave that data ask for stays.
+_STEEPEST = 5.0
+
+
 def prior_slope(mixture: WaveMixture, kernel: Any) -> Array:
     """Slope of the log spectral density in Ω, (M, R, d)."""
     shape, scale = mixture.frequencies.shape, mixture.length_scale
     omega = (mixture.frequencies / scale).reshape(-1, shape[-1])
-    return spectral_score(kernel, omega).reshape(shape) / scale
+    slope = spectral_score(kernel, omega).reshape(shape) / scale
+    return np.clip(slope, -_STEEPEST, _STEEPEST)
 
 
 # ---- One step of learning: forces on frequencies and network, and Adam ---------------
@@ -152,8 +164,6 @@ class DescentSettings(NamedTuple):
 
 # Rate of the network, in that of the frequencies, and weight of its log prior.
 _NETWORK_RATE, _NETWORK_PENALTY = 0.025, 0.3
-# Least pace of the frequencies of an input.
-_SLOWEST = 0.5
 
 
 class Descent:
@@ -217,15 +227,14 @@ def paces(length_scale: Array, rows: WaveRows) -> Array:
     """Rates of the frequencies of each input, in the learning rate, (d,).
 
     Frequencies come in units of ``1 / ℓ``, and the evidence has peaks as narrow as
-    ``1 / spread``: an input that is wide for its lengthscale gets shorter steps, down
-    to a half.
+    ``1 / std``: an input that is wide for its lengthscale gets steps in that unit.
     """
     centred = rows.points - np.average(
         rows.points, axis=1, weights=rows.weights, keepdims=True
     )
     std = np.sqrt(np.average(centred**2, axis=1, weights=rows.weights))
     ratios = np.divide(length_scale, std, out=np.ones_like(std), where=std > 0.0)
-    return np.clip(ratios, _SLOWEST, 1.0)
+    return np.minimum(ratios, 1.0)
 
 
 # ---- Frequencies moved by Stein variational gradient descent (Algorithm 1) -----------

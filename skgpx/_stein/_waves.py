@@ -1,7 +1,8 @@
-"""Sets of waves: where they start, and the sums over rows that the posterior reads."""
+"""Sets of waves, inputs through a network, and the sums over rows of a posterior."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,19 +11,124 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skgpx._latent import LatentModel, MixtureModel
-from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
-from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence
+from skgpx._numerics.perceptron import Perceptron
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence,
+    posterior,
+)
+from skgpx._numerics.wave_evidence import Waves
 from skgpx._row_statistics import statistics_of_all
-from skgpx._stein._warp import NetworkWarp
 from skgpx._validation import Rows
-from skgpx.bases import Fourier, Warped
-from skgpx.kernels import Monomial, expand, spectral_laws, warped_sample
+from skgpx.bases import Fourier, InputMap, Warped
 
-# ---- Sets of waves -------------------------------------------------------------------
+# ---- A network in front of the waves -------------------------------------------------
 
 
 Array = NDArray[np.float64]
-Rng = np.random.Generator
+
+
+class NetworkWarp(NamedTuple):
+    """A residual network in front of the waves: ``h(x) = x - c + ℓ g((x - c) / s)``.
+
+    The last layer of g starts at zero: learning begins at the stationary model.
+
+    Attributes
+    ----------
+    network : Perceptron
+        g, with as many outputs as inputs.
+    parameters : ndarray
+        Of g; learning moves them in place.
+    centre, std : ndarray of shape (d,)
+        c and s, mean and standard deviation of the inputs.
+    unit : ndarray of shape (d,)
+        ℓ, the lengthscales of the waves.
+    """
+
+    network: Perceptron
+    parameters: Array
+    centre: Array
+    std: Array
+    unit: Array
+
+    @classmethod
+    def start(
+        cls,
+        hidden: tuple[int, ...],
+        X: Array,
+        weights: Array,
+        unit: Array,
+        rng: np.random.Generator,
+    ) -> NetworkWarp:
+        """Network of random weights, but for the last layer, for rows X (n, d)."""
+        d = X.shape[1]
+        network = Perceptron((d, *hidden, d), "tanh")
+        parameters = network.start(rng)
+        network.layers(parameters)[-1][0][:] = 0.0
+        centre = np.average(X, axis=0, weights=weights)
+        std = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
+        std = np.where(std > 0.0, std, 1.0)
+        return cls(network, parameters, centre, std, unit)
+
+    def copied(self) -> NetworkWarp:
+        """Return the same map, with parameters of its own."""
+        return self._replace(parameters=self.parameters.copy())
+
+    def __call__(self, X: Array) -> Array:
+        """Mapped rows (n, d)."""
+        shifted = X - self.centre
+        residual = self.network(self.parameters, shifted / self.std)
+        mapped: Array = shifted + self.unit * residual
+        return mapped
+
+    def with_parameter_pullback(
+        self, X: Array
+    ) -> tuple[Array, Callable[[Array], Array]]:
+        """Mapped rows, and a function from derivatives in these to the parameters'."""
+        shifted = X - self.centre
+        residual, pullback = self.network.with_pullback(
+            self.parameters, shifted / self.std
+        )
+        return (
+            shifted + self.unit * residual,
+            lambda G: pullback(G * self.unit).parameters,
+        )
+
+    def with_pullback(self, X: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Mapped rows, and a function from derivatives in these to the rows'."""
+        shifted = X - self.centre
+        residual, pullback = self.network.with_pullback(
+            self.parameters, shifted / self.std
+        )
+        return (
+            shifted + self.unit * residual,
+            lambda G: G + pullback(G * self.unit).inputs / self.std,
+        )
+
+    def prior_slope(self) -> Array:
+        """Slope of the log prior.
+
+        Weights are ``N(0, 1 / inputs of their layer)``, biases N(0, 1).
+        """
+        slope = np.empty_like(self.parameters)
+        layers = zip(
+            self.network.layers(self.parameters),
+            self.network.layers(slope),
+            strict=True,
+        )
+        for (weights, biases), (by_weight, by_bias) in layers:
+            by_weight[:] = -len(weights) * weights
+            by_bias[:] = -biases
+        return slope
+
+    def input_map(self) -> InputMap:
+        """The map, as a basis takes it."""
+        return InputMap(
+            self, len(self.centre), floats_per_row=2 * sum(self.network.sizes)
+        )
+
+
+# ---- Sets of waves -------------------------------------------------------------------
 
 
 class WaveMixture(NamedTuple):
@@ -71,85 +177,6 @@ class WaveMixture(NamedTuple):
             amplitudes=self.amplitudes * np.sqrt(factor),
             noise_variance=self.noise_variance * factor,
         )
-
-
-# ---- Where learning starts -----------------------------------------------------------
-
-
-# Median of |N(0, 1)|.
-_HALF_NORMAL = 0.6744897501960817
-# Numbers of frequencies that "auto" compares, and the gain in nats per observation
-# required of the next.
-NUMBERS = (50, 100, 200, 400)
-_WORTH = 0.01
-
-
-def starting_waves(
-    kernel: Any, noise_variance: float, shape: tuple[int, int, int], rng: Rng
-) -> WaveMixture:
-    """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
-
-    Raises
-    ------
-    ValueError
-        If a part of the kernel has no spectral distribution.
-    """
-    M, R, d = shape
-    samples = [_sampled(kernel, R, d, stream) for stream in rng.spawn(M)]
-    omega = np.stack([frequencies for frequencies, _ in samples])
-    # the length scale of an RBF with frequencies of this size
-    size = np.median(np.abs(omega).reshape(-1, d), axis=0)
-    scale = _HALF_NORMAL / np.where(size > 0.0, size, _HALF_NORMAL)
-    return WaveMixture(omega * scale, samples[0][1], scale, noise_variance)
-
-
-def _sampled(kernel: Any, n: int, d: int, rng: Rng) -> tuple[Array, Array]:
-    """Frequencies (R, d) and amplitudes (R,): a share of n for each summand."""
-    terms = expand(kernel)
-    variances = np.array([_variance(term, d) for term in terms])
-    ends = np.rint(np.cumsum(variances) / variances.sum() * n).astype(int)
-    counts = np.maximum(np.diff(ends, prepend=0), 1).tolist()
-    parts = [
-        warped_sample(spectral_laws(term, kernel, d), count, d, stream)
-        for term, count, stream in zip(
-            terms, counts, rng.spawn(len(terms)), strict=True
-        )
-    ]
-    sizes = [
-        np.sqrt(variance) * part.amplitudes
-        for variance, part in zip(variances, parts, strict=True)
-    ]
-    return np.concatenate([p.frequencies for p in parts]), np.concatenate(sizes)
-
-
-def _variance(term: Monomial, d: int) -> float:
-    origin = np.zeros((1, d))
-    factors = [float(factor.diag(origin)[0]) for factor in term.factors]
-    return float(term.coefficient * np.prod(factors))
-
-
-def enough_frequencies(
-    kernel: Any, noise_variance: float, rows: WaveRows, rng: Rng
-) -> int:
-    """As many frequencies as the evidence of the rows pays for, before they move.
-
-    The number doubles, from 50 to 400, while that gains a hundredth of a nat a row and
-    leaves fewer functions than rows.
-    """
-    n, d = len(rows.y), len(rows.points)
-    (stream,) = rng.spawn(1)
-    seed = int(stream.integers(2**31))
-    best, chosen = -np.inf, NUMBERS[0]
-    for number in NUMBERS:
-        if number > NUMBERS[0] and 2 * number > n:
-            break
-        shape, again = (1, number, d), np.random.default_rng(seed)
-        start = starting_waves(kernel, noise_variance, shape, again)
-        evidence = wave_evidence(rows, start.waves(0))
-        if evidence < best + _WORTH * float(rows.weights.sum()):
-            break
-        best, chosen = evidence, number
-    return chosen
 
 
 # ---- Fixed waves, and sums over rows -------------------------------------------------

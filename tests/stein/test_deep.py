@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence, wave_gradient
-from skgpx._stein._warp import NetworkWarp
+from skgpx._stein._waves import NetworkWarp
 
 SMALL = {"n_components": 2, "n_frequencies": 10, "max_iter": 25, "random_state": 0}
 DEEP = SMALL | {"hidden_layer_sizes": (8, 6), "learning_rate": 0.3}

@@ -204,13 +204,48 @@ def test_few_rows_are_not_overfitted(n, d):
     assert error(max_iter=150) < 1.1 * error(max_iter=0)
 
 
-def test_waves_much_shorter_than_the_range_are_found():
-    rng = np.random.default_rng(1005)
-    X = rng.uniform(size=(700, 1))
-    y = np.sin(200.0 * X[:, 0]) + 0.1 * rng.standard_normal(700)
-    model = SteinRFFRegressor(n_components=3, n_frequencies=50, random_state=5)
-    error = model.fit(X[:200], y[:200]).predict(X[200:]) - y[200:]
-    assert np.sqrt(np.mean(error**2)) < 0.2
+def error_of_wave(model, n, d, truth, low, noise, seed):
+    """RMSE at fresh rows of a wave with noise."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(low, -low if low else 1.0, size=(n + 500, d))
+    y = truth(rows) + noise * rng.standard_normal(n + 500)
+    model.set_params(n_components=2, n_frequencies=50, random_state=0)
+    error = model.fit(rows[:n], y[:n]).predict(rows[n:]) - truth(rows[n:])
+    return np.sqrt(np.mean(error**2))
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_wave_in_one_of_five_columns_is_found(seed):
+    def truth(X):
+        return np.sin(3.0 * np.pi * X[:, 0])
+
+    assert error_of_wave(SteinRFFRegressor(), 400, 5, truth, -2.0, 0.1, seed) < 0.05
+
+
+@pytest.mark.parametrize("length_scale", [5.0, 64.0])
+def test_a_long_lengthscale_is_left(length_scale):
+    def truth(X):
+        return np.sin(X[:, 0]) + X[:, 1] + 0.5 * np.sin(6.0 * X[:, 2])
+
+    model = SteinRFFRegressor(RBF([1.0, 2.0, length_scale]), optimizer=None)
+    assert error_of_wave(model, 600, 3, truth, -1.0, 0.1, 0) < 0.06
+
+
+@pytest.mark.parametrize("cycles", [30, 100])
+def test_many_cycles_are_found(cycles):
+    def truth(X):
+        return np.sin(2.0 * np.pi * cycles * X[:, 0] + 1.0)
+
+    n = 20 * cycles
+    assert error_of_wave(SteinRFFRegressor(), n, 1, truth, 0.0, 0.2, 1) < 0.1
+
+
+def test_structure_that_is_missed_is_a_finding():
+    x = np.linspace(0.0, 1.0, 400)[:, np.newaxis]
+    y = np.sin(60.0 * x[:, 0] ** 2)
+    model = SteinRFFRegressor(RBF(3.0), optimizer=None, max_iter=0, random_state=0)
+    with pytest.warns(FitWarning, match="autocorrelated along column 0"):
+        model.fit(x, y)
 
 
 # ---- Held-out rows -----------------------------------------------------------------
