@@ -70,8 +70,11 @@ def test_many_rows_with_little_noise():
 
 
 def test_a_number_that_is_too_small_is_warned_of():
-    with pytest.warns(UserWarning, match="16 Fourier features are too few .* their"):
-        log_ratios(Matern(0.1, nu=2.5), 60, 2, 1e-3, n_basis=16)
+    X = np.random.default_rng(0).random((60, 2))
+    model = GaussianProcessRegressor(Matern(0.1, nu=2.5), alpha=1e-3, optimizer=None)
+    sampler = DecoupledSampler(model, n_basis=16).fit(X, X[:, 0])
+    with pytest.warns(UserWarning, match="16 Fourier features"):
+        sampler.sample_functions(9, random_state=0)
 
 
 class TestLargeOrders:
