@@ -13,7 +13,12 @@ from skgpx._draws._features import (
 )
 from skgpx._draws._frequencies import Conditioning
 from skgpx._draws._functions import FunctionDraws, linear_draws
-from skgpx._draws._mapped import InputMap, MappedProcess, MappedTerm
+from skgpx._draws._mapped import (
+    InputMap,
+    MappedProcess,
+    MappedTerm,
+    central_differences,
+)
 from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
@@ -35,6 +40,7 @@ __all__ = [
     "Process",
     "RememberedTerm",
     "Term",
+    "central_differences",
     "check_sections",
     "condition",
     "draw_prior",

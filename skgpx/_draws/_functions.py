@@ -79,9 +79,10 @@ class FunctionDraws(OneBlasThread):
     """Functions drawn from a Gaussian process (or a mixture), callable anywhere.
 
     A draw is a function, not a vector of values: it is the same at every call, whatever
-    the rows and their order, and its values at different rows have the joint law of the
-    process. Draws can be added and scaled (``f + g``, ``f - g``, ``2 * f``), selected
-    (``f[:10]``), differentiated, optimised, conditioned on observations and pickled.
+    the rows and their order, and its values at different rows have the joint
+    distribution of the process. Draws can be added and scaled (``f + g``, ``f - g``,
+    ``2 * f``), selected (``f[:10]``), differentiated, optimised, conditioned on
+    observations and pickled.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class FunctionDraws(OneBlasThread):
     n_draws : int
         Number of draws ``s``.
     process : Process, default=None
-        Covariance of the law of the draws, where it is Gaussian and known;
+        Covariance of the distribution of the draws, where it is Gaussian and known;
         :meth:`condition` needs it.
 
     Notes
@@ -352,8 +353,8 @@ class FunctionDraws(OneBlasThread):
         Raises
         ------
         ValueError
-            If the law of the draws is not Gaussian with a known covariance, or if
-            shapes do not agree.
+            If the draws are not Gaussian with a known covariance, or if shapes do not
+            agree.
 
         Notes
         -----
@@ -362,7 +363,7 @@ class FunctionDraws(OneBlasThread):
         """
         if self.process is None:
             raise ValueError(
-                "These draws cannot be conditioned: their law is not one Gaussian "
+                "These draws cannot be conditioned: they do not come from one Gaussian "
                 "process with a known covariance (particles, sums of draws). Fit the "
                 "model to all observations instead."
             )
@@ -378,12 +379,12 @@ class FunctionDraws(OneBlasThread):
         return self.plus(terms).with_process(process)
 
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
-        """Add terms to the functions; the law is then no longer known."""
+        """Add terms to the functions; the distribution is then no longer known."""
         everything = merged(self.terms + tuple(terms))
         return FunctionDraws(everything, self.n_outputs, self.n_draws)
 
     def with_process(self, process: Process | None) -> FunctionDraws:
-        """Return the same functions with this process as the law they come from."""
+        """Return the same functions as draws from this process."""
         return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
 
     def __len__(self) -> int:

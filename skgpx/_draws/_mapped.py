@@ -11,12 +11,41 @@ from numpy.typing import NDArray
 
 from skgpx._draws._features import Term
 from skgpx._draws._processes import Process
-from skgpx._numerics.central_differences import central_differences
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 # Maps derivatives in the mapped rows (n, q) to those in the rows (n, d).
 Pullback = Callable[[Array], Array]
+
+
+def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
+    """``(h(x + δ e_k) - h(x - δ e_k)) / 2δ`` with ``δ = ε^(1/3) max(|x_k|, 1)``.
+
+    Parameters
+    ----------
+    function : callable
+        h, row by row: maps (n, d) to (n, q).
+    X : ndarray of shape (n, d)
+
+    Returns
+    -------
+    slopes : ndarray of shape (n, q, d)
+        With errors of about 1e-10 for functions that change over distances of one.
+
+    Notes
+    -----
+    2 d calls.
+    """
+    slopes = []
+    for k in range(X.shape[1]):
+        step = np.zeros(X.shape)
+        # balances truncation against rounding
+        step[:, k] = np.finfo(np.float64).eps ** (1 / 3) * np.maximum(
+            np.abs(X[:, k]), 1.0
+        )
+        rise = function(X + step) - function(X - step)
+        slopes.append(rise / (2.0 * step[:, k : k + 1]))
+    return np.stack(slopes, axis=-1)
 
 
 @dataclass(frozen=True)

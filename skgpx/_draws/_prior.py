@@ -114,7 +114,7 @@ class Part:
         Factor of the covariance.
     exact : tuple of FeatureMap
         Those of its non-stationary factors.
-    laws : tuple of SpectralLaw
+    spectra : tuple of SpectralLaw
         Distributions of the frequencies of its stationary factors.
     d : int
         Number of input columns.
@@ -122,14 +122,14 @@ class Part:
 
     variance: float
     exact: tuple[FeatureMap, ...]
-    laws: tuple[SpectralLaw, ...]
+    spectra: tuple[SpectralLaw, ...]
     d: int
 
     @property
     def is_exact(self) -> bool:
         """Whether its features are deterministic."""
-        return not self.laws or (
-            len(self.laws) == 1 and isinstance(self.laws[0], PeriodicLaw)
+        return not self.spectra or (
+            len(self.spectra) == 1 and isinstance(self.spectra[0], PeriodicLaw)
         )
 
     def feature_map(
@@ -137,9 +137,9 @@ class Part:
     ) -> FeatureMap:
         """Features of the part, without the factor √variance."""
         maps = self.exact
-        if self.laws:
+        if self.spectra:
             how = n_frequencies, self.d, rng, "qmc", tail_power
-            sample = warped_sample(self.laws, *how)
+            sample = warped_sample(self.spectra, *how)
             maps = (*maps, FourierFeatures(sample.frequencies, sample.amplitudes))
         if not maps:
             return ones
@@ -176,7 +176,7 @@ def _gre_parts(term: Monomial, d: int) -> list[Part]:
     background = decompose(gre.background_kernel(), d)
     return [
         finite,
-        *(Part(factor * b.variance, b.exact, b.laws, d) for b in background),
+        *(Part(factor * b.variance, b.exact, b.spectra, d) for b in background),
     ]
 
 
@@ -190,11 +190,13 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
         raise no_sampler(
             linear[0], whole, f" in a product of {len(linear)} in {d} input columns"
         )
-    laws = spectral_laws(Monomial(1.0, others), whole, d)
+    spectra = spectral_laws(Monomial(1.0, others), whole, d)
     variance = term.coefficient
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])
-    return Part(variance, tuple(LinearFeatures(k.sigma_0, d) for k in linear), laws, d)
+    return Part(
+        variance, tuple(LinearFeatures(k.sigma_0, d) for k in linear), spectra, d
+    )
 
 
 # ---- Draws of the whole process ------------------------------------------------------

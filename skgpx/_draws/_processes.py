@@ -170,9 +170,9 @@ class KernelProcess(NamedTuple):
 
     This is the form of a prior (no points), of a Gaussian process given data (``A =
     I``, ``L Lᵀ`` the covariance of the noisy data, S empty), of one whose combinations
-    ``u = Aᵀ f(P)`` have another law (``L Lᵀ`` their prior covariance, S a root of the
-    covariance of ``L⁻¹u``), and of all these after further conditioning. ``L Lᵀ`` is
-    never inverted: with little noise the inverse would be inaccurate.
+    ``u = Aᵀ f(P)`` have another distribution (``L Lᵀ`` their prior covariance, S a root
+    of the covariance of ``L⁻¹u``), and of all these after further conditioning.
+    ``L Lᵀ`` is never inverted: with little noise the inverse would be inaccurate.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class KernelProcess(NamedTuple):
     ) -> tuple[tuple[Term, ...], KernelProcess]:
         """What observing values at X adds to draws, and the process it leaves.
 
-        O(q p (q + r) + p^3) time, for each output whose law or scale is its own.
+        O(q p (q + r) + p^3) time, for each output with its own covariance or scale.
         """
         moved, after = self.learn(X, discrepancy, noise_variance)
         weights = solve_lower_transpose(after.root, moved.reshape(len(moved), -1))
@@ -312,7 +312,7 @@ class FiniteProcess(NamedTuple):
 
     @classmethod
     def of_law(cls, basis: FiniteBasis, law: GaussianWeights) -> FiniteProcess:
-        """Process of a law of the first weights; the others are N(0, I)."""
+        """Process of a distribution of the first weights; the others are N(0, I)."""
         mean, spread = law.moments()
         return cls(basis, tuple(map(WeightRoot, spread)), np.ones(mean.shape[1]))
 
@@ -331,7 +331,7 @@ class FiniteProcess(NamedTuple):
     def spread(self) -> Array:
         """``R`` of the weights of which something is known, dense: (g, m, r).
 
-        Of those of the law, or of all after something was observed.
+        Of those of the distribution, or of all after something was observed.
         """
         return np.stack([root.dense() for root in self.roots])
 

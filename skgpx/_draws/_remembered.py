@@ -1,4 +1,4 @@
-"""Exact draws: values of a function that remembers where it was asked."""
+"""Exact draws: values of a function that remembers where it was evaluated."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 class PriorMemory:
     """Exact draws of a Gaussian process that remember where they were evaluated.
 
-    The value at a new point is drawn from its law given all values drawn so far, so all
-    values are consistent. A nugget of 1e-10 of the prior variance handles points that
+    The value at a new point is drawn given all values drawn so far, so all values are
+    consistent. A nugget of 1e-10 of the prior variance handles points that
     nearly coincide. The values depend on the order in which points are evaluated; a
     pickled copy continues with the same random numbers.
 
@@ -76,7 +76,7 @@ class PriorMemory:
             "derivative, which searches for optima need. Draw from Fourier features "
             "instead; if a kernel of your own is stationary, they need "
             "skgpx.kernels.register_kernel(YourKernel, spectral_sampler=...): see "
-            '"The spectral law of a kernel" on the documentation\'s page '
+            '"The spectral density of a kernel" on the documentation\'s page '
             '"Extending".'
         )
 

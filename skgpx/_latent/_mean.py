@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._draws import FunctionDraws, linear_draws
-from skgpx._numerics.central_differences import central_differences
+from skgpx._draws import FunctionDraws, central_differences, linear_draws
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

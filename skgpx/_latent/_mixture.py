@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MixtureModel:
-    """Law of f: that of ``models[k]`` with probability ``weights[k]``.
+    """Distribution of f: that of ``models[k]`` with probability ``weights[k]``.
 
     Has the same methods as a :class:`LatentModel`.
 
@@ -59,7 +59,7 @@ class MixtureModel:
         return sum(model.floats_per_row for model in self.models)
 
     def marginals(self, X: Array) -> LatentMixture:
-        """Law of f at each row of X (n, d): the components of all models."""
+        """Distribution of f at each row of X (n, d): the components of all models."""
         parts = [model.marginals(X) for model in self.models]
         return LatentMixture.joined(parts, self.weights)
 
@@ -100,7 +100,7 @@ class MixtureModel:
         return float(logsumexp(parts, b=self.weights))
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> MixtureModel:
-        """Law of f given noisy values y (p, c) at X (p, d), again a mixture.
+        """Distribution of f given noisy values y (p, c) at X (p, d), again a mixture.
 
         Each model is conditioned, and its weight is multiplied by the density of the
         observations under it.
@@ -110,6 +110,6 @@ class MixtureModel:
         return MixtureModel(tuple(models), self.log_weights + np.array(gains))
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
-        """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
         models = tuple(model.affine(shift, scale) for model in self.models)
         return MixtureModel(models, self.log_weights)

@@ -1,4 +1,4 @@
-"""One basis, one law of its weights, one mean: a latent function after fitting."""
+"""One basis, a posterior of its weights, one mean: a fitted latent function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PER_COMPONENT = 120
 
 @dataclass(frozen=True)
 class LatentModel:
-    """Law of ``f(x) = m(x) + scale (Φ(x)ᵀw + g(x))``.
+    """Distribution of ``f(x) = m(x) + scale (Φ(x)ᵀw + g(x))``.
 
     Immutable; every operation returns another model.
 
@@ -35,7 +35,7 @@ class LatentModel:
     basis : Nystroem, EmpiricalSpectral, Fourier or FourierSeries
         Φ and the residual g.
     law : GaussianWeights or WeightParticles
-        Law of w; a priori ``w ~ N(0, I)``.
+        Distribution of w; a priori ``w ~ N(0, I)``.
     mean : Mean, default=None
         m; None is zero.
     scale : float or ndarray of shape (c,), default=1.0
@@ -77,7 +77,7 @@ class LatentModel:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def marginals(self, X: Array) -> LatentMixture:
-        """Law of f at each row of X (n, d): one component for each particle."""
+        """Distribution of f at each row of X (n, d): a component for each particle."""
         mean, variance = self._whitened_marginals(X)
         factor = np.reshape(self.scale, (-1, 1))
         mean, variance = factor * mean, factor**2 * variance
@@ -113,7 +113,7 @@ class LatentModel:
         return draws if self.mean is None else self.mean.added_to(draws)
 
     def process(self) -> Process | None:
-        """Law of ``f - m`` as a process that can be conditioned; None for particles."""
+        """``f - m`` as a process that can be conditioned; None for particles."""
         process = self._whitened_process()
         scale = np.broadcast_to(self.scale, (self.n_outputs,))
         return None if process is None else process.scaled(scale)
@@ -127,8 +127,8 @@ class LatentModel:
     def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
         """Log density of joint noisy observations y (p, c) of f at X (p, d).
 
-        Under a normal law of the weights; O(p^3) for each output. `noise_variance`
-        (p,) is in the squared units of the outputs.
+        For normal weights; O(p^3) for each output. `noise_variance` (p,) is in the
+        squared units of the outputs.
         """
         mean, total = self.marginals(X).moments()[0], 0.0
         for o in range(self.n_outputs):
@@ -140,10 +140,10 @@ class LatentModel:
         return total - 0.5 * y.size * math.log(2.0 * math.pi)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> LatentModel:
-        """Law of f given noisy values y (p, c) at X (p, d).
+        """Distribution of f given noisy values y (p, c) at X (p, d).
 
-        Under a normal law of the weights; see :meth:`MixtureModel.of_particles` for
-        particles. `noise_variance` (p,) is in the squared units of the outputs.
+        For normal weights; see :meth:`MixtureModel.of_particles` for particles.
+        `noise_variance` (p,) is in the squared units of the outputs.
 
         Notes
         -----
@@ -169,7 +169,7 @@ class LatentModel:
         return replace(self, basis=self.basis.grown(after), law=law)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> LatentModel:
-        """Law of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
         mean = Mean.of(0.0, self.n_outputs) if self.mean is None else self.mean
         return replace(self, mean=mean.affine(shift, factor), scale=factor * self.scale)

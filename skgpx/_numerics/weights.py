@@ -1,4 +1,4 @@
-"""Laws of the weights w in f(x) = Φ(x)ᵀw, before or after the data."""
+"""Distributions of the weights w in f(x) = Φ(x)ᵀw, before or after the data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class GaussianWeights(NamedTuple):
-    """Normal law of the weights, independent between outputs.
+    """Normal distribution of the weights, independent between outputs.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class GaussianWeights(NamedTuple):
         Mean of the weights of each output.
     root : ndarray of shape (1 or c, m, r)
         ``cov = root @ root.T`` for each output; one for all when the first axis is 1.
-        r is m for a law with a density.
+        r is m for a distribution with a density.
     """
 
     mean: Array
@@ -57,7 +57,7 @@ class GaussianWeights(NamedTuple):
 
 
 class WeightParticles(NamedTuple):
-    """Empirical law of the weights: equally likely particles.
+    """Empirical distribution of the weights: equally likely particles.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class WeightParticles(NamedTuple):
         return draws
 
     def points(self) -> list[GaussianWeights]:
-        """Each particle as a degenerate normal law, of covariance zero."""
+        """Each particle as a degenerate normal distribution, of covariance zero."""
         m, _, s = self.values.shape
         no_spread = np.empty((1, m, 0))
         return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]

@@ -84,7 +84,7 @@ class KernelBasis:
         return K if self.root is None else solve_lower(self.root, K.T).T
 
     def marginals(self, law: WeightLaw) -> FeatureMarginals:
-        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
         return FeatureMarginals(self, law)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
@@ -113,7 +113,7 @@ class KernelBasis:
         return covariance
 
     def process(self, law: GaussianWeights) -> KernelProcess:
-        """Law of ``φᵀw + g`` as a process that can be conditioned."""
+        """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
         mean, spread = law.moments()
         root = np.eye(self.n_basis) if self.root is None else self.root
         return KernelProcess(
@@ -164,7 +164,7 @@ class KernelBasis:
         """
         (_, c, s), Z, A = weights.shape, self.inducing_points, self.combinations
         # a residual below a thousandth of the prior's std does not matter: the weights
-        # have a law, too
+        # have a distribution, too
         given = Conditioning(Z, negligible=_NEGLIGIBLE)
         if A is None:
             given = replace(given, noise_variance=self.jitter, root=self.root)

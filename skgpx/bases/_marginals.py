@@ -1,4 +1,4 @@
-"""Mean and variance of f at single rows, from features and a law of the weights."""
+"""Mean and variance of f at single rows, from features and weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Marginals = Callable[[Array], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class FeatureMarginals:
-    """Moments of ``Φ(x)ᵀw + g(x)`` at the rows of X, for any basis and law.
+    """Moments of ``Φ(x)ᵀw + g(x)`` at the rows of X, for any basis and distribution.
 
     O(m (m + s)) time for a row.
 
@@ -27,7 +27,7 @@ class FeatureMarginals:
     basis : object
         With ``basis(X)`` and ``basis.residual_variance(X, features)``.
     law : GaussianWeights or WeightParticles
-        Law of the whitened weights.
+        Distribution of the whitened weights.
     """
 
     basis: Any

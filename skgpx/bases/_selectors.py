@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._numerics.pivoted_cholesky import Entries, Index, pivoted_cholesky
+from skgpx._numerics.linalg import Entries, Index, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
 from skgpx.kernels import GREKernel, kernel_matrix, length_scales
 

@@ -79,7 +79,7 @@ class Warped:
         return covariance
 
     def marginals(self, law: WeightLaw) -> WarpedMarginals:
-        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
         return WarpedMarginals(self.basis.marginals(law), self.map)
 
     def draw(
@@ -94,7 +94,7 @@ class Warped:
         return FunctionDraws((term,), draws.n_outputs, draws.n_draws)
 
     def process(self, law: GaussianWeights) -> MappedProcess:
-        """Law of ``φᵀw + g`` as a process that can be conditioned."""
+        """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
         return MappedProcess(self.basis.process(law), self.map)
 
     def process_at(self, law: GaussianWeights, X: Array) -> MappedProcess:

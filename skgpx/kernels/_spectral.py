@@ -305,8 +305,8 @@ def sample_frequencies(
             f"sample_frequencies expects a stationary kernel that is not a sum; got "
             f"{kernel!r}. Sample its {len(monomials)} terms one by one."
         )
-    laws = spectral_laws(monomials[0], kernel, d)
-    return warped_sample(laws, n_frequencies, d, rng, method, tail_power)
+    spectra = spectral_laws(monomials[0], kernel, d)
+    return warped_sample(spectra, n_frequencies, d, rng, method, tail_power)
 
 
 def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, ...]:
@@ -317,13 +317,13 @@ def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, 
     ValueError
         If a factor has none; the message names it.
     """
-    laws = []
+    spectra = []
     for factor in with_one_rbf(monomial.factors):
-        law = record_of(factor).spectral_law
-        if law is None:
+        spectrum = record_of(factor).spectral_law
+        if spectrum is None:
             raise no_sampler(factor, whole)
-        laws.append(law(factor, d))
-    return tuple(laws)
+        spectra.append(spectrum(factor, d))
+    return tuple(spectra)
 
 
 def with_one_rbf(factors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -340,7 +340,7 @@ def with_one_rbf(factors: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def warped_sample(
-    laws: Sequence[SpectralLaw],
+    spectra: Sequence[SpectralLaw],
     n: int,
     d: int,
     rng: np.random.Generator,
@@ -349,49 +349,61 @@ def warped_sample(
 ) -> SpectralSample:
     """Sum of independent frequencies, with more of the high ones where κ > 1.
 
-    The first coordinate of each law is the probability ``u`` of a higher frequency.
+    The first coordinate of each one is the probability ``u`` of a higher frequency.
     Where a plain sample takes ``u = v`` from a uniform ``v``, this one takes
     ``u = v^κ``, which sends more points to the tail, and gives them the importance
     weight ``du/dv = κ v^(κ - 1)``, of mean one and at most κ.
     """
-    if len(laws) == 1 and isinstance(laws[0], PeriodicLaw):
-        waves, series = laws[0].series()
+    if len(spectra) == 1 and isinstance(spectra[0], PeriodicLaw):
+        waves, series = spectra[0].series()
         return SpectralSample(waves, np.sqrt(series))
-    if len(laws) == 1 and isinstance(laws[0], SampledLaw):
-        waves = laws[0].frequencies(np.empty((n, 0)), rng)
+    if len(spectra) == 1 and isinstance(spectra[0], SampledLaw):
+        waves = spectra[0].frequencies(np.empty((n, 0)), rng)
         return SpectralSample(waves, np.full(n, n**-0.5))
     if method == "orthogonal":
-        waves = np.sum([_orthogonal(law, n, d, rng) for law in laws], axis=0)
+        waves = np.sum(
+            [_orthogonal(spectrum, n, d, rng) for spectrum in spectra],
+            axis=0,
+        )
         return SpectralSample(waves, np.full(n, n**-0.5))
-    uniform = uniform_points(n, sum(law.n_coordinates for law in laws), rng, method)
+    uniform = uniform_points(
+        n,
+        sum(spectrum.n_coordinates for spectrum in spectra),
+        rng,
+        method,
+    )
     if uniform.shape[1]:
         # ω and -ω are the same wave: half of the directions suffice for one summand
         uniform[:, 1] *= 0.5
     total, weights, start = np.zeros((n, d)), np.ones(n), 0
-    for law in laws:
-        block = uniform[:, start : start + law.n_coordinates]
-        start += law.n_coordinates
-        if law.n_coordinates and tail_power != 1.0:
+    for spectrum in spectra:
+        block = uniform[:, start : start + spectrum.n_coordinates]
+        start += spectrum.n_coordinates
+        if spectrum.n_coordinates and tail_power != 1.0:
             v = block[:, 0]
             weights *= tail_power * v ** (tail_power - 1.0)
             block = np.column_stack((np.maximum(v**tail_power, 1e-80), block[:, 1:]))
-        frequencies = law.frequencies(block, rng)
-        if not law.n_coordinates:
+        frequencies = spectrum.frequencies(block, rng)
+        if not spectrum.n_coordinates:
             # a user's sampler may return one of ±ω only; in a sum both are needed
             frequencies = frequencies * rng.choice((-1.0, 1.0), (n, 1))
         total += frequencies
     return SpectralSample(total, np.sqrt(weights / weights.sum()))
 
 
-def _orthogonal(law: SpectralLaw, n: int, d: int, rng: np.random.Generator) -> Array:
-    """Frequencies in orthogonal directions, d by d; independent ones for other laws."""
-    if not isinstance(law, EllipticalLaw):
-        return law.frequencies(uniform_points(n, law.n_coordinates, rng, "mc"), rng)
+def _orthogonal(
+    spectrum: SpectralLaw, n: int, d: int, rng: np.random.Generator
+) -> Array:
+    """Frequencies in orthogonal directions, d by d; independent if not elliptical."""
+    if not isinstance(spectrum, EllipticalLaw):
+        return spectrum.frequencies(
+            uniform_points(n, spectrum.n_coordinates, rng, "mc"), rng
+        )
     # QR of normal matrices: uniform on the orthogonal ones, but for signs of columns
     rotations = np.linalg.qr(rng.standard_normal((-(-n // d), d, d)))[0]
     signs = rng.choice((-1.0, 1.0), (len(rotations), 1, d))
     radii = np.sqrt(chdtri(d, uniform_points(n, 1, rng, "mc")))
-    return law.from_normal(radii * (signs * rotations).reshape(-1, d)[:n])
+    return spectrum.from_normal(radii * (signs * rotations).reshape(-1, d)[:n])
 
 
 def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
@@ -432,7 +444,7 @@ def stationary_terms(kernel: Any, d: int) -> list[StationaryTerm]:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Sums, products and powers of kernels with a spectral law or score.
+        Sums, products and powers of kernels with a spectral distribution or score.
     d : int
         Number of input columns.
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.pivoted_cholesky import pivoted_cholesky
+from skgpx._numerics.linalg import pivoted_cholesky
 
 
 def positive(n, rank, seed=0):

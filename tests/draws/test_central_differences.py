@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from skgpx._numerics.central_differences import central_differences
+from skgpx._draws import central_differences
 
 
 def test_slopes_of_each_output_in_each_input():
