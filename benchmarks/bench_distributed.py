@@ -100,7 +100,7 @@ def cases(small: bool) -> dict[str, Callable[[Any], object]]:
     X, y = surface(n)
     counts = np.random.default_rng(1).poisson(np.exp(1.0 + y))
     chains = PLSRegressor(
-        RBF(), likelihood=Poisson(), prior="gp", optimizer=None, n_inducing=200,
+        RBF(), likelihood=Poisson(), optimizer=None, n_inducing=200,
         n_particles=400, max_iter=30, tol=0.0, method="mala", random_state=0,
     )  # fmt: skip
     waves = SteinRFFRegressor(

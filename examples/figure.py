@@ -125,7 +125,6 @@ def two_explanations(ax):
     model = PLSRegressor(
         ConstantKernel(1.0, "fixed") * RBF(1.2, "fixed"),
         likelihood=ShiftedMixture(shift=2.0, noise_variance=0.04),
-        prior="gp",
         method="smc",
         n_particles=1000,
         normalize_y=False,

@@ -89,7 +89,7 @@ def _rows(n_features: int) -> tuple[Array, Array]:
 def _likelihoods() -> None:
     """Chains under every compiled formula, and of a quadratic potential."""
     X, y = _rows(2)
-    brief = _BRIEF | {"prior": "gp"}
+    brief = _BRIEF
     counts = [Poisson(link) for link in ("softplus", "exp", "square")]
     for likelihood in (StudentT(scale=0.1), ShiftedMixture(1.0), *counts):
         model = PLSRegressor(likelihood=likelihood, **brief)
@@ -98,8 +98,8 @@ def _likelihoods() -> None:
         model.predict_interval(X)
         model.log_predictive_density(X, targets)
         model.predict_dist(X).cdf(targets)
-    PLSRegressor(likelihood=StudentT(), potential="optimal", **brief).fit(X, y)
-    PLSClassifier(potential="optimal", **brief).fit(X, np.digitize(y, (-0.5, 0.5)))
+    PLSRegressor(likelihood=StudentT(), **brief).fit(X, y)
+    PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5)))
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)

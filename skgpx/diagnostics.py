@@ -13,11 +13,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from scipy.stats import rankdata
+from scipy.stats import chi2, rankdata
 
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
+from skgpx.kernels import theta_entries
+from skgpx.likelihoods import Poisson
 
-__all__ = ["Finding", "conclude", "residual_autocorrelation"]
+__all__ = [
+    "Finding",
+    "at_bounds",
+    "chains_not_converged",
+    "conclude",
+    "no_signal",
+    "overdispersion",
+    "residual_autocorrelation",
+    "runs_disagree",
+    "several_modes",
+    "too_few_inducing_points",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -116,3 +129,222 @@ def _nearest(X: Array) -> Index:
     own = found[:, 0] == np.arange(len(X))
     nearest: Index = np.where(own, found[:, 1], found[:, 0])
     return nearest
+
+
+# ---- Hyperparameters -----------------------------------------------------------------
+
+# Observations that are too few to expect a signal in, and distance from a bound.
+_EXPECTED, _AT_BOUND = 200, 1e-3
+
+
+def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | None:
+    """Whether the latent function gains no more evidence on pure noise than `least`.
+
+    Parameters
+    ----------
+    gain, least : float
+        In nats.
+    y, weights : ndarray of shape (n,)
+    """
+    if gain > least or weights.sum() < _EXPECTED or not np.any(y != y[0]):
+        return None
+    return Finding(
+        "no signal",
+        "No dependence of y on X was found: the latent function gains "
+        f"{max(gain, 0.0):.2g} nats of evidence on pure noise, and predictions stay "
+        "close to the mean of y. Check the columns of X, or give a kernel whose "
+        "lengthscales start near the scale of the variation.",
+    )
+
+
+def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
+    """Hyperparameters of the kernel that ended at a bound which restricts the fit.
+
+    Longest lengthscales (a column without effect) and the background of a GRE kernel
+    do not. Of a `default` kernel, nor do the smallest amplitude, and the largest of log
+    odds and log rates (`log_scale`), which separable classes reach.
+    """
+    ended = []
+    for name, part in theta_entries(kernel):
+        low, high = np.any(
+            np.abs(kernel.theta[part, np.newaxis] - kernel.bounds[part]) < _AT_BOUND,
+            axis=0,
+        )
+        if name == "background":
+            continue
+        if name.endswith("length_scale"):
+            active = low
+        elif default:
+            active = high and not log_scale
+        else:
+            active = low or high
+        if active:
+            ended.append(f"{name} = {np.exp(kernel.theta[part]).round(6).tolist()}")
+    if not ended:
+        return None
+    scale = " If the latent function is a logarithm, set log_scale = True in the class "
+    scale = f"{scale}of its likelihood." if default and "constant" in ended[0] else ""
+    return Finding(
+        "hyperparameters at bounds",
+        f"The hyperparameters {'; '.join(ended)} ended at their bounds. Give a kernel "
+        f'with wider bounds, or fix them on purpose with bounds="fixed".{scale}',
+        ConvergenceWarning,
+    )
+
+
+def too_few_inducing_points(
+    m: int, needed: float, unexplained: float, automatic: bool
+) -> Finding | None:
+    """Whether more inducing points would gain evidence.
+
+    Parameters
+    ----------
+    m : int
+    needed : float
+        Number of points after which twice as many no longer gain.
+    unexplained : float
+        Evidence that the points leave out, in nats an observation.
+    automatic : bool
+        Whether m is the largest number within the budget, not a given one.
+    """
+    if m >= needed and not unexplained > _UNEXPLAINED:
+        return None
+    why = (
+        f"the evidence grows up to about {needed:.0f}"
+        if m < needed
+        else f"they leave up to {unexplained:.2g} nats an observation unexplained"
+    )
+    advice = (
+        f"n_inducing={2 * m} takes about four times as long."
+        if automatic
+        else 'n_inducing="auto" takes as many points as the data need.'
+    )
+    return Finding(
+        "too few inducing points",
+        f"{m} inducing points are too few for this function: {why}. Predictions are "
+        f"smoother and intervals wider than with more points. {advice}",
+        ConvergenceWarning,
+    )
+
+
+# Nats an observation that inducing points may leave out.
+_UNEXPLAINED = 0.1
+
+
+# ---- Samplers ------------------------------------------------------------------------
+
+# Largest gap in log evidence, in nats, of a mode that is not sampled.
+_MODE_GAP = 5.0
+# R-hat between independent runs, and probability that the potential of a normal
+# distribution exceeds the bound.
+_LARGEST_R_HAT, _TAIL = 1.1, 1e-3
+
+
+def chains_not_converged(
+    r_hat: float, tol: float, n_iter: int, acceptance: float, log_concave: bool
+) -> Finding | None:
+    """Split R-hat of Markov chains above its tolerance."""
+    if r_hat <= max(tol, 1.0 + 1e-9):
+        return None
+    other = "" if log_concave else ', or use method="smc": the likelihood is not '
+    return Finding(
+        "chains not converged",
+        f"The chains have not converged: split R-hat is {r_hat:.3g} after {n_iter} "
+        f"steps (tol={tol:g}) with an acceptance of {acceptance:.2g}. Increase "
+        f"max_iter{other}{'' if log_concave else 'log-concave'}.",
+        ConvergenceWarning,
+    )
+
+
+def several_modes(gap: float) -> Finding | None:
+    """A second mode whose Laplace evidence is few nats below that of the first."""
+    if gap >= _MODE_GAP:
+        return None
+    return Finding(
+        "several modes",
+        "The posterior has several modes: a second one has a Laplace evidence only "
+        f"{gap:.2g} nats below that of the first, in which all chains start. Use "
+        'method="smc", which weighs them against each other.',
+        ConvergenceWarning,
+    )
+
+
+def runs_disagree(
+    r_hat: float, evidences: Array, excess: float, n_weights: int, n_particles: int
+) -> Finding | None:
+    """Independent runs of tempered sequential Monte Carlo that are not one posterior.
+
+    Parameters
+    ----------
+    r_hat : float
+        Between the runs.
+    evidences : ndarray of shape (b,)
+        Log evidence of each run.
+    excess : float
+        Mean potential of the particles above that of the best mode, in nats: half a
+        chi-square variable of `n_weights` degrees of freedom for a normal posterior.
+    n_weights, n_particles : int
+    """
+    found = []
+    if r_hat > _LARGEST_R_HAT:
+        found.append(
+            f"the {len(evidences)} independent runs disagree (R-hat {r_hat:.3g}, log "
+            f"evidences from {evidences.min():.5g} to {evidences.max():.5g})"
+        )
+    largest = 0.5 * float(chi2.isf(_TAIL, n_weights))
+    if excess > largest:
+        found.append(
+            f"the particles lie {excess:.3g} nats above the best mode in the mean, "
+            f"not below {largest:.3g}"
+        )
+    if not found:
+        return None
+    return Finding(
+        "Monte Carlo runs disagree",
+        f"Sequential Monte Carlo has not converged: {', and '.join(found)}. The "
+        "weights of the modes are uncertain. Increase n_particles above "
+        f"{max(400, n_particles)}, use fewer inducing points, or a likelihood that is "
+        "log-concave.",
+        ConvergenceWarning,
+    )
+
+
+# ---- Counts --------------------------------------------------------------------------
+
+# Smallest ratio of variances, and its z-score.
+_MIN_RATIO, _MIN_RATIO_Z = 1.5, 5.0
+
+
+def overdispersion(
+    y: Array, weights: Array, mean: Array, variance: Array, likelihood: Any
+) -> Finding | None:
+    """Score test of Poisson counts against extra variance [1]_.
+
+    Parameters
+    ----------
+    y, weights : ndarray of shape (n,)
+    mean, variance : ndarray of shape (n,)
+        Of y under the predictive distribution: the variance of the rates enters that of
+        ``(y - μ)²``, which is ``v + 2 v²``.
+    likelihood : Likelihood
+
+    References
+    ----------
+    .. [1] Dean, "Testing for overdispersion in Poisson and binomial regression models",
+       JASA 1992.
+    """
+    if not isinstance(likelihood, Poisson):
+        return None
+    expected = float(weights @ variance)
+    excess = float(weights @ (y - mean) ** 2) - expected
+    ratio = 1.0 + excess / expected
+    std = np.sqrt(float(weights @ (variance + 2.0 * variance**2)))
+    if ratio <= _MIN_RATIO or excess <= _MIN_RATIO_Z * std:
+        return None
+    return Finding(
+        "overdispersion",
+        f"The counts are overdispersed: their variance around the fitted rates is "
+        f"{ratio:.2g} times that of a Poisson distribution, and intervals are too "
+        "narrow. Check for outliers and missing columns, or use a likelihood of larger "
+        "variance, such as a negative binomial one.",
+    )

@@ -35,10 +35,8 @@ COUNTS = rng.poisson(np.exp(1.0 + Y))
 NEW = rng.uniform(0.0, 3.0, (90, 2))
 PLS = {"optimizer": None, "n_inducing": 40, "n_particles": 200, "random_state": 0}
 MODELS = {
-    "chains": PLSRegressor(
-        RBF(), likelihood=Poisson(), prior="gp", max_iter=30, tol=100.0, **PLS
-    ),
-    "runs": PLSRegressor(RBF(), likelihood=Poisson(), prior="gp", method="smc", **PLS),
+    "chains": PLSRegressor(RBF(), likelihood=Poisson(), max_iter=30, tol=100.0, **PLS),
+    "runs": PLSRegressor(RBF(), likelihood=Poisson(), method="smc", **PLS),
     "restarts": PLSRegressor(n_inducing=40, random_state=0),
     "components": SteinRFFRegressor(
         RBF(), n_components=3, n_frequencies=20, max_iter=12, random_state=0

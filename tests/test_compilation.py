@@ -78,7 +78,7 @@ models = [
     skgpx.PLSRegressor(**brief).fit(X, y),
     skgpx.PLSRegressor(likelihood=StudentT(), **brief).fit(X, y),
     skgpx.PLSRegressor(likelihood=Poisson(), method="smc", **brief).fit(X, y > 1.0),
-    skgpx.PLSClassifier(potential="optimal", **brief).fit(X, y > 1.0),
+    skgpx.PLSClassifier(**brief).fit(X, y > 1.0),
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
     skgpx.SteinRFFRegressor(n_frequencies=8, max_iter=5, random_state=0).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),

@@ -143,7 +143,7 @@ def test_targets_are_columns_of_any_kind():
         with pytest.raises(ValueError, match="y must be numeric"):
             model.fit(X, y)
     labels = ["x", "y"] * 15
-    model = PLSClassifier(optimizer=None, potential="projected", max_iter=5, tol=9.0)
+    model = PLSClassifier(optimizer=None, max_iter=5, tol=9.0)
     for y in (
         pl.Series(labels),
         pl.Series(labels).cast(pl.Enum("xy")),

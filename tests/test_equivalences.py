@@ -14,12 +14,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._numerics import langevin
-from skgpx._numerics.expectations import expectation_nodes
 from skgpx._pls._inference import nystroem_root
-from skgpx._selection import row_target, with_base_rates
+from skgpx._selection import with_base_rates
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
+from skgpx.kernels import GREKernel
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
@@ -51,7 +50,7 @@ def data(likelihood=None, n=25, seed=0):
 def regressor(likelihood=None, **settings):
     """Everything given: only the law of the weights is left to find."""
     settings = {
-        "kernel": KERNEL, "prior": "gp", "optimizer": None, "inducing": Z,
+        "kernel": KERNEL, "optimizer": None, "inducing": Z,
         "normalize_y": False, "random_state": 0, **settings,
     }  # fmt: skip
     likelihood = likelihood or Gaussian(noise_variance=NOISE)
@@ -86,10 +85,9 @@ def law_z_scores(draws, mean, covariance):
 
 
 @pytest.mark.parametrize("method", ["exact", "auto", "ou_mala", "mala"])
-@pytest.mark.parametrize("potential", ["projected", "optimal"])
-def test_gaussian_particles_have_the_closed_form_moments(method, potential):
+def test_gaussian_particles_have_the_closed_form_moments(method):
     X, y = data()
-    fitted = regressor(method=method, potential=potential, n_particles=3000).fit(X, y)
+    fitted = regressor(method=method, n_particles=3000).fit(X, y)
     scores = law_z_scores(values_at_inducing(fitted)[:, 0], *closed_form(X, y))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
@@ -187,23 +185,6 @@ def test_unadjusted_particles_have_their_own_known_law(relative_step):
         assert np.max(np.abs(law_z_scores(draws, mean, exact))) > 20.0
 
 
-def test_gaussian_potentials_differ_by_a_constant(rng):
-    X, y = data()
-    basis = Nystroem.from_kernel(KERNEL, Z)
-    features = basis(X)
-    rows, likelihood = Rows(X, y, np.ones(25)), Gaussian(NOISE).prepare(y)
-    std = np.sqrt(basis.residual_variance(X, features))[:, np.newaxis]
-    projected = row_target(features, rows, likelihood)
-    optimal = row_target(features, rows, likelihood, std, expectation_nodes(1))
-    w = rng.standard_normal((1, 6, 20))
-    one, other = (langevin.start(target, w) for target in (projected, optimal))
-    gap = other.energy - one.energy
-    # E(g²) / 2σ², summed over the rows
-    expected = 0.5 * np.sum(std**2) / NOISE
-    np.testing.assert_allclose(gap, expected, rtol=1e-9)
-    np.testing.assert_allclose(other.gradient, one.gradient, rtol=1e-8, atol=1e-9)
-
-
 # ---- Gaussian: Titsias and the exact process -----------------------------------------
 
 
@@ -238,9 +219,13 @@ def test_all_rows_as_inducing_inputs_are_the_exact_process(prior, normalize_y):
     # far enough apart for the jitter, 1e-10 of the diagonal, to be negligible
     X = np.linspace(-3.5, 3.5, 11)[:, np.newaxis]
     y = 10.0 + 4.0 * latent(X)
-    kernel = ConstantKernel(1.5) * RBF(0.6) + WhiteKernel(NOISE, "fixed")
+    kernel = ConstantKernel(1.5) * RBF(0.6)
+    kernel = GREKernel(kernel, X) if prior == "gre" else kernel
     ours = PLSRegressor(
-        kernel, prior=prior, optimizer=None, inducing=X, normalize_y=normalize_y
+        kernel + WhiteKernel(NOISE, "fixed"),
+        optimizer=None,
+        inducing=X,
+        normalize_y=normalize_y,
     ).fit(X, y)
     theirs = GaussianProcessRegressor(
         ours.kernel_ + WhiteKernel(NOISE), optimizer=None, normalize_y=normalize_y
@@ -335,7 +320,7 @@ LAWS = {
 def fitted_model(likelihood, **settings):
     X, y = data(likelihood)
     if isinstance(likelihood, Bernoulli):
-        settings = {**settings, "kernel": KERNEL, "prior": "gp", "optimizer": None}
+        settings = {**settings, "kernel": KERNEL, "optimizer": None}
         model = PLSClassifier(
             likelihood=likelihood, inducing=Z, random_state=0, **settings
         )
@@ -345,36 +330,25 @@ def fitted_model(likelihood, **settings):
 
 @pytest.fixture(scope="module")
 def reference():
-    """Draws of the weights by elliptical slice sampling, once per potential."""
+    """Draws of the weights by elliptical slice sampling."""
     known = {}
 
-    def draws(key, likelihood, potential):
-        if (key, potential) in known:
-            return known[key, potential]
+    def draws(key, likelihood):
+        if key in known:
+            return known[key]
         X, y = data(likelihood)
-        basis = Nystroem.from_kernel(KERNEL, Z)
-        features, base = basis(X), 0.0
+        features, base = Nystroem.from_kernel(KERNEL, Z)(X), 0.0
         if isinstance(likelihood, Bernoulli):  # the others have normalize_y=False
             rows = Rows(X, y, np.ones(len(y)))
             prepared = with_base_rates(rows, likelihood.prepare(y), KERNEL)
             base = prepared.base_latent_[0]
-        std = np.sqrt(basis.residual_variance(X, features))
-        nodes, weights = np.zeros(1), np.ones(1)
-        if potential == "optimal":
-            nodes, weights = np.polynomial.hermite_e.hermegauss(9)
-            weights = weights / weights.sum()
 
         def log_likelihood(w):
-            f = base + features @ w
-            return -sum(
-                p * likelihood.nll(y[:, None], f + x * std[:, None]).sum(axis=0)
-                for x, p in zip(nodes, weights, strict=True)
-            )
+            return -likelihood.nll(y[:, None], base + features @ w).sum(axis=0)
 
-        size = (2000, 120) if potential == "projected" else (1000, 100)
         rng = np.random.default_rng(11)
-        known[key, potential] = elliptical_slice(log_likelihood, 6, *size, rng)
-        return known[key, potential]
+        known[key] = elliptical_slice(log_likelihood, 6, 2000, 120, rng)
+        return known[key]
 
     return draws
 
@@ -384,15 +358,7 @@ def reference():
 def test_posterior_against_a_different_sampler(key, method, reference, rng):
     settings = {"method": method, "n_particles": 2000, "tol": 1.02}
     fitted, *_ = fitted_model(LAWS[key], **settings)
-    expected = reference(key, LAWS[key], "projected")
-    assert_same_law(fitted.particles_[:, 0], expected, rng)
-
-
-@pytest.mark.parametrize("key", ["logit", "exp"])
-def test_optimal_posterior_against_a_different_sampler(key, reference, rng):
-    settings = {"potential": "optimal", "n_particles": 1000, "tol": 1.02}
-    fitted, *_ = fitted_model(LAWS[key], **settings)
-    expected = reference(key, LAWS[key], "optimal")
+    expected = reference(key, LAWS[key])
     assert_same_law(fitted.particles_[:, 0], expected, rng)
 
 
@@ -400,56 +366,13 @@ def test_the_default_number_of_steps_is_enough(reference, rng):
     """Default tolerance: whitened W2 within 0.1 of what independent draws have."""
     for key in ("logit", "StudentT"):
         fitted, *_ = fitted_model(LAWS[key], n_particles=1000)
-        expected = reference(key, LAWS[key], "projected")
+        expected = reference(key, LAWS[key])
         pairs = [
             whitened_w2(expected[:, i::3], np.delete(expected, np.s_[i::3], axis=1))
             for i in range(3)
         ]
         distance = whitened_w2(fitted.particles_[:, 0], expected)
         assert distance < np.mean(pairs) + 0.1
-
-
-# ---- The optimal potential -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", LAWS)
-def test_optimal_potential_against_brute_force(key, rng):
-    """V*(w) = E_g[Σ nll(y, φᵀw + g)] + ½|w|², g the joint residual: Theorem 1."""
-    likelihood = LAWS[key]
-    X, y = data(likelihood)
-    likelihood = likelihood.prepare(y).with_base(0.3)
-    # twelve nodes are exact to 1e-7, but for Student's law of scale 0.3: 0.1
-    bias = 0.1 if key == "StudentT" else 0.0
-    few = Nystroem.from_kernel(KERNEL, Z[::2])  # a residual worth integrating
-    features = few(X)
-    residual = few.residual_variance(X, features)
-    assert np.max(residual) > 0.3
-    target = row_target(
-        features, Rows(X, y, np.ones(25)), likelihood,
-        np.sqrt(residual)[:, np.newaxis], expectation_nodes(1),
-    )  # fmt: skip
-    w = np.stack((np.zeros(3), rng.standard_normal(3)), axis=1)
-    ours = langevin.start(target, w[np.newaxis])
-    covariance = few.residual_covariance(X, features)
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    half = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-    g = half @ rng.standard_normal((25, 60_000))
-    nll, slope = [], []
-    for j in range(2):
-        f = 0.3 + (features @ w[:, j])[:, np.newaxis] + g
-        nll.append(likelihood.nll(y[:, None], f).sum(axis=0) + 0.5 * w[:, j] @ w[:, j])
-        slope.append(
-            features.T @ likelihood.gradient(y[:, None], f) + w[:, j][:, np.newaxis]
-        )
-    # values up to a constant: compare their difference
-    paired = nll[1] - nll[0]
-    error = paired.std() / np.sqrt(60_000)
-    gap = ours.energy[1] - ours.energy[0] - paired.mean()
-    assert abs(gap) < LARGEST_Z * error + bias
-    for j in range(2):
-        error = slope[j].std(axis=1) / np.sqrt(60_000)
-        gap = ours.gradient[0, :, j] - slope[j].mean(axis=1)
-        assert np.all(np.abs(gap) < LARGEST_Z * error + bias)
 
 
 # ---- Predictions and draws -----------------------------------------------------------
@@ -604,9 +527,7 @@ def three_classes():
     rng = np.random.default_rng(4)
     X = rng.uniform(-2.5, 2.5, (40, 1))
     y = np.digitize(latent(X) + 0.4 * rng.standard_normal(40), [-0.6, 0.6])
-    model = PLSClassifier(
-        KERNEL, prior="gp", optimizer=None, inducing=Z, random_state=0
-    )
+    model = PLSClassifier(KERNEL, optimizer=None, inducing=Z, random_state=0)
     return model.set_params(n_particles=60).fit(X, np.array(["b", "a", "c"])[y])
 
 
@@ -646,9 +567,7 @@ def test_multiclass_posterior_against_a_different_sampler(three_classes, rng):
     X = rows.uniform(-2.5, 2.5, (40, 1))
     y = np.digitize(latent(X) + 0.4 * rows.standard_normal(40), [-0.6, 0.6])
     y = np.array([1.0, 0.0, 2.0])[y]  # classes_ are sorted: a, b, c
-    model = PLSClassifier(
-        KERNEL, prior="gp", optimizer=None, inducing=Z, random_state=0
-    )
+    model = PLSClassifier(KERNEL, optimizer=None, inducing=Z, random_state=0)
     model.set_params(n_particles=800, tol=1.02).fit(X, y)
     features = Nystroem.from_kernel(KERNEL, Z)(X)
     data = Rows(X, y, np.ones(40))

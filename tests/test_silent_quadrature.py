@@ -20,7 +20,6 @@ from skgpx.likelihoods import (
 BRIEF = {
     "kernel": RBF(0.05),
     "optimizer": None,
-    "prior": "gp",
     "n_inducing": 4,
     "n_particles": 10,
     "normalize_y": False,

@@ -22,7 +22,7 @@ LARGEST_Z = 4.5
 
 def fixed(kernel, likelihood, X, y, **settings):
     """A fit whose prior is the kernel as it is."""
-    settings = {"prior": "gp", "n_inducing": len(X), "random_state": 0, **settings}
+    settings = {"n_inducing": len(X), "random_state": 0, **settings}
     model = PLSRegressor(
         kernel, likelihood=likelihood, optimizer=None, normalize_y=False, **settings
     )
@@ -49,7 +49,7 @@ def outliers(rng):
 @pytest.mark.filterwarnings("ignore:5 inducing points are too few")
 def test_tempering_ends_at_the_posterior(rng):
     X, y = outliers(rng)
-    settings = {"n_inducing": 5, "potential": "optimal"}
+    settings = {"n_inducing": 5}
     models = {
         method: [
             fixed(

@@ -153,7 +153,7 @@ def test_duplicates_and_constant_values_are_harmless():
 
 
 def test_any_model_that_draws_functions():
-    pls = PLSRegressor(RBF(0.5), n_inducing=8, prior="gp", random_state=0)
+    pls = PLSRegressor(RBF(0.5), n_inducing=8, random_state=0)
     optimizer = ThompsonSampler(
         BOUNDS, DecoupledSampler(pls), n_initial=6, random_state=0, **QUICK
     )

@@ -39,7 +39,6 @@ kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
 model = PLSRegressor(
     kernel,
     likelihood=Poisson("square"),
-    prior="gp",
     method="smc",
     normalize_y=False,
     n_particles=400,

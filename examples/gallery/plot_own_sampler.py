@@ -27,7 +27,6 @@ y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(3.0, 16)
 model = PLSRegressor(
     ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed"),
     likelihood=StudentT(df=3.0, scale=0.3),
-    prior="gp",
     normalize_y=False,
     n_inducing=16,
     n_particles=1000,

@@ -62,7 +62,6 @@ for level in levels:
     model = PLSRegressor(
         kernel,
         likelihood=likelihood,
-        prior="gp",
         method="smc",
         n_particles=1000,
         normalize_y=False,

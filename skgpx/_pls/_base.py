@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx import diagnostics
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import LatentModel
@@ -19,18 +20,15 @@ from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_
 from skgpx._selection import (
     MOST,
     Hyperparameters,
-    PriorSettings,
-    fit_prior,
     inducing_by_capacity,
+    learn_prior,
     row_form,
-    warn_of_budget,
-    warn_of_few_points,
-    warn_of_lost_signal,
     with_base_rates,
 )
 from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generator
 from skgpx.bases import Nystroem, select_inducing
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.diagnostics import Finding
+from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._rows import NoiseOfRows
 
 # ---- From the model of the standardised y to that of y -------------------------------
@@ -80,6 +78,9 @@ def evidence_of_y(
 
 Array = NDArray[np.float64]
 
+# Share of the explained variance that few inducing points may take for noise.
+_LOST = 0.2
+
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
@@ -88,7 +89,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "kernel": [Kernel, None],
         # checked in `fit`, with the public name of the class
         "likelihood": "no_validation",
-        "prior": [StrOptions({"auto", "gre", "gp"})],
         "n_inducing": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
@@ -98,10 +98,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "array-like",
             callable,
         ],
-        "optimizer": [StrOptions({"evidence", "neighbourhoods"}), None],
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "optimizer": [StrOptions({"evidence"}), None],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
-        "potential": [StrOptions({"projected", "optimal"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
         "step_size": [Interval(Real, 0.0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
@@ -118,8 +116,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         reporter: RoundReporter,
         units: Units,
         with_mean: bool = True,
-    ) -> None:
-        """Fit in four steps; see docs/pls.md.
+    ) -> list[Finding | None]:
+        """Fit in four steps, and what the diagnostics found; see docs/pls.md.
 
         Rows and likelihood are those of y in these units; `with_mean` gives the latent
         function the mean that suits the likelihood.
@@ -130,19 +128,23 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock = StageClock()
         search, select, sample = generator(self.random_state).spawn(3)
         likelihood = _prepared(likelihood, rows, with_mean)
-        m = self._count_inducing(rows, likelihood)
         # 1 the prior, kernel and mean, and the likelihood, from the data
-        chosen = self._prior_settings(m, likelihood)
-        found = fit_prior(rows, likelihood, chosen, search, *self._earlier_fit())
-        found = _at_base_rates(found, rows) if with_mean else found
-        m = self._count_inducing(rows, likelihood, found.n_inducing)
+        found = learn_prior(
+            rows, likelihood, search,
+            kernel=self.kernel, learn=self.optimizer is not None,
+            inducing=self.inducing, n_inducing=self._count_inducing(rows, likelihood),
+            n_jobs=self.n_jobs, previous=self._found if self._continues() else None,
+        )  # fmt: skip
+        if with_mean:
+            centred = with_base_rates(rows, found.likelihood, found.kernel)
+            found = found._replace(likelihood=centred)
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        Z = self._select(rows, found, m, select)
+        m = self._count_inducing(rows, likelihood, found.n_inducing)
+        Z = self._inducing_points(rows, found, m, select)
         basis = Nystroem.from_kernel(found.kernel, Z)
         clock.end_of("selection")
-
-        # 3 mode, Hessian, chains; 4 the law of the weights
+        # 3 mode, Hessian, chains; 4 the posterior of the weights
         likelihood, settings = found.likelihood, self._inference_settings()
         previous = self._earlier_particles(len(Z), likelihood)
         report = self._report_of(reporter, found, units)
@@ -151,25 +153,29 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         fitted = self._fitted_attributes(found, result, units)
         fitted["log_evidence_"] = evidence_of_y(found, result, rows, units.scale)
         vars(self).update(fitted, **clock.attributes())
-        self._warn_of_points(len(Z), rows, found, result, m is not None)
         reporter.finish()
+        return [
+            *found.findings,
+            *result.findings,
+            self._few_points(len(Z), len(rows.y), found, result),
+        ]
 
-    def _warn_of_points(
-        self,
-        m: int,
-        rows: Rows,
-        found: Hyperparameters,
-        result: Inference,
-        given: bool,
-    ) -> None:
-        """Say so if the points leave much, however their number was chosen."""
-        if not given:
-            warn_of_budget(m, len(rows.y), result.unexplained, "n_inducing")
-        elif isinstance(self.inducing, str) and np.isfinite(found.exact_noise):
-            noise = float(result.likelihood.variance(0.0))
-            warn_of_lost_signal(m, rows, found.exact_noise, noise)
-        elif isinstance(self.inducing, str) and found.n_inducing > m:
-            warn_of_few_points(m, found.n_inducing, self.n_inducing == "auto")
+    def _few_points(
+        self, m: int, n: int, found: Hyperparameters, result: Inference
+    ) -> Finding | None:
+        """Whether more inducing points would gain evidence."""
+        if not isinstance(self.inducing, str) or m == n:
+            return None
+        automatic = self.n_inducing == "auto"
+        unexplained = result.unexplained if automatic else 0.0
+        if not automatic and np.isfinite(found.exact_noise):
+            # few points take for noise what an exact process explains of y
+            noise, exact = float(result.likelihood.variance(0.0)), found.exact_noise
+            lost = noise - exact > _LOST * (max(1.0, noise) - exact)
+            unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
+        return diagnostics.too_few_inducing_points(
+            m, found.n_inducing, unexplained, automatic
+        )
 
     def _report_of(
         self, reporter: RoundReporter, found: Hyperparameters, units: Units
@@ -221,7 +227,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         needed = min(needed, MOST)
         return affordable_inducing(n, likelihood.n_outputs_, self.n_particles, needed)
 
-    def _select(
+    def _inducing_points(
         self,
         rows: Rows,
         found: Hyperparameters,
@@ -236,32 +242,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             self.inducing, rows.X, found.kernel, n_inducing, rng, rows.weights
         )
 
-    def _prior_settings(
-        self, n_inducing: int | None, likelihood: Likelihood
-    ) -> PriorSettings:
-        prior = self.prior
-        if prior == "auto":
-            prior = "gp" if isinstance(likelihood, Gaussian) else "gre"
-        return PriorSettings(
-            kernel=self.kernel,
-            prior=prior,
-            optimizer=self.optimizer,
-            n_restarts=self.n_restarts_optimizer,
-            inducing=self.inducing,
-            n_inducing=n_inducing,
-            n_jobs=self.n_jobs,
-        )
-
     def _inference_settings(self) -> InferenceSettings:
         return InferenceSettings(
             method=self.method,
-            potential=self.potential,
             n_particles=self.n_particles,
             step_size=self.step_size,
             max_iter=self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
-            noise_is_free=self.optimizer == "evidence",
+            noise_is_free=self.optimizer is not None,
         )
 
     def _continues(self) -> bool:
@@ -269,13 +258,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return (
             self.warm_start
             and hasattr(self, "posterior_")
-            and self._request == (self.kernel, self.prior)
+            and self._request == self.kernel
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
-
-    def _earlier_fit(self) -> tuple[Any, ...]:
-        """Hyperparameters of an earlier fit, for a warm start."""
-        return (self._found,) if self._continues() else ()
 
     def _earlier_particles(self, m: int, likelihood: Likelihood) -> Array | None:
         """Particles of an earlier fit of the same shape, for a warm start."""
@@ -291,7 +276,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return {
             "kernel_": found.kernel,
             "_found": found,
-            "_record": found.record.with_noise(*result.noise),
+            "_record": found.record,
             "likelihood_": units.of_likelihood(result.likelihood),
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
@@ -303,7 +288,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "energy_curve_": sample.energy_curve,
             # an exact draw counts as one step of a chain without autocorrelation
             "n_iter_": max(sample.n_iter, 1),
-            "_request": (copy.deepcopy(self.kernel), self.prior),
+            "_request": copy.deepcopy(self.kernel),
         }
 
 
@@ -312,9 +297,3 @@ def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood
     known = () if rows.known is None else (rows.known,)
     prepared = likelihood.prepare(rows.y, rows.weights, *known)
     return prepared if with_mean else prepared.with_base(0.0)
-
-
-def _at_base_rates(found: Hyperparameters, rows: Rows) -> Hyperparameters:
-    """With the mean at which the prior that was found expects the mean of y."""
-    likelihood = with_base_rates(rows, found.likelihood, found.kernel)
-    return found._replace(likelihood=likelihood)

@@ -17,6 +17,7 @@ from skgpx._validation import (
     check_rows,
     fit_context,
 )
+from skgpx.diagnostics import conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
 
@@ -35,28 +36,17 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         column where that gains enough.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
-    prior : {"auto", "gre", "gp"}, default="auto"
-        "gre", which is "auto", is the paper's integrated kernel with a background; "gp"
-        the kernel itself.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs; "auto" is ``3 sqrt(n)`` within a budget of
         operations and of ``M n_classes``, but no fewer than 100; with two classes up
         to 500 while twice as many gain evidence.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         How they are chosen; an array holds the points themselves.
-    optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
-        How hyperparameters are found: by Laplace's approximation of the evidence, by
-        the paper's rule, or not at all.
-    n_restarts_optimizer : int, default=1
-        Starts of the search besides the kernel as given. Not used if ``kernel=None``,
-        whose search has starts of its own.
+    optimizer : {"evidence"} or None, default="evidence"
+        How hyperparameters are found: by Laplace's approximation of the evidence, or
+        not at all.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
-    potential : {"projected", "optimal"}, default="projected"
-        Data term of the target of the chains: the nll at the projected functions, or
-        its expectation over the residual, which is optimal in Kullback-Leibler
-        divergence and pays where inducing inputs are few. For three and more classes
-        it is an integral over one variable, to 2e-4 nats per observation.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     step_size : float or None, default=None
@@ -102,6 +92,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         particles are worth, at most `n_particles`.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles, up to a constant.
+    findings_ : tuple of Finding
+        What the diagnostics of the fit found, see :mod:`skgpx.diagnostics`.
     n_iter_ : int
         Evaluations of the gradient by each chain.
     n_features_in_ : int
@@ -147,13 +139,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         kernel: Any = None,
         *,
         likelihood: Likelihood | None = None,
-        prior: str = "auto",
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
         optimizer: str | None = "evidence",
-        n_restarts_optimizer: int = 1,
         method: str = "auto",
-        potential: str = "projected",
         n_particles: int = 100,
         step_size: float | None = None,
         max_iter: int | None = None,
@@ -164,13 +153,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     ):
         self.kernel = kernel
         self.likelihood = likelihood
-        self.prior = prior
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
         self.method = method
-        self.potential = potential
         self.n_particles = n_particles
         self.step_size = step_size
         self.max_iter = max_iter
@@ -219,7 +205,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 "another class."
             )
         rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
-        self._fit_rows(rows, self._class_likelihood(), reporter, Units())
+        findings = self._fit_rows(rows, self._class_likelihood(), reporter, Units())
+        conclude(self, findings)
         return self
 
     def _class_likelihood(self) -> Likelihood:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Scheme, Target
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.modes import Survey, is_log_concave, survey
@@ -25,7 +24,7 @@ from skgpx._numerics.regression import (
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import blas_jobs, parallel_map
-from skgpx._pls import _chains, _diagnostics
+from skgpx._pls import _chains
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt
 from skgpx._pls._tempering import mirror_images, run_smc, with_mirror_images
 from skgpx._row_statistics import row_statistics
@@ -37,6 +36,12 @@ from skgpx._selection import (
 )
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
+from skgpx.diagnostics import (
+    Finding,
+    chains_not_converged,
+    runs_disagree,
+    several_modes,
+)
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -53,7 +58,6 @@ def target_and_mode(
     basis: Nystroem,
     rows: Rows,
     likelihood: Likelihood,
-    optimal: bool,
     by_rows: bool,
     n_jobs: int | None,
 ) -> tuple[Target, laplace.Mode]:
@@ -65,8 +69,6 @@ def target_and_mode(
     rows : Rows
     likelihood : Likelihood
         Prepared.
-    optimal : bool
-        Which potential, see `PLSRegressor`.
     by_rows : bool
         Whether the target has to consist of rows, also under Gaussian noise, where
         sums over them would do.
@@ -81,35 +83,12 @@ def target_and_mode(
             gram / noise_variance, moment / noise_variance
         )
         return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
-    target = _row_target(basis, rows, likelihood, optimal, n_jobs)
-    return target, laplace.find_mode(smoothed(target), rough_start(target))
-
-
-def _block_features(basis: Nystroem, X: Array) -> tuple[Array, Array]:
-    features = basis(X)
-    return np.ascontiguousarray(features), basis.residual_variance(X, features)
-
-
-def _row_target(
-    basis: Nystroem,
-    rows: Rows,
-    likelihood: Likelihood,
-    optimal: bool,
-    n_jobs: int | None,
-) -> Target:
-    """Target with the features of all rows, O(n m) memory."""
-    X = rows.X
-    items = [(X[i : i + _ROWS],) for i in range(0, len(X), _ROWS)]
-    jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
     # threads: to send features takes as long as to compute them
-    parts = parallel_map(_block_features, items, jobs, basis, in_threads=True)
-    features = np.concatenate([part[0] for part in parts])
-    if not optimal:
-        return row_target(features, rows, likelihood)
-    std = np.sqrt(np.concatenate([part[1] for part in parts]))
-    c = likelihood.n_outputs_
-    std = np.repeat(std[:, np.newaxis], c, axis=1)
-    return row_target(features, rows, likelihood, std, expectation_nodes(c))
+    items = [(rows.X[i : i + _ROWS],) for i in range(0, len(rows.y), _ROWS)]
+    jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
+    features = np.concatenate(parallel_map(basis, items, jobs, in_threads=True))
+    target = row_target(np.ascontiguousarray(features), rows, likelihood)
+    return target, laplace.find_mode(smoothed(target), rough_start(target))
 
 
 # ---- Where chains start, and the coordinates and steps in which they move ------------
@@ -218,8 +197,7 @@ def affordable(target: Target) -> bool:
     It takes about ``25 m`` steps of 400 particles, of ``4 n m`` operations each.
     """
     n, m = target.features.shape
-    nodes = len(target.nodes)
-    return bool(n * (m * target.n_outputs) ** 2 * nodes <= _TEMPERED)
+    return bool(n * (m * target.n_outputs) ** 2 <= _TEMPERED)
 
 
 def above_best(target: Target, w: Array, best: laplace.Mode) -> float:
@@ -237,8 +215,7 @@ def above_best(target: Target, w: Array, best: laplace.Mode) -> float:
     return float(energy.mean() - floor)
 
 
-# ---- From a basis and a likelihood to the posterior of the weights
-# -------------------------
+# ---- From a basis and a likelihood to the posterior of the weights -------------------
 
 
 # Acceptance times mobility of a trial below which the Laplace start is poor.
@@ -251,7 +228,7 @@ class InferenceSettings(NamedTuple):
 
     Attributes
     ----------
-    method, potential : str
+    method : str
     n_particles : int
     step_size : float or None
     max_iter : int or None
@@ -262,7 +239,6 @@ class InferenceSettings(NamedTuple):
     """
 
     method: str
-    potential: str
     n_particles: int
     step_size: float | None
     max_iter: int | None
@@ -287,9 +263,8 @@ class Inference(NamedTuple):
     unexplained : float
         Mean of ``var g(x_i) / (2 noise_variance)``, nats per observation by which the
         bound may be too low; NaN unless in closed form.
-    noise : tuple of (str, int)
-        How the noise variance was chosen after the search, and the number of held-out
-        rows.
+    findings : tuple of Finding
+        About the sampler.
     """
 
     posterior: LatentModel
@@ -298,7 +273,7 @@ class Inference(NamedTuple):
     likelihood: Likelihood
     log_evidence: float = np.nan
     unexplained: float = np.nan
-    noise: tuple[str, int] = ("", 0)
+    findings: tuple[Finding | None, ...] = ()
 
 
 def infer(
@@ -342,56 +317,32 @@ def infer(
         return report is not None and report(sample, model)
 
     plain, mode = target_and_mode(
-        basis, rows, likelihood,
-        optimal=settings.potential == "optimal", by_rows=method == "smc",
-        n_jobs=settings.n_jobs,
-    )  # fmt: skip
+        basis, rows, likelihood, method == "smc", settings.n_jobs
+    )
     modes = look_around(plain, mode, likelihood, rng.spawn(1)[0])
     several = settings.method == "auto" and modes.rivals > 0
     if method == "smc" or (several and affordable(plain)):
         target = plain
-        sample = _temper(plain, modes.best, likelihood, settings, rng, report_sample)
+        sample, findings = _temper(
+            plain, modes.best, likelihood, settings, rng, report_sample
+        )
         apart = modes.rivals > 0 or likelihood.symmetric
         groups = np.arange(settings.n_particles) * apart
     else:
-        target, sample = _run_chains(
+        target, sample, findings = _run_chains(
             plain, modes, basis, settings, method, rng, previous, report_sample
         )
         groups = np.zeros(settings.n_particles, np.intp)
-    result = _inferred(plain, target, sample, groups, basis, likelihood, rng)
-    return _with_evidence(result, basis, rows, settings.n_jobs)
-
-
-def _with_evidence(
-    result: Inference, basis: Nystroem, rows: Rows, n_jobs: int | None
-) -> Inference:
-    """With the collapsed bound under Gaussian noise, whatever the sampler."""
-    if not isinstance(result.likelihood, Gaussian):
-        return result
-    statistics = row_statistics(basis, rows, n_jobs)
-    evidence = log_evidence(statistics, float(result.likelihood.variance(0.0)))
-    return result._replace(log_evidence=evidence)
-
-
-def _inferred(
-    plain: Target,
-    target: Target,
-    sample: Sample,
-    groups: NDArray[np.intp],
-    basis: Nystroem,
-    likelihood: Likelihood,
-    rng: np.random.Generator,
-) -> Inference:
-    """Result of a sampler in the coordinates of a target.
-
-    `groups` (s,) holds a number for each mode, or one for each particle where they are
-    not told apart.
-    """
     particles = np.ascontiguousarray(langevin.weights_of(target, sample.z))
     if likelihood.symmetric:
         particles, groups = _of_both_signs(plain, particles, groups, rng)
     model = _particle_model(basis, spread_out(particles, groups), likelihood)
-    return Inference(model, particles, sample, likelihood)
+    evidence = np.nan
+    if isinstance(likelihood, Gaussian):
+        statistics = row_statistics(basis, rows, settings.n_jobs)
+        evidence = log_evidence(statistics, float(likelihood.variance(0.0)))
+    found = model, particles, sample, likelihood, evidence
+    return Inference(*found, findings=findings)
 
 
 def spread_out(particles: Array, groups: Array) -> Array:
@@ -439,7 +390,7 @@ def _temper(
     settings: InferenceSettings,
     rng: np.random.Generator,
     report_sample: Callable[[Target, Sample], bool],
-) -> Sample:
+) -> tuple[Sample, tuple[Finding | None, ...]]:
     """Sequential Monte Carlo from the prior, in the coordinates of the weights."""
     n_particles, p = settings.n_particles, plain.centre.size
     if p > laplace.LARGEST_COUPLED:
@@ -456,9 +407,9 @@ def _temper(
         symmetric=likelihood.symmetric,
         report=partial(report_sample, plain),
     )
-    excess = above_best(plain, tempered.sample.z, best)
-    _diagnostics.warn_if_smc_disagrees(tempered, excess, p, n_particles)
-    return tempered.sample
+    sample, evidences = tempered.sample, tempered.run_evidences
+    how = above_best(plain, sample.z, best), p, n_particles
+    return sample, (runs_disagree(float(np.max(sample.r_hat)), evidences, *how),)
 
 
 def _run_chains(
@@ -470,7 +421,7 @@ def _run_chains(
     rng: np.random.Generator,
     previous: Array | None,
     report_sample: Callable[[Target, Sample], bool],
-) -> tuple[Target, Sample]:
+) -> tuple[Target, Sample, tuple[Finding | None, ...]]:
     """Langevin chains from a Laplace start, and the target in their coordinates."""
     mode = modes.best
     target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
@@ -497,10 +448,20 @@ def _run_chains(
         adaptive=tuned,
         report=partial(report_sample, target),
     )
-    _diagnostics.check_divergence(sample, method, settings.step_size)
-    _diagnostics.warn_if_not_converged(sample, method, settings.tol, modes)
+    if not np.all(np.isfinite(sample.z)):
+        raise ValueError(
+            f'method="{method}" diverged with step_size={settings.step_size!r}. Use a '
+            "smaller one, or None to take it from the largest eigenvalue of the "
+            "Hessian."
+        )
+    r_hat = 1.0 if sample.stopped else float(np.max(sample.r_hat))
+    steps = sample.n_iter, sample.acceptance, modes.log_concave
+    findings = (
+        chains_not_converged(r_hat, settings.tol, *steps),
+        several_modes(modes.gap),
+    )
     kept = np.minimum(sample.ess, float(settings.n_particles))
-    return target, sample._replace(ess=kept)
+    return target, sample._replace(ess=kept), findings
 
 
 def resolved_method(method: str, likelihood: Likelihood) -> str:
@@ -530,16 +491,13 @@ def _exact(
     rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions use the posterior itself, not the draws."""
-    statistics, noise = row_statistics(basis, rows, settings.n_jobs), ("", 0)
+    statistics = row_statistics(basis, rows, settings.n_jobs)
     if settings.noise_is_free:
-        split_rng = rng.spawn(1)[0]
-        fitted = final_noise(basis, rows, statistics, likelihood, split_rng)
-        likelihood, evidence, *noise = fitted
+        likelihood = final_noise(basis, rows, statistics, likelihood, rng.spawn(1)[0])
     noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)
     law = posterior_from(statistics, noise_variance, root)
-    if not settings.noise_is_free:
-        evidence = log_evidence_from(statistics, noise_variance, root)
+    evidence = log_evidence_from(statistics, noise_variance, root)
     left_over = statistics.residual / (2.0 * noise_variance * statistics.weight)
     particles = law.draw(settings.n_particles, rng)
     p = law.mean.size
@@ -552,5 +510,4 @@ def _exact(
         0,
     )
     model = LatentModel(basis, law)
-    found = model, particles, sample, likelihood, evidence, left_over
-    return Inference(*found, tuple(noise))
+    return Inference(model, particles, sample, likelihood, evidence, left_over)

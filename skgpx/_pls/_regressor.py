@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin, Units
-from skgpx._pls._diagnostics import (
-    warn_if_overdispersed,
-    warn_if_residuals_autocorrelated,
-)
 from skgpx._validation import (
+    Rows,
     canonical_rows,
     check_likelihood_given,
     check_rows,
@@ -22,6 +21,7 @@ from skgpx._validation import (
     row_quantity,
     standardisation,
 )
+from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood
 from skgpx.likelihoods._rows import KnownNoise, NoiseOfRows
 
@@ -39,16 +39,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Covariance k of the latent function, with the bounds of its hyperparameters; a
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
-        whichever explains or predicts more; for Gaussian noise (and ``prior="gp"``) the
-        RBF competes with Matern kernels of order 5/2 and 3/2.
+        the simpler one unless the other predicts more; for Gaussian noise the RBF
+        competes with Matern kernels of order 5/2 and 3/2. The covariance of the paper
+        is :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood or None, default=None
         Law of y given the latent value, from :mod:`skgpx.likelihoods` or your own;
         None means ``Gaussian()``. Scale parameters that are None are estimated.
-    prior : {"auto", "gre", "gp"}, default="auto"
-        Prior covariance: "gre" is the paper's ``r(x, x') = E[k(x, s) k(s, x')]`` over
-        the training inputs s, plus a stationary background
-        (:class:`~skgpx.kernels.GREKernel`); "gp" the kernel itself. "auto" is "gp" for
-        a Gaussian likelihood and "gre" for others.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
         as it needs to leave no more than a thousandth of a nat a row unexplained, at
@@ -63,16 +59,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         ``n_inducing="auto"`` ends at its largest number); seeds of k-means; random
         rows; the points themselves, of shape (M, n_features); or ``inducing(X,
         kernel, n_inducing, rng)`` that returns such an array.
-    optimizer : {"evidence", "neighbourhoods"} or None, default="evidence"
-        How hyperparameters are found: "evidence" is the exact evidence of at most 1500
-        rows for Gaussian noise (then Titsias' bound, for fewer than 400 inducing
-        inputs), and Laplace's approximation of that of the sparse model otherwise;
-        "neighbourhoods" the paper's rule, exact evidence on neighbourhoods of rows,
-        averaged; None keeps the kernel as it is.
-    n_restarts_optimizer : int, default=1
-        Starts of the search besides the kernel as given: the first has other
-        lengthscales, the others are drawn within the bounds. Not used if
-        ``kernel=None``, whose search has starts of its own.
+    optimizer : {"evidence"} or None, default="evidence"
+        How hyperparameters are found: "evidence" maximises the evidence times a
+        hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
+        (then Titsias' bound, for fewer than 400 inducing inputs), and Laplace's
+        approximation of that of the sparse model otherwise; None keeps the kernel as
+        it is.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood only). "ou_mala" and
         "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
@@ -81,10 +73,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         several modes. "auto" is "exact" if possible, "smc" if a search finds several
         modes of a likelihood that is not log-concave and some ten seconds suffice
         (``n M^2 <= 5e6``), otherwise "ou_mala".
-    potential : {"projected", "optimal"}, default="projected"
-        Data term of the target of the chains: the nll at the projected function, or
-        its expectation over the residual g, which is optimal in Kullback-Leibler
-        divergence. Both give the same posterior for a Gaussian likelihood.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     step_size : float or None, default=None
@@ -154,6 +142,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         sqrt(ess_)``. One particle counts as one.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
+    findings_ : tuple of Finding
+        What the diagnostics of the fit found, see :mod:`skgpx.diagnostics`.
     n_iter_ : int
         Evaluations of the gradient by each chain; 1 for exact draws.
     n_features_in_ : int
@@ -215,13 +205,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         kernel: Any = None,
         *,
         likelihood: Likelihood | None = None,
-        prior: str = "auto",
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
         optimizer: str | None = "evidence",
-        n_restarts_optimizer: int = 1,
         method: str = "auto",
-        potential: str = "projected",
         n_particles: int = 100,
         step_size: float | None = None,
         max_iter: int | None = None,
@@ -233,13 +220,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     ):
         self.kernel = kernel
         self.likelihood = likelihood
-        self.prior = prior
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
         self.method = method
-        self.potential = potential
         self.n_particles = n_particles
         self.step_size = step_size
         self.max_iter = max_iter
@@ -309,11 +293,32 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood = likelihood.scaled(1.0 / scale)
         units = Units(shift, scale, None if noise is None else noise.mean)
         self._exposed = exposure is not None
-        self._fit_rows(standard, likelihood, reporter, units, self.normalize_y)
-        warn_if_overdispersed(standard, self.likelihood_, self.posterior_)
-        if self.optimizer is not None:
-            warn_if_residuals_autocorrelated(rows, self.likelihood_, self.posterior_)
+        findings = self._fit_rows(
+            standard, likelihood, reporter, units, self.normalize_y
+        )
+        conclude(self, [*findings, *self._check_residuals(rows)])
         return self
+
+    def _check_residuals(self, rows: Rows) -> list[Finding | None]:
+        """Scatter and autocorrelation of the residuals of at most 4000 rows."""
+        some = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
+        likelihood: Any = self.likelihood_
+        if some.known is not None:
+            likelihood = likelihood.at_rows(some.known)
+        model = self.posterior_
+        mean, variance = likelihood.predictive_moments(model.marginals(some.X))
+        moments = mean, variance, self.likelihood_
+        found = [diagnostics.overdispersion(some.y, some.weights, *moments)]
+        features = model.basis(some.X)
+        outside = float(np.sum(model.basis.residual_variance(some.X, features)))
+        share = outside / max(outside + float(np.sum(features**2)), 1e-300)
+        # bases that omit much of the prior have a check of their own
+        if self.likelihood_.location_scale and share <= 0.01:
+            centre = np.average(some.y, weights=some.weights)
+            total = float(np.average((some.y - centre) ** 2, weights=some.weights))
+            residuals = some.y - mean
+            found.append(diagnostics.residual_autocorrelation(some.X, residuals, total))
+        return found
 
     def _known_noise(
         self, likelihood: Any, known: Any, weights: Any

@@ -1,252 +1,179 @@
-"""Kernel, noise and likelihood scales from the data, by maximising an evidence."""
+"""Evidence of kernel and likelihood: of an exact process, and of a sparse model."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.langevin import latent_values
 from skgpx._numerics.laplace import laplace_evidence_gradient
-from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.linalg import (
+    cholesky,
+    factorise,
+    invert_factorised,
+    log_determinant,
+    solve_lower,
+    solve_lower_transpose,
+    subtract_from_square,
+)
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
-from skgpx._selection._copies import how_counted, search_weights
-from skgpx._selection._failing_search import negative_or_hopeless
-from skgpx._selection._learner import Candidate, noise_only
-from skgpx._selection._search_record import SearchRecord
 from skgpx._validation import Rows
-from skgpx.bases import select_inducing
-from skgpx.kernels import inducing_and_pullback
+from skgpx.bases import Nystroem, select_inducing
+from skgpx.kernels import inducing_and_pullback, kernel_matrix, triangle_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 from skgpx.likelihoods._base import RowForm
 
 Array = NDArray[np.float64]
 
-# The most points of a model whose likelihood is not Gaussian.
-MOST = 500
-# Rows, inducing inputs and iterations that compare the starts; rows and iterations
-# that polish the best of them.
-_SCREENING_ROWS, _SCREENING_INDUCING, _SCREENING_ITER = 300, 50, 20
-_ROWS, _MAX_ITER = 2000, 80
-# Searches after the first that start where it ended, with inducing inputs chosen anew.
-_RESELECTIONS, _RESELECTION_ITER = 1, 20
-# Relative gain of evidence at which a search ends.
-_EVIDENCE_TOLERANCE = 1e-6
+# ---- Gaussian regression without an approximation ------------------------------------
 
 
-class Hyperparameters(NamedTuple):
-    """Result of a search.
+class ExactEvidence:
+    """Log marginal likelihood of Gaussian regression in its log-parameters.
 
-    Attributes
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Prior kernel κ with its hyperparameters set.
-    likelihood : Likelihood
-        With its free scales set.
-    log_evidence : float
-        Evidence at these values, in nats; NaN when nothing was free.
-    gain : float
-        Of it over the evidence of normal noise around zero, for the same rows; NaN if
-        the likelihood is not Gaussian.
-    candidate : Candidate or None
-        Coordinates of the search, for the next one.
-    record : SearchRecord
-        Which rows searched.
-    exact_noise : float
-        Noise variance that an exact process of some rows found first; NaN where none
-        was searched, or it found nothing else.
-    n_inducing : int
-        Number of inducing points that the kernel needs; 0 where none was counted.
-    """
+    With ``C = k(X, X) + diag(noise_variance / ω)`` and ω the precisions of the rows,
+    which are their weights unless more is known of their noise::
 
-    kernel: Any
-    likelihood: Likelihood
-    log_evidence: float
-    gain: float = np.nan
-    candidate: Candidate | None = None
-    record: SearchRecord = SearchRecord()
-    exact_noise: float = np.nan
-    n_inducing: int = 0
+        log N(y | 0, C) - ½ Σ [(ω_i - 1) log(2π noise_variance) + log ω_i]
 
-
-class Search(NamedTuple):
-    """What stays the same during a search.
-
-    Attributes
-    ----------
-    rows : Rows
-        A subset, its weights scaled up to those of all rows.
-    inducing : str, array or callable
-    n_inducing : int
-    """
-
-    rows: Rows
-    inducing: Any
-    n_inducing: int
-
-
-def maximise_evidence(
-    rows: Rows,
-    starts: list[tuple[Any, Likelihood]],
-    inducing: Any,
-    n_inducing: int,
-    rng: np.random.Generator,
-    polish: bool = True,
-    candidate: Candidate | None = None,
-) -> Hyperparameters:
-    """Maximise the evidence of the sparse model over kernel and likelihood scales.
-
-    For a Gaussian likelihood the evidence is the collapsed bound of the prior that is
-    used; for others the sparse Laplace evidence, of all classes in one model. Both are
-    strongly multimodal: every start is tried on 300 rows with 50 inducing inputs, the
-    best is polished on 2000 with all of them, chosen anew under the lengthscales found.
-    Rows of a subset weigh as much as all rows do; many repetitions of one y count once.
+    the second term being what turns a row of noise ``noise_variance / ω`` into ω
+    repetitions of it: an integer weight equals that many copies of the row.
 
     Parameters
     ----------
     rows : Rows
-    starts : list of (kernel, likelihood)
-        Prior kernels κ with the same free hyperparameters, and prepared likelihoods.
-    inducing, n_inducing
-        See :func:`skgpx.bases.select_inducing`.
-    rng : numpy.random.Generator
-    polish : bool, default=True
-        False stops at the best of the tried.
-    candidate : Candidate, optional
-        Coordinates of the kernels, with their prior; without it all parameters are free
-        and have none.
-
-    Returns
-    -------
-    best : Hyperparameters
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Without white noise.
+    likelihood : Gaussian
+        Prepared.
     """
-    if len(starts[0][0].theta) + len(starts[0][1].theta) == 0:
-        return Hyperparameters(*starts[0], np.nan)
-    best_start, everything = starts[0], rows
-    if not starts[0][1].discrete:
-        rows = rows._replace(weights=search_weights(rows))
-    if len(starts) > 1 or not polish:
-        few = min(n_inducing, _SCREENING_INDUCING)
-        small = Search(subset(rows, _SCREENING_ROWS, rng), inducing, few)
-        found = [
-            climb_kernel(small, *start, _SCREENING_ITER, rng, candidate)
-            for start in starts
-        ]
-        best = max(found, key=lambda one: one.log_evidence)
-        if not polish:
-            return best._replace(record=record_of(small, best.likelihood, everything))
-        best_start = best.kernel, best.likelihood
-    large = Search(subset(rows, _ROWS, rng), inducing, n_inducing)
-    best = climb_kernel(large, *best_start, _MAX_ITER, rng, candidate)
-    for _ in range(_RESELECTIONS):
-        again = climb_kernel(large, *best[:2], _RESELECTION_ITER, rng, candidate)
-        if again.log_evidence > best.log_evidence:
-            best = again
-    return best._replace(record=record_of(large, best.likelihood, everything))
+
+    def __init__(self, rows: Rows, kernel: Any, likelihood: Gaussian):
+        self.rows, self.kernel, self.likelihood = rows, kernel, likelihood
+
+    @property
+    def weight(self) -> float:
+        """Number of observations."""
+        return float(self.rows.weights.sum())
+
+    def of_nothing(self) -> float:
+        """Evidence of normal noise around zero with the best variance, in nats."""
+        return noise_only(self.rows, self.likelihood)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Evidence in nats, and its gradient in the log-parameters.
+
+        One factorisation, one inverse and one pullback: O(n^3), memory O(n^2).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the covariance of the rows is not positive definite.
+        """
+        p = len(self.kernel.theta)
+        likelihood = self.likelihood.with_theta(theta[p:])
+        kernel = self.kernel.clone_with_theta(theta[:p])
+        noise_variance = float(likelihood.variance(0.0))
+        y, weights = self.rows.y, self.rows.precisions
+        K, pullback = triangle_and_pullback(kernel, self.rows.X)
+        L = _root(K, self.rows, noise_variance)
+        alpha = solve_lower_transpose(L, solve_lower(L, y))
+        log_volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
+        repeated = np.sum(weights - 1.0) * np.log(2.0 * np.pi * noise_variance)
+        value = log_volume + y @ alpha + repeated + np.log(weights).sum()
+        # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹), in the memory of L
+        slope = L
+        invert_factorised(slope)
+        subtract_from_square(slope, alpha)
+        gradient = pullback(slope)
+        if len(likelihood.theta):
+            # C_ii holds σ²/ω, and -½ Σ(ω - 1) log σ² stands beside
+            noise = noise_variance * float(np.sum(np.diagonal(slope) / weights))
+            gradient = np.append(gradient, noise - 0.5 * float(np.sum(weights - 1.0)))
+        return -0.5 * float(value), gradient
 
 
-def search_on(
-    rows: Rows,
-    start: tuple[Any, Likelihood],
-    previous: Hyperparameters,
-    inducing: Any,
-    n_inducing: int,
-    rng: np.random.Generator,
-) -> Hyperparameters:
-    """From an earlier fit, with as many points as its kernel needed."""
-    needed = previous.n_inducing
-    how = inducing, max(n_inducing, min(needed, MOST, len(rows.y))), rng
-    best = maximise_evidence(rows, [start], *how, candidate=previous.candidate)
-    return best._replace(n_inducing=needed)
+def exact_value(rows: Rows, kernel: Any, noise_variance: float) -> float:
+    """:class:`ExactEvidence` of unit weights without its gradient; O(n^3 / 3)."""
+    try:
+        L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
+    except np.linalg.LinAlgError:
+        return -np.inf
+    half = solve_lower(L, rows.y)
+    volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
+    return -0.5 * float(volume + half @ half)
 
 
-def record_of(search: Search, likelihood: Likelihood, rows: Rows) -> SearchRecord:
-    """What a search by the evidence of a sparse model read, of all rows."""
-    kind = "bound" if isinstance(likelihood, Gaussian) else "Laplace evidence"
-    m = min(search.n_inducing, len(search.rows.y))
-    criterion = f"{kind} of {m} inducing points"
-    copies = how_counted(search.rows, rows)
-    return SearchRecord(criterion, len(rows.y), len(search.rows.y), copies=copies)
+def noise_only(rows: Rows, likelihood: Gaussian) -> float:
+    """Evidence of normal noise around zero with the best variance, in nats."""
+    n, square = rows.precisions.sum(), float(rows.precisions @ rows.y**2)
+    best = with_noise(likelihood, float(np.average(rows.y**2, weights=rows.precisions)))
+    variance = float(best.variance(0.0))
+    return -0.5 * float(n * np.log(2.0 * np.pi * variance) + square / variance)
 
 
-def subset(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
-    """At most `size` rows, weighted as all of them."""
-    n = len(rows.y)
-    if n <= size:
-        return rows
-    chosen = np.sort(rng.choice(n, size, replace=False))
-    part = rows.take(chosen)
-    weights = part.weights * (rows.weights.sum() / part.weights.sum())
-    return part._replace(weights=weights)
+def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
+    """The likelihood with this noise variance where it is free, within its bounds."""
+    if not len(likelihood.theta):
+        return likelihood
+    low, high = np.exp(likelihood.theta_bounds[0])
+    return likelihood.with_theta(np.log([np.clip(noise_variance, low, high)]))
 
 
-def climb_kernel(
-    search: Search,
-    kernel: Any,
-    likelihood: Likelihood,
-    max_iter: int,
-    rng: np.random.Generator,
-    candidate: Candidate | None,
-) -> Hyperparameters:
-    """L-BFGS-B from the parameters of a kernel and a likelihood."""
-    plain = candidate is None
-    chosen = Candidate.of_kernel(kernel) if plain else candidate.around(kernel)
-    start = chosen, chosen.coordinates_of(kernel), likelihood
-    u, likelihood, value = climb_evidence(search, *start, max_iter, rng)
-    gain = np.nan
-    if isinstance(likelihood, Gaussian):
-        gain = value - noise_only(search.rows, likelihood)
-    return Hyperparameters(chosen.kernel_at(u), likelihood, value, gain, candidate)
+def left_out(kernel: Any, noise_variance: float, rows: Rows) -> tuple[Array, Array]:
+    """Means and variances of y at each row, given all others; O(n^3).
 
-
-def climb_evidence(
-    search: Search,
-    candidate: Candidate,
-    u: Array,
-    likelihood: Likelihood,
-    max_iter: int,
-    rng: np.random.Generator,
-) -> tuple[Array, Likelihood, float]:
-    """L-BFGS-B on the logarithms, inducing inputs selected under the first kernel.
-
-    Returns
-    -------
-    u : ndarray of shape (q,)
-        Coordinates of the candidate where evidence and its prior are largest.
-    likelihood : Likelihood
-    evidence : float
-        Without the prior, in nats.
+    ``y - (C⁻¹y) / diag(C⁻¹)`` and ``1 / diag(C⁻¹)`` with the covariance C of y.
     """
-    u = np.clip(u, *candidate.bounds.T)
-    evidence = SparseEvidence.of_search(search, candidate.kernel_at(u), likelihood, rng)
-    bounds = np.concatenate((candidate.bounds, likelihood.theta_bounds))
-    q = candidate.n_free
+    L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
+    alpha = solve_lower_transpose(L, solve_lower(L, rows.y))
+    invert_factorised(L)
+    precision = np.diagonal(L)
+    return rows.y - alpha / precision, 1.0 / precision
 
-    def negative(point: Array) -> tuple[float, Array]:
-        inner = candidate.offset + candidate.ties @ point[:q]
-        value, slope = evidence.negative(np.concatenate((inner, point[q:])))
-        prior, pull = candidate.log_prior(point[:q])
-        along = candidate.ties.T @ slope[: len(inner)] - pull
-        return value - prior, np.concatenate((along, slope[len(inner) :]))
 
-    result = optimize.minimize(
-        negative,
-        np.clip(np.concatenate((u, likelihood.theta)), *bounds.T),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": max_iter, "ftol": _EVIDENCE_TOLERANCE, "gtol": 1e-3},
-    )
-    u = result.x[:q]
-    value = candidate.log_prior(u)[0] - float(result.fun)
-    return u, likelihood.with_theta(result.x[q:]), value
+def held_out(
+    kernel: Any, noise_variance: float, rows: Rows, X: Array
+) -> tuple[Array, Array]:
+    """Means and variances of y at other rows, given a few; O(n^3 + n^2 n_other)."""
+    L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
+    cross = solve_lower(L, kernel_matrix(kernel, rows.X, X))
+    mean = cross.T @ solve_lower(L, rows.y)
+    explained = np.einsum("ij,ij->j", cross, cross)
+    return mean, np.maximum(kernel.diag(X) - explained, 0.0) + noise_variance
+
+
+def normal_density(y: Array, mean: Array, variance: Array) -> Array:
+    """Log density of each y, in nats."""
+    square = (y - mean) ** 2 / variance
+    density: Array = -0.5 * (square + np.log(2.0 * np.pi * variance))
+    return density
+
+
+def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
+    """Lower root of ``K + diag(σ²/ω)``, given the lower triangle of K."""
+    C = np.array(K, order="C")
+    C[np.diag_indices_from(C)] += noise_variance / rows.precisions
+    if not factorise(C):
+        # with as much jitter as it takes
+        C = np.array(K, order="C")
+        C[np.diag_indices_from(C)] += noise_variance / rows.precisions
+        return cholesky(C, jitter=0.0).L
+    return C
+
+
+# ---- Any likelihood, on inducing points ----------------------------------------------
 
 
 class SparseEvidence:
     """Evidence of an inducing-point model as a function of its log-parameters.
+
+    The collapsed bound for Gaussian noise, Laplace's approximation otherwise.
 
     Parameters
     ----------
@@ -264,44 +191,48 @@ class SparseEvidence:
         self._mode: Array | None = None
 
     @classmethod
-    def of_search(
+    def selected(
         cls,
-        search: Search,
+        rows: Rows,
         kernel: Any,
         likelihood: Likelihood,
+        inducing: Any,
+        n_inducing: int,
         rng: np.random.Generator,
     ) -> SparseEvidence:
-        """Evidence with inducing inputs selected under the kernel."""
-        rows = search.rows
-        Z = select_inducing(
-            search.inducing, rows.X, kernel, search.n_inducing, rng, rows.weights
-        )
-        return cls(rows, Z, kernel, likelihood)
+        """With inducing inputs selected under the kernel."""
+        how = rows.X, kernel, min(n_inducing, len(rows.y)), rng, rows.weights
+        return cls(rows, select_inducing(inducing, *how), kernel, likelihood)
 
-    def at(self, theta: Array) -> tuple[Any, Likelihood]:
-        """Kernel and likelihood at log-parameters (kernel's first)."""
-        p = len(self.kernel.theta)
-        likelihood = self.likelihood.with_theta(theta[p:])
-        return self.kernel.clone_with_theta(theta[:p]), likelihood
+    @property
+    def weight(self) -> float:
+        """Number of observations."""
+        return float(self.rows.weights.sum())
 
-    def negative(self, theta: Array) -> tuple[float, Array]:
-        """Negative evidence and its gradient; a large number where it fails."""
-        return negative_or_hopeless(self.value_and_gradient, theta)
+    def of_nothing(self) -> float:
+        """Log likelihood of latent functions that are zero."""
+        if isinstance(self.likelihood, Gaussian):
+            return noise_only(self.rows, self.likelihood)
+        flat = row_target(np.zeros((len(self.rows.y), 1)), self.rows, self.likelihood)
+        start = np.zeros((1, self.likelihood.n_outputs_))
+        return -float(laplace.find_mode(flat, start).energy)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
 
         O(n m^2 + m^3) with a few kernel matrices; no array of size n m p.
         """
-        kernel, likelihood = self.at(theta)
+        p = len(self.kernel.theta)
+        likelihood = self.likelihood.with_theta(theta[p:])
+        kernel = self.kernel.clone_with_theta(theta[:p])
         kernels, pullback = inducing_and_pullback(kernel, self.rows.X, self.Z)
         L = cholesky(kernels.inducing).L
         features = np.ascontiguousarray(solve_lower(L, kernels.cross.T).T)
-        left_over = kernels.diagonal - np.einsum("ij,ij->i", features, features)
-        residual = np.maximum(left_over, 0.0)
+        outside = kernels.diagonal - np.einsum("ij,ij->i", features, features)
+        residual = np.maximum(outside, 0.0)
         evidence = self._evidence(features, residual, likelihood)
         # var g = k(x, x) - |φ|² also moves with the features
-        slope_residual = np.where(left_over > 0.0, evidence.residual, 0.0)
+        slope_residual = np.where(outside > 0.0, evidence.residual, 0.0)
         slope = evidence.features - 2.0 * slope_residual[:, np.newaxis] * features
         # Φ = K_xz L⁻ᵀ enters through ΦΦᵀ only: with G the derivative in Φ,
         # K̄_xz = G L⁻¹ and K̄_zz = -½ L⁻ᵀ (ΦᵀG) L⁻¹
@@ -336,27 +267,39 @@ class SparseEvidence:
         return evidence
 
 
-def row_target(
-    features: Array,
-    rows: Rows,
-    likelihood: Likelihood,
-    std: Array | None = None,
-    nodes: tuple[Array, Array] | None = None,
-) -> langevin.Target:
+def laplace_density(
+    basis: Nystroem, rows: Rows, other: Rows, likelihood: Likelihood
+) -> Array:
+    """Log predictive densities of other rows under Laplace's approximation, in nats."""
+    target = smoothed(row_target(basis(rows.X), rows, likelihood))
+    mode = laplace.find_mode(target, rough_start(target))
+    features = basis(other.X)
+    variance = laplace.latent_variance(features, mode.root, likelihood.n_outputs_)
+    variance += basis.residual_variance(other.X, features)[:, np.newaxis]
+    mean = latent_values(target._replace(features=features), mode.weights)
+    mixture = LatentMixture(
+        mean[:, :, np.newaxis], variance[:, :, np.newaxis], np.ones(1)
+    )
+    noise = likelihood if other.known is None else likelihood.at_rows(other.known)
+    density: Array = noise.predictive_log_density(other.y, mixture)
+    return density
+
+
+# ---- Targets in the weights of a basis -----------------------------------------------
+
+
+def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.Target:
     """Target in the coordinates of the weights themselves (centre 0, root I).
 
-    `std` (n, c) and `nodes` give the optimal potential; without them the projected one.
     The latent functions have the mean `base_latent_` of the likelihood. Rows of which
     more is known are written in terms of the likelihood itself, see `RowForm`.
     """
     c, m = likelihood.n_outputs_, features.shape[1]
     code, form = likelihood.kernel_code, row_form(rows, likelihood)
-    if std is None or nodes is None:
-        std, nodes = np.zeros((len(rows.y), c)), (np.zeros((1, c)), np.ones(1))
     offset = likelihood.base_latent_[np.newaxis]
     if form.factor is not None:
         factor = form.factor[:, np.newaxis]
-        features, std, offset = factor * features, factor * std, factor * offset
+        features, offset = factor * features, factor * offset
     return langevin.Target(
         likelihood,
         langevin.NUMPY if code is None else code,
@@ -364,8 +307,9 @@ def row_target(
         np.ascontiguousarray(features),
         np.ascontiguousarray(form.y),
         np.ascontiguousarray(form.weights),
-        std,
-        *nodes,
+        np.zeros((len(rows.y), c)),
+        np.zeros((1, c)),
+        np.ones(1),
         np.zeros((1, m * c)),
         np.eye(m * c)[np.newaxis],
         c,

@@ -4,7 +4,6 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Chains, Trace
 from skgpx._pls import _chains, _tempering
 from skgpx._selection import row_target
@@ -381,19 +380,3 @@ def mode_levels(density, grid, m):
     valley = (inner < marginal[:-2]) & (inner <= marginal[2:])
     mass = np.cumsum(marginal)[1:-1]
     return values[1:-1][valley & (mass > 0.02) & (mass < 0.98)]
-
-
-def test_optimal_potential_can_be_tempered(rng):
-    features = rng.standard_normal((10, 2))
-    std = np.full((10, 1), 0.5)
-    target = make_target(
-        Gaussian(noise_variance=0.4),
-        features,
-        rng.standard_normal(10),
-        std=std,
-        nodes=expectation_nodes(1),
-    )
-    covariance = np.linalg.inv(np.eye(2) + features.T @ features / 0.4)
-    mean = covariance @ features.T @ target.y / 0.4
-    means = [one.sample.z[0].mean(axis=1) for one in replicates(target, 16, 100)]
-    assert np.max(np.abs(z_score(means, mean))) < LARGEST_Z

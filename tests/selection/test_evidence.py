@@ -1,28 +1,17 @@
-import warnings
-
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    Matern,
-    WhiteKernel,
-)
+from scipy.stats import multivariate_normal, norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx._numerics import laplace
-from skgpx._selection import (
-    PriorSettings,
-    SparseEvidence,
-    _evidence,
-    fit_prior,
-    maximise_evidence,
-)
-from skgpx._selection._copies import search_weights
-from skgpx._selection._sparse_learner import candidates
+from skgpx._selection import SparseEvidence, held_out, left_out
+from skgpx._selection._candidates import default_candidates, of_kernel
+from skgpx._selection._evidence import ExactEvidence, noise_only
+from skgpx._selection._noise import sparse_density
+from skgpx._selection._optimise import Objective
 from skgpx._validation import Rows
-from skgpx.kernels import GREKernel, default_kernel
+from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
 
 KERNELS = {
@@ -71,7 +60,7 @@ def fourth_order(function, x, h=1e-3):
     return slope
 
 
-# ---- The evidence --------------------------------------------------------------------
+# ---- Inducing points -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
@@ -86,15 +75,12 @@ def test_evidence_gradient_against_finite_differences(
     theta = np.concatenate((kernel.theta, likelihood.theta))
     theta = theta + 0.1 * rng.standard_normal(len(theta))
     evidence.value_and_gradient(theta)  # finds the mode, where later searches start
-    value, gradient = evidence.value_and_gradient(theta)
+    gradient = evidence.value_and_gradient(theta)[1]
     assert gradient.shape == (len(kernel.theta) + len(likelihood.theta),)
     numeric = fourth_order(lambda t: evidence.value_and_gradient(t)[0], theta)
     # what the accuracy of the mode leaves, 1e-10 nats
     scale = 1.0 + np.max(np.abs(numeric))
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=2e-5 * scale)
-    negative, slope = evidence.negative(theta)
-    assert negative == pytest.approx(-value, rel=1e-8)
-    np.testing.assert_allclose(slope, -gradient, atol=1e-4 * scale)
 
 
 @pytest.mark.parametrize("n_inducing", [6, 24])
@@ -110,28 +96,6 @@ def test_two_classes_have_one_evidence(rng, n_inducing):
     )
     assert two[0] == pytest.approx(one[0], rel=1e-6)
     np.testing.assert_allclose(two[1], one[1], rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e3])
-def test_candidates_are_tied_in_units_of_the_columns(rng, scale):
-    rows = rows_for(Bernoulli(), rng)
-    X = rows.X * [1.0, scale]
-    rows = rows._replace(X=X)
-    default = default_kernel(X, rows.weights)
-    for kernel in (default, GREKernel(default, X)):
-        tied, separate = candidates(kernel, rows)
-        u = rng.standard_normal(tied.n_free)
-        np.testing.assert_allclose(
-            tied.kernel_at(u).theta, separate.kernel_at(tied.ties @ u).theta
-        )
-        inner = tied.kernel_at(u)
-        inner = inner.kernel if isinstance(kernel, GREKernel) else inner
-        lengths = inner.k2.length_scale / default.k2.length_scale
-        assert lengths[0] == pytest.approx(lengths[1])
-        np.testing.assert_allclose(
-            separate.kernel_at(separate.kernel.theta - separate.offset).theta,
-            kernel.theta,
-        )
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -180,181 +144,147 @@ def test_weights_are_repetitions(rng):
         np.testing.assert_allclose(one[1], other[1], atol=1e-4)
 
 
+# ---- The exact process ---------------------------------------------------------------
+
+
+def written_out(rows):
+    times = rows.weights.astype(int)
+    y = np.repeat(rows.y, times)
+    return Rows(np.repeat(rows.X, times, axis=0), y, np.ones(len(y)))
+
+
+def theta_of(evidence):
+    return np.concatenate((evidence.kernel.theta, evidence.likelihood.theta))
+
+
+kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+@kernels
+def test_exact_evidence_is_that_of_scikit_learn(rng, kernel):
+    rows = rows_for(Gaussian(), rng)._replace(weights=np.ones(24))
+    mine = ExactEvidence(rows, kernel, Gaussian().prepare(rows.y))
+    noise = float(mine.likelihood.noise_variance)
+    theirs = GaussianProcessRegressor(kernel + WhiteKernel(noise), optimizer=None)
+    theirs = theirs.set_params(alpha=0.0).fit(rows.X, rows.y)
+    value, slope = theirs.log_marginal_likelihood(theta_of(mine), eval_gradient=True)
+    found = mine.value_and_gradient(theta_of(mine))
+    assert found[0] == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(found[1], slope, rtol=1e-7, atol=1e-7)
+
+
+@kernels
+@pytest.mark.parametrize("noise_variance", [None, 0.2])
+def test_exact_gradient_with_weights(rng, kernel, noise_variance):
+    rows = rows_for(Gaussian(), rng)
+    likelihood = Gaussian(noise_variance).prepare(rows.y, rows.weights)
+    evidence = ExactEvidence(rows, kernel, likelihood)
+    theta = theta_of(evidence) + 0.1
+    _, slope = evidence.value_and_gradient(theta)
+    numeric = fourth_order(lambda t: evidence.value_and_gradient(t)[0], theta)
+    np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-6)
+
+
+def test_exact_weights_are_repetitions(rng):
+    rows, kernel = rows_for(Gaussian(), rng), KERNELS["rbf"]
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    one, other = (
+        ExactEvidence(r, kernel, likelihood).value_and_gradient(
+            np.append(kernel.theta, np.log(0.2))
+        )
+        for r in (rows, written_out(rows))
+    )
+    assert one[0] == pytest.approx(other[0], rel=1e-9)
+    np.testing.assert_allclose(one[1], other[1], rtol=1e-7)
+
+
+def test_noise_only_is_the_evidence_without_a_function(rng):
+    rows = rows_for(Gaussian(), rng)
+    nothing = ConstantKernel(1e-14, "fixed") * RBF(1.0, "fixed")
+    best = float(np.average(rows.y**2, weights=rows.weights))
+    fixed = Gaussian(best).prepare(rows.y, rows.weights)
+    value = ExactEvidence(rows, nothing, fixed).value_and_gradient(np.zeros(0))[0]
+    assert noise_only(rows, fixed) == pytest.approx(value, rel=1e-9)
+    free = Gaussian().prepare(rows.y, rows.weights)
+    assert noise_only(rows, free) == pytest.approx(value, rel=1e-9)
+
+
+def test_held_out_densities_are_those_of_scikit_learn(rng):
+    rows, other = rows_for(Gaussian(), rng), rows_for(Gaussian(), rng, 7)
+    kernel, whole = KERNELS["rbf"], written_out(rows)
+    model = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None)
+    mean, std = model.fit(whole.X, whole.y).predict(other.X, return_std=True)
+    found, variance = held_out(kernel, 0.2, rows, other.X)
+    np.testing.assert_allclose(found, mean, atol=1e-9)
+    np.testing.assert_allclose(variance, std**2 + 0.2, rtol=1e-9)
+    # all rows as inducing points: the sparse model is exact
+    density = norm.logpdf(other.y, mean, np.sqrt(std**2 + 0.2))
+    sparse = sparse_density(rows, other, kernel, (0.2, 0.2), 600)
+    assert sparse == pytest.approx(density.mean(), rel=1e-6)
+
+
+def test_left_out_moments_are_those_of_models_without_the_row(rng):
+    rows, kernel = rows_for(Gaussian(), rng, 9), KERNELS["rbf"]
+    mean, variance = left_out(kernel, 0.2, rows)
+    for i in range(9):
+        others = np.delete(np.arange(9), i)
+        one = held_out(kernel, 0.2, rows.take(others), rows.X[i : i + 1])
+        assert mean[i] == pytest.approx(one[0][0])
+        noise = 0.2 / rows.weights[i]
+        assert variance[i] == pytest.approx(one[1][0] - 0.2 + noise)
+
+
+# ---- The log posterior of candidates -------------------------------------------------
+
+
+@pytest.mark.parametrize("family", [0, 1, 2])
+@pytest.mark.parametrize("position", [0, 1])
+def test_objective_against_finite_differences(rng, family, position):
+    rows, more = rows_for(Gaussian(), rng), rows_for(Gaussian(), rng, 12)
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    candidate = default_candidates(rows, likelihood, 1.0)[family][position]
+    kernel = candidate.kernel
+    blocks = [ExactEvidence(r, kernel, likelihood) for r in (rows, more)]
+    objective = Objective(candidate, blocks)
+    assert candidate.n_free == 2 + position
+    point = 0.3 * rng.standard_normal(candidate.n_free + 1) - 0.5
+    slope = objective(point)[1]
+    numeric = fourth_order(lambda p: objective(p)[0], point)
+    np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-5)
+    # log-normal priors: of the amplitude, and of lengthscales in standard deviations
+    location = np.sqrt(2.0) + 0.5 * np.log(2.0)
+    u = point[:-1]
+    expected = norm.logpdf(u[0], 1.0, 1.5)
+    expected += np.sum(norm.logpdf(u[1:], location, np.sqrt(3.0)))
+    assert candidate.log_prior(u)[0] == pytest.approx(expected)
+    noise = candidate.log_noise_prior(likelihood, point[-1:])[0]
+    assert noise == pytest.approx(norm.logpdf(point[-1], -2.0, 2.0))
+
+
 def test_a_failing_kernel_is_hopeless_and_not_an_error(rng):
     rows = rows_for(Gaussian(), rng)
-    evidence = SparseEvidence(rows, rows.X[:4], RBF(1.0), Gaussian(0.1).prepare(rows.y))
-    with np.errstate(all="ignore"):
-        value, gradient = evidence.negative(np.array([np.nan]))
-    assert value > 1e9
-    assert np.all(np.isfinite(gradient))
+    likelihood = Gaussian(0.1).prepare(rows.y)
+    candidate = of_kernel(RBF(1.0), rows, 1.0)
+    for evidence in (
+        ExactEvidence(rows, RBF(1.0), likelihood),
+        SparseEvidence(rows, rows.X[:4], RBF(1.0), likelihood),
+    ):
+        with np.errstate(all="ignore"):
+            value, slope = Objective(candidate, [evidence])(np.array([np.nan]))
+        assert value > 1e9
+        assert np.all(np.isfinite(slope))
 
 
-# ---- The search ----------------------------------------------------------------------
-
-
-def search(rows, starts, rng, m=8):
-    return maximise_evidence(rows, starts, "greedy", m, rng)
-
-
-def test_search_ends_where_the_slope_vanishes(rng):
-    rows = rows_for(Gaussian(), rng, n=60)
-    likelihood = Gaussian().prepare(rows.y, rows.weights)
-    kernel, Z = ConstantKernel(1.0) * RBF([1.0, 1.0]), rows.X[:10]
-    found = maximise_evidence(rows, [(kernel, likelihood)], Z, 10, rng)
-    read = rows._replace(weights=search_weights(rows))
-    evidence = SparseEvidence(read, Z, found.kernel, found.likelihood)
-    theta = np.concatenate((found.kernel.theta, found.likelihood.theta))
-    value, gradient = evidence.value_and_gradient(theta)
-    assert found.log_evidence == pytest.approx(value, rel=1e-9)
-    assert np.max(np.abs(gradient)) < 0.05
-    start = np.concatenate((kernel.theta, likelihood.theta))
-    assert value > evidence.value_and_gradient(start)[0] + 1.0
-
-
-def test_fixed_parameters_stay_and_bounds_hold(rng):
-    rows = rows_for(Gaussian(), rng, n=40)
-    kernel = ConstantKernel(2.5, "fixed") * RBF([0.3, 9.0], [(0.2, 0.4), (8.0, 10.0)])
-    likelihood = Gaussian(noise_variance=0.7).prepare(rows.y, rows.weights)
-    found = search(rows, [(kernel, likelihood)], rng)
-    assert found.kernel.k1.constant_value == 2.5
-    assert found.likelihood.noise_variance == 0.7
-    lengths = found.kernel.k2.length_scale
-    assert 0.2 * (1 - 1e-9) <= lengths[0] <= 0.4 * (1 + 1e-9)
-    assert 8.0 * (1 - 1e-9) <= lengths[1] <= 10.0 * (1 + 1e-9)
-    assert not np.array_equal(lengths, [0.3, 9.0])
-
-
-def test_likelihood_scale_stays_within_its_bounds(rng):
-    rows = rows_for(Gaussian(), rng, n=40)
-    likelihood = Gaussian().prepare(rows.y, rows.weights)
-    likelihood = likelihood.with_start(noise_variance=(0.01, 0.005, 0.02))
-    found = search(rows, [(ConstantKernel(1.0) * RBF(1.0), likelihood)], rng)
-    assert found.likelihood.noise_variance == pytest.approx(0.02, rel=1e-6)
-
-
-def test_nothing_free_is_nothing_done(rng):
+@pytest.mark.parametrize("unit", [1e-3, 1e4])
+def test_one_lengthscale_is_in_units_of_the_columns(rng, unit):
     rows = rows_for(Gaussian(), rng)
-    kernel, likelihood = RBF(1.0, "fixed"), Gaussian(0.1).prepare(rows.y)
-    found = search(rows, [(kernel, likelihood)], rng)
-    assert found.kernel is kernel
-    assert found.likelihood is likelihood
-    assert np.isnan(found.log_evidence)
-
-
-def test_the_better_of_two_starts_is_kept():
-    # a wiggle that can be signal (short lengthscale) or noise (long lengthscale)
-    rng = np.random.default_rng(0)
-    X = np.linspace(0.0, 6.0, 30)[:, np.newaxis]
-    y = np.sin(6.0 * X[:, 0]) + 0.1 * rng.standard_normal(30)
-    rows, kernel = Rows(X, y, np.ones(30)), ConstantKernel(1.0) * RBF(0.25)
-    likelihood = Gaussian().prepare(y)
-    short = kernel, likelihood.with_theta([np.log(0.02)])
-    long = ConstantKernel(1.0) * RBF(50.0), likelihood.with_theta([np.log(0.5)])
-    alone = [
-        maximise_evidence(rows, [start], X, 30, np.random.default_rng(1)).log_evidence
-        for start in (short, long)
-    ]
-    assert alone[0] > alone[1] + 5.0
-    for starts in ([short, long], [long, short]):
-        found = maximise_evidence(rows, starts, X, 30, np.random.default_rng(1))
-        assert found.log_evidence == pytest.approx(alone[0], abs=1e-2)
-        assert found.kernel.k2.length_scale < 1.0
-
-
-def test_a_subset_weighs_as_much_as_all_rows(rng):
-    n = 3000
-    rows = Rows(rng.random((n, 1)), rng.random(n), rng.random(n) + 0.5)
-    some = _evidence.subset(rows, 500, rng)
-    assert some.X.shape == (500, 1)
-    assert some.weights.sum() == pytest.approx(rows.weights.sum())
-    place = np.searchsorted(np.sort(rows.y), some.y)
-    np.testing.assert_array_equal(np.sort(rows.y)[place], some.y)
-    assert _evidence.subset(rows, n, rng) is rows
-
-
-# ---- The prior kernel ----------------------------------------------------------------
-
-
-def settings(kernel, **changes):
-    values = {
-        "kernel": kernel, "prior": "gp", "optimizer": "evidence",
-        "n_restarts": 1, "inducing": "greedy", "n_inducing": 10, **changes,
-    }  # fmt: skip
-    return PriorSettings(**values)
-
-
-def prepared(rows, likelihood=None):
-    return (likelihood or Gaussian()).prepare(rows.y, rows.weights)
-
-
-def test_a_white_kernel_is_the_noise(rng):
-    rows = rows_for(Gaussian(), rng, n=40)
-    fixed = RBF(1.0, "fixed") + WhiteKernel(0.3, "fixed")
-    found = fit_prior(rows, prepared(rows), settings(fixed), rng)
-    assert found.kernel == RBF(1.0, "fixed")
-    assert found.likelihood.noise_variance == 0.3
-    narrow = RBF(1.0, "fixed") + WhiteKernel(2.0, (1.9, 2.1))
-    found = fit_prior(rows, prepared(rows), settings(narrow), rng)
-    assert found.likelihood.noise_variance == pytest.approx(1.9, rel=1e-6)
-    with pytest.raises(ValueError, match="WhiteKernel"):
-        fit_prior(rows, prepared(rows, StudentT()), settings(fixed), rng)
-
-
-@pytest.mark.parametrize("prior", ["gp", "gre"])
-def test_no_optimizer_keeps_the_kernel(rng, prior):
-    rows = rows_for(Gaussian(), rng, n=30)
-    kernel = ConstantKernel(1.7) * RBF(0.6)
-    found = fit_prior(
-        rows, prepared(rows), settings(kernel, optimizer=None, prior=prior), rng
+    rows = rows._replace(X=rows.X * [1.0, unit])
+    tied, separate = default_candidates(rows, Gaussian().prepare(rows.y), 1.0)[0]
+    u = rng.standard_normal(2)
+    kernel = tied.kernel_at(u)
+    np.testing.assert_allclose(
+        kernel.theta, separate.kernel_at(tied.ties @ u).theta, rtol=1e-12
     )
-    inner = found.kernel.kernel if prior == "gre" else found.kernel
-    assert inner == kernel
-    assert inner is not kernel
-
-
-@pytest.mark.parametrize("prior", ["gp", "gre"])
-def test_more_starts_are_never_worse(rng, prior):
-    rows = rows_for(Gaussian(), rng, n=30)
-    values = [
-        fit_prior(
-            rows,
-            prepared(rows),
-            settings(None, prior=prior, n_restarts=k, inducing=rows.X[:6]),
-            np.random.default_rng(3),
-        ).log_evidence
-        for k in (1, 2)
-    ]
-    assert values[1] >= values[0] - 1e-3
-
-
-def test_the_default_search_of_the_gre_prior_is_not_worse_than_its_start(rng):
-    rows = rows_for(Gaussian(), rng, n=50)
-    Z = rows.X[:12]
-    found = fit_prior(
-        rows, prepared(rows), settings(None, prior="gre", inducing=Z), rng
-    )
-    likelihood = prepared(rows)
-    start = GREKernel(default_kernel(rows.X, rows.weights), rows.X, rows.weights)
-    value, _ = SparseEvidence(rows, Z, start, likelihood).value_and_gradient(
-        np.concatenate((start.theta, likelihood.theta))
-    )
-    assert isinstance(found.kernel, GREKernel)
-    assert found.log_evidence > value
-
-
-def test_one_warning_names_what_ended_at_a_bound(rng):
-    rows = rows_for(Gaussian(), rng, n=40)
-    kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF(30.0, (20.0, 40.0))
-    with pytest.warns(ConvergenceWarning, match="length_scale = .*Widen") as caught:
-        fit_prior(rows, prepared(rows), settings(kernel), rng)
-    assert len(caught) == 1
-
-
-def test_the_callers_kernel_is_not_changed(rng):
-    rows = rows_for(Gaussian(), rng, n=40)
-    kernel = ConstantKernel(1.0) * RBF(1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = fit_prior(rows, prepared(rows), settings(kernel), rng)
-    assert kernel == ConstantKernel(1.0) * RBF(1.0)
-    assert found.kernel != kernel
+    np.testing.assert_allclose(tied.coordinates_of(kernel), u)
+    lengths = kernel.k2.length_scale
+    assert lengths[1] / lengths[0] == pytest.approx(unit, rel=0.5)

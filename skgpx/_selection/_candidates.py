@@ -1,0 +1,237 @@
+"""Candidate kernels: their coordinates, their hyperpriors and where searches start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF, Kernel, Matern
+
+from skgpx._validation import Rows
+from skgpx.kernels import default_kernel, length_scale_entries, theta_entries
+from skgpx.likelihoods import Gaussian, Likelihood
+
+Array = NDArray[np.float64]
+
+# Normal distributions of logarithms, (mean, std). A lengthscale in standard deviations
+# of its column, whose mean grows by log(d) / 2 with the number d of columns; an
+# amplitude in variances of the latent function; a noise in variances of y.
+_LENGTHSCALE = np.sqrt(2.0), np.sqrt(3.0)
+_AMPLITUDE = 1.0, 1.5
+_NOISE = -2.0, 2.0
+# Largest prior standard deviation of log odds and log rates: on separable classes the
+# evidence grows with it without end.
+LARGEST_STD = 6.0
+# Starts: lengthscales in units of 2√d standard deviations, for all columns and for a
+# single one beside the others.
+FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
+_SHORT = (1.0 / 8.0, 1.0 / 32.0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel whose log-parameters are ``offset + ties @ u``, and a prior of u.
+
+    Parameters
+    ----------
+    name : str
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        With p free parameters.
+    offset, ties : ndarray of shape (p,), (p, q)
+    mean, std : ndarray of shape (q,)
+        Of the normal prior of u; the std is infinite where there is none.
+    lengths : ndarray of shape (q,)
+        Coordinates that are lengthscales in standard deviations of their columns.
+    long : float
+        Logarithm of 2√d standard deviations, where they start.
+    unit : float
+        Variance of y.
+    given : bool
+        Whether the kernel is the user's, whose values are a start as well.
+    """
+
+    name: str
+    kernel: Any
+    offset: Array
+    ties: Array
+    mean: Array
+    std: Array
+    lengths: NDArray[np.bool_]
+    long: float
+    unit: float
+    given: bool = False
+
+    @property
+    def n_free(self) -> int:
+        """Number of coordinates q."""
+        return self.ties.shape[1]
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of u, (q, 2): those that all tied parameters keep."""
+        inner = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
+        tied = self.ties > 0.0
+        low = [inner[one, 0].max() for one in tied.T]
+        high = [inner[one, 1].min() for one in tied.T]
+        return np.array([low, np.maximum(low, high)]).T.reshape(-1, 2)
+
+    def theta(self, u: Array) -> Array:
+        """Log-parameters of the kernel."""
+        theta: Array = self.offset + self.ties @ u
+        return theta
+
+    def kernel_at(self, u: Array) -> Any:
+        """Kernel at the coordinates u, within its bounds."""
+        if not len(self.offset):
+            return self.kernel
+        return self.kernel.clone_with_theta(
+            np.clip(self.theta(u), *self.kernel.bounds.T)
+        )
+
+    def coordinates_of(self, kernel: Any) -> Array:
+        """Coordinates of a kernel of this form, the mean of what they share."""
+        shares = self.ties / np.sum(self.ties, axis=0)
+        u: Array = shares.T @ (kernel.theta - self.offset)
+        return u
+
+    def log_prior(self, u: Array) -> tuple[float, Array]:
+        """Log density of the hyperprior of u, and its gradient."""
+        return _log_normal(u, self.mean, self.std)
+
+    def log_noise_prior(
+        self, likelihood: Likelihood, theta: Array
+    ) -> tuple[float, Array]:
+        """The same of the noise of a Gaussian likelihood; others have none."""
+        if not isinstance(likelihood, Gaussian):
+            return 0.0, np.zeros_like(theta)
+        mean, std = np.full((2, len(theta)), np.array(_NOISE)[:, np.newaxis])
+        return _log_normal(theta, mean + np.log(self.unit), std)
+
+    def starts(self) -> list[Array]:
+        """Coordinates with long lengthscales, and with shorter ones."""
+        u = self.coordinates_of(self.kernel)
+        if not np.any(self.lengths):
+            return [u]
+        long = [np.where(self.lengths, self.long + np.log(f), u) for f in FACTORS]
+        return [u, long[0]] if self.given else long
+
+    def short_starts(self) -> list[Array]:
+        """Long lengthscales but in one column at a time, where it is short."""
+        u = self.starts()[0]
+        columns = np.flatnonzero(self.lengths)
+        if len(columns) < 2:
+            return []
+        return [
+            u + np.log(factor) * (np.arange(len(u)) == column)
+            for factor in _SHORT
+            for column in columns
+        ]
+
+    def shortened(self, u: Array, factor: float) -> Array:
+        """Coordinates with all lengthscales divided by a factor, within bounds."""
+        moved = np.zeros(len(self.offset))
+        for part in length_scale_entries(self.kernel):
+            moved[part] = 1.0
+        shorter = u - np.log(factor) * (self.ties.T @ moved > 0.0)
+        return np.clip(shorter, *self.bounds.T)
+
+    def tied(self, name: str) -> Candidate:
+        """One lengthscale for all columns, in the units of the offset."""
+        first = int(np.argmax(self.lengths))
+        kept = np.flatnonzero(~self.lengths | (np.arange(self.n_free) == first))
+        ties = np.eye(self.n_free)[:, kept]
+        ties[self.lengths, kept.tolist().index(first)] = 1.0
+        fields = {field: getattr(self, field)[kept] for field in _OF_COORDINATES}
+        return replace(self, name=name, ties=ties, **fields)
+
+
+_OF_COORDINATES = ("mean", "std", "lengths")
+
+
+def _log_normal(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
+    """Log density of independent normals (those of finite std), and its gradient."""
+    finite = np.isfinite(std)
+    off = np.where(finite, u - mean, 0.0) / std
+    constant = np.sum(np.log(std[finite] * np.sqrt(2.0 * np.pi)))
+    return float(-0.5 * off @ off - constant), -off / std
+
+
+def of_kernel(
+    kernel: Any, rows: Rows, unit: float, name: str = "as given", given: bool = True
+) -> Candidate:
+    """A kernel with all its parameters free, under the hyperprior.
+
+    Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
+    standard deviations of the columns, which lets them grow with the dimension [1]_;
+    amplitudes one around the variance `unit` of the latent function. Other parameters
+    have none, nor have lengthscales of a kernel that is `given`.
+
+    References
+    ----------
+    .. [1] Hvarfner, Hellsten and Nardi, "Vanilla Bayesian optimization performs great
+       in high dimensions", ICML 2024.
+    """
+    p, d = len(kernel.theta), rows.X.shape[1]
+    offset, mean, std = np.zeros(p), np.zeros(p), np.full(p, np.inf)
+    lengths = np.zeros(p, dtype=bool)
+    columns = default_kernel(rows.X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
+    for entry, part in theta_entries(kernel):
+        if entry.endswith("constant_value"):
+            offset[part] = np.log(unit)
+            mean[part], std[part] = _AMPLITUDE
+        elif entry.endswith("length_scale"):
+            several = part.stop - part.start > 1
+            offset[part] = np.log(columns if several else np.mean(columns))
+            mean[part] = _LENGTHSCALE[0] + 0.5 * np.log(d)
+            std[part], lengths[part] = np.inf if given else _LENGTHSCALE[1], True
+    long = float(np.log(2.0 * np.sqrt(d)))
+    coordinates = offset, np.eye(p), mean, std, lengths
+    return Candidate(name, kernel, *coordinates, long, unit, given)
+
+
+def default_candidates(
+    rows: Rows, likelihood: Likelihood, unit: float
+) -> list[list[Candidate]]:
+    """Kernels that stand for None: families, each with one lengthscale or several.
+
+    For Gaussian noise the RBF and Matern kernels of order 5/2 and 3/2 compete, for
+    others there is the RBF. "One" is in standard deviations of the columns; for
+    several classes also in the unit of the columns, such as pixels.
+    """
+    plain = default_kernel(rows.X, rows.weights)
+    high = 1e3 * unit
+    if likelihood.log_scale and not likelihood.location_scale:
+        high = LARGEST_STD**2
+    plain.set_params(
+        k1__constant_value=unit, k1__constant_value_bounds=(1e-3 * unit, high)
+    )
+    shapes: dict[str, Kernel] = {"RBF": plain.k2}
+    if isinstance(likelihood, Gaussian):
+        how = plain.k2.length_scale, plain.k2.length_scale_bounds
+        shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
+    groups = []
+    for name, shape in shapes.items():
+        many = of_kernel(plain.k1 * shape, rows, unit, f"{name}, one a column", False)
+        if rows.X.shape[1] == 1:
+            groups.append([many])
+            continue
+        group = [many.tied(f"{name}, one lengthscale"), many]
+        if likelihood.n_outputs_ > 1:
+            group.insert(1, _in_one_unit(many).tied(f"{name}, one in the unit of X"))
+        groups.append(group)
+    return groups
+
+
+def _in_one_unit(candidate: Candidate) -> Candidate:
+    """The same with lengthscales in one unit for all columns."""
+    rbf: RBF = candidate.kernel.k2
+    scales, bounds = np.asarray(rbf.length_scale), np.asarray(rbf.length_scale_bounds)
+    one = float(np.sqrt(np.mean(scales**2)))
+    kernel = candidate.kernel.k1 * RBF(
+        np.full_like(scales, one), one * bounds / scales[:, np.newaxis]
+    )
+    offset = candidate.offset.copy()
+    offset[candidate.lengths] += np.log(one / scales)
+    return replace(candidate, kernel=kernel, offset=offset)

@@ -1,0 +1,239 @@
+"""What is learned from rows, through the public door."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
+from skgpx._selection import counted_once, grow
+from skgpx._selection._optimise import Found
+from skgpx._selection._select import simplest
+from skgpx._validation import Rows
+from skgpx.likelihoods import Gaussian, Poisson, StudentT
+
+
+def wave(seed, n=150, d=1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    f = np.sin(6.0 * X[:, 0])
+    return X, f, f + 0.2 * rng.standard_normal(n), rng
+
+
+def root_mean_square(errors):
+    return float(np.sqrt(np.mean(errors**2)))
+
+
+# ---- Which kernel --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_wave_in_one_of_five_columns(seed):
+    rng = np.random.default_rng(seed)
+    X, new = rng.uniform(-2.0, 2.0, (2, 400, 5))
+    y = np.sin(3.0 * np.pi * X[:, 0]) + 0.1 * rng.standard_normal(400)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    # the mean of y was predicted
+    errors = model.predict(new) - np.sin(3.0 * np.pi * new[:, 0])
+    assert root_mean_square(errors) < 0.1
+    assert model.findings_ == ()
+
+
+def test_the_simplest_within_one_standard_error(rng):
+    class Sized:
+        def __init__(self, n_free):
+            self.n_free = n_free
+
+    few, many = (Found(Sized(n), np.zeros(n), None) for n in (2, 5))
+    base, noise = rng.standard_normal((2, 400))
+    noise -= noise.mean()
+    assert simplest([many, few], [base + noise + 0.04, base]) is few
+    assert simplest([many, few], [base + noise + 0.07, base]) is many
+    # a single number each: the better
+    assert simplest([many, few], [np.array([1.1]), np.array([1.0])]) is many
+
+
+def test_more_columns_than_matter():
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((2, 300, 20))
+    f = [np.sin(2.0 * x[:, 0]) + x[:, 1] for x in (X, new)]
+    model = PLSRegressor(random_state=0).fit(X, f[0] + 0.1 * rng.standard_normal(300))
+    assert root_mean_square(model.predict(new) - f[1]) < 0.25 * f[1].std()
+
+
+def test_no_signal_is_a_finding():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 2)), rng.standard_normal(300)
+    with pytest.warns(UserWarning, match="No dependence of y on X"):
+        model = PLSRegressor(random_state=0).fit(X, y)
+    assert [one.check for one in model.findings_] == ["no signal"]
+    assert np.max(np.abs(model.predict(X) - y.mean())) < 0.2
+
+
+# ---- A kernel that is given ----------------------------------------------------------
+
+
+def test_fixed_parameters_stay_and_bounds_hold():
+    X, _, y, _ = wave(0, 60, 2)
+    kernel = ConstantKernel(2.5, "fixed") * RBF([0.3, 9.0], [(0.2, 0.4), (8.0, 10.0)])
+    model = PLSRegressor(kernel, likelihood=Gaussian(0.05), random_state=0).fit(X, y)
+    assert model.kernel_.k1.constant_value == 2.5
+    assert model.noise_variance_ == pytest.approx(0.05)
+    lengths = model.kernel_.k2.length_scale
+    assert 0.2 * (1 - 1e-9) <= lengths[0] <= 0.4 * (1 + 1e-9)
+    assert 8.0 * (1 - 1e-9) <= lengths[1] <= 10.0 * (1 + 1e-9)
+    assert kernel == ConstantKernel(2.5, "fixed") * RBF(
+        [0.3, 9.0], [(0.2, 0.4), (8.0, 10.0)]
+    )
+
+
+def test_a_white_kernel_is_the_noise():
+    X, _, y, _ = wave(0, 60)
+    kernel = RBF(0.3, "fixed") + WhiteKernel(0.3, "fixed")
+    model = PLSRegressor(kernel, normalize_y=False, random_state=0).fit(X, y)
+    assert model.kernel_ == RBF(0.3, "fixed")
+    assert model.noise_variance_ == 0.3
+    with pytest.raises(ValueError, match="WhiteKernel"):
+        PLSRegressor(kernel, likelihood=StudentT()).fit(X, y)
+
+
+def test_one_warning_names_what_ended_at_a_bound():
+    X, _, y, _ = wave(0, 60)
+    kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF(30.0, (20.0, 40.0))
+    with pytest.warns(ConvergenceWarning, match="length_scale = ") as caught:
+        PLSRegressor(kernel, random_state=0).fit(X, y)
+    assert len(caught) == 1
+
+
+# ---- Weights and copies --------------------------------------------------------------
+
+
+def test_which_weights_a_search_reads():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
+    rows = Rows(X, np.arange(5.0), np.array([3.0, 2.0, 9.0, 0.5, 1.0]))
+    # two targets at one input: their frequencies are information
+    assert counted_once(rows).weights.tolist() == [3.0, 2.0, 1.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("likelihood", [None, StudentT()])
+def test_weights_of_ten_leave_the_noise(d, likelihood):
+    X, f, y, _ = wave(0, d=d)
+    model = PLSRegressor(likelihood=likelihood, random_state=0)
+    model.fit(X, y, sample_weight=np.full(150, 10.0))
+    scale = np.sqrt(float(model.likelihood_.variance(0.0)))
+    assert 0.13 < scale < 0.3
+    assert root_mean_square(model.predict(X) - f) < 0.1
+
+
+def test_repeated_rows_are_weights():
+    X, _, y, _ = wave(4, n=60)
+    weights = np.full(60, 4.0)
+    weights[:20] = 1.0
+    counts = weights.astype(int)
+    repeated = np.repeat(X, counts, 0), np.repeat(y, counts)
+    one = PLSRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    two = PLSRegressor(random_state=0).fit(*repeated)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    assert np.sqrt(one.noise_variance_) > 0.1
+    drawn = DecoupledSampler(random_state=0).fit(*repeated)
+    assert np.sqrt(np.exp(drawn.kernel_.theta[-1])) > 0.1
+
+
+def test_frequencies_of_whole_numbers_are_kept():
+    """Counts of ratings at each of five inputs: their mean is the weighted one."""
+    X = np.repeat(np.arange(5.0), 3)[:, np.newaxis]
+    y = np.tile([1.0, 2.0, 3.0], 5) + 2.0 * X[:, 0]
+    weights = np.tile([1.0, 1.0, 48.0], 5)
+    model = PLSRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(model.predict(X[::3]), 2.94 + 2.0 * X[::3, 0], atol=0.1)
+
+
+def test_equal_classes_are_evidence():
+    X = np.repeat(np.arange(8.0), 25)[:, np.newaxis]
+    model = PLSClassifier(random_state=0).fit(X, X[:, 0] % 4 < 2)
+    odds = model.predict_proba(X[::25])[:, 1]
+    assert np.all(np.abs(odds - (np.arange(8) % 4 < 2)) < 0.1)
+
+
+# ---- Few rows ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copies", [1, 4])
+@pytest.mark.parametrize("d", [1, 3])
+def test_one_row_is_uncertain_far_away(d, copies):
+    model = PLSRegressor(random_state=0)
+    model.fit(np.full((copies, d), 0.3), np.full(copies, 5.0))
+    mean, std = model.predict(np.full((1, d), 1e3), return_std=True)
+    near, close = model.predict(np.full((1, d), 0.3), return_std=True)
+    assert mean == pytest.approx([5.0])
+    assert near == pytest.approx([5.0])
+    assert close[0] < std[0]
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_two_rows_are_uncertain_far_away(n, rng):
+    X, y = rng.random((n, 2)), 5.0 + 2.0 * rng.standard_normal(n)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    std = model.predict(np.full((1, 2), 1e3), return_std=True)[1]
+    assert 0.5 * y.std() < std[0] < 3.0 * y.std()
+
+
+# ---- Capacity ------------------------------------------------------------------------
+
+
+def test_capacity_doubles_while_it_gains():
+    asked = []
+
+    def score(m):
+        asked.append(m)
+        return -1000.0 / m
+
+    # gains of 5, 2.5 ...: ten nats in all are the least
+    assert grow(score, 10, 1000, 100.0)[0] == 80 or len(asked) < 6
+    assert asked[:2] == [10, 20]
+    # 0.01 nats an observation
+    assert grow(score, 10, 1000, 1e5)[0] == 10
+    assert grow(lambda m: 100.0 * m, 10, 70, 1.0)[0] == 70
+
+
+def waves(half, noise, n=400):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-half, half, (n, 2))
+    f = np.sin(2.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
+    return X, f + noise * rng.standard_normal(n), f
+
+
+@pytest.mark.parametrize(("n_inducing", "noise"), [(10, 0.01), (10, 0.5), (30, 0.1)])
+def test_too_few_points_are_a_finding(n_inducing, noise):
+    X, y, f = waves(3.0, noise)
+    with pytest.warns(ConvergenceWarning, match="too few for this function") as caught:
+        model = PLSRegressor(n_inducing=n_inducing, random_state=0).fit(X, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert np.mean((model.predict(X) - f) ** 2) > 0.2 * f.var()
+
+
+@pytest.mark.parametrize(("n_inducing", "noise"), [(60, 0.1), (60, 0.5), ("auto", 0.1)])
+def test_enough_points_are_none(n_inducing, noise):
+    X, y, f = waves(3.0, noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PLSRegressor(n_inducing=n_inducing, random_state=0).fit(X, y)
+    assert np.mean((model.predict(X) - f) ** 2) < 0.2 * f.var()
+
+
+@pytest.mark.parametrize("likelihood", [StudentT(), Poisson()])
+def test_a_wave_takes_the_points_that_it_needs(likelihood):
+    """Sixty cycles are beyond a hundred points."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(1500, 1))
+    f = np.sin(120.0 * np.pi * X[:, 0])
+    y = f + 0.1 * rng.standard_t(4, 1500)
+    if likelihood.discrete:
+        y, f = rng.poisson(np.exp(1.5 + f)), np.exp(1.5 + f)
+    model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+    assert len(model.inducing_points_) > 120
+    assert root_mean_square(model.predict(X) - f) < 0.3 * f.std()
