@@ -2,15 +2,84 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
 
+from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._links import PROBABILITY_LINKS, ProbabilityLink
 
 Array = NDArray[np.float64]
+
+
+# ---- Links: maps from a latent value to the probability of class 1 -------------------
+
+
+class LogitProbability:
+    """``P(y = 1) = 1 / (1 + exp(-f))``."""
+
+    code = pointwise.BERNOULLI_LOGIT
+
+    def probability(self, f: Array) -> Array:
+        """``expit(f)``."""
+        return np.asarray(expit(f))
+
+    def latent(self, probability: Array) -> Array:
+        """``log(p / (1 - p))``."""
+        return np.asarray(logit(probability))
+
+    def log_probability(self, f: Array) -> Array:
+        """``-log(1 + exp(-f))``."""
+        return -np.logaddexp(0.0, -f)
+
+    def log_slope(self, f: Array) -> Array:
+        """``expit(-f)``."""
+        return np.asarray(expit(-f))
+
+    def log_curvature(self, f: Array) -> Array:
+        """``expit(f) expit(-f)``."""
+        return np.asarray(expit(f) * expit(-f))
+
+
+class ProbitProbability:
+    """``P(y = 1) = Phi(f)``, the normal distribution function."""
+
+    code = pointwise.BERNOULLI_PROBIT
+
+    def probability(self, f: Array) -> Array:
+        """``Phi(f)``."""
+        return np.asarray(ndtr(f))
+
+    def latent(self, probability: Array) -> Array:
+        """Return the normal quantile."""
+        return np.asarray(ndtri(probability))
+
+    def log_probability(self, f: Array) -> Array:
+        """``log Phi(f)``."""
+        return np.asarray(log_ndtr(f))
+
+    def log_slope(self, f: Array) -> Array:
+        """``phi(f) / Phi(f)``, by the scaled complementary error function."""
+        return np.sqrt(2.0 / np.pi) / erfcx(-f / np.sqrt(2.0))
+
+    def log_curvature(self, f: Array) -> Array:
+        """``h (h + f)`` with h the slope; ``1 - 1 / f^2`` for very negative f."""
+        slope = self.log_slope(f)
+        far = 1.0 - 1.0 / np.maximum(f**2, 1.0)
+        return np.clip(np.where(f < -1e4, far, slope * (slope + f)), 0.0, 1.0)
+
+
+PROBABILITY_LINKS: dict[str, Any] = {
+    "logit": LogitProbability(),
+    "probit": ProbitProbability(),
+}
+
+
+# ---- The likelihood ------------------------------------------------------------------
 
 
 class Bernoulli(Likelihood):
@@ -124,7 +193,7 @@ class Bernoulli(Likelihood):
         p = self.predictive_mean(mixture)
         return np.stack([1.0 - p, p], axis=1)
 
-    def _link(self) -> ProbabilityLink:
+    def _link(self) -> Any:
         if not (isinstance(self.link, str) and self.link in PROBABILITY_LINKS):
             names = sorted(PROBABILITY_LINKS)
             raise ValueError(f"Bernoulli expects link in {names}; got {self.link!r}.")

@@ -1,9 +1,9 @@
-"""Check of a likelihood that a user wrote."""
+"""Check of a likelihood that a user wrote: what it declares, against what it does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,139 +11,7 @@ from sklearn.base import clone
 
 from skgpx.likelihoods._base import Likelihood
 
-# ---- What a likelihood declares about itself, against what it does -------------------
-
-
 Array = NDArray[np.float64]
-
-# Shift and factor of y and f for likelihoods that are `location_scale`.
-_SHIFT, _FACTOR = 0.75, 3.0
-
-
-class Case(NamedTuple):
-    """A prepared likelihood with targets (n,) and latent values (n, c, s)."""
-
-    likelihood: Likelihood
-    y: Array
-    f: Array
-    rng: np.random.Generator
-
-
-def check_instance(likelihood: Any) -> None:
-    """Raise a ValueError unless this is an instance, not a class, of Likelihood."""
-    if isinstance(likelihood, type):
-        raise ValueError(
-            "check_likelihood expects an instance of a likelihood; got the class "
-            f"{likelihood.__name__}. Call it: check_likelihood({likelihood.__name__}())"
-            ", with the arguments of its constructor if it needs some."
-        )
-    if not isinstance(likelihood, Likelihood):
-        raise ValueError(
-            "check_likelihood expects an instance of a subclass of "
-            f"skgpx.likelihoods.Likelihood; got {likelihood!r}."
-        )
-
-
-def constructor(likelihood: Likelihood) -> Iterator[str]:
-    """The constructor stores its parameters, unchanged, and nothing else."""
-    try:
-        fresh = clone(likelihood)
-        derived = sorted(set(vars(fresh)) - set(fresh.get_params()))
-    except (AttributeError, RuntimeError, TypeError) as error:
-        yield (
-            "the constructor must store each parameter under its own name and as it "
-            f"was given: {error}."
-        )
-        return
-    if derived:
-        yield (
-            f"the constructor sets {', '.join(derived)} beside its parameters: fitted "
-            "copies get new parameters without calling it, and would keep the old "
-            "values. Compute them where they are needed, or in a property."
-        )
-
-
-def symmetry(case: Case) -> Iterator[str]:
-    """``nll(y, f) = nll(y, -f)`` where that is declared."""
-    likelihood, y, f, _ = case
-    if not likelihood.symmetric:
-        return
-    nll, mirrored = likelihood.row_nll(y, f), likelihood.row_nll(y, -f)
-    if not np.allclose(nll, mirrored, rtol=1e-8, atol=1e-8):
-        worst = np.unravel_index(np.argmax(np.abs(nll - mirrored)), nll.shape)
-        yield (
-            f"symmetric is declared, but at y = {y[worst[0]]:g} nll is {nll[worst]:g} "
-            f"at f and {mirrored[worst]:g} at -f: remove symmetric = True."
-        )
-
-
-def location_and_scale(case: Case) -> Iterator[str]:
-    """Shifting and scaling y shifts and scales f, where that is declared."""
-    likelihood, y, f, _ = case
-    if not likelihood.location_scale:
-        return
-    nll, c, k = likelihood.row_nll(y, f), _SHIFT, _FACTOR
-    shifted = likelihood.row_nll(y + c, f + c)
-    level = likelihood.row_mean(f + c) - likelihood.row_mean(f)
-    if not (np.allclose(shifted, nll, rtol=1e-8, atol=1e-8) and np.allclose(level, c)):
-        yield (
-            "location_scale is declared, but adding a number to y and f changes nll, "
-            "or does not add it to mean(f): remove location_scale = True."
-        )
-        return
-    scaled = likelihood.scaled(k).row_nll(k * y, k * f)
-    if not np.allclose(scaled, nll + np.log(k), rtol=1e-8, atol=1e-8):
-        yield (
-            f"location_scale is declared, but nll(y, f) and that of scaled({k:g}) at "
-            f"{k:g} y and {k:g} f differ by something else than log({k:g}): let "
-            "scaled(factor) return a copy whose scale parameters are multiplied "
-            "accordingly, check the constants of nll, or remove location_scale = True."
-        )
-
-
-def randomness(case: Case) -> Iterator[str]:
-    """All of the randomness of `sample` comes from the generator it is given."""
-    likelihood, _, f, _ = case
-    at = f if f.shape[1] > 1 else f[:, 0]
-    one, same, other = (
-        likelihood.sample(at, np.random.default_rng(seed)) for seed in (0, 0, 1)
-    )
-    if not np.array_equal(one, same):
-        yield (
-            "sample gives different draws for equal states of rng: take all random "
-            "numbers from rng."
-        )
-    elif np.array_equal(one, other):
-        yield "sample ignores rng: it gives the same draws for different seeds."
-
-
-def starts(case: Case) -> Iterator[str]:
-    """Rough latent values of every row; weights that count as repetitions."""
-    likelihood, y, f, rng = case
-    n, c, _ = f.shape
-    rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
-    if rough.size != n * c or not np.all(np.isfinite(rough)):
-        yield (
-            f"initial_latent must return {n * c} finite values for {n} targets and "
-            f"{c} outputs; got shape {rough.shape}, {np.sum(~np.isfinite(rough))} of "
-            "them not finite."
-        )
-    times = rng.integers(1, 4, n)
-    unset = clone(likelihood).set_params(**dict.fromkeys(likelihood.free_))
-    weighted = unset.prepare(y, times.astype(np.float64))
-    repeated = unset.prepare(np.repeat(y, times))
-    for name in ("base_latent_", "theta"):
-        pair = getattr(weighted, name), getattr(repeated, name)
-        if not np.allclose(*pair, rtol=1e-6, atol=1e-8):
-            method = "base_latent" if name == "base_latent_" else "starting_scales"
-            yield (
-                f"{method} gives {pair[0]} for rows of weights 1, 2 and 3 but {pair[1]}"
-                " for as many repetitions of them: use the weights."
-            )
-
-
-# ---- A check of likelihoods, for their authors ---------------------------------------
-
 
 # What a function that was written for single numbers raises when it meets an array.
 _FAILURES = (
@@ -155,9 +23,19 @@ _FAILURES = (
     ValueError,
 )
 
-_N_ROWS = 60
-_N_DRAWS = 4000
-_Z_LIMIT = 5.0
+_N_ROWS, _N_DRAWS, _Z_LIMIT = 60, 4000, 5.0
+
+
+class Case(NamedTuple):
+    """A prepared likelihood with targets (n,), latent values (n, c, s) and samples.
+
+    The samples (5, draws) are those of the first latent value of five rows.
+    """
+
+    likelihood: Likelihood
+    y: Array
+    f: Array
+    draws: Array
 
 
 def check_likelihood(
@@ -193,45 +71,35 @@ def check_likelihood(
     >>> from skgpx.likelihoods import StudentT, check_likelihood
     >>> check_likelihood(StudentT(df=5.0, scale=2.0))
     """
-    check_instance(likelihood)
-    rng = np.random.default_rng(random_state)
-    name = type(likelihood).__name__
-    problems = list(constructor(likelihood))
-    if problems:
-        raise _broken(name, problems)
-    before = repr(likelihood.get_params())
-    prepared, targets, complaint = _prepare(likelihood, y, rng)
-    if prepared is None:
-        raise ValueError(f"{name} accepts no targets: {complaint}. Pass y.")
-    if repr(likelihood.get_params()) != before:
-        problems.append("prepare changed the parameters of its object: return a copy.")
-    f = rng.standard_normal((targets.size, prepared.n_outputs_, 3))
-    case = Case(prepared, targets, f, rng)
-    problems += _support(case)
-    shapes = _attempt(_shapes, case)
-    problems += shapes
-    if not shapes:
-        for check in _CHECKS:
-            problems += _attempt(check, case)
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(
+            "check_likelihood expects an instance of a subclass of "
+            f"skgpx.likelihoods.Likelihood, not a class; got {likelihood!r}."
+        )
+    rng, name = np.random.default_rng(random_state), type(likelihood).__name__
+    problems = list(_constructor(likelihood))
     if not problems:
-        problems += _other_scales(case)
+        before = repr(likelihood.get_params())
+        prepared, targets = _prepare(likelihood, y, rng)
+        if repr(likelihood.get_params()) != before:
+            problems.append("prepare changed the parameters of its object.")
+        f = rng.standard_normal((targets.size, prepared.n_outputs_, 3))
+        case = Case(prepared, targets, f, np.empty(0))
+        problems += [*_support(case), *_attempt(_shapes, case)]
+        if not any("vectorised" in one or "raised" in one for one in problems):
+            for check in _CHECKS:
+                problems += _attempt(check, case)
+            problems += _sampled_checks(case)
+        if not problems:
+            # where a parameter is 1, a constant may hide
+            for key in prepared.scale_names:
+                value = 2.0 * float(getattr(prepared, key))
+                other = case._replace(likelihood=prepared._replace(**{key: value}))
+                found = _attempt(_gradient, other) + _sampled_checks(other)
+                problems += [f"with {key} = {value:g}: {one}" for one in found]
     if problems:
-        raise _broken(name, problems)
-
-
-def _broken(name: str, problems: list[str]) -> ValueError:
-    lines = "\n".join(f"- {problem}" for problem in problems)
-    return ValueError(f"{name} breaks the contract of a likelihood:\n{lines}")
-
-
-def _other_scales(case: Case) -> Iterator[str]:
-    """The same with each scale parameter doubled, where 1 may hide a constant."""
-    for name in case.likelihood.scale_names:
-        value = 2.0 * float(getattr(case.likelihood, name))
-        other = case._replace(likelihood=case.likelihood._replace(**{name: value}))
-        for check in (_gradient, location_and_scale, _samples, _distribution):
-            for problem in _attempt(check, other):
-                yield f"with {name} = {value:g}: {problem}"
+        lines = "\n".join(f"- {problem}" for problem in problems)
+        raise ValueError(f"{name} breaks the contract of a likelihood:\n{lines}")
 
 
 def _attempt(check: Callable[[Case], Iterator[str]], case: Case) -> list[str]:
@@ -246,26 +114,38 @@ def _attempt(check: Callable[[Case], Iterator[str]], case: Case) -> list[str]:
 
 def _prepare(
     likelihood: Likelihood, y: ArrayLike | None, rng: np.random.Generator
-) -> tuple[Likelihood | None, Array, str]:
+) -> tuple[Likelihood, Array]:
     """Fitted copy and targets: those given, or the first usual kind it accepts."""
-    candidates = [np.asarray(y, dtype=np.float64)] if y is not None else _usual(rng)
+    real, integers = rng.standard_normal(_N_ROWS), np.arange(float(_N_ROWS))
+    positive, counts = np.exp(real), rng.poisson(2.0, _N_ROWS).astype(np.float64)
+    usual = [real, positive, positive / (1.0 + positive), counts]
+    usual += [integers % 3.0, integers % 2.0]
     complaint = ""
-    for targets in candidates:
+    for targets in usual if y is None else [np.asarray(y, dtype=np.float64)]:
         try:
-            return likelihood.prepare(targets), targets, ""
+            return likelihood.prepare(targets), targets
         except _FAILURES as error:
             complaint = str(error)
-    return None, candidates[-1], complaint
+    name = type(likelihood).__name__
+    raise ValueError(f"{name} accepts no targets: {complaint}. Pass y.")
 
 
-def _usual(rng: np.random.Generator) -> list[Array]:
-    """Real, positive, proportion, count, class and binary targets."""
-    real = rng.standard_normal(_N_ROWS)
-    counts = rng.poisson(2.0, _N_ROWS).astype(np.float64)
-    classes = np.arange(_N_ROWS) % 3.0
-    positive = np.exp(real)
-    binary = np.arange(_N_ROWS) % 2.0
-    return [real, positive, positive / (1.0 + positive), counts, classes, binary]
+def _constructor(likelihood: Likelihood) -> Iterator[str]:
+    """The constructor stores its parameters, unchanged, and nothing else."""
+    try:
+        fresh = clone(likelihood)
+        derived = sorted(set(vars(fresh)) - set(fresh.get_params()))
+    except (AttributeError, RuntimeError, TypeError) as error:
+        yield (
+            "the constructor must store each parameter under its own name and as it "
+            f"was given: {error}."
+        )
+        return
+    if derived:
+        yield (
+            f"the constructor sets {', '.join(derived)} beside its parameters: fitted "
+            "copies get new parameters without calling it. Use a property."
+        )
 
 
 def _support(case: Case) -> Iterator[str]:
@@ -298,8 +178,7 @@ def _shapes(case: Case) -> Iterator[str]:
         if np.shape(result) != expected:
             yield (
                 f"{name} is not vectorised: expected shape {expected} from y (n, 1) and"
-                f" f (n, s) as rows; got {np.shape(result)}. Use NumPy functions that"
-                " broadcast."
+                f" f (n, s) as rows; got {np.shape(result)}."
             )
 
 
@@ -362,16 +241,98 @@ def _overflow(case: Case) -> Iterator[str]:
                 )
 
 
-def _samples(case: Case) -> Iterator[str]:
-    """Mean and variance against samples, in standard errors computed from them."""
-    likelihood, _, f, rng = case
-    few = f[:5, :, :1]
-    draws = likelihood.sample(_as_sampled(few, _N_DRAWS), rng)
-    if np.shape(draws) != (few.shape[0], _N_DRAWS):
-        yield f"sample returns shape {np.shape(draws)}: return one y per element of f."
+def _symmetry(case: Case) -> Iterator[str]:
+    """``nll(y, f) = nll(y, -f)`` where that is declared."""
+    likelihood, y, f, _ = case
+    if not likelihood.symmetric:
         return
-    mean = likelihood.row_mean(few)
-    variance = likelihood.row_variance(few)
+    nll, mirrored = likelihood.row_nll(y, f), likelihood.row_nll(y, -f)
+    if not np.allclose(nll, mirrored, rtol=1e-8, atol=1e-8):
+        worst = np.unravel_index(np.argmax(np.abs(nll - mirrored)), nll.shape)
+        yield (
+            f"symmetric is declared, but at y = {y[worst[0]]:g} nll is {nll[worst]:g} "
+            f"at f and {mirrored[worst]:g} at -f: remove symmetric = True."
+        )
+
+
+def _location_and_scale(case: Case) -> Iterator[str]:
+    """Shifting and scaling y shifts and scales f, where that is declared."""
+    likelihood, y, f, _ = case
+    if not likelihood.location_scale:
+        return
+    nll, c, k = likelihood.row_nll(y, f), 0.75, 3.0
+    shifted = likelihood.row_nll(y + c, f + c)
+    level = likelihood.row_mean(f + c) - likelihood.row_mean(f)
+    if not (np.allclose(shifted, nll, rtol=1e-8, atol=1e-8) and np.allclose(level, c)):
+        yield (
+            "location_scale is declared, but adding a number to y and f changes nll, "
+            "or does not add it to mean(f): remove location_scale = True."
+        )
+        return
+    scaled = likelihood.scaled(k).row_nll(k * y, k * f)
+    if not np.allclose(scaled, nll + np.log(k), rtol=1e-8, atol=1e-8):
+        yield (
+            f"location_scale is declared, but nll(y, f) and that of scaled({k:g}) at "
+            f"{k:g} y and {k:g} f differ by something else than log({k:g}): let "
+            "scaled(factor) return a copy whose scale parameters are multiplied "
+            "accordingly, check the constants of nll, or remove location_scale = True."
+        )
+
+
+def _starts(case: Case) -> Iterator[str]:
+    """Rough latent values of every row; weights that count as repetitions."""
+    likelihood, y, f, _ = case
+    n, c, _ = f.shape
+    rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
+    if rough.size != n * c or not np.all(np.isfinite(rough)):
+        yield (
+            f"initial_latent must return {n * c} finite values for {n} targets and "
+            f"{c} outputs; got shape {rough.shape}, {np.sum(~np.isfinite(rough))} of "
+            "them not finite."
+        )
+    times = np.arange(n) % 3 + 1
+    unset = clone(likelihood).set_params(**dict.fromkeys(likelihood.free_))
+    weighted = unset.prepare(y, times.astype(np.float64))
+    repeated = unset.prepare(np.repeat(y, times))
+    for name in ("base_latent_", "theta"):
+        pair = getattr(weighted, name), getattr(repeated, name)
+        if not np.allclose(*pair, rtol=1e-6, atol=1e-8):
+            method = "base_latent" if name == "base_latent_" else "starting_scales"
+            yield (
+                f"{method} gives {pair[0]} for rows of weights 1, 2 and 3 but {pair[1]}"
+                " for as many repetitions of them: use the weights."
+            )
+
+
+# ---- Samples: moments, distribution function, constants ------------------------------
+
+
+def _sampled_checks(case: Case) -> list[str]:
+    """What samples show; a contradiction of one kind ends the search."""
+    few = np.repeat(case.f[:5, :, :1], _N_DRAWS, axis=2)
+    at = few if few.shape[1] > 1 else few[:, 0]
+    try:
+        one, same, other = (
+            case.likelihood.sample(at, np.random.default_rng(seed))
+            for seed in (0, 0, 1)
+        )
+    except _FAILURES as error:
+        return [f"samples: raised {type(error).__name__}: {error}"]
+    if np.shape(one) != (len(few), _N_DRAWS):
+        return [f"sample returns shape {np.shape(one)}: return one y per element of f."]
+    if not np.array_equal(one, same):
+        return ["sample gives different draws for equal states of rng."]
+    if np.array_equal(one, other):
+        return ["sample ignores rng: it gives the same draws for different seeds."]
+    case = case._replace(draws=one)
+    return _attempt(_moments, case) + _attempt(_distribution, case)
+
+
+def _moments(case: Case) -> Iterator[str]:
+    """Mean and variance against samples, in standard errors computed from them."""
+    likelihood, _, f, draws = case
+    few = f[:5, :, :1]
+    mean, variance = likelihood.row_mean(few), likelihood.row_variance(few)
     std = np.std(draws, axis=1, keepdims=True) + 1e-300
     deviations = {"mean": (draws, mean, 0.05 * std)}
     if np.all(np.isfinite(variance)):
@@ -379,8 +340,8 @@ def _samples(case: Case) -> Iterator[str]:
     for name, (values, expected, slack) in deviations.items():
         gap = np.abs(np.mean(values, axis=1, keepdims=True) - expected)
         error = np.std(values, axis=1, keepdims=True) / np.sqrt(_N_DRAWS)
-        # Large both in standard errors and in size: with heavy tails the first
-        # criterion alone is unreliable.
+        # large both in standard errors and in size: with heavy tails the first
+        # criterion alone is unreliable
         if np.any(~((gap <= _Z_LIMIT * error + 1e-12 * std) | (gap <= slack))):
             worst = int(np.argmax(gap / (error + 1e-300)))
             yield (
@@ -392,42 +353,34 @@ def _samples(case: Case) -> Iterator[str]:
 
 def _distribution(case: Case) -> Iterator[str]:
     """Distribution function: range, monotonicity, samples, integral of the density."""
-    likelihood, _, f, rng = case
-    few = f[:5, :, :1]
-    draws = likelihood.sample(_as_sampled(few, _N_DRAWS), rng)
-    grid = _grid(likelihood, draws)
+    likelihood, _, f, draws = case
+    few, grid = f[:5, :, :1], _grid(likelihood, draws)
+    share = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
+    tolerance = 0.03
     try:
         cdf = np.stack([likelihood.row_cdf(y, few)[:, 0] for y in grid.T], axis=1)
     except NotImplementedError:
         # of the samples instead, which is known to a few hundredths
-        inside = (draws > grid[:, :1]) & (draws <= grid[:, -1:])
-        yield from _constants(likelihood, few, grid, np.mean(inside, axis=1), 0.03)
-        return
-    if not np.all((cdf >= -1e-12) & (cdf <= 1.0 + 1e-12)):
-        yield "cdf leaves [0, 1]."
-    if np.any(np.diff(cdf, axis=1) < -1e-12):
-        yield "cdf decreases in y."
-    share = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
-    error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / _N_DRAWS)
-    if np.any(np.abs(share - cdf) > _Z_LIMIT * error):
-        yield "cdf contradicts sample."
-    yield from _constants(likelihood, few, grid, cdf[:, -1] - cdf[:, 0], 0.01)
-
-
-def _constants(
-    likelihood: Likelihood, few: Array, grid: Array, expected: Array, tolerance: float
-) -> Iterator[str]:
-    """Integral of the density over the grid (n, points), against its probability."""
+        cdf = share
+    else:
+        tolerance = 0.01
+        if not np.all((cdf >= -1e-12) & (cdf <= 1.0 + 1e-12)):
+            yield "cdf leaves [0, 1]."
+        if np.any(np.diff(cdf, axis=1) < -1e-12):
+            yield "cdf decreases in y."
+        error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / _N_DRAWS)
+        if np.any(np.abs(share - cdf) > _Z_LIMIT * error):
+            yield "cdf contradicts sample."
     density = np.stack([np.exp(-likelihood.row_nll(y, few)[:, 0]) for y in grid.T], 1)
     steps = np.diff(grid, axis=1)
     mass = density[:, 1:] * (steps > 0.0)
     if not likelihood.discrete:
         mass = 0.5 * (density[:, 1:] + density[:, :-1]) * steps
-    total = mass.sum(axis=1)
+    total, expected = mass.sum(axis=1), cdf[:, -1] - cdf[:, 0]
     if np.any(~(np.abs(total - expected) <= tolerance)):
         worst = int(np.argmax(np.abs(total - expected)))
         yield (
-            f"nll lacks its normalising constant: the density integrates to"
+            "nll lacks its normalising constant: the density integrates to"
             f" {total[worst]:.4g} over an interval of probability"
             f" {expected[worst]:.4g}."
         )
@@ -440,24 +393,8 @@ def _grid(likelihood: Likelihood, draws: Array) -> Array:
         return np.linspace(low, high, 401, axis=1)
     start = np.floor(low)[:, np.newaxis]
     reach = int(min(np.max(np.ceil(high) - np.floor(low)), 400.0))
-    # Not beyond the largest sample: a class number has no density there.
+    # not beyond the largest sample: a class number has no density there
     return np.minimum(start + np.arange(reach + 1.0), np.floor(high)[:, np.newaxis])
 
 
-def _as_sampled(few: Array, count: int) -> Array:
-    """Latent values repeated on the axis of the draws, (n, c, count) or (n, count)."""
-    repeated = np.repeat(few, count, axis=2)
-    return repeated if few.shape[1] > 1 else repeated[:, 0]
-
-
-_CHECKS = (
-    _gradient,
-    _curvature,
-    _overflow,
-    randomness,
-    symmetry,
-    location_and_scale,
-    starts,
-    _samples,
-    _distribution,
-)
+_CHECKS = (_gradient, _curvature, _overflow, _symmetry, _location_and_scale, _starts)
