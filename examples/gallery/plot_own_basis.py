@@ -17,7 +17,7 @@ import numpy as np
 from skgpx._draws import linear_draws
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import posterior, weight_statistics
-from skgpx.bases._marginals import FeatureMarginals
+from skgpx.bases._kernel_basis import FeatureMarginals
 
 
 # %%

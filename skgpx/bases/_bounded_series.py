@@ -28,7 +28,7 @@ from skgpx.bases._fourier_series import (
     FourierSeries,
     SeriesMarginals,
 )
-from skgpx.bases._marginals import Marginals
+from skgpx.bases._kernel_basis import Marginals
 
 # ---- What a series on a box is continued by where its functions only repeat ----------
 

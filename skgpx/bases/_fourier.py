@@ -17,7 +17,7 @@ from skgpx._draws import (
     linear_draws,
 )
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
-from skgpx.bases._marginals import FeatureMarginals
+from skgpx.bases._kernel_basis import FeatureMarginals
 from skgpx.kernels import sample_frequencies
 
 Array = NDArray[np.float64]

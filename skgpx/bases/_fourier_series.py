@@ -21,7 +21,7 @@ from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evalu
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.bases._marginals import FeatureMarginals, Marginals
+from skgpx.bases._kernel_basis import FeatureMarginals, Marginals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

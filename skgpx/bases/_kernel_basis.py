@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +18,39 @@ from skgpx._draws import (
 )
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights, WeightLaw
-from skgpx.bases._marginals import FeatureMarginals
 from skgpx.kernels import kernel_matrix
 
 Array = NDArray[np.float64]
+# Maps rows (n, d) to the mean (n, c, s) of f there, and a variance of that shape.
+Marginals = Callable[[Array], tuple[Array, Array]]
 
 # Variance of the residual below which errors do not matter, relative to the prior's.
 _NEGLIGIBLE = 1e-6
+
+
+@dataclass(frozen=True)
+class FeatureMarginals:
+    """Moments of ``Φ(x)ᵀw + g(x)`` at the rows of X, for any basis and distribution.
+
+    O(m (m + s)) time for a row.
+
+    Parameters
+    ----------
+    basis : object
+        With ``basis(X)`` and ``basis.residual_variance(X, features)``.
+    law : GaussianWeights or WeightParticles
+        Distribution of the whitened weights.
+    """
+
+    basis: Any
+    law: WeightLaw
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Mean (n, c, s), and variance, which broadcasts to it."""
+        features = self.basis(X)
+        mean, variance = self.law.latent(features)
+        residual = self.basis.residual_variance(X, features)
+        return mean, variance + residual[:, np.newaxis, np.newaxis]
 
 
 @dataclass(frozen=True)

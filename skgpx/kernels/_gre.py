@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx.kernels._matrices import (
     cross_gradient,
-    diagonal_and_pullback,
     inducing_and_pullback,
     matrix_and_input_pullback,
     matrix_and_pullback,
@@ -288,19 +287,6 @@ def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullba
     return A @ Bp.T + b * Kbar, pullback
 
 
-def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
-    b, p = kernel.background, kernel.masses
-    A, pullback_sections = _sections(kernel, X)
-    dbar, pullback_background = diagonal_and_pullback(kernel.background_kernel(), X)
-
-    def pullback(g: Array) -> Array:
-        # d_i = Σ p a_i² + b d̄_i:  Ā = 2 g A P
-        inner = pullback_sections(_scaled_rows(A, 2.0 * g, p))
-        return _join(kernel, inner + b * pullback_background(g), b * float(g @ dbar))
-
-    return (A * A) @ p + b * dbar, pullback
-
-
 def _inducing(
     kernel: GREKernel, X: Array, Z: Array
 ) -> tuple[InducingKernels, InducingPullback]:
@@ -326,6 +312,12 @@ def _inducing(
         return _join(kernel, inner, b * float(slope + g @ bar.diagonal))
 
     return kernels, pullback
+
+
+def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
+    kernels, pullback = _inducing(kernel, X, X[:1])
+    nothing = np.zeros((len(X), 1))
+    return kernels.diagonal, lambda g: pullback(nothing, nothing[:1], g)
 
 
 def _scaled_rows(A: Array, g: Array, p: Array) -> Array:

@@ -17,7 +17,7 @@ from skgpx.bases import (
     KernelEigenvalues,
     PolynomialEigenvalues,
 )
-from skgpx.bases._marginals import FeatureMarginals
+from skgpx.bases._kernel_basis import FeatureMarginals
 
 BOX = Box(np.array([-1.0]), np.array([3.0]))
 DOMAIN = np.array([[-1.0, 1.0]])

@@ -19,7 +19,7 @@ from skgpx.bases import (
     PolynomialEigenvalues,
     SeriesMarginals,
 )
-from skgpx.bases._marginals import FeatureMarginals
+from skgpx.bases._kernel_basis import FeatureMarginals
 
 LINE = Box(np.zeros(1), np.array([2.0]))
 PLANE = Box(np.zeros(2), np.array([2.0, 3.0]))

@@ -159,21 +159,6 @@ def test_draws_can_be_conditioned(kind, X):
     assert_allclose(values, given(X), rtol=1e-9, atol=1e-9)
 
 
-def test_mixtures_of_warped_models(X):
-    laws = [law_of(INNER["fourier"])] * 2
-    models = tuple(
-        LatentModel(Warped(INNER["fourier"], MAPS["network"]), law) for law in laws
-    )
-    mixture = MixtureModel(models, np.zeros(2))
-    draws = mixture.draw(5, np.random.default_rng(0))
-    assert draws.n_features == 3
-    _, gradients = draws.value_and_grad(X)
-    rise = draws(X + 1e-5 * np.eye(3)[1]) - draws(X - 1e-5 * np.eye(3)[1])
-    assert_allclose(gradients[..., 1], rise / 2e-5, rtol=1e-6, atol=1e-7)
-    with pytest.raises(ValueError, match="take 3 input columns"):
-        draws(X[:, :2])
-
-
 def encode(rows):
     """What a user's transformer might do with a colour and a number."""
     red = (rows[:, 0] == "red").astype(float)
@@ -217,17 +202,3 @@ def test_what_a_map_gives_is_checked(function, message):
     basis = Warped(INNER["fourier"], InputMap(function))
     with pytest.raises(ValueError, match=message):
         basis(np.zeros((4, 2)))
-
-
-def test_a_black_box_is_called_once_for_each_row(X):
-    sizes = []
-
-    def counted(X):
-        sizes.append(len(X))
-        return black_box(X)
-
-    draws = Warped(INNER["fourier"], InputMap(counted)).draw(
-        np.ones((8, 1, 50)), np.random.default_rng(0)
-    )
-    draws.value_and_grad(X)
-    assert sizes == [12] * 7  # the rows, and two steps of each of three inputs

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._draws import condition, remembers
+from skgpx._draws import remembers
 from skgpx._draws._prior import decompose
 from skgpx.bases import Conditioning, draw_prior, side_by_side
 from skgpx.kernels import GREKernel
@@ -183,10 +183,6 @@ class TestGroups:
 
         assert square(8) < 0.4 * square(1)
 
-    def test_more_groups_than_draws(self, X):
-        assert draw(RBF(), 2, n_groups=5)(X).shape == (6, 2)
-        assert draw(RBF(), 0, n_groups=5)(X).shape == (6, 0)
-
     def test_algebra(self, X):
         a, b = draw(RBF(), 3), draw(Matern(), 2, seed=1)
         both = side_by_side([a, b])
@@ -200,18 +196,6 @@ class TestGroups:
         np.testing.assert_allclose((both + both)(X), 2.0 * values)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(both))(X), values)
         assert side_by_side([a]) is a
-
-    def test_can_be_conditioned(self, X):
-        kernel = RBF(0.8)
-        K = kernel(X) + 1e-8 * np.eye(6)
-        draws = condition(
-            draw(kernel, 6, n_groups=3),
-            kernel,
-            X,
-            np.ones((6, 1, 1)),
-            lambda B: np.linalg.solve(K, B),
-        )
-        np.testing.assert_allclose(draws(X), 1.0, atol=1e-4)
 
     def test_different_outputs_are_refused(self):
         two = draw_prior(RBF(), 1, 2, 3, np.random.default_rng(0))

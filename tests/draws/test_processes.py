@@ -1,10 +1,8 @@
 """Draws conditioned on observations, and the law they leave."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from skgpx._draws import KernelProcess
 from skgpx._draws._processes import WeightRoot, observe
@@ -68,20 +66,8 @@ class TestConditioning:
             law = draws.condition(X[:2], y, 1e-3, random_state=0).process
             np.testing.assert_allclose(law.covariance(X, o), expected, atol=1e-6)
 
-    def test_prior_draws_know_their_law(self, X):
-        draws = draw_prior(RBF(0.7), 2, 1, 3, np.random.default_rng(0))
-        values = draws.condition(X[:1], [2.0])(X[:1])
-        np.testing.assert_allclose(values, 2.0, atol=1e-6)
-
-    def test_a_known_point_is_harmless(self, X):
-        twice = np.vstack((X[:2], X[:2]))
-        draws = self.prior().condition(twice, [1.0, 2.0, 1.0, 2.0])
-        again = draws.condition(X[:2], [1.0, 2.0])
-        assert np.isfinite(again(X)).all()
-        np.testing.assert_allclose(again(X[:2])[:, 0], [1.0, 2.0], atol=1e-4)
-
     def test_unknown_laws_are_refused(self, X):
-        with pytest.raises(ValueError, match="not one Gaussian process"):
+        with pytest.raises(ValueError, match="one Gaussian process"):
             (self.prior() + self.prior(seed=1)).condition(X[:1], [0.0])
         with pytest.raises(ValueError, match="shape"):
             self.prior().condition(X[:2], [1.0, 2.0, 3.0])
@@ -89,12 +75,6 @@ class TestConditioning:
             self.prior().condition(X[:2], [1.0, 2.0], -1.0)
         with pytest.raises(ValueError, match="finite"):
             self.prior().condition(X[:2], [1.0, np.nan])
-
-    def test_pickles(self, X):
-        draws = self.prior().condition(X[:2], [1.0, 2.0])
-        again = pickle.loads(pickle.dumps(draws))
-        one, two = (d.condition(X[2:3], [0.0])(X) for d in (draws, again))
-        np.testing.assert_allclose(one, two, atol=1e-10)
 
 
 @pytest.mark.parametrize("noise", [1e-10, 1e-4, 1.0])

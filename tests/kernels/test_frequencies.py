@@ -99,30 +99,6 @@ def test_they_reproduce_the_kernel(kernel, d, how):
     assert np.all(difference < 4.5 * error + bias + 1e-12)
 
 
-@pytest.mark.parametrize(
-    "kernel", [RBF(0.7), Matern(0.7, nu=2.5), ISOTROPIC["rational-2"]]
-)
-def test_a_net_is_more_even_than_independent_points(kernel):
-    X = np.random.default_rng(1).normal(size=(15, 2))
-
-    def error(features):
-        rng, exact = np.random.default_rng(0), exact_correlations(kernel, X)
-        samples = [sample_frequencies(kernel, 512, 2, rng, features) for _ in range(20)]
-        squares = [(correlations(s, X) - exact) ** 2 for s in samples]
-        return np.sqrt(np.mean(squares))
-
-    assert error("qmc") < 0.4 * error("mc")
-
-
-@pytest.mark.parametrize("n", [1, 2, 100, 256, 1000])
-def test_shapes_and_variance(n):
-    rng = np.random.default_rng(0)
-    for power in (1.0, 4.0):
-        sample = sample_frequencies(Matern(0.5), n, 3, rng, tail_power=power)
-        assert sample.frequencies.shape == (n, 3)
-        np.testing.assert_allclose(np.sum(sample.amplitudes**2), 1.0, rtol=1e-12)
-
-
 @pytest.mark.parametrize("power", [1.5, 3.0, 7.0])
 def test_importance_weights_are_bounded_and_of_mean_one(power):
     # over the net, κ v^(κ - 1) sums to nearly n: normalising changes next to nothing
@@ -165,18 +141,6 @@ def test_quantiles_of_the_radius(radius, mixing, d):
     assert np.all(np.isfinite(radius(tails, d)))
 
 
-def test_directions_are_uniform():
-    rng = np.random.default_rng(0)
-    for d in (1, 2, 3, 4, 6):
-        law = EllipticalLaw(GaussianRadius(), np.asarray(1.0), d)
-        w = law.frequencies(rng.random((20_000, law.n_coordinates)), rng)
-        second = w.T @ w / len(w)
-        # the entries of w wᵀ have variances 2 and 1
-        scale = np.sqrt((1.0 + np.eye(d)) / len(w))
-        assert np.all(np.abs(second - np.eye(d)) < 4.5 * scale)
-        assert np.all(np.abs(w.mean(axis=0)) < 4.5 / np.sqrt(len(w)))
-
-
 @pytest.mark.parametrize("length_scale", [0.05, 0.3, 1.0, 3.0, 50.0])
 def test_a_periodic_kernel_is_a_finite_series(length_scale):
     kernel = ExpSineSquared(length_scale, 1.7)
@@ -186,30 +150,6 @@ def test_a_periodic_kernel_is_a_finite_series(length_scale):
         np.testing.assert_allclose(
             correlations(sample, X), exact_correlations(kernel, X), atol=1e-11
         )
-
-
-def test_absurd_tails_stay_finite_and_distinct():
-    for nu in (0.01, 0.5):
-        for power in (1.0, 7.0):
-            sample = sample_frequencies(
-                Matern(1.0, nu=nu), 256, 2, np.random.default_rng(0), "qmc", power
-            )
-            radius = np.linalg.norm(sample.frequencies, axis=1)
-            assert np.all(np.isfinite(radius))
-            assert np.max(radius) < 1e9
-    # waves of radius 1e6 cannot be resolved: no two frequencies are equal
-    law = EllipticalLaw(StudentRadius(0.5), np.asarray(1.0), 1)
-    tails = np.column_stack((np.geomspace(1e-12, 1e-6, 30), np.ones(30)))
-    assert len(np.unique(law.frequencies(tails, np.random.default_rng(0)))) == 30
-
-
-def test_same_generator_same_frequencies():
-    def draw():
-        return sample_frequencies(RBF(), 64, 2, np.random.default_rng(3), "qmc", 2.0)
-
-    first, second = draw(), draw()
-    np.testing.assert_array_equal(first.frequencies, second.frequencies)
-    np.testing.assert_array_equal(first.amplitudes, second.amplitudes)
 
 
 class Odd(Matern):
@@ -288,11 +228,6 @@ def test_orthogonal_directions(d):
         np.testing.assert_allclose(gram / np.outer(norms, norms), np.eye(d), atol=1e-12)
 
 
-def test_an_unknown_method_is_named():
-    with pytest.raises(ValueError, match=r"method must be one of .*; got 'sobol'"):
-        sample_frequencies(RBF(), 4, 1, np.random.default_rng(0), "sobol")
-
-
 class TestMapsOfEllipticalLaws:
     LAW = EllipticalLaw(StudentRadius(1.5), np.array([0.5, 2.0, 1.0]), 3)
 
@@ -309,17 +244,6 @@ class TestMapsOfEllipticalLaws:
         np.testing.assert_array_equal(
             self.LAW.from_normal(-z), -self.LAW.from_normal(z)
         )
-
-    def test_an_rbf_leaves_them_as_they_are(self):
-        law = EllipticalLaw(GaussianRadius(), np.array([0.5, 2.0]), 2)
-        z = np.random.default_rng(0).normal(size=(100, 2))
-        np.testing.assert_allclose(law.from_normal(z), z / law.length_scale, rtol=1e-9)
-
-    @pytest.mark.parametrize("point", [0.0, 1e-200, 50.0, 1e100])
-    def test_extreme_points_stay_finite(self, point):
-        z = np.array([[point, 0.0, 0.0]])
-        assert np.all(np.isfinite(self.LAW.from_normal(z)))
-        assert np.all(np.isfinite(self.LAW.with_even_radii(z)))
 
     def test_even_radii_are_quantiles_in_order(self):
         omega = np.random.default_rng(0).normal(size=(9, 3))

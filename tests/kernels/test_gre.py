@@ -9,7 +9,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
-    DotProduct,
     Matern,
     WhiteKernel,
 )
@@ -47,19 +46,6 @@ def test_background_is_the_lebesgue_integral_of_an_rbf():
 
 
 @pytest.mark.parametrize(
-    ("base", "wide"),
-    [
-        (RBF(0.5) + Matern(0.4), RBF(0.5 * np.sqrt(2)) + Matern(0.4)),
-        (RBF(0.5) ** 2 * DotProduct(), RBF(0.5 * np.sqrt(2)) ** 2 * DotProduct()),
-    ],
-)
-def test_only_rbf_leaves_are_widened(base, wide, points):
-    X, Y, S = points
-    kbar = GREKernel(base, S).background_kernel()
-    np.testing.assert_allclose(kbar(X, Y), wide(X, Y), rtol=1e-13)
-
-
-@pytest.mark.parametrize(
     "kernel_of",
     [
         lambda S: GREKernel(ConstantKernel(1.4) * RBF(ARD), S, background=0.6),
@@ -84,12 +70,6 @@ def test_gradient_against_differences(kernel_of, points):
         np.testing.assert_allclose(
             gradient[:, :, p], (up - down) / 2e-5, rtol=1e-6, atol=1e-9
         )
-
-
-def test_gradient_between_two_sets_is_refused(points):
-    X, Y, S = points
-    with pytest.raises(ValueError, match="Y is None"):
-        GREKernel(RBF(), S)(X, Y, eval_gradient=True)
 
 
 def test_scikit_learn_protocol(points):
@@ -125,20 +105,6 @@ def test_scikit_learn_protocol(points):
         kernel.theta = np.zeros(2)
 
 
-def test_fixed_parameters_leave_theta(points):
-    S = points[2]
-    kernel = GREKernel(
-        ConstantKernel(1.4, "fixed") * RBF(0.5), S, background_bounds="fixed"
-    )
-    np.testing.assert_allclose(kernel.theta, [np.log(0.5)])
-    assert kernel.bounds.shape == (1, 2)
-    nothing = GREKernel(RBF(0.5, "fixed"), S, background_bounds="fixed")
-    assert nothing.theta.shape == (0,)
-    assert nothing.n_dims == 0
-    only = GREKernel(RBF(0.5, "fixed"), S)
-    assert only.bounds.shape == (1, 2)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_inside_gaussian_process_regressor():
     rng = np.random.default_rng(1)
@@ -152,22 +118,3 @@ def test_inside_gaussian_process_regressor():
     assert model.score(X, y) > 0.95
     assert np.array_equal(model.kernel_.k1.support, X)
     assert np.array_equal(kernel.k1.kernel.k2.length_scale, [1.0, 1.0])  # untouched
-
-
-def test_variance_far_away_is_the_background(points):
-    S = points[2]
-    far = np.full((1, 3), 1e3)
-    kernel = GREKernel(ConstantKernel(2.0) * RBF(ARD), S, background=0.3)
-    assert kernel.diag(far)[0] == pytest.approx(0.6)
-    empty = GREKernel(RBF(ARD), S, background=0.0, background_bounds="fixed")
-    assert empty.diag(far)[0] == 0.0
-    np.testing.assert_array_equal(empty(far, far), [[0.0]])
-
-
-@pytest.mark.parametrize("background", [0.0, 1e-5, 1.0])
-def test_positive_semi_definite(background):
-    rng = np.random.default_rng(2)
-    X = np.vstack([rng.normal(size=(60, 2)), np.full((3, 2), 0.5)])
-    kernel = GREKernel(RBF(1.5), X, background=background, background_bounds="fixed")
-    values = np.linalg.eigvalsh(kernel(X))
-    assert values[0] >= -1e-10 * values[-1]

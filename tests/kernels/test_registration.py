@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import kernels
-from skgpx.kernels import GREKernel, record_of, register_kernel
+from skgpx.kernels import record_of, register_kernel
 
 SUPPORT = np.zeros((2, 1))
 BUILT_IN = {
@@ -44,13 +44,6 @@ def test_built_in_kernels_have_records_and_subclasses_none(field):
         assert getattr(record_of(orphan), field) is None
 
 
-def test_pullbacks_come_with_the_derivatives_that_draws_need():
-    for kernel in (*BUILT_IN["pullback"], GREKernel(RBF(), SUPPORT)):
-        record = record_of(kernel)
-        assert record.diagonal_pullback is not None
-        assert record.input_gradient is not None
-
-
 def test_fields_are_filled_one_by_one():
     class Mine(RBF):
         pass
@@ -66,17 +59,6 @@ def test_fields_are_filled_one_by_one():
     register_kernel(Mine, pullback=other)
     assert record_of(Mine()).pullback is other
     assert record_of(Mine()).diagonal_pullback is rule
-
-
-def test_another_density_replaces_what_was_known_of_the_first():
-    class Mine(RBF):
-        pass
-
-    first = lambda k, omega: (np.ones(len(omega)), np.empty((len(omega), 0)))  # noqa: E731
-    kernels._records.fill_record(Mine, log_spectral_density=lambda k, omega: None)
-    register_kernel(Mine, spectral_density=first)
-    found = kernels.log_spectral_density(Mine(), np.zeros((2, 1)))
-    np.testing.assert_allclose(found, -np.log(2.0 * np.pi))
 
 
 class TestHostileRegistrations:

@@ -44,11 +44,6 @@ def kernel_with(**known):
     return Mine()
 
 
-def test_a_score_and_its_sampler():
-    kernel = kernel_with(spectral_score=cauchy_score, spectral_sampler=cauchy_sampler)
-    check_spectral_score(kernel, OMEGA)
-
-
 def test_a_density_and_its_score():
     def density(kernel, omega):
         power = (1.0 + np.sum(omega**2, axis=1)) ** -1.5

@@ -78,18 +78,6 @@ def test_score_is_the_slope_of_the_density(kernel, d):
         assert np.all(error < 1e-6 * (1.0 + np.abs(slope)) + 10.0 * noise)
 
 
-@pytest.mark.parametrize(("kernel", "d"), CASES)
-def test_far_and_near_frequencies_are_finite(kernel, d):
-    directions = np.random.default_rng(0).normal(size=(30, d))
-    omega = directions * np.geomspace(1e-12, 1e8, 30)[:, np.newaxis]
-    assert np.isfinite(log_spectral_density(kernel, omega)).all()
-    score = spectral_score(kernel, omega)
-    assert np.isfinite(score).all()
-    # densities fall with |ω|
-    assert np.all(np.einsum("rd,rd->r", score, omega) <= 0.0)
-    np.testing.assert_array_equal(spectral_score(kernel, np.zeros((1, d))), 0.0)
-
-
 @pytest.mark.parametrize("kernel", [make(0.7) for make in SMOOTH.values()], ids=SMOOTH)
 class TestNormalisation:
     def density(self, kernel, *omega):
@@ -98,32 +86,6 @@ class TestNormalisation:
     def test_on_the_line(self, kernel):
         half = quad(lambda w: self.density(kernel, w), 0.0, np.inf, epsabs=1e-10)[0]
         assert 2.0 * half == pytest.approx(1.0, abs=1e-8)
-
-    def test_in_the_plane(self, kernel):
-        # all of these are isotropic
-        ring = quad(lambda r: r * self.density(kernel, r, 0.0), 0.0, np.inf)[0]
-        assert 2.0 * np.pi * ring == pytest.approx(1.0, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "d"),
-    [
-        (RationalQuadratic(0.8, 0.3), 1),
-        (RationalQuadratic(0.8, 0.5), 1),
-        (RationalQuadratic(0.8, 0.6), 2),
-    ],
-)
-def test_infinite_densities_still_integrate_to_one(kernel, d):
-    def shell(u):
-        r = np.exp(u)
-        omega = np.zeros((1, d))
-        omega[0, 0] = r
-        surface = 2.0 if d == 1 else 2.0 * np.pi * r
-        return surface * r * np.exp(log_spectral_density(kernel, omega)[0])
-
-    total = quad(shell, -60.0, 10.0, limit=400, points=[-5.0, 0.0, 3.0])[0]
-    assert total == pytest.approx(1.0, abs=1e-6)
-    assert log_spectral_density(kernel, np.zeros((1, d)))[0] == np.inf
 
 
 @pytest.mark.parametrize("d", [1, 2])

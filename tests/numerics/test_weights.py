@@ -64,20 +64,6 @@ def test_every_particle_is_drawn_equally_often(rng, size):
     assert counts.max() - counts.min() <= 1
 
 
-def test_particles_are_drawn_in_random_order():
-    law = WeightParticles(np.arange(50.0).reshape(1, 1, 50))
-    first, second = (law.draw(50, np.random.default_rng(i)) for i in (1, 2))
-    assert not np.array_equal(first, second)
-    np.testing.assert_array_equal(np.sort(first), np.sort(second))
-
-
-def test_outputs_of_a_particle_stay_together(rng):
-    values = rng.standard_normal((2, 3, 6))
-    draws = WeightParticles(values).draw(4, rng)
-    for s in range(4):
-        assert any(np.array_equal(draws[:, :, s], values[:, :, j]) for j in range(6))
-
-
 @pytest.mark.parametrize("kind", ["gaussian", "particles"])
 def test_moments_are_those_of_the_latent_values(rng, kind):
     features = rng.standard_normal((6, 4))
