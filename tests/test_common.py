@@ -1,7 +1,6 @@
 """What scikit-learn and its users expect of every estimator."""
 
 import copy
-import inspect
 import pickle
 import tracemalloc
 
@@ -10,16 +9,13 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import BayesianRidge, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpx import (
@@ -39,23 +35,14 @@ from skgpx.likelihoods import Poisson, StudentT
 FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
 
 
-# One instance of each estimator searches for its kernel; others are there for what
-# they do besides.
+# One instance of each estimator, with its defaults where these are quick.
 @parametrize_with_checks(
     [
         PLSRegressor(**FAST),
         PLSClassifier(**FAST),
         DecoupledSampler(n_basis=64, random_state=0),
-        DecoupledSampler(PLSRegressor(optimizer=None, **FAST)),
-        GWIClassifier(
-            n_inducing=10, max_iter=20, n_restarts=2, optimizer=None, random_state=0
-        ),
-        GWIClassifier(LogisticRegression(), RBF(), n_inducing=10, cv=2, random_state=0),
         SpectralVGPRegressor(),
         SpectralVGPRegressor(RBF(), basis="inducing", n_basis=10, random_state=0),
-        SpectralVGPRegressor(
-            RBF(3.0), basis="empirical", n_basis=40, optimizer=None, random_state=0
-        ),
         SteinFourierFeatures(n_frequencies=10, n_steps=20, random_state=0),
         SteinRFFRegressor(
             n_components=2,
@@ -65,24 +52,9 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             random_state=0,
         ),
         TemperedRegressor(BayesianRidge()),
-        TemperedRegressor(BayesianRidge(), method="affine"),
         GWIRegressor(n_restarts=2, max_iter=200, random_state=0),
-        GWIRegressor("svgp", optimizer=None, random_state=0),
-        GWIRegressor(BayesianRidge(), n_inducing=10, cv=2, edges=1, random_state=0),
-        GWIRegressor(
-            DecisionTreeRegressor(max_depth=3),
-            n_inducing=10,
-            optimizer=None,
-            cv=2,
-            random_state=0,
-        ),
-        SteinRFFRegressor(
-            n_components=2,
-            n_frequencies=10,
-            max_iter=5,
-            hidden_layer_sizes=(8, 4),
-            random_state=0,
-        ),
+        GWIRegressor(BayesianRidge(), n_inducing=10, cv=2, random_state=0),
+        GWIClassifier(LogisticRegression(), RBF(), n_inducing=10, cv=2, random_state=0),
     ]
 )
 # in many checks y is independent of X, and the warning is right
@@ -105,11 +77,9 @@ THREE = np.digitize(Y + 0.3 * np.cos(9.0 * Y), [-0.4, 0.4])
 # name -> (estimator, targets): one for every path through fit.
 CASES = {
     "gaussian": (PLSRegressor(**FAST), Y),
-    "student": (PLSRegressor(likelihood=StudentT(), **FAST), Y),
     "poisson": (PLSRegressor(likelihood=Poisson(), **FAST), np.round(np.exp(Y))),
     "binary": (PLSClassifier(**FAST), LABELS),
     "multiclass": (PLSClassifier(**FAST), THREE),
-    "ula": (PLSClassifier(method="ula", max_iter=40, **FAST), LABELS),
     "smc": (PLSClassifier(method="smc", **FAST), LABELS),
 }
 NO_PRIOR_SEARCH = {"kernel": RBF(1.0), "optimizer": None}
@@ -140,36 +110,6 @@ def assert_same_bits(one, other):
     assert_array_equal(one.particles_, other.particles_)
     for a, b in zip(outputs(one), outputs(other), strict=True):
         assert_array_equal(a, b)
-
-
-def test_kinds():
-    assert is_regressor(PLSRegressor())
-    assert is_classifier(PLSClassifier())
-
-
-def test_parameters_of_both_agree():
-    regressor = inspect.signature(PLSRegressor).parameters
-    classifier = inspect.signature(PLSClassifier).parameters
-    assert set(regressor) - set(classifier) == {"normalize_y"}
-    for name, parameter in classifier.items():
-        assert parameter == regressor[name]
-    for cls in (PLSRegressor, PLSClassifier):
-        assert set(cls().get_params(deep=False)) == set(cls._parameter_constraints)
-
-
-@pytest.mark.parametrize("cls", [PLSRegressor, PLSClassifier])
-def test_every_parameter_and_attribute_is_documented(cls, fitted):
-    documented = inspect.getdoc(cls)
-    for name in cls().get_params(deep=False):
-        assert f"\n{name} : " in documented
-    model = fitted["gaussian" if cls is PLSRegressor else "binary"]
-    for name in vars(model):
-        if name.endswith("_") and not name.startswith("_"):
-            assert (
-                f"\n{name} :" in documented
-                or f"{name}, " in documented
-                or (f", {name} :" in documented)
-            )
 
 
 @cases
@@ -219,27 +159,11 @@ def test_same_seed_same_bits_and_the_global_stream_stays(case):
         assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize("case", ["gaussian", "binary"])
-def test_another_seed_other_particles(case, fitted):
-    estimator, y = CASES[case]
-    other = clone(estimator).set_params(random_state=1, **NO_PRIOR_SEARCH).fit(X, y)
-    assert not np.array_equal(other.particles_, fitted[case].particles_)
-
-
-def test_random_state_may_be_a_random_state():
-    seeded = clone(CASES["binary"][0]).set_params(**NO_PRIOR_SEARCH)
-    fits = [
-        clone(seeded).set_params(random_state=np.random.RandomState(3)).fit(X, LABELS)
-        for _ in range(2)
-    ]
-    assert_same_bits(*fits)
-
-
 # Several blocks of chains and of rows, so that there is work for several threads.
 MANY = {"n_particles": 120, **NO_PRIOR_SEARCH}
 
 
-@pytest.mark.parametrize("case", ["gaussian", "student", "multiclass", "smc"])
+@pytest.mark.parametrize("case", ["gaussian", "multiclass", "smc"])
 def test_same_bits_for_every_number_of_workers(case):
     estimator, y = CASES[case]
     estimator = clone(estimator).set_params(**MANY)
@@ -321,12 +245,6 @@ def test_pickle_and_clone(case, fitted):
     assert repr(cloned) == repr(model)
 
 
-def test_output_stays_numpy_under_set_output(fitted):
-    with sklearn.config_context(transform_output="pandas"):
-        assert isinstance(fitted["gaussian"].predict(X), np.ndarray)
-        assert isinstance(fitted["binary"].predict_proba(X), np.ndarray)
-
-
 def test_grid_search_over_a_likelihood_parameter():
     model = PLSRegressor(likelihood=StudentT(), **NO_PRIOR_SEARCH, **FAST)
     grid = {"likelihood__df": [3.0, 30.0], "n_inducing": [5, 10]}
@@ -336,27 +254,6 @@ def test_grid_search_over_a_likelihood_parameter():
         search.best_estimator_.likelihood_.df == search.best_params_["likelihood__df"]
     )
     assert search.predict(X).shape == Y.shape
-
-
-@pytest.mark.parametrize("case", ["gaussian", "multiclass"])
-def test_cross_validation(case):
-    estimator, y = CASES[case]
-    scores = cross_val_score(clone(estimator).set_params(**NO_PRIOR_SEARCH), X, y, cv=3)
-    assert np.mean(scores) > 0.3
-
-
-def test_calibration():
-    model = PLSClassifier(**NO_PRIOR_SEARCH, **FAST)
-    calibrated = CalibratedClassifierCV(model, cv=2).fit(X, LABELS)
-    assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
-
-
-def test_transformed_target():
-    model = PLSRegressor(**NO_PRIOR_SEARCH, **FAST)
-    wrapped = TransformedTargetRegressor(model, func=np.log, inverse_func=np.exp)
-    wrapped.fit(X, np.exp(Y))
-    plain = clone(model).fit(X, np.log(np.exp(Y)))
-    assert_allclose(np.log(wrapped.predict(X)), plain.predict(X))
 
 
 @pytest.mark.parametrize("routing", [False, True])
