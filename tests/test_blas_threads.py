@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import BayesianRidge
-from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpx import (
@@ -26,7 +22,6 @@ from skgpx import (
     SteinRFFRegressor,
     TemperedRegressor,
 )
-from skgpx._numerics import blas_threads
 from skgpx._numerics.blas_threads import (
     current_blas_threads,
     one_blas_thread,
@@ -82,68 +77,6 @@ def test_an_error_lifts_the_limit():
         with pytest.raises(RuntimeError), one_blas_thread():
             raise RuntimeError
         assert threads() == before
-
-
-def test_workers_that_overlap_in_threads_leave_blas_as_it_was():
-    inside, ended = threading.Barrier(2, timeout=30), threading.Event()
-
-    def fit(first):
-        with workers(2) as some:
-            inside.wait()
-            assert some.each(threads, [()] * 2) == [1, 1]
-            inside.wait()
-            if not first:
-                assert ended.wait(timeout=30)
-                assert some.each(threads, [()] * 2) == [1, 1]
-
-    # with a limit of the user's around, which from threadpoolctl 3.8 bars other threads
-    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(2) as pool:
-        before = threads()
-        one, other = pool.submit(fit, True), pool.submit(fit, False)
-        one.result()
-        ended.set()
-        other.result()
-        assert threads() == before
-
-
-def test_a_search_in_threads_leaves_blas_as_it_was():
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    search = GridSearchCV(
-        PLSRegressor(random_state=0),
-        {"n_inducing": [5, 10, 15]},
-        cv=2,
-        n_jobs=2,
-    )
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
-        with joblib.parallel_config(backend="threading"):
-            search.fit(X, X.sum(1))
-        assert threads() == before
-
-
-class ByThread:
-    """OpenBLAS over OpenMP: each thread has a number of its own, 4 when it starts."""
-
-    internal_api, threading_layer = "openblas", "openmp"
-
-    def __init__(self):
-        self._own = threading.local()
-
-    @property
-    def num_threads(self):
-        return getattr(self._own, "count", 4)
-
-    def set_num_threads(self, count):
-        self._own.count = count
-
-
-def test_each_task_is_held_where_threads_have_their_own_number(monkeypatch):
-    library = ByThread()
-    monkeypatch.setattr(blas_threads, "_libraries", lambda: [library])
-    with workers(2) as some:
-        assert library.num_threads == 1
-        assert some.each(lambda: library.num_threads, [()] * 4) == [1, 1, 1, 1]
-    assert library.num_threads == 4
 
 
 class Rows:

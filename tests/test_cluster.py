@@ -117,15 +117,6 @@ def test_same_bits_as_one_thread(sent, name):
     assert max(sent.tasks[n_fit:]) < 2000
 
 
-def test_what_all_rounds_read_is_sent_once(sent):
-    with joblib.parallel_config(backend="dask"):
-        fitted("chains")
-    features = 400 * 40 * 8
-    assert sum(size > features for size in sent.scattered) == 1
-    # 200 chains of 40 coordinates, their gradients and energies, in two blocks
-    assert max(sent.tasks) < 1.1 * 2 * (100 * 40 * 8)
-
-
 def test_one_job_stays_here(sent):
     with joblib.parallel_config(backend="dask"):
         clone(MODELS["chains"]).set_params(n_jobs=1).fit(X, COUNTS)
@@ -215,79 +206,3 @@ def test_blocks_of_a_dask_array_are_added_where_they_are(sent, model):
         assert_allclose(merged.log_evidence_, once.log_evidence_, rtol=1e-11)
         expected = once.predict(NEW[:, :1], return_std=True)
         assert_allclose(got, expected, rtol=tolerance)
-
-
-@pytest.mark.filterwarnings("ignore:Running on a single-machine")
-def test_a_dask_array_that_is_given_to_fit_is_collected_once(cluster):
-    counted = []
-
-    def counting(seed):
-        counted.append(seed)
-        return block(seed)
-
-    data = da.from_delayed(dask.delayed(counting)(0), (500, 2), float)
-    with dask.config.set(scheduler="synchronous"):
-        model = clone(SPECTRAL).fit(data[:, :1], data[:, 1])
-    assert len(counted) == 2
-    part = block(0)
-    one = clone(SPECTRAL).fit(part[:, :1], part[:, 1])
-    assert_array_equal(model.predict(NEW[:, :1]), one.predict(NEW[:, :1]))
-
-
-def test_predictions_of_a_dask_array(cluster):
-    part = block(0)
-    model = clone(SPECTRAL).fit(part[:, :1], part[:, 1])
-    rows = dask_array(2)[:, :1]
-    lazy = rows.map_blocks(
-        lambda X: np.column_stack(model.predict(X, return_std=True)),
-        chunks=(rows.chunks[0], (2,)),
-        dtype=float,
-    )
-    expected = model.predict(np.asarray(rows), return_std=True)
-    assert_allclose(lazy.compute().T, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("model", [SPECTRAL, STEIN], ids=["spectral", "stein"])
-def test_wrappers_of_dask_ml(cluster, model):
-    wrappers = pytest.importorskip("dask_ml.wrappers")
-    data = dask_array()
-    incremental = wrappers.Incremental(clone(model), shuffle_blocks=False)
-    incremental.fit(data[:, :1], data[:, 1])
-    whole = clone(model)
-    for seed in range(4):
-        part = block(seed)
-        whole.partial_fit(part[:, :1], part[:, 1])
-    one = whole.predict(NEW[:, :1])
-    assert_array_equal(incremental.estimator_.predict(NEW[:, :1]), one)
-    wrapped = wrappers.ParallelPostFit(whole)
-    lazy = wrapped.predict(da.from_array(NEW[:, :1], chunks=(45, 1)))
-    assert isinstance(lazy, da.Array)
-    assert_allclose(lazy.compute(), one, rtol=1e-12)
-
-
-def test_chunks_of_a_file(tmp_path):
-    rows = np.concatenate([block(seed) for seed in range(4)])
-    file = np.memmap(tmp_path / "rows.bin", np.float64, "w+", shape=rows.shape)
-    file[:] = rows
-    file.flush()
-    data = np.memmap(tmp_path / "rows.bin", np.float64, "r", shape=rows.shape)
-    model = clone(SPECTRAL)
-    for first in range(0, len(data), 300):
-        part = data[first : first + 300]
-        model.partial_fit(part[:, :1], part[:, 1])
-    once = clone(SPECTRAL).fit(rows[:, :1], rows[:, 1])
-    assert_allclose(model.log_evidence_, once.log_evidence_, rtol=1e-9)
-
-
-def test_row_groups_of_a_parquet_file(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(block(0), columns=["x", "y"])
-    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
-    model = clone(SPECTRAL)
-    for group in parquet.ParquetFile(tmp_path / "rows.parquet").iter_batches(100):
-        part = group.to_pandas()
-        model.partial_fit(part[["x"]], part["y"])
-    once = clone(SPECTRAL).fit(frame[["x"]], frame["y"])
-    assert_allclose(model.log_evidence_, once.log_evidence_, rtol=1e-9)
-    assert list(model.feature_names_in_) == ["x"]

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
@@ -107,17 +107,6 @@ def test_parts_without_rows_add_nothing():
 
 
 @both
-def test_partitions_one_after_the_other(model):
-    parts, read = in_parts()
-    found = clone(model)
-    for part in parts.partitions:
-        rows = part.compute()
-        found.partial_fit(rows[["t"]], rows["y"])
-    assert read == [0, 1, 2, 3]
-    agree(found, one_by_one(model))
-
-
-@both
 def test_arrays_with_chunks_of_unknown_size(model):
     parts, _ = in_parts()
     X, y = parts[["t"]].to_dask_array(), parts["y"].to_dask_array()
@@ -127,37 +116,6 @@ def test_arrays_with_chunks_of_unknown_size(model):
         found.partial_fit(*dask.compute(*block))
     expected = one_by_one(model).predict(NEW)
     assert_allclose(found.predict(NEW.to_numpy()), expected, rtol=1e-9)
-
-
-@both
-def test_wrappers_of_dask_ml(model):
-    wrappers = pytest.importorskip("dask_ml.wrappers")
-    parts, _ = in_parts()
-    whole = one_by_one(model)
-    incremental = wrappers.Incremental(clone(model), shuffle_blocks=False)
-    agree(incremental.fit(parts[["t"]], parts["y"]).estimator_, whole)
-    unknown = wrappers.Incremental(clone(model), shuffle_blocks=False)
-    unknown.fit(parts[["t"]].to_dask_array(), parts["y"].to_dask_array())
-    found = unknown.estimator_.predict(NEW.to_numpy())
-    assert_allclose(found, whole.predict(NEW), rtol=1e-9)
-    lazy = wrappers.ParallelPostFit(whole).predict(parts[["t"]])
-    assert isinstance(lazy, dask.array.Array)
-    assert_allclose(lazy.compute(), whole.predict(FRAME[["t"]]), rtol=1e-12)
-
-
-def test_predictions_of_partitions():
-    parts, _ = in_parts()
-    whole = one_by_one(SPECTRAL)
-
-    def predicted(part):
-        mean, std = whole.predict(part[["t"]], return_std=True)
-        return part.assign(mean=mean, std=std)
-
-    lazy = parts.map_partitions(predicted)
-    assert list(lazy.columns) == ["t", "y", "mean", "std"]
-    found = lazy.compute()
-    expected = whole.predict(FRAME[["t"]], return_std=True)
-    assert_allclose(found[["mean", "std"]].to_numpy().T, expected, rtol=1e-12)
 
 
 def test_row_groups_of_a_file(tmp_path):
@@ -172,10 +130,3 @@ def test_row_groups_of_a_file(tmp_path):
     parts = dd.read_parquet(path, split_row_groups=True).to_delayed()
     models = [dask.delayed(seen)(SPECTRAL, part) for part in parts]
     agree(dask.delayed(sum)(models).compute(), found)
-
-
-def test_a_dataframe_that_is_given_to_fit_is_collected():
-    parts, _ = in_parts()
-    found = clone(SPECTRAL).fit(parts[["t"]], parts["y"])
-    expected = clone(SPECTRAL).fit(FRAME[["t"]].to_numpy(), FRAME["y"])
-    assert_array_equal(found.predict(NEW.to_numpy()), expected.predict(NEW.to_numpy()))

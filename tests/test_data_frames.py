@@ -112,19 +112,6 @@ def test_dates_and_categories_say_what_to_do(make):
         model.fit(make({"a": X[:, 0], "b": list("abc") * 10}), Y)
 
 
-def test_typed_categories_say_what_to_do():
-    letters = list("abc") * 10
-    model = PLSRegressor(optimizer=None)
-    for table in (
-        pd.DataFrame({"b": pd.Categorical(letters)}),
-        pl.DataFrame({"b": pl.Series(letters, dtype=pl.Categorical)}),
-        pl.DataFrame({"b": pl.Series(letters, dtype=pl.Enum("abc"))}),
-        pa.table({"b": pa.array(letters).dictionary_encode()}),
-    ):
-        with pytest.raises(ValueError, match="text or categories"):
-            model.fit(table, Y)
-
-
 def test_missing_values_point_to_an_imputer_that_says_where():
     holes = [1.0, None] * 15
     tables = [pd.DataFrame({"a": holes}), pl.DataFrame({"a": holes})]

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-import sklearn.exceptions
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
 
-from skgpx import GWIRegressor, PLSRegressor, SpectralVGPRegressor, exceptions
+from skgpx import GWIRegressor, PLSRegressor, SpectralVGPRegressor
 from skgpx.exceptions import (
     ConvergenceWarning,
     DataWarning,
@@ -73,9 +72,3 @@ def test_warnings_have_their_class_and_place(call, category):
         call()
     assert all(issubclass(one.category, SkgpxWarning) for one in said)
     assert {one.filename for one in said} == {__file__}
-
-
-def test_all_derive_from_one():
-    for name in exceptions.__all__:
-        assert issubclass(getattr(exceptions, name), SkgpxWarning)
-    assert issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgpx import _parallel
 from skgpx._parallel import (
     blas_jobs,
     parallel_map,
@@ -38,18 +37,6 @@ def test_sums_have_the_bits_of_the_order(n_jobs):
     with joblib.parallel_config(backend="loky", n_jobs=2):
         items = [(i,) for i in range(40)]
         assert parallel_sum(part, items, operator.add, None) == total
-
-
-@pytest.mark.parametrize("n_jobs", [None, 1, 3])
-def test_workers_stay_for_many_rounds(n_jobs):
-    items = [(i,) for i in range(7)]
-    with workers(n_jobs) as some:
-        for _ in range(3):
-            assert some.each(part, items) == [part(i) for i in range(7)]
-
-
-def test_one_item_is_its_own_sum():
-    assert parallel_sum(part, [(4,)], operator.add, 2) == part(4)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -97,13 +84,6 @@ def test_without_a_number_there_are_as_many_jobs_as_threads_of_blas(threads):
         assert inner == [None, None]
 
 
-@pytest.mark.parametrize("threads", [7, 8, 9])
-def test_there_are_at_most_eight_jobs_that_nobody_asked_for(threads, monkeypatch):
-    monkeypatch.setattr(_parallel, "current_blas_threads", lambda: threads)
-    assert blas_jobs(None) == min(threads, 8)
-    assert blas_jobs(9) == 9
-
-
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 def test_tasks_side_by_side_have_one_thread_of_blas_each(n_jobs):
     with threadpool_limits(2, user_api="blas"):
@@ -135,15 +115,3 @@ def test_what_all_calls_share_comes_first(backend, in_threads):
             assert some.each(scaled, items) == expected
             here = {os.getpid()} == set(some.each(process, items))
             assert here == (in_threads or backend == "threading")
-
-
-def test_blas_is_held_in_other_processes():
-    with joblib.parallel_config(backend="loky", n_jobs=2):
-        assert parallel_map(blas_threads, [()] * 3, None) == [1] * 3
-
-
-@pytest.mark.parametrize("room", [0, 1, 3, 4, 5, 100])
-def test_memory_has_room_for_at_least_one_job(room, monkeypatch):
-    monkeypatch.setattr(_parallel, "current_blas_threads", lambda: 4)
-    assert blas_jobs(None, room) == max(1, min(room, 4))
-    assert blas_jobs(6, room) == 6

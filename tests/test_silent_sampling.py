@@ -12,9 +12,6 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.preprocessing import StandardScaler
 
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._numerics import laplace
-from skgpx._pls import _inference, _tempering
-from skgpx._pls._chains import Sample
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 LARGEST_Z = 4.5
@@ -76,7 +73,7 @@ def test_equal_modes_have_equal_shares(method, column):
     X, y = alternating()
     X = X * (column == "equidistant")
     shares = []
-    for seed in range(6):
+    for seed in range(4):
         model = fixed(
             1.0 * RBF(2.0), StudentT(4.0, 0.03), X, y, method=method, random_state=seed
         )
@@ -84,7 +81,7 @@ def test_equal_modes_have_equal_shares(method, column):
         shares.append(np.mean(latent(model, X[:1]) > 0.0))
         assert abs(shares[-1] - 0.5) < LARGEST_Z * 0.5 / np.sqrt(size)
     assert 0.0 < np.std(shares) < 0.15
-    assert abs(np.mean(shares) - 0.5) < LARGEST_Z * np.std(shares, ddof=1) / np.sqrt(6)
+    assert abs(np.mean(shares) - 0.5) < LARGEST_Z * np.std(shares, ddof=1) / np.sqrt(4)
 
 
 def counts(rng, n, variance):
@@ -98,15 +95,15 @@ def counts(rng, n, variance):
 
 def test_square_counts_are_calibrated():
     ranks = []
-    for seed in range(40):
+    for seed in range(20):
         X, f, y, kernel = counts(np.random.default_rng(seed), 8, 4.0)
         model = fixed(kernel, Poisson("square"), X, y, random_state=seed)
         ranks.append(np.mean(latent(model, X).std(axis=0) < f.std()))
     ranks = np.array(ranks)
     # uniform ranks: mean 1/2, variance 1/12, and few of them extreme
-    assert abs(ranks.mean() - 0.5) < LARGEST_Z * np.sqrt(1.0 / 12.0 / 40)
+    assert abs(ranks.mean() - 0.5) < LARGEST_Z * np.sqrt(1.0 / 12.0 / 20)
     extreme = np.mean(np.abs(ranks - 0.5) > 0.45)
-    assert extreme < 0.1 + LARGEST_Z * np.sqrt(0.1 * 0.9 / 40)
+    assert extreme < 0.1 + LARGEST_Z * np.sqrt(0.1 * 0.9 / 20)
 
 
 def alternating():
@@ -126,40 +123,10 @@ def test_sign_patterns_that_disagree_are_told():
     assert model.ess_.min() < 30
 
 
-def test_particles_that_are_left_behind_are_told(rng, monkeypatch):
-    monkeypatch.setattr(_tempering, "_moved", lambda _, w, *rest: w)
-    monkeypatch.setattr(_tempering, "_last_moves", left_where_they_are)
-    X, y = outliers(rng)
-    with pytest.warns(ConvergenceWarning, match="nats above the best mode in the mean"):
-        fixed(1.0 * RBF(0.3), StudentT(4.0, 0.3), X, y, n_inducing=30, method="smc")
-
-
-def left_where_they_are(target, w, *_):
-    p, s = w.shape[1:]
-    return Sample(w, 0.0, np.ones(p), np.full(p, float(s)), np.zeros(1), 0)
-
-
-def test_too_many_weights_are_refused_by_tempering(monkeypatch):
-    arguments = (1.0 * RBF(2.0), StudentT(4.0, 0.03), *alternating())
-    monkeypatch.setattr(laplace, "LARGEST_COUPLED", 3)
-    assert fixed(*arguments, method="smc", n_inducing=3).particles_.shape[0] == 3
-    monkeypatch.setattr(laplace, "LARGEST_COUPLED", 2)
-    with pytest.raises(ValueError, match=r"at most 2 weights, .* got 3"):
-        fixed(*arguments, method="smc", n_inducing=3)
-
-
 def test_modes_that_no_chain_visits_are_told():
     X, y = alternating()
     with pytest.warns(ConvergenceWarning, match="has several modes"):
         fixed(1.0 * RBF(2.0), StudentT(4.0, 0.03), X, y, method="ou_mala")
-
-
-def test_a_likelihood_that_is_log_concave_is_not_sent_to_tempering(rng):
-    X = rng.standard_normal((60, 2))
-    y = (X[:, 0] > 0.0).astype(int)
-    with pytest.warns(ConvergenceWarning, match="Increase max_iter") as told:
-        PLSClassifier(max_iter=1, tol=1.0, random_state=0).fit(X, y)
-    assert "smc" not in str(told[0].message)
 
 
 # ---- What the particles are worth ----------------------------------------------------
@@ -173,7 +140,7 @@ def gaussian_rows():
     return X, y
 
 
-@pytest.mark.parametrize(("n_particles", "n_fits"), [(10, 100), (100, 100)])
+@pytest.mark.parametrize(("n_particles", "n_fits"), [(10, 100)])
 def test_moments_of_particles_against_the_exact_law(gaussian_rows, n_particles, n_fits):
     X, y = gaussian_rows
     new = np.linspace(-4.0, 4.0, 9)[:, np.newaxis]
@@ -210,19 +177,6 @@ def test_moments_of_particles_against_the_exact_law(gaussian_rows, n_particles, 
         assert bias > 2.0
 
 
-def test_particles_are_spread_within_modes_only(rng):
-    particles = rng.standard_normal((3, 1, 40))
-    groups = np.arange(40) % 2
-    particles[:, :, groups == 1] += 100.0
-    spread = _inference.spread_out(particles, groups)
-    for group in (0, 1):
-        before, after = particles[:, 0, groups == group], spread[:, 0, groups == group]
-        np.testing.assert_allclose(after.mean(axis=1), before.mean(axis=1))
-        np.testing.assert_allclose(after.var(axis=1), before.var(axis=1, ddof=1))
-    alone = _inference.spread_out(particles, np.arange(40))
-    np.testing.assert_array_equal(alone, particles)
-
-
 # ---- Chains converge -----------------------------------------------------------------
 
 
@@ -232,7 +186,6 @@ def similar_digits():
     return StandardScaler().fit_transform(X[chosen][::2]), y[chosen][::2]
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("data", "settings"),
     [
@@ -241,7 +194,7 @@ def similar_digits():
     ],
     ids=["digits", "iris"],
 )
-def test_chains_of_classes_converge(data, settings, seed):
-    model = PLSClassifier(random_state=seed, **settings).fit(*data())
+def test_chains_of_classes_converge(data, settings):
+    model = PLSClassifier(random_state=0, **settings).fit(*data())
     assert model.rhat_.max() <= 1.1
     assert model.n_iter_ < 900
