@@ -1,4 +1,4 @@
-"""Scores of predictive laws, scorers, and distances between laws.
+"""Scores of predictive distributions, scorers, and distances between distributions.
 
 What belongs to one target stands on the last axis: with y of shape (n,) or (n, t),
 bounds of intervals have the shape of y and 2, draws and components of mixtures that of
@@ -11,22 +11,6 @@ from skgpx.metrics._calibration import (
     expected_calibration_error,
     pit_values,
 )
-from skgpx.metrics._densities import (
-    gaussian_neg_log_density,
-    mixture_neg_log_density,
-    neg_log_predictive_density,
-)
-from skgpx.metrics._intervals import (
-    interval_coverage,
-    interval_score,
-    interval_width,
-)
-from skgpx.metrics._ranked_probability import (
-    crps,
-    ensemble_crps,
-    gaussian_crps,
-    mixture_crps,
-)
 from skgpx.metrics._scorers import (
     PredictiveScorer,
     log_predictive_density_scorer,
@@ -34,6 +18,18 @@ from skgpx.metrics._scorers import (
     neg_coverage_error_scorer,
     neg_crps_scorer,
     neg_interval_score_scorer,
+)
+from skgpx.metrics._scores import (
+    crps,
+    ensemble_crps,
+    gaussian_crps,
+    gaussian_neg_log_density,
+    interval_coverage,
+    interval_score,
+    interval_width,
+    mixture_crps,
+    mixture_neg_log_density,
+    neg_log_predictive_density,
 )
 from skgpx.metrics._wasserstein import (
     WassersteinGradient,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._predictive_distribution import Predictive
 from skgpx._validation import check_coverage, generator
-from skgpx.metrics._intervals import interval_coverage
+from skgpx.metrics._scores import interval_coverage
 from skgpx.metrics._targets import (
     checked_law,
     checked_targets,

@@ -17,9 +17,7 @@ from skgpx._predict_dist import predict_dist
 from skgpx._predictive_distribution import Predictive
 from skgpx._wrapped import innermost
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
-from skgpx.metrics._densities import neg_log_predictive_density
-from skgpx.metrics._intervals import interval_score
-from skgpx.metrics._ranked_probability import crps
+from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_density
 
 Metric = Callable[..., float]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,28 +38,6 @@ class WassersteinGradient(NamedTuple):
     second_covariance: Array
 
 
-@overload
-def gaussian_wasserstein_distance(
-    first_mean: ArrayLike,
-    first_covariance: ArrayLike,
-    second_mean: ArrayLike,
-    second_covariance: ArrayLike,
-    *,
-    return_gradient: Literal[False] = ...,
-) -> float: ...
-
-
-@overload
-def gaussian_wasserstein_distance(
-    first_mean: ArrayLike,
-    first_covariance: ArrayLike,
-    second_mean: ArrayLike,
-    second_covariance: ArrayLike,
-    *,
-    return_gradient: Literal[True],
-) -> tuple[float, WassersteinGradient]: ...
-
-
 def gaussian_wasserstein_distance(
     first_mean: ArrayLike,
     first_covariance: ArrayLike,
@@ -67,7 +45,7 @@ def gaussian_wasserstein_distance(
     second_covariance: ArrayLike,
     *,
     return_gradient: bool = False,
-) -> float | tuple[float, WassersteinGradient]:
+) -> Any:
     """Wasserstein distance of order two between two normal laws.
 
     ``W² = |m - n|² + tr A + tr B - 2 tr (A^½ B A^½)^½`` for N(m, A) and N(n, B): the
@@ -190,9 +168,8 @@ def process_wasserstein_distance(
     if all(map(np.array_equal, *laws)):
         # not the root of a rounding error
         return 0.0
-    return gaussian_wasserstein_distance(*laws[0], *laws[1]) / float(
-        np.sqrt(len(laws[0][0]))
-    )
+    distance: float = gaussian_wasserstein_distance(*laws[0], *laws[1])
+    return distance / float(np.sqrt(len(laws[0][0])))
 
 
 def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, Array]:

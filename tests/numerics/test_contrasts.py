@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.contrasts import between_classes, contrasts, of_all_classes
 from skgpx._numerics.langevin import Target
+from skgpx._numerics.laplace import between_classes, contrasts, of_all_classes
 from skgpx.likelihoods import Bernoulli, Categorical
 
 

@@ -1,0 +1,468 @@
+"""Scores of predictive distributions: densities, ranked probabilities, intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from skgpx._numerics import crps as formulas
+from skgpx._predictive_distribution import Predictive
+from skgpx._validation import check_coverage
+from skgpx.metrics._targets import (
+    averaged,
+    beside,
+    checked_law,
+    checked_targets,
+    mixture_shares,
+    not_negative,
+)
+
+Array = NDArray[np.float64]
+
+# ---- Log densities -------------------------------------------------------------------
+
+
+def neg_log_predictive_density(
+    y_true: ArrayLike, law: Predictive, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Negative log predictive density (NLPD), smaller being better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+    law : Predictive
+        Of these rows: ``skgpx.predict_dist(model, X)``.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+
+    Returns
+    -------
+    loss : float
+        Mean of ``-log p(y_i | x_i, data)``, in nats; the density is in the units of y,
+        that of counts is a probability. Changing the units of y adds a constant.
+
+    Notes
+    -----
+    The only local proper score: it depends on the density at the target alone, and
+    punishes a target that was thought impossible without limit. :func:`crps` is
+    milder.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skgpx
+    >>> from skgpx.metrics import neg_log_predictive_density
+    >>> X = np.linspace(0.0, 6.0, 60)[:, np.newaxis]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    >>> model = skgpx.PLSRegressor(n_inducing=10, random_state=0).fit(X[::2], y[::2])
+    >>> law = model.predict_dist(X[1::2])
+    >>> bool(neg_log_predictive_density(y[1::2], law) < -0.5)
+    True
+    """
+    y = checked_targets(y_true)
+    return float(averaged(-checked_law(law, y).log_density(y), sample_weight))
+
+
+def gaussian_neg_log_density(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """Negative log density of normal laws, smaller being better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    mean : array-like of the shape of y_true
+    std : array-like of the shape of y_true, or float
+        Standard deviations of y, noise included; positive.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the loss of each target; an array weights them.
+
+    Returns
+    -------
+    loss : float, or ndarray of shape (n_targets,)
+        Mean of ``-log N(y | mean, std^2)``, in nats.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import gaussian_neg_log_density
+    >>> round(gaussian_neg_log_density([0.0, 1.0], [0.0, 0.0], 1.0), 4)
+    1.1689
+    """
+    y = checked_targets(y_true)
+    middle = beside("mean", mean, y)
+    spread = not_negative("std", beside("std", std, y), strictly=True)
+    with np.errstate(over="ignore"):
+        square = ((y - middle) / spread) ** 2
+    scores = 0.5 * square + np.log(spread) + 0.5 * np.log(2.0 * np.pi)
+    return averaged(scores, sample_weight, multioutput)
+
+
+def mixture_neg_log_density(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """Negative log density of normal mixtures, smaller being better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    mean : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
+        Of the s components of each law.
+    std : array-like of the shape of mean
+        Positive.
+    weights : array-like of shape (s,) or the shape of mean, default=None
+        Of the components, summing to one; None for equal ones.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the loss of each target; an array weights them.
+
+    Returns
+    -------
+    loss : float, or ndarray of shape (n_targets,)
+        In nats.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import mixture_neg_log_density
+    >>> round(mixture_neg_log_density([0.0], [[-1.0, 1.0]], [[1.0, 1.0]]), 4)
+    1.4189
+    """
+    y = checked_targets(y_true)
+    middle = beside("mean", mean, y, last=0)
+    spread = beside("std", std, y, last=middle.shape[-1])
+    spread = not_negative("std", spread, strictly=True)
+    share = mixture_shares(weights, middle)
+    square = ((y[..., np.newaxis] - middle) / spread) ** 2
+    log_heights = -0.5 * square - np.log(spread) - 0.5 * np.log(2.0 * np.pi)
+    scores = -logsumexp(log_heights, axis=-1, b=share)
+    return averaged(scores, sample_weight, multioutput)
+
+
+# ---- Continuous ranked probability ---------------------------------------------------
+
+
+def crps(
+    y_true: ArrayLike, law: Predictive, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Continuous ranked probability score (CRPS) of predictive laws.
+
+    The mean of ``∫ (P(Y <= z) - 1{y <= z})^2 dz``, in the units of y: the absolute
+    error, where the law is a point. Smaller is better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+    law : Predictive
+        Of these rows: ``skgpx.predict_dist(model, X)``.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+
+    Returns
+    -------
+    loss : float
+
+    Notes
+    -----
+    In closed form for normal laws and mixtures of few; a sum over integers for counts;
+    otherwise by quadrature of the distribution function between quantiles, to 1e-7 of
+    the spread for laws with one mode, and about 1e-3 for narrow modes far apart.
+    ``law.crps(y)`` has the score of each row [1]_.
+
+    References
+    ----------
+    .. [1] Gneiting and Raftery, "Strictly proper scoring rules, prediction, and
+       estimation", JASA 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skgpx
+    >>> from skgpx.metrics import crps
+    >>> X = np.linspace(0.0, 6.0, 60)[:, np.newaxis]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    >>> model = skgpx.PLSRegressor(n_inducing=10, random_state=0).fit(X[::2], y[::2])
+    >>> bool(crps(y[1::2], model.predict_dist(X[1::2])) < 0.1)
+    True
+    """
+    y = checked_targets(y_true)
+    return float(averaged(checked_law(law, y).crps(y), sample_weight))
+
+
+def gaussian_crps(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """CRPS of normal laws, smaller being better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    mean : array-like of the shape of y_true
+    std : array-like of the shape of y_true, or float
+        Standard deviations of y, noise included; not negative.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the score of each target; an array weights them.
+
+    Returns
+    -------
+    loss : float, or ndarray of shape (n_targets,)
+        In the units of y.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import gaussian_crps
+    >>> round(gaussian_crps([0.0, 1.0], [0.0, 0.0], 1.0), 4)
+    0.4181
+    """
+    y = checked_targets(y_true)
+    middle = beside("mean", mean, y)
+    spread = not_negative("std", beside("std", std, y))
+    scores = formulas.normal_crps(y, middle, spread)
+    return averaged(scores, sample_weight, multioutput)
+
+
+def mixture_crps(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """CRPS of normal mixtures in closed form, smaller being better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    mean : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
+        Of the s components of each law.
+    std : array-like of the shape of mean
+        Not negative.
+    weights : array-like of shape (s,) or the shape of mean, default=None
+        Of the components, summing to one; None for equal ones.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the score of each target; an array weights them.
+
+    Returns
+    -------
+    loss : float, or ndarray of shape (n_targets,)
+        In the units of y.
+
+    Notes
+    -----
+    O(s^2) a row.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import mixture_crps
+    >>> round(mixture_crps([0.0], [[-1.0, 1.0]], [[1.0, 1.0]]), 4)
+    0.3594
+    """
+    y = checked_targets(y_true)
+    middle = beside("mean", mean, y, last=0)
+    spread = not_negative("std", beside("std", std, y, last=middle.shape[-1]))
+    share = mixture_shares(weights, middle)
+    scores = formulas.mixture_crps(y, middle, spread, share)
+    return averaged(scores, sample_weight, multioutput)
+
+
+def ensemble_crps(
+    y_true: ArrayLike,
+    draws: ArrayLike,
+    *,
+    fair: bool = False,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """CRPS of the empirical law of draws, smaller being better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    draws : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
+        As `sample_y` returns them.
+    fair : bool, default=False
+        Estimate the score of the law that the draws come from, without bias whatever
+        their number; otherwise that of the draws as a law of its own, which is larger.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the score of each target; an array weights them.
+
+    Returns
+    -------
+    loss : float, or ndarray of shape (n_targets,)
+        In the units of y.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, values are not finite, or `fair` is asked for with a
+        single draw.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import ensemble_crps
+    >>> round(ensemble_crps([0.0], [[-1.0, 0.0, 1.0]]), 4)
+    0.2222
+    """
+    y = checked_targets(y_true)
+    values: Any = beside("draws", draws, y, last=0)
+    if fair and values.shape[-1] < 2:
+        raise ValueError("fair=True needs at least two draws of each row; got one.")
+    return averaged(formulas.ensemble_crps(y, values, fair), sample_weight, multioutput)
+
+
+# ---- Intervals -----------------------------------------------------------------------
+
+
+def interval_score(
+    y_true: ArrayLike,
+    bounds: ArrayLike,
+    *,
+    coverage: float = 0.9,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """Score of central intervals (Winkler's): width plus a price for each miss.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    bounds : array-like of shape (n_rows, 2) or (n_rows, n_targets, 2)
+        Lower and upper end, as `predict_interval` returns them.
+    coverage : float, default=0.9
+        Probability that the intervals claim, in (0, 1).
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the score of each target; an array weights them.
+
+    Returns
+    -------
+    loss : float, or ndarray of shape (n_targets,)
+        Mean of ``width + 2 / (1 - coverage) * distance of y from the interval``, in the
+        units of y; smaller is better. Proper: the central interval of the true law has
+        the smallest expectation.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import interval_score
+    >>> interval_score([0.0, 3.0], [[-1.0, 1.0], [-1.0, 2.0]], coverage=0.8)
+    7.5
+    """
+    y = checked_targets(y_true)
+    low, high = _ends(bounds, y)
+    price = 2.0 / (1.0 - check_coverage(coverage))
+    outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    return averaged(high - low + price * outside, sample_weight, multioutput)
+
+
+def interval_coverage(
+    y_true: ArrayLike,
+    bounds: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """Fraction of the targets inside their intervals.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
+    bounds : array-like of shape (n_rows, 2) or (n_rows, n_targets, 2)
+        Lower and upper end, both inside.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the fraction of each target; an array weights them.
+
+    Returns
+    -------
+    fraction : float, or ndarray of shape (n_targets,)
+        Of n independent rows, its standard error is ``sqrt(c (1 - c) / n)``: 0.03 with
+        a hundred rows at c = 0.9.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import interval_coverage
+    >>> interval_coverage([0.0, 3.0], [[-1.0, 1.0], [-1.0, 2.0]])
+    0.5
+    """
+    y = checked_targets(y_true)
+    low, high = _ends(bounds, y)
+    inside = (low <= y) & (y <= high)
+    return averaged(inside.astype(np.float64), sample_weight, multioutput)
+
+
+def interval_width(
+    bounds: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: str | ArrayLike = "uniform_average",
+) -> float | Array:
+    """Mean width of intervals.
+
+    Parameters
+    ----------
+    bounds : array-like of shape (n_rows, 2) or (n_rows, n_targets, 2)
+        Lower and upper end.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows in the mean.
+    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
+        "raw_values" returns the width of each target; an array weights them.
+
+    Returns
+    -------
+    width : float, or ndarray of shape (n_targets,)
+        In the units of y. Of two models with the same coverage, the one with the
+        narrower intervals is sharper.
+
+    Examples
+    --------
+    >>> from skgpx.metrics import interval_width
+    >>> interval_width([[-1.0, 1.0], [-1.0, 2.0]])
+    2.5
+    """
+    array = np.asarray(bounds, dtype=np.float64)
+    middle = array[..., 0] if array.ndim > 1 and array.shape[-1] == 2 else array
+    low, high = _ends(array, middle)
+    return averaged(high - low, sample_weight, multioutput)
+
+
+def _ends(bounds: ArrayLike, y: Array) -> tuple[Array, Array]:
+    """Lower and upper ends.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree or an upper end is below its lower one.
+    """
+    low, high = np.moveaxis(beside("bounds", bounds, y, last=2), -1, 0)
+    not_negative("The width of bounds, upper less lower end,", high - low)
+    return low, high
