@@ -19,7 +19,6 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._row_statistics import AdditiveModel
-from skgpx._stein._features import LearnedFourierFeatures
 from skgpx._stein._fit import SteinSettings, fit_stein
 from skgpx._stein._learning import Learning
 from skgpx._stein._waves import SteinState
@@ -28,7 +27,6 @@ from skgpx._validation import (
     Rows,
     StrOptions,
     canonical_rows,
-    check_is_fitted,
     check_kernel,
     check_rows,
     copy_to_merge,
@@ -351,45 +349,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         merged._defer(clock)
         return merged
 
-    def export_features(self, component: int | None = None) -> LearnedFourierFeatures:
-        """Learned features as a fitted transformer, for linear models and pipelines.
-
-        Parameters
-        ----------
-        component : int or None, default=None
-            Number of a component; None for the features of all.
-
-        Returns
-        -------
-        features : LearnedFourierFeatures
-            Maps X to cosines and sines of the learned waves, (n_rows, 2 M R), or 2 R
-            for one component; rows have norm one. `set_output` and
-            `get_feature_names_out` are those of every transformer; `fit` and clones
-            keep the frequencies.
-
-        Raises
-        ------
-        ValueError
-            If there is no such component.
-
-        Notes
-        -----
-        ``Ridge(noise_variance_ / sum(amplitudes_**2), fit_intercept=False)`` on the
-        features of one component is the mean of that component, for a centred y.
-        """
-        check_is_fitted(self)
-        mixture = self._state.mixture
-        _check_component(component, len(mixture.frequencies))
-        sizes = mixture.amplitudes / np.linalg.norm(mixture.amplitudes)
-        omega = mixture.frequencies / mixture.length_scale
-        chosen = omega if component is None else omega[[component]]
-        warp = None if mixture.warp is None else mixture.warp.input_map()
-        features = LearnedFourierFeatures(chosen, sizes, warp)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(features, name, getattr(self, name))
-        return features
-
     # ---- From parameters to a fit ----------------------------------------------------
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
@@ -445,16 +404,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _check_component(component: Any, n_components: int) -> None:
-    """Refuse what is not the number of a component."""
-    if component is None or (_is_count(component) and 0 <= component < n_components):
-        return
-    raise ValueError(
-        f"component must be None or one of 0, ..., {n_components - 1}; got "
-        f"{component!r}."
-    )
 
 
 def _check_sizes(sizes: Any) -> None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.regression import posterior, weight_statistics
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence
+from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import WaveMixture
-from skgpx.kernels import Monomial, expand, spectral_laws, warped_sample
 
 # ---- Quasi-random frequencies --------------------------------------------------------
 
@@ -37,37 +37,13 @@ def starting_waves(
         If a part of the kernel has no spectral distribution.
     """
     M, R, d = shape
-    samples = [_sampled(kernel, R, d, stream) for stream in rng.spawn(M)]
-    omega = np.stack([frequencies for frequencies, _ in samples])
+    how = R, "sobol", np.ones(d), 0
+    samples = [kernel_waves(kernel, *how, stream) for stream in rng.spawn(M)]
+    omega = np.stack([sample.frequencies for sample in samples])
     # the length scale of an RBF with frequencies of this size
     size = np.median(np.abs(omega).reshape(-1, d), axis=0)
     scale = _HALF_NORMAL / np.where(size > 0.0, size, _HALF_NORMAL)
-    return WaveMixture(omega * scale, samples[0][1], scale, noise_variance)
-
-
-def _sampled(kernel: Any, n: int, d: int, rng: Rng) -> tuple[Array, Array]:
-    """Frequencies (R, d) and amplitudes (R,): a share of n for each summand."""
-    terms = expand(kernel)
-    variances = np.array([_variance(term, d) for term in terms])
-    ends = np.rint(np.cumsum(variances) / variances.sum() * n).astype(int)
-    counts = np.maximum(np.diff(ends, prepend=0), 1).tolist()
-    parts = [
-        warped_sample(spectral_laws(term, kernel, d), count, d, stream)
-        for term, count, stream in zip(
-            terms, counts, rng.spawn(len(terms)), strict=True
-        )
-    ]
-    sizes = [
-        np.sqrt(variance) * part.amplitudes
-        for variance, part in zip(variances, parts, strict=True)
-    ]
-    return np.concatenate([p.frequencies for p in parts]), np.concatenate(sizes)
-
-
-def _variance(term: Monomial, d: int) -> float:
-    origin = np.zeros((1, d))
-    factors = [float(factor.diag(origin)[0]) for factor in term.factors]
-    return float(term.coefficient * np.prod(factors))
+    return WaveMixture(omega * scale, samples[0].amplitudes, scale, noise_variance)
 
 
 def enough_frequencies(

@@ -1,4 +1,4 @@
-"""Waves behind a learned network, and exported features."""
+"""Waves behind a learned network."""
 
 import copy
 import pickle
@@ -8,9 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
 
 from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence, wave_gradient
@@ -208,50 +205,3 @@ def test_sizes_of_layers_are_checked(sizes):
 def test_few_rows(n):
     model = SteinRFFRegressor(**DEEP | {"max_iter": 3}).fit(X[:n], Y[:n])
     assert np.isfinite(model.predict(NEW, return_std=True)).all()
-
-
-# ---- Exported features -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("hidden", [(), (8, 6)])
-def test_ridge_on_the_features_of_a_component_is_its_mean(hidden):
-    settings = DEEP | {"hidden_layer_sizes": hidden, "normalize_y": False}
-    model = SteinRFFRegressor(**settings).fit(X, Y)
-    alpha = model.noise_variance_ / np.sum(model.amplitudes_**2)
-    for k, part in enumerate(model.posterior_.models):
-        features = model.export_features(k)
-        ridge = Ridge(alpha, fit_intercept=False).fit(features.transform(X), Y)
-        expected = part.marginals(NEW).moments()[0][:, 0]
-        assert_allclose(ridge.predict(features.transform(NEW)), expected, atol=1e-7)
-    Z = model.export_features().transform(NEW)
-    assert Z.shape == (20, 40)
-    assert_allclose(np.sum(Z**2, axis=1), 1.0, rtol=1e-12)
-    parts = [model.export_features(k).transform(NEW) for k in range(2)]
-    assert_allclose(Z, np.hstack(parts) / np.sqrt(2.0), rtol=1e-12)
-
-
-def test_features_are_an_ordinary_transformer(fitted):
-    features = fitted.export_features()
-    Z = features.transform(NEW)
-    names = features.get_feature_names_out()
-    assert names[0] == "learnedfourierfeatures0"
-    assert len(names) == Z.shape[1]
-    assert_array_equal(clone(features).fit(X).transform(NEW), Z)
-    assert_array_equal(pickle.loads(pickle.dumps(features)).transform(NEW), Z)
-    pipeline = make_pipeline(features, LogisticRegression(C=100.0))
-    labels = np.median(Y) < Y
-    assert cross_val_score(pipeline, X, labels).mean() > 0.75
-    with pytest.raises(ValueError, match="learned from 2 columns"):
-        features.fit(X[:, :1])
-    with pytest.raises(ValueError, match="expecting 2 features"):
-        fitted.export_features().transform(X[:, :1])
-
-
-def test_names_of_columns_and_data_frames():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=["a", "b"])
-    features = SteinRFFRegressor(**SMALL).fit(frame, Y).export_features()
-    assert list(features.feature_names_in_) == ["a", "b"]
-    found = features.set_output(transform="pandas").transform(frame)
-    assert list(found.columns) == list(features.get_feature_names_out())
-    assert_array_equal(found.index, frame.index)

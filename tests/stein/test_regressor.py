@@ -480,17 +480,6 @@ def test_a_callback_stops_the_search():
     assert clone(model).set_params(max_iter=20).fit(X, Y).n_iter_ == 20
 
 
-@pytest.mark.parametrize("component", [2, 99, -1, True, 1.0, "a"])
-def test_components_that_are_not_there(component):
-    model = SteinRFFRegressor(
-        RBF(), optimizer=None, noise_variance=0.1, n_components=2, n_frequencies=5,
-        max_iter=2, random_state=0,
-    ).fit(np.arange(9.0)[:, np.newaxis], np.arange(9.0))  # fmt: skip
-    with pytest.raises(ValueError, match=rf"one of 0, ..., 1; got {component!r}"):
-        model.export_features(component)
-    assert model.export_features(np.int64(1)).transform([[0.0]]).shape == (1, 10)
-
-
 @pytest.mark.parametrize("hidden_layer_sizes", [(True,), (np.True_,), (2, False)])
 def test_sizes_of_layers_are_counts(hidden_layer_sizes):
     with pytest.raises(ValueError, match="hidden_layer_sizes must hold"):
