@@ -20,11 +20,10 @@ from skgpx._numerics.regression import posterior
 from skgpx._numerics.weights import GaussianWeights, WeightLaw, WeightParticles
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    PriorSettings,
-    SearchRecord,
+    Hyperparameters,
     final_noise,
-    fit_prior,
     inducing_by_capacity,
+    learn_prior,
 )
 from skgpx._validation import (
     canonical_rows,
@@ -323,8 +322,8 @@ EXACT_ROWS = 1500
 
 def default_estimator(
     X: Array, y: Array, random_state: Any, n_jobs: int | None
-) -> tuple[Any, SearchRecord | None]:
-    """Process for these rows, and which of them chose its kernel.
+) -> tuple[Any, Hyperparameters | None]:
+    """Process for these rows, and what its search has found.
 
     Kernel and noise are those of the library's search. Up to 1500 rows the process is
     exact; above, a sparse one, with as many inducing points as the kernel needs. For
@@ -338,22 +337,21 @@ def default_estimator(
     shift, scale = standardisation(y.ravel(), ones)
     rows = canonical_rows(X, (y.ravel() - shift) / scale, ones)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    how = PriorSettings(None, "gp", "evidence", 1, "greedy", None)
     rng = generator(random_state)
-    found = fit_prior(rows, likelihood, how, rng)
+    found = learn_prior(rows, likelihood, rng)
     noise = float(found.likelihood.variance(0.0))
     if len(X) <= EXACT_ROWS:
         kernel = found.kernel + WhiteKernel(noise)
         exact = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
-        return exact, found.record
+        return exact, found
     Z = inducing_by_capacity(rows, found.kernel, noise, "greedy", rng)
     basis = Nystroem.from_kernel(found.kernel, Z)
     sums = row_statistics(basis, rows, n_jobs)
-    fitted = final_noise(basis, rows, sums, found.likelihood, rng).likelihood
+    fitted = final_noise(basis, rows, sums, found.likelihood, rng)
     noise = float(fitted.variance(0.0))
     model = LatentModel(basis, posterior(sums, noise)).affine(shift, scale)
     kernel = ConstantKernel(scale**2) * found.kernel + WhiteKernel(noise * scale**2)
-    return SparseProcess(model, kernel, np.zeros(1)), found.record
+    return SparseProcess(model, kernel, np.zeros(1)), found
 
 
 # Rows from which an exact process is warned about.

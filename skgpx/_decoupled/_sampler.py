@@ -270,14 +270,17 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         )
         check_range("X", checked)
         check_range("y", np.asarray(targets, dtype=np.float64))
+        findings, self._record = [], None
         if self.estimator is None:
             how = checked, targets, self.random_state, self.n_jobs
-            fresh, self._record = default_estimator(*how)
+            fresh, found = default_estimator(*how)
+            if found is not None:
+                findings, self._record = list(found.findings), found.record
         else:
             check_drawable(self.estimator)
-            fresh, self._record = clone(self.estimator), None
+            fresh = clone(self.estimator)
         check_kernel_of(fresh, checked)
-        conclude(self, [many_rows(fresh, len(checked))])
+        conclude(self, [*findings, many_rows(fresh, len(checked))])
         clock.end_of("search")
         with reporter.around(fresh), threads_for(len(checked)):
             fresh.fit(X if hasattr(X, "columns") else checked, targets)

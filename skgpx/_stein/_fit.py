@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,13 +10,8 @@ from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
 from skgpx._numerics.regression import posterior
-from skgpx._numerics.wave_evidence import WaveRows, Waves
-from skgpx._selection import (
-    Hyperparameters,
-    PriorSettings,
-    SearchRecord,
-    fit_prior,
-)
+from skgpx._numerics.wave_evidence import WaveRows
+from skgpx._selection import Hyperparameters, SearchRecord, learn_prior
 from skgpx._stein._learning import (
     DescentSettings,
     Learning,
@@ -36,8 +30,6 @@ from skgpx._stein._start import (
 from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture, sums_of
 from skgpx._validation import Rows, standardisation
 from skgpx.diagnostics import Finding, residual_autocorrelation
-from skgpx.exceptions import FitWarning
-from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -174,27 +166,6 @@ def validation_rows(share: float | str, n: int) -> int:
     return min(int(np.ceil(float(share) * n)), n - 1)
 
 
-def learn_prior(
-    rows: Rows, settings: SteinSettings, scale: float, rng: np.random.Generator
-) -> tuple[Hyperparameters, list[Finding]]:
-    """Kernel and noise of the standardised y, by the evidence of training rows."""
-    noise, kernel = settings.noise_variance, settings.kernel
-    noise = None if noise is None else noise / scale**2
-    likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
-    if kernel is None and settings.optimizer is None:
-        kernel = default_kernel(rows.X, rows.weights)
-    how = PriorSettings(kernel, "gp", settings.optimizer, 1, "greedy", None)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", FitWarning)
-        found = fit_prior(rows, likelihood, how, rng)
-    told = [Finding("search", str(w.message)) for w in caught if _of_fit(w.category)]
-    return found, told
-
-
-def _of_fit(category: type[Warning]) -> bool:
-    return issubclass(category, FitWarning)
-
-
 class _Learner:
     """The rows of a search in the layout of its loops, and its steps.
 
@@ -230,13 +201,15 @@ class _Learner:
         if parts.validation is not None:
             points, y, held_weights, _ = self._wave_rows(parts.validation)
             self._validation = ValidationRows(points, y, held_weights)
-        self._found, self.findings = learn_prior(train, settings, parts.scale, search)
+        self._found = self._prior(train, search)
+        self.findings = list(self._found.findings)
         self._start = self._starting(start)
         if not deep and settings.max_iter > 0:
             found = peaks(self._rows, self._start.waves(0))
             if len(found.amplitudes):
                 self.findings = []
-                self._without(found, search)
+                rest = train._replace(y=without_peaks(self._wave_rows(train), found))
+                self._found = self._prior(rest, search)
                 self._start = with_peaks(self._starting(start), found)
         clock.end_of("search")
         if deep:
@@ -264,13 +237,13 @@ class _Learner:
         shape = settings.n_components, int(R), len(self._centre)
         return starting_waves(self.kernel, noise, shape, rng)
 
-    def _without(self, found: Waves, rng: np.random.Generator) -> None:
-        """Kernel and noise of what waves that stand out leave of y."""
-        if self._settings.optimizer is None:
-            return
-        train = self._parts.train
-        rest = train._replace(y=without_peaks(self._wave_rows(train), found))
-        self._found, _ = learn_prior(rest, self._settings, self._parts.scale, rng)
+    def _prior(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+        """Kernel and noise of the standardised y."""
+        settings, noise = self._settings, self._settings.noise_variance
+        noise = None if noise is None else noise / self._parts.scale**2
+        likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
+        learn = settings.optimizer is not None
+        return learn_prior(rows, likelihood, rng, kernel=settings.kernel, learn=learn)
 
     def _wave_rows(self, rows: Rows) -> WaveRows:
         # phases stay small around the centre; the distribution of waves is the same
