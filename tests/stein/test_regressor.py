@@ -231,13 +231,11 @@ def test_a_long_lengthscale_is_left(length_scale):
     assert error_of_wave(model, 600, 3, truth, -1.0, 0.1, 0) < 0.06
 
 
-@pytest.mark.parametrize("cycles", [30, 100])
-def test_many_cycles_are_found(cycles):
+def test_many_cycles_are_found():
     def truth(X):
-        return np.sin(2.0 * np.pi * cycles * X[:, 0] + 1.0)
+        return np.sin(200.0 * np.pi * X[:, 0] + 1.0)
 
-    n = 20 * cycles
-    assert error_of_wave(SteinRFFRegressor(), n, 1, truth, 0.0, 0.2, 1) < 0.1
+    assert error_of_wave(SteinRFFRegressor(), 2000, 1, truth, 0.0, 0.2, 1) < 0.1
 
 
 def test_structure_that_is_missed_is_a_finding():
