@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import SpectralVGPRegressor, SteinRFFRegressor
-from skgpx._spectral_vgp._kernel_fit import SparseState
-from skgpx._spectral_vgp._series_fit import SeriesState
+from skgpx._spectral_vgp._population import FourierState
+from skgpx._spectral_vgp._sample import SparseState
 from skgpx._stein._waves import SteinState
 
 rng = np.random.default_rng(0)
@@ -20,7 +20,7 @@ X = rng.uniform(0.0, 3.0, (240, 1))
 Y = np.sin(4.0 * X[:, 0]) + 0.1 * rng.standard_normal(240)
 NEW = np.linspace(0.0, 3.0, 20)[:, np.newaxis]
 MODELS = {
-    "series": (SpectralVGPRegressor(domain=[[0.0, 3.0]]), SeriesState),
+    "series": (SpectralVGPRegressor(domain=[[0.0, 3.0]]), FourierState),
     "points": (
         SpectralVGPRegressor(RBF(), basis="inducing", n_basis=10, random_state=0),
         SparseState,

@@ -19,7 +19,7 @@ from skgpx import (
     SteinRFFRegressor,
     _row_statistics,
 )
-from skgpx._spectral_vgp import _series_search
+from skgpx._spectral_vgp import _sums
 from skgpx._stein import _learning
 from skgpx.likelihoods import Poisson
 
@@ -41,7 +41,7 @@ MODELS = {
     "components": SteinRFFRegressor(
         RBF(), n_components=3, n_frequencies=20, max_iter=12, random_state=0
     ),
-    "statistics": SpectralVGPRegressor(max_basis=100),
+    "statistics": SpectralVGPRegressor(),
     "inducing": SpectralVGPRegressor(
         RBF(), basis="inducing", n_basis=30, random_state=0
     ),
@@ -85,7 +85,7 @@ def cluster():
 @pytest.fixture
 def sent(cluster, monkeypatch):
     """Small blocks of rows, so that there is something to deal out."""
-    monkeypatch.setattr(_series_search, "_CHUNK", 128)
+    monkeypatch.setattr(_sums, "_CHUNK", 128)
     monkeypatch.setattr(_row_statistics, "_CHUNK", 64)
     monkeypatch.setattr(_learning, "_WORTH_SENDING", 0.0)
     return Sent(cluster, monkeypatch)
@@ -175,7 +175,9 @@ STEIN = SteinRFFRegressor(
 )
 
 
-FIXED = clone(SPECTRAL).set_params(tau=1.0, noise_variance=0.01, n_basis=31)
+FIXED = clone(SPECTRAL).set_params(
+    kernel=1.0 * RBF(0.5), optimizer=None, noise_variance=0.01, n_basis=31
+)
 
 
 @pytest.mark.parametrize(

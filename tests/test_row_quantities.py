@@ -47,7 +47,7 @@ def moments(model, X=GRID, **given):
 
 MODELS = {
     "pls": PLSRegressor(**KEPT, **ALL),
-    "inducing": SpectralVGPRegressor(basis="inducing", inducing=X, n_basis=N, **KEPT),
+    "inducing": SpectralVGPRegressor(basis="inducing", n_basis=N, **KEPT),
     "empirical": SpectralVGPRegressor(basis="empirical", n_basis=N, **KEPT),
     "fourier": SpectralVGPRegressor(basis="fourier", **KEPT),
 }

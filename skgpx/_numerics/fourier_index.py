@@ -10,7 +10,7 @@ They are orthonormal under the uniform law on the box.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -95,34 +95,25 @@ class FourierIndex:
         return largest
 
 
-def function_list(waves: Integers, paired: bool = True) -> FourierIndex:
+def function_list(waves: Integers) -> FourierIndex:
     """Constant, then sine and cosine of each wave in the order given.
 
     Parameters
     ----------
     waves : ndarray of shape (R, d)
         Without the zero wave, one of each ±k.
-    paired : bool, default=True
-        Whether the sine and the cosine of a wave share the mean of their ranks: the
-        prior is then stationary. Otherwise the ranks are 1, 2, 3, ...
 
     Returns
     -------
     index : FourierIndex
-        Of 2 R + 1 functions.
+        Of 2 R + 1 functions. The sine and the cosine of a wave share the mean of their
+        ranks, 1, 2.5, 2.5, 4.5, 4.5, ...: the prior is stationary.
     """
     R, d = waves.shape
     both = np.concatenate((np.zeros((1, d), np.int64), np.repeat(waves, 2, axis=0)))
-    sine = np.arange(2 * R + 1) % 2 == 1
-    return FourierIndex(both, sine, function_ranks(2 * R + 1, paired))
-
-
-def function_ranks(size: int, paired: bool) -> Array:
-    """Ranks 1, 2, 3, ..., or 1, 2.5, 2.5, 4.5, 4.5, ... for pairs."""
-    j = np.arange(size, dtype=np.float64)
-    if not paired:
-        return j + 1.0
-    return np.where(j == 0, 1.0, 2.0 * ((j + 1) // 2) + 0.5)
+    j = np.arange(2 * R + 1)
+    ranks = np.where(j == 0, 1.0, 2.0 * ((j + 1) // 2) + 0.5)
+    return FourierIndex(both, j % 2 == 1, ranks)
 
 
 def half_space(reach: Integers) -> Integers:
@@ -134,7 +125,7 @@ def half_space(reach: Integers) -> Integers:
     return waves
 
 
-def by_length(d: int, size: int, paired: bool = True) -> FourierIndex:
+def by_length(d: int, size: int) -> FourierIndex:
     """Order functions by the length of their waves: the order of series priors.
 
     Parameters
@@ -143,8 +134,6 @@ def by_length(d: int, size: int, paired: bool = True) -> FourierIndex:
         Number of inputs.
     size : int
         Number of functions.
-    paired : bool, default=True
-        See :func:`function_list`.
 
     Returns
     -------
@@ -163,63 +152,32 @@ def by_length(d: int, size: int, paired: bool = True) -> FourierIndex:
         reach += max(1, reach // 8)
     waves, square = waves[inside], square[inside]
     order = np.lexsort((*waves.T[::-1], square))[:R]
-    return function_list(waves[order], paired).part(slice(size))
+    return function_list(waves[order]).part(slice(size))
 
 
 def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
-    """Reorder paired functions so that those of some waves follow the constant.
+    """Reorder functions so that the pairs of some waves follow the constant.
 
     Parameters
     ----------
     index : FourierIndex
-        Complete from the constant on, with the ranks of pairs.
+        Complete from the constant on.
     waves : ndarray of shape (R, d)
-        Distinct and not zero; those that are not in the list are added to it.
-
-    Returns
-    -------
-    index : FourierIndex
-        Raised functions have the rank of the constant, and all others that which they
-        had: long waves are no less likely than before.
+        Distinct and not zero; those that are not in the list are added to it, with a
+        rank after all others.
     """
     if not len(waves):
         return index
     first = function_list(waves)
-    later = np.all(np.any(index.waves[:, np.newaxis] != waves, axis=2), axis=1)
-    later[0] = False
-    both = np.concatenate((first.waves, index.waves[later]))
-    sine = np.concatenate((first.sine, index.sine[later]))
-    ranks = np.concatenate((np.ones(len(first)), index.ranks[later]))
-    return FourierIndex(both, sine, ranks)
-
-
-def by_power(index: FourierIndex, moment: Array, paired: bool = True) -> FourierIndex:
-    """Reorder functions by their correlation with the data.
-
-    Parameters
-    ----------
-    index : FourierIndex
-        Functions, sine and cosine of a wave next to each other as in
-        :func:`function_list`.
-    moment : ndarray of shape (m,)
-        ``Φᵀy`` of these functions.
-    paired : bool, default=True
-        Order waves by the power of sine and cosine together, which does not depend
-        on the origin; otherwise order functions one by one, as published.
-
-    Returns
-    -------
-    index : FourierIndex
-        The same functions; the constant stays first if ``paired``.
-    """
-    m = len(moment)
-    ranks = function_ranks(m, paired)
-    if not paired:
-        order = np.argsort(-np.abs(moment), kind="stable")
-        return replace(index.part(order), ranks=ranks)
-    power = moment**2
-    group = (np.arange(m) + 1) // 2
-    total = np.bincount(group, power)
-    total[0] = np.inf
-    order = np.lexsort((np.arange(m), group, -total[group]))
-    return replace(index.part(order), ranks=ranks)
+    listed = {tuple(wave): rank for wave, rank in zip(
+        index.waves.tolist(), index.ranks.tolist(), strict=True
+    )}  # fmt: skip
+    last = 2.0 * len(index) + 1.0
+    ranks = [listed.get(tuple(wave), last) for wave in first.waves.tolist()]
+    chosen = {tuple(wave) for wave in first.waves.tolist()}
+    later = np.array([tuple(w) not in chosen for w in index.waves.tolist()], bool)
+    return FourierIndex(
+        np.concatenate((first.waves, index.waves[later])),
+        np.concatenate((first.sine, index.sine[later])),
+        np.concatenate((ranks, index.ranks[later])),
+    )

@@ -6,6 +6,7 @@ depend on the waves, which are chosen after the data are gone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy import fft
+from scipy.special import comb
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.fourier_gram import WaveTable
@@ -29,53 +31,93 @@ N_MOMENTS = 12
 BINS_PER_WAVE = 5
 # Rows, and powers of a wave, handled at a time.
 _ROWS, _POWERS = 256, 128
+# Steps of the period of the waves, in parts of the interval.
+_PARTS = 16
+
+
+def _half_bins() -> tuple[Array, Array]:
+    """Maps (p, p) of moments in a left and a right half to the bin: ``(v ∓ 1) / 2``."""
+    r, q = np.ogrid[:N_MOMENTS, :N_MOMENTS]
+    # Σ ((v - 1) / 2)^q = 2^-q Σ_r binom(q, r) (-1)^(q - r) Σ v^r
+    right = comb(q, r) * 0.5**q
+    return right * (-1.0) ** np.abs(q - r), right
+
+
+_HALVES = _half_bins()
 
 
 @dataclass(frozen=True)
 class BinMoments:
-    """Moments of the rows in each bin of a period.
+    """Moments of the rows in each bin of an interval, and the period of the waves.
 
     Attributes
     ----------
     values : ndarray of shape (B, 2, p)
         ``Σ w u^q`` and ``Σ w y u^q`` with u in [-1, 1] the place in the bin.
+    size : int
+        Period of the waves in bins, at most as many as there are or any number more:
+        bins beyond the interval are empty.
     """
 
     values: Array
+    size: int
 
     @property
     def largest_wave(self) -> int:
         """Largest wave number with full accuracy."""
-        return len(self.values) // BINS_PER_WAVE
+        return self.size // BINS_PER_WAVE
 
     def add(self, other: BinMoments) -> BinMoments:
-        """Moments of both sets of rows."""
-        return BinMoments(self.values + other.values)
+        """Moments of both sets of rows, in the wider bins of the two."""
+        one, two = self, other
+        while len(one.values) > len(two.values):
+            one = one.coarser
+        while len(two.values) > len(one.values):
+            two = two.coarser
+        return BinMoments(one.values + two.values, one.size)
 
     def less(self, shift: float) -> BinMoments:
         """Moments with a constant subtracted from y."""
         values = self.values.copy()
         values[:, 1] -= shift * values[:, 0]
-        return BinMoments(values)
+        return BinMoments(values, self.size)
+
+    def periodic(self, periods: float) -> BinMoments:
+        """For waves whose period is so many intervals, rounded up to sixteenths."""
+        part = len(self.values) // _PARTS
+        size = part * max(1, math.ceil(_PARTS * periods - 1e-9))
+        return self if size == self.size else BinMoments(self.values, size)
+
+    @cached_property
+    def coarser(self) -> BinMoments:
+        """Bins twice as wide."""
+        left, right = self.values[::2] @ _HALVES[0], self.values[1::2] @ _HALVES[1]
+        return BinMoments(left + right, self.size // 2)
 
     def tables(self, reach: int) -> tuple[WaveTable, WaveTable]:
         """Sums of waves up to ``reach`` with the weights, half as far with y too.
 
         No further than the largest wave.
         """
-        sums, moments = self._sums
+        found = self
+        while len(found.values) > 2 * _PARTS and found.size // 2 >= (
+            BINS_PER_WAVE * reach
+        ):
+            found = found.coarser
+        sums, moments = found._sums
         return _two_sided(sums[: reach + 1]), _two_sided(moments[: reach // 2 + 1])
 
     @cached_property
     def _sums(self) -> tuple[Complex, Complex]:
         """Sums of all waves with the weights, and with y too."""
-        step = np.pi / len(self.values)
-        factors = _exponential_polynomials(step, self.largest_wave + 1)
-        one, other = (_sums_from_moments(self.values[:, i], factors) for i in range(2))
+        factors = _exponential_polynomials(np.pi / self.size, self.largest_wave + 1)
+        one, other = (
+            _sums_from_moments(self.values[:, i], self.size, factors) for i in range(2)
+        )
         return one, other
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values}
+        return {"values": self.values, "size": self.size}
 
 
 def n_bins(largest_wave: int) -> int:
@@ -96,18 +138,18 @@ def bin_moments(
     weights : ndarray of shape (n,), C-contiguous, or None
         None for ones.
     box : Box
-        Of one input.
+        Of one input: where the rows are.
     shift : float
         Subtracted from y.
     bins : int
-        Number of bins B.
+        Number of bins B, a power of two.
     """
     values = np.zeros((bins, 2, N_MOMENTS))
     w = np.empty(0) if weights is None else weights
     square = _add_rows(
         x, y, w, float(box.origin[0]), float(box.period[0]), shift, values.reshape(-1)
     )
-    return BinMoments(values), square
+    return BinMoments(values, bins), square
 
 
 @kernel
@@ -162,9 +204,12 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
     values[k + 11] += w8 * u3
 
 
-def _sums_from_moments(moments: Array, factors: Complex) -> Complex:
+def _sums_from_moments(moments: Array, size: int, factors: Complex) -> Complex:
     """``Σ w exp(2πi k t)`` from moments (B, p) and the factors (p, K) of k < K."""
     sums = np.zeros(factors.shape[1], np.complex128)
+    # bins that are a period apart have the same waves
+    moments = np.pad(moments, ((0, -len(moments) % size), (0, 0)))
+    moments = moments.reshape(-1, size, moments.shape[1]).sum(axis=0)
     for q in range(0, len(moments.T), 4):
         # Σ_b exp(2πi k b/B) M_bq; four columns share vector registers
         waves = np.conj(fft.rfft(moments[:, q : q + 4], axis=0)[: len(sums)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,14 @@ class SeriesStatistics:
             total=self.total - by * self.weight,
             square=max(square, 0.0),
         )
+
+    def on(self, period: float) -> SeriesStatistics:
+        """The same bin moments for waves of another period, rounded up to bins."""
+        sums: Any = self.sums
+        width = float(self.box.period[0]) * len(sums.values) / sums.size
+        sums = sums.periodic(period / width)
+        box = Box(self.box.origin, np.array([width * sums.size / len(sums.values)]))
+        return replace(self, box=box, sums=sums)
 
     def reach(self) -> Integers:
         """Largest wave number of functions that can be asked for, shape (d,)."""

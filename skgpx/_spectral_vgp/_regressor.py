@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
@@ -18,7 +18,6 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._row_statistics import AdditiveModel
-from skgpx._spectral_vgp._basis_choice import competing_kernels, say_little
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     covers_its_box,
@@ -27,40 +26,44 @@ from skgpx._spectral_vgp._credible import (
     pointwise_factor,
     simultaneous_factor,
 )
-from skgpx._spectral_vgp._domain import warn_outside, without_wild_rows
-from skgpx._spectral_vgp._given_rows import given_rows, without_copies
-from skgpx._spectral_vgp._kernel_fit import start_sparse
-from skgpx._spectral_vgp._series_fit import (
-    SeriesState,
-    fit_series,
-    log_evidence_of,
-    solution_of,
-    solve_and_tell,
-    start_series,
-)
-from skgpx._spectral_vgp._series_search import SeriesChoice
-from skgpx._spectral_vgp._settings import (
-    given_domain,
-    resolved_basis,
-    series_settings,
-    sparse_settings,
-)
-from skgpx._spectral_vgp._solution import SpectralFit, fitted_attributes
+from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
+from skgpx._spectral_vgp._population import FourierState, Parameters, fit_population
+from skgpx._spectral_vgp._sample import SparseSettings, SparseState, fit_sample
+from skgpx._spectral_vgp._search import Prior
+from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import (
+    HasMethods,
     Interval,
     Rows,
     StrOptions,
     canonical_rows,
     check_coverage,
     check_is_fitted,
+    check_kernel,
+    check_points,
+    check_rows,
     check_X,
     copy_to_merge,
     fit_context,
     generator,
+    known_noise,
+    row_quantity,
 )
+from skgpx.bases import has_spectrum
+from skgpx.diagnostics import Finding, conclude
+from skgpx.kernels import split_noise
+from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._rows import KnownNoise
 
 Array = NDArray[np.float64]
+
+# Inputs up to which Fourier functions are used.
+_MAX_FOURIER_INPUTS = 3
+# Parameters that change no sum over rows, nor what is solved from it; the domain is
+# compared as it was resolved.
+_APART = {"domain", "n_jobs", "random_state"}
+# Bases of a series prior.
+_OF_SERIES = ("auto", "fourier")
 
 
 class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -69,92 +72,46 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     For time series, maps and surfaces with up to hundreds of millions of rows: one
     pass over the data leaves sums from which the number of Fourier functions, the
     hyperparameters and the posterior all follow. With more than three inputs, or a
-    kernel without a spectral density, a sparse process on inducing points.
+    kernel without a spectral density, the features are inducing points.
 
     Parameters
     ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-        Prior covariance, with the bounds of its hyperparameters; a WhiteKernel added
-        to it is the noise. None is the series prior of `eigenvalues` and `alpha` (and
-        a constant times an RBF where inducing variables are used); with one input,
-        `fit` where no parameter of Fourier functions is given also tries an RBF and
-        Matern kernels of order 5/2 and 3/2 on them, and keeps the largest bound.
+    kernel : kernel, "series", eigenvalue rule or None, default=None
+        Prior covariance of scikit-learn's kind, with the bounds of its hyperparameters;
+        a WhiteKernel added to it is the noise. None chooses among a constant times an
+        RBF and Matern kernels of order 5/2, 3/2 and 1/2 by the bound of the evidence,
+        with a free level and the waves that stand out of the spectrum (on inducing
+        points and eigenvectors: the RBF). "series" is the paper's prior on the
+        coefficients of Fourier functions, of regularity 1/2, with a learned scale; its
+        period is the domain. A rule of :mod:`skgpx.bases`, such as
+        ``PolynomialEigenvalues(regularity=1.0)``, is a series prior of your own.
     basis : {"auto", "fourier", "empirical", "inducing"}, default="auto"
         Inducing variables: integrals of f against Fourier functions on a box (the
-        population spectral features, for up to three inputs and RBF, Matern and
-        RationalQuadratic kernels, constants and sums of these); projections on
-        eigenvectors of the kernel matrix; values at inducing points.
-        "auto" is Fourier if possible, otherwise inducing points. It also
-        takes inducing points for up to three distinct rows, and for up to 2000 that
-        stand for more than twice as many rows, each alone at its inputs.
-    n_basis : int, "auto" or "rate", default="auto"
-        Number m of inducing variables. "auto" takes Fourier functions until those left
-        out would add at most 2 % to the posterior variance: the elbow ``#{j : n
-        lambda_j >= noise_variance}`` at least, and beyond it no more than 1001
-        functions, but with one input until those left out cost the bound .01 nats a
-        row (at most a quarter of the rows); inducing points as many as the rows pay
-        for. "rate" is ``n^(d / (d + 2
-        alpha))``, enough for the best rate of contraction, but without regard to the
-        noise.
-    max_basis : int, default=2000
-        Most functions for "auto" and "rate", and the first functions of the prior
-        among which `ordering` chooses. A warning says what standard deviation
-        remains when the elbow is beyond them.
-    eigenvalues : {"polynomial", "exponential"} or array, default="polynomial"
-        Prior variances of the Fourier functions without a kernel: ``tau j^(-1 - 2
-        alpha/d)``; ``tau exp(-c j^(1/d))`` with ``c = n^(-1/(d + 2 alpha)) log n``; or
-        tau times these numbers, those of sine and cosine of each wave in turn.
-    alpha : float or "evidence", default=0.5
-        Regularity of the series prior; keep it at or below that of the function, or
-        credible sets are too small. "evidence" fits it, which oversmooths: balls of
-        95 % were measured to hold the truth in 84 to 92 % of data sets.
-    tau : float or None, default=None
-        Scale of the series prior, in squared units of the standardised y; None fits
-        it.
-    ordering : {"auto", "prior", "power", "coefficients"}, default="auto"
-        Which functions come first: the long waves ("prior"), the waves of largest
-        power in the data (sine and cosine together), or as published the functions
-        with the largest coefficients, one by one. "auto" is "prior", but under a series
-        prior with a learned scale, waves whose power stands out of what prior and
-        noise explain come before all others: one data set of pure noise in a hundred
-        has such a wave, or fewer. All but "prior" use y twice.
+        population spectral features, for up to three inputs and stationary kernels);
+        projections on eigenvectors of the kernel matrix (the sample features); values
+        at inducing points. "auto" is Fourier where possible, otherwise inducing points.
+    n_basis : int or "auto", default="auto"
+        Number m of inducing variables; Fourier functions come in whole pairs. "auto"
+        doubles the Fourier functions of the search while the bound gains 0.01 nats an
+        observation, and then takes at most 2001, until those left out add at most 2 %
+        to the posterior variance; inducing points as many as the rows support.
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and
-        `partial_fit`. Without a kernel it is the period of the prior as well, which
-        joins its ends: beyond the data a function goes back from one end to the other,
-        and continues no trend. None is the range of the data of `fit` (or the first
+        `partial_fit`. None is the range of the data of `fit` (or the first
         `partial_fit`) and a quarter of it on either side; rows out of all proportion to
         the bulk of the data are then left out, with a warning.
-    extrapolation : {"prior", "error"}, default="prior"
-        What Fourier functions answer at rows outside of their domain. "prior": the mean
-        and the standard deviation of the prior, reached continuously from those at the
-        edge, with one warning for each call (which also counts rows beyond the data
-        where a series prior joins ends that differ by more than the predicted standard
-        deviation); none where a kernel is followed beyond the data (for 4 lengthscales
-        in one dimension, 3 in more), or its correlation with the data has died.
-        "error": a ValueError.
-    inducing : str, array or callable, default="greedy"
-        "greedy", "k-means++" or "random"; the points themselves; or
-        ``inducing(X, kernel, n_basis, rng)``.
     noise_variance : float or None, default=None
         In squared units of y; None fits it.
     optimizer : "evidence" or None, default="evidence"
-        Whether kernel parameters and tau are fitted, by the evidence lower bound.
-    n_restarts_optimizer : int, default=1
-        Starts of the search besides the kernel as given, for inducing variables other
-        than Fourier functions.
-    inflation : float, default=1.0
-        Factor of the radius of credible balls and the width of bands.
+        Whether hyperparameters are fitted, by the evidence lower bound.
     normalize_y : bool, default=True
-        Centre and scale y before fitting; kernel and tau refer to the standardised y.
+        Centre and scale y before fitting; the kernel refers to the standardised y.
     n_jobs : int or None, default=None
         Threads (or the workers of ``joblib.parallel_config``) over blocks of rows. The
-        result is the same to the last bit for every value. None is one for Fourier
-        functions; with inducing points the search and passes over many rows then take
-        as many threads as BLAS does.
+        result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of the choice of inducing points, and of the rows on which the search
-        begins where there are many (20 000 of one input, 3000 of two, 2000 of three).
+        Seed of the choice of inducing points, and of the rows that choose the prior of
+        several inputs where there are many (3000 of two, 2000 of three).
 
     Attributes
     ----------
@@ -167,30 +124,32 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     spectrum_ : ndarray
         Prior variances of orthonormal functions, in squared units of y. For Fourier
         functions those considered, the basis first. For inducing points and
-        empirical features the m eigenvalues of ``Phi Phi^T / n``, Phi the features
+        eigenvectors the m eigenvalues of ``Phi Phi^T / n``, Phi the features
         of all rows seen: their sum is the prior variance that the basis explains, on
         average over the rows.
     prior_ : object
         Eigenvalue rule (with its kernel, if there is one) or kernel, with its
         hyperparameters, for the standardised y.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
-        Prior covariance with its hyperparameters, for the standardised y; None for the
+        Prior covariance with its hyperparameters, for the standardised y; None for a
         series prior.
     basis_ : {"fourier", "empirical", "inducing"}
         Kind of inducing variables used.
     cycles_ : ndarray of shape (n_cycles, n_features)
         Frequencies, in cycles for each unit of X, of the waves that stand out of the
-        prior and come first in it, see `ordering`; those of largest power first.
+        spectrum: each has the prior variance of y. The strongest first.
     domain_ : ndarray of shape (n_features, 2)
         Over which credible balls and bands are: `domain`, or the range of the data.
+    findings_ : tuple of Finding
+        What the diagnostics of `fit` found.
     posterior_ : LatentModel
-        Basis and law of the weights: what every prediction reads.
+        Basis and distribution of the weights: what every prediction reads.
     likelihood_ : Likelihood
         Normal noise.
     stage_seconds_ : dict
-        Wall time of the stages of :meth:`fit`: "search" (sums over the rows, box, size
-        and hyperparameters, which alternate) and "solution"; of :meth:`partial_fit` and
-        :meth:`merge`: "statistics" and "solution", which searches again.
+        Wall time of the stages of :meth:`fit`, "search" and "solution"; of
+        :meth:`partial_fit` and :meth:`merge`: "statistics" and "solution", which
+        searches again.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -210,11 +169,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         mean(x) = phi(x)^T V b / noise_variance
         cov(x, z) = phi(x)^T V phi(z) + sum_{j>m} lambda_j phi_j(x) phi_j(z)
 
-    In one dimension G and b come from moments in bins, O(n) for any m; in two and
-    three from sums of products of cosines. Hyperparameters cost O(m^3), free of n.
-    Predictions cost O(m) a row in one dimension. A kernel is made periodic on a box
-    at least four lengthscales wider than the domain, in one dimension eight wider than
-    the data.
+    In one dimension G and b come from moments in bins, O(n) for any m and any box; in
+    two and three from sums of products of cosines. Hyperparameters cost O(m^3), free of
+    n, and maximise the collapsed bound of [2]_, for ``kernel=None`` with a weak prior
+    on their logarithms. Predictions cost O(m) a row in one dimension. A kernel is made
+    periodic on a box at least four lengthscales wider than the domain, in one dimension
+    eight wider than the data.
 
     Outside of the region where the functions stand for the process, with e the
     nearest point of it, rho the prior correlation of f(x) and f(e) (of the series
@@ -223,8 +183,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         f(x) = rho f(e) + (1 - rho) c + sqrt(1 - rho^2) q(x)
 
-    Means, variances, draws and credible bands all follow from it. Draws themselves do
-    not warn.
+    Means, variances, draws and credible bands all follow from it, with one warning for
+    each call where it matters. Draws themselves do not warn.
 
     References
     ----------
@@ -246,9 +206,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     True
     >>> bool(0.095 < np.sqrt(model.noise_variance_) < 0.105)
     True
-    >>> one = SpectralVGPRegressor(domain=(0, 6)).fit(X[:500], y[:500])
-    >>> two = SpectralVGPRegressor(domain=(0, 6)).fit(X[500:], y[500:])
-    >>> whole = SpectralVGPRegressor(domain=(0, 6)).fit(X, y)
+    >>> one = SpectralVGPRegressor(domain=(0, 6)).partial_fit(X[:500], y[:500])
+    >>> two = SpectralVGPRegressor(domain=(0, 6)).partial_fit(X[500:], y[500:])
+    >>> whole = SpectralVGPRegressor(domain=(0, 6)).partial_fit(X, y)
     >>> bool(np.isclose((one + two).log_evidence_, whole.log_evidence_))
     True
     """
@@ -260,33 +220,18 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     # of the rows of `fit`, where it is known
     _noise: KnownNoise | None
+    _state: FourierState | SparseState
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "kernel": [Kernel, None],
+        "kernel": [Kernel, StrOptions({"series"}), HasMethods("spectrum"), None],
         "basis": [StrOptions({"auto", "fourier", "empirical", "inducing"})],
         "n_basis": [
             Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto", "rate"}),
+            StrOptions({"auto"}),
         ],
-        "max_basis": [Interval(Integral, 1, None, closed="left")],
-        "eigenvalues": [StrOptions({"polynomial", "exponential"}), "array-like"],
-        "alpha": [
-            Interval(Real, 0.0, None, closed="neither"),
-            StrOptions({"evidence"}),
-        ],
-        "tau": [Interval(Real, 0.0, None, closed="neither"), None],
-        "ordering": [StrOptions({"auto", "prior", "power", "coefficients"})],
         "domain": ["array-like", None],
-        "extrapolation": [StrOptions({"prior", "error"})],
-        "inducing": [
-            StrOptions({"greedy", "k-means++", "random"}),
-            "array-like",
-            callable,
-        ],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "optimizer": [StrOptions({"evidence"}), None],
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
-        "inflation": [Interval(Real, 0.0, None, closed="neither")],
         "normalize_y": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -298,18 +243,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         *,
         basis: str = "auto",
         n_basis: int | str = "auto",
-        max_basis: int = 2000,
-        eigenvalues: Any = "polynomial",
-        alpha: float | str = 0.5,
-        tau: float | None = None,
-        ordering: str = "auto",
         domain: ArrayLike | None = None,
-        extrapolation: str = "prior",
-        inducing: Any = "greedy",
         noise_variance: float | None = None,
         optimizer: str | None = "evidence",
-        n_restarts_optimizer: int = 1,
-        inflation: float = 1.0,
         normalize_y: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -317,18 +253,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.kernel = kernel
         self.basis = basis
         self.n_basis = n_basis
-        self.max_basis = max_basis
-        self.eigenvalues = eigenvalues
-        self.alpha = alpha
-        self.tau = tau
-        self.ordering = ordering
         self.domain = domain
-        self.extrapolation = extrapolation
-        self.inducing = inducing
         self.noise_variance = noise_variance
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.inflation = inflation
         self.normalize_y = normalize_y
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -370,18 +297,23 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
-        rows, self._noise = given_rows(self, X, y, sample_weight, noise_variance)
-        self.basis_ = resolved_basis(self, say_little(self, rows))
-        state: Any
-        if self.basis_ == "fourier":
-            state, found = self._fit_series(rows, clock, reporter)
-        else:
-            state = self._start(rows)
-            clock.end_of("search")
-            found = state.solve()
+        rows, self._noise = self._given_rows(X, y, sample_weight, noise_variance)
+        state, finding = self._sums(rows, adds=False)
+
+        def report(state: FourierState, prior: Prior) -> bool:
+            return reporter.round(
+                lambda: self._attributes(state, state.solution(prior)),
+                rows=prior.sums.weight,
+                functions=len(prior.functions),
+                log_evidence=prior.log_evidence,
+            )
+
+        found = state.solve(report)
+        clock.end_of("search")
         solution = self._attributes(state, found)
         clock.end_of("solution")
         self._solved(solution, clock)
+        conclude(self, (finding, *found.findings))
         reporter.finish()
         return self
 
@@ -410,22 +342,23 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Notes
         -----
         The rows are not kept, only sums over them. The first call decides about the
-        box (unless `domain` is given), for a kernel about the lengthscales it has room
-        for, and for inducing points and empirical features about points, kernel and
-        the standardisation of y. All else follows from the sums of all rows, so chunks
-        of Fourier features with a given `domain` and no kernel are one fit.
+        domain (unless it is given), with several inputs about the box, and for inducing
+        points and eigenvectors about points, kernel and the standardisation of y. All
+        else follows from the sums of all rows, so chunks of one input with a given
+        `domain` are one fit.
         """
         clock, reset = StageClock(), not hasattr(self, "_state")
-        rows, _ = given_rows(self, X, y, sample_weight, reset=reset)
+        if not reset and self._noise is not None:
+            raise ValueError(
+                "Rows cannot be added to a model that was fitted with the "
+                "noise_variance of each row: theirs would not be known. Fit all rows "
+                "together."
+            )
+        rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
         if reset:
-            self._noise = None
-            self.basis_ = resolved_basis(self)
-            state: Any
-            if self.basis_ == "fourier":
-                settings = series_settings(self, self._noise)
-                state = start_series(*self._series_rows(rows), settings, self.n_jobs)
-            else:
-                state = self._start(rows)
+            self._noise = noise
+            state, finding = self._sums(rows, adds=True)
+            conclude(self, (finding,))
         else:
             state = self._state.with_rows(rows, self.n_jobs)
         clock.end_of("statistics")
@@ -483,14 +416,14 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Returns
         -------
         radius : float
-            Root mean square distance in the units of y, times `inflation`.
+            Root mean square distance in the units of y.
 
         Notes
         -----
-        The squared distance is a sum of weighted chi-squares, whose law is inverted to
-        a relative accuracy of 1e-9. The weights are exact where the domain is the box
-        of the Fourier functions, and otherwise those of the covariance at 1024 evenly
-        spread points (or at X).
+        The squared distance is a sum of weighted chi-squares, whose distribution is
+        inverted to a relative accuracy of 1e-9. The weights are exact where the domain
+        is the box of the Fourier functions, and otherwise those of the covariance at
+        1024 evenly spread points (or at X).
         """
         check_is_fitted(self)
         check_coverage(coverage)
@@ -503,7 +436,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             radius = periodic_ball_radius(model, coverage)
         else:
             radius = ball_radius(model, coverage, domain_grid(self.domain_))
-        return self.inflation * radius
+        return radius
 
     def credible_band(
         self,
@@ -528,8 +461,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Returns
         -------
         bounds : ndarray of shape (n_rows, 2)
-            Lower and upper end in the units of y; its half width is multiplied by
-            `inflation`.
+            Lower and upper end in the units of y.
 
         Notes
         -----
@@ -546,54 +478,127 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             rng = generator(random_state)
             factor = simultaneous_factor(self.posterior_, coverage, points, rng)
         mean, std = self.predict(X, return_std=True, include_noise=False)
-        half = self.inflation * factor * std
+        half = factor * std
         return np.stack((mean - half, mean + half), axis=1)
 
     # ---- From parameters to a fit ------------------------------------------------
 
-    def _series_rows(self, rows: Rows) -> tuple[Rows, Array | None]:
-        """Rows that Fourier functions can hold, and the domain if it is given."""
-        domain = given_domain(self)
-        return (without_wild_rows(rows) if domain is None else rows), domain
+    def _given_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        noise_variance: Any = None,
+        reset: bool = True,
+    ) -> tuple[Rows, KnownNoise | None]:
+        """Checked rows of positive weight, and what is known of their noise."""
+        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else None
+        check_kernel(kernel, X, self.noise_variance)
+        given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
+        noise = known_noise(given, weights, self.noise_variance, kernel)
+        rows = Rows(X, y, weights, None if noise is None else noise.relative)
+        kept = weights > 0.0
+        return (rows if kept.all() else rows.take(kept)), noise
 
-    def _fit_series(
-        self, rows: Rows, clock: StageClock, reporter: RoundReporter
-    ) -> tuple[SeriesState, SpectralFit]:
-        """Sums over rows and fit of Fourier functions."""
+    def _sums(
+        self, rows: Rows, adds: bool
+    ) -> tuple[FourierState | SparseState, Finding | None]:
+        """Sums over the rows for the basis; `adds` says that more may come."""
+        self.basis_, rng = self._resolved_basis(), generator(self.random_state)
+        known = self.noise_variance if self._noise is None else self._noise.reference
+        if self.basis_ != "fourier":
+            how = self.basis_, self.n_basis, known, self.optimizer, self.normalize_y
+            kernel = self.kernel if isinstance(self.kernel, Kernel) else None
+            settings = SparseSettings(kernel, *how)
+            return fit_sample(canonical_rows(*rows), settings, rng, self.n_jobs), None
+        domain, finding = self._given_domain(), None
+        if domain is None:
+            rows, finding = without_input_outliers(rows)
+        parameters = self.get_params(deep=False)
+        shared = {k: v for k, v in parameters.items() if k not in _APART}
+        own = self.kernel, self.n_basis, known, self.optimizer, self.normalize_y
+        how = Parameters(*own), joblib.hash(shared), rng, self.n_jobs, adds
+        return fit_population(rows, domain, *how), finding
 
-        def report(state: SeriesState, choice: SeriesChoice) -> bool:
-            return reporter.round(
-                lambda: self._attributes(state, solution_of(state, choice)),
-                rows=state.statistics.weight,
-                functions=choice.bound.size,
-                log_evidence=log_evidence_of(choice),
+    def _resolved_basis(self) -> str:
+        """Kind of inducing variables for the columns that were seen.
+
+        Raises
+        ------
+        ValueError
+            If kernel, basis and columns do not fit together.
+        """
+        few, known = self.n_features_in_ <= _MAX_FOURIER_INPUTS, True
+        if isinstance(self.kernel, Kernel):
+            known = has_spectrum(split_noise(self.kernel)[0])
+        elif self.kernel is not None and (not few or self.basis not in _OF_SERIES):
+            raise ValueError(
+                "A series prior is for Fourier functions of up to "
+                f"{_MAX_FOURIER_INPUTS} columns; got basis={self.basis!r} and "
+                f"{self.n_features_in_} columns. Give a kernel."
             )
+        if self.basis == "auto":
+            return "fourier" if few and known else "inducing"
+        if self.basis == "fourier" and not few:
+            raise ValueError(
+                f'basis="fourier" is for up to {_MAX_FOURIER_INPUTS} columns; got '
+                f'{self.n_features_in_}. Use basis="inducing" or "empirical".'
+            )
+        if self.basis == "fourier" and not known:
+            raise ValueError(
+                f"{self.kernel!r} has no known spectral density: it is not stationary, "
+                'or not of a known kind. Use basis="inducing" or "empirical".'
+            )
+        return self.basis
 
-        rows, domain = self._series_rows(rows)
-        settings = series_settings(self, self._noise)
-        once = without_copies(rows, settings.given_noise_variance(1.0) is None)
-        rng, rivals = generator(self.random_state), partial(competing_kernels, self)
-        how = domain, settings, rng, self.n_jobs, report, rivals
-        series = fit_series(rows, once, *how)
-        clock.end_of("search")
-        return series[0], solve_and_tell(*series)
+    def _given_domain(self) -> Array | None:
+        """The parameter `domain` as an array (d, 2).
 
-    def _start(self, rows: Rows) -> Any:
-        """Sums over rows where these are not for Fourier functions."""
-        rng, settings = generator(self.random_state), sparse_settings(self, self._noise)
-        return start_sparse(canonical_rows(*rows), settings, rng, self.n_jobs)
+        Raises
+        ------
+        ValueError
+            If it has another shape, or bounds that are not in order.
+        """
+        if self.domain is None:
+            return None
+        d = self.n_features_in_
+        domain = np.asarray(self.domain, dtype=np.float64)
+        if d == 1 and domain.shape == (2,):
+            domain = domain[np.newaxis]
+        domain = check_points("domain", domain, (d, 2))
+        if not np.all(domain[:, 0] < domain[:, 1]):
+            raise ValueError(
+                f"Each row of domain must be (lower, upper); got {domain.tolist()}."
+            )
+        return domain
 
     def _solution(self) -> dict[str, Any]:
         return self._attributes(self._state, self._state.solve())
 
-    def _attributes(self, state: Any, found: SpectralFit) -> dict[str, Any]:
+    def _attributes(
+        self, state: FourierState | SparseState, found: SpectralFit
+    ) -> dict[str, Any]:
         """Fitted attributes."""
-        how = self.basis_ == "fourier", self.extrapolation == "prior"
-        return fitted_attributes(state, found, given_domain(self), self._noise, *how)
-
-    # ---- Rows outside of the domain ----------------------------------------------
+        variance, evidence = found.noise_variance, found.log_evidence
+        if self._noise is not None:
+            variance, evidence = self._noise.mean, evidence - self._noise.constant
+        domain = self._given_domain()
+        return {
+            "_state": state,
+            "_record": found.record,
+            "kernel_": found.kernel,
+            "posterior_": found.posterior.affine(found.shift, found.scale),
+            "noise_variance_": variance,
+            "likelihood_": Gaussian(variance).prepare([0.0]),
+            "log_evidence_": evidence,
+            "prior_": found.prior,
+            "spectrum_": found.spectrum,
+            "cycles_": found.cycles,
+            "n_basis_": found.posterior.n_basis,
+            "domain_": state.seen if domain is None else domain,
+        }
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
-            noise = self.noise_variance_**0.5
-            warn_outside(self.posterior_, self.prior_, X, self._state.seen, noise)
+            warn_outside(self.posterior_, self.prior_, X, self._state.seen)

@@ -4,10 +4,10 @@ from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier_index import Box
 from skgpx.bases._bounded_series import BoundedSeries
 from skgpx.bases._eigenvalues import (
-    ExponentialEigenvalues,
     GivenEigenvalues,
     KernelEigenvalues,
     PolynomialEigenvalues,
+    RaisedEigenvalues,
     has_spectrum,
 )
 from skgpx.bases._empirical import EmpiricalSpectral
@@ -23,7 +23,6 @@ __all__ = [
     "Box",
     "Conditioning",
     "EmpiricalSpectral",
-    "ExponentialEigenvalues",
     "Fourier",
     "FourierGradients",
     "FourierSeries",
@@ -32,6 +31,7 @@ __all__ = [
     "KernelEigenvalues",
     "Nystroem",
     "PolynomialEigenvalues",
+    "RaisedEigenvalues",
     "SeriesMarginals",
     "SpectralSample",
     "Warped",

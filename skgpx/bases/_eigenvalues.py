@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, zeta
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
 from skgpx._numerics.fourier_index import (
@@ -31,9 +31,10 @@ from skgpx._numerics.fourier_index import (
     by_length,
     function_list,
     half_space,
+    raised,
 )
 from skgpx._numerics.series_evidence import Spectrum
-from skgpx._numerics.special_functions import exponential_sum, power_sum, theta_sum
+from skgpx._numerics.special_functions import theta_sum
 from skgpx.kernels import KernelSpectrum, record_of
 
 # ---- Eigenvalues of series priors, and how they depend on their parameters -----------
@@ -63,22 +64,20 @@ class EigenvalueRule(Protocol):
 class PolynomialEigenvalues:
     """``λ_j = τ j^(-1 - 2α/d)``: the prior of regularity α of [1]_.
 
+    The sine and the cosine of a wave have the same eigenvalue, with j the mean of their
+    positions: the prior is stationary.
+
     Parameters
     ----------
     scale : float, default=1.0
         ``τ``, in squared units of y.
     regularity : float, default=0.5
         ``α``, positive.
-    paired : bool, default=True
-        Give the sine and the cosine of a wave the same eigenvalue, with j the mean of
-        their positions: the prior is then stationary and the tail constant. Otherwise
-        j counts functions, as published.
-    free_regularity : bool, default=False
-        Whether ``theta`` is ``(log τ, log α)`` or ``(log τ,)``.
 
     Notes
     -----
-    The tail is a Hurwitz zeta function. Corollaries 10 and 11 of [1]_.
+    The sum of all eigenvalues is a Hurwitz zeta function. Corollaries 10 and 11 of
+    [1]_.
 
     References
     ----------
@@ -88,94 +87,28 @@ class PolynomialEigenvalues:
 
     scale: float = 1.0
     regularity: float = 0.5
-    paired: bool = True
-    free_regularity: bool = False
 
     @property
     def theta(self) -> Array:
-        """``log τ``, and ``log α`` if it is free."""
-        free = [self.scale, self.regularity][: 1 + self.free_regularity]
-        return np.log(free)
+        """``log τ``."""
+        return np.log([self.scale])
 
     def with_theta(self, theta: Array) -> PolynomialEigenvalues:
-        """Return the rule with other parameters."""
-        scale, regularity = np.exp(theta[0]), self.regularity
-        if self.free_regularity:
-            regularity = float(np.exp(theta[1]))
-        return replace(self, scale=float(scale), regularity=regularity)
+        """Return the rule with another scale."""
+        return replace(self, scale=float(np.exp(theta[0])))
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List functions by the length of their waves."""
-        return by_length(len(box.period), size, self.paired)
-
-    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
-        """Eigenvalues of listed functions and the variance of all others.
-
-        The functions are the first ones in the order of their ranks.
-        """
-        d, r = len(box.period), index.ranks
-        s = 1.0 + 2.0 * self.regularity / d
-        values = self.scale * r**-s
-        # ∂/∂log α = -(2α/d) log j
-        chain = -2.0 * self.regularity / d
-        slopes = np.stack([np.ones(len(r)), chain * np.log(r)], axis=1)
-        beyond = _beyond(r, self.paired, lambda x, h: power_sum(s, x, h))
-        tails = self.scale * beyond * [1.0, chain]
-        free = 1 + self.free_regularity
-        return Spectrum(values, slopes[:, :free], float(tails[0]), tails[:free])
-
-
-@dataclass(frozen=True)
-class ExponentialEigenvalues:
-    """``λ_j = τ exp(-c j^(1/d))``: equation (5.1) of Nieman, Szabó and van Zanten.
-
-    Parameters
-    ----------
-    scale : float, default=1.0
-        ``τ``, in squared units of y.
-    decay : float, default=1.0
-        ``c``, positive.
-    paired : bool, default=True
-        See :class:`PolynomialEigenvalues`.
-    free_decay : bool, default=False
-        Whether ``theta`` is ``(log τ, log c)`` or ``(log τ,)``.
-
-    Notes
-    -----
-    The tail is a geometric series for d = 1.
-    """
-
-    scale: float = 1.0
-    decay: float = 1.0
-    paired: bool = True
-    free_decay: bool = False
-
-    @property
-    def theta(self) -> Array:
-        """``log τ``, and ``log c`` if it is free."""
-        return np.log([self.scale, self.decay][: 1 + self.free_decay])
-
-    def with_theta(self, theta: Array) -> ExponentialEigenvalues:
-        """Return the rule with other parameters."""
-        decay = float(np.exp(theta[1])) if self.free_decay else self.decay
-        return replace(self, scale=float(np.exp(theta[0])), decay=decay)
-
-    def index(self, box: Box, size: int) -> FourierIndex:
-        """List functions by the length of their waves."""
-        return by_length(len(box.period), size, self.paired)
+        return by_length(len(box.period), size)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
-        d, c = len(box.period), self.decay
-        root = index.ranks ** (1.0 / d)
-        values = self.scale * np.exp(-c * root)
-        slopes = np.stack([np.ones(len(root)), -c * root], axis=1)
-        sums = _beyond(
-            index.ranks, self.paired, lambda x, h: exponential_sum(c, d, x, h)
-        )
-        tails = self.scale * sums * [1.0, -1.0]
-        free = 1 + self.free_decay
-        return Spectrum(values, slopes[:, :free], float(tails[0]), tails[:free])
+        s = 1.0 + 2.0 * self.regularity / len(box.period)
+        values = self.scale * index.ranks**-s
+        # the constant has rank 1, pairs have the ranks 2r + ½
+        total = self.scale * (1.0 + 2.0 * 2.0**-s * zeta(s, 1.25))
+        tail = max(float(total - values.sum()), 0.0)
+        return Spectrum(values, np.ones((len(values), 1)), tail, np.array([tail]))
 
 
 @dataclass(frozen=True)
@@ -206,7 +139,7 @@ class GivenEigenvalues:
     def index(self, box: Box, size: int) -> FourierIndex:
         """List functions by the length of their waves, at most as many as values."""
         size = min(size, len(self.values))
-        return by_length(len(box.period), size, paired=False)
+        return by_length(len(box.period), size)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -216,23 +149,54 @@ class GivenEigenvalues:
         return Spectrum(v[:m], np.ones((m, 1)), tail, np.array([tail]))
 
 
-def _beyond(
-    ranks: Array, paired: bool, sums: Callable[[float, float], tuple[float, float]]
-) -> Array:
-    """Sums over the ranks of all functions after those that are listed, shape (2,).
+@dataclass(frozen=True)
+class RaisedEigenvalues:
+    """A rule in which some waves have a larger variance than it gives them.
 
-    ``sums(start, step)`` sums over an arithmetic progression of ranks. Raised functions
-    share the rank of the constant, and do not count.
+    Parameters
+    ----------
+    rule : EigenvalueRule
+    waves : tuple of tuple of int
+        The raised waves, one of each ±k; they come first in the prior. Zero is the
+        constant function.
+    variance : float
+        Of each of their functions, if the rule gives no more, in squared units of y.
     """
-    m = len(ranks) + 1 - int(np.count_nonzero(ranks == 1.0))
-    if not paired:
-        return np.array(sums(m + 1.0, 1.0))
-    # whole pairs have the ranks 2r + ½; an even m splits the last pair
-    whole = m + 1 - m % 2
-    total = np.array(sums(whole + 1.5, 2.0))
-    if m % 2:
-        return 2.0 * total
-    return total + np.array(sums(m + 0.5, 2.0))
+
+    rule: Any
+    waves: tuple[tuple[int, ...], ...]
+    variance: float
+
+    @property
+    def theta(self) -> Array:
+        """Free parameters of the rule."""
+        theta: Array = self.rule.theta
+        return theta
+
+    def around(self, rule: Any) -> RaisedEigenvalues:
+        """Return the same raised waves around another rule."""
+        return replace(self, rule=rule)
+
+    def with_theta(self, theta: Array) -> RaisedEigenvalues:
+        """Return the rule with other parameters."""
+        return replace(self, rule=self.rule.with_theta(theta))
+
+    def index(self, box: Box, size: int) -> FourierIndex:
+        """List the raised functions, then the others in the order of the rule."""
+        index = self.rule.index(box, size)
+        varying = np.array([w for w in self.waves if any(w)], np.int64)
+        return raised(index, varying.reshape(-1, len(box.period))).part(slice(size))
+
+    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
+        """Eigenvalues of listed functions and the variance of all others."""
+        s: Spectrum = self.rule.spectrum(index, box)
+        held = np.zeros(len(index), bool)
+        for wave in self.waves:
+            held |= np.all(index.waves == wave, axis=1)
+        held &= s.eigenvalues < self.variance
+        values = np.where(held, self.variance, s.eigenvalues)
+        slopes = np.where(held[:, np.newaxis], 0.0, s.slopes)
+        return Spectrum(values, slopes, s.tail, s.tail_slopes)
 
 
 # ---- Variance of a stationary kernel made periodic -----------------------------------
@@ -454,7 +418,7 @@ class KernelEigenvalues:
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions with the largest eigenvalues, in decreasing order."""
         R, d = max(1, size // 2), len(box.period)
-        reach = np.ones(d, np.int64) if d > 1 else np.array([R])
+        reach = np.full(d, R if d == 1 else int(0.5 * R ** (1.0 / d)) + 1)
         while True:
             waves = half_space(reach)
             values = self._values(waves, box)

@@ -75,7 +75,6 @@ KERNELS = {
 }
 SERIES = {
     "polynomial": PolynomialEigenvalues(),
-    "unpaired": PolynomialEigenvalues(1.0, 1.0, paired=False),
     "lone sine": GivenEigenvalues((0.0, 1.5)),
     "given": GivenEigenvalues((1.0, 0.5, 0.5, 0.2)),
 }

@@ -9,10 +9,10 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx.bases import (
     Box,
-    ExponentialEigenvalues,
     GivenEigenvalues,
     KernelEigenvalues,
     PolynomialEigenvalues,
+    RaisedEigenvalues,
     has_spectrum,
 )
 
@@ -22,10 +22,8 @@ SPACE = Box(np.zeros(3), np.array([3.0, 5.0, 4.0]))
 
 RULES = [
     (PolynomialEigenvalues(2.0, 0.7, free_regularity=True), LINE),
-    (PolynomialEigenvalues(2.0, 1.5, paired=False, free_regularity=True), LINE),
+    (PolynomialEigenvalues(2.0, 1.5), LINE),
     (PolynomialEigenvalues(2.0, 1.5, free_regularity=True), PLANE),
-    (ExponentialEigenvalues(2.0, 0.3, free_decay=True), LINE),
-    (ExponentialEigenvalues(2.0, 0.3, paired=False, free_decay=True), PLANE),
     (GivenEigenvalues(tuple(0.9 ** np.arange(60)), 3.0), LINE),
     (KernelEigenvalues(2.0 * RBF(0.3) + ConstantKernel(0.4)), LINE),
     (KernelEigenvalues(RBF([0.3, 0.8]) * 2.0), PLANE),
@@ -117,22 +115,27 @@ def test_index_of_a_kernel_has_the_largest_eigenvalues():
     assert np.sum(others > least) <= 301 <= np.sum(others >= least)
 
 
-def test_paired_and_published_orders_have_close_eigenvalues():
-    pairs, single = (PolynomialEigenvalues(paired=p) for p in (True, False))
-    index = single.index(LINE, 201)
-    published = single.spectrum(index, LINE)
-    paired = pairs.spectrum(pairs.index(LINE, 201), LINE)
-    assert np.array_equal(index.waves, pairs.index(LINE, 201).waves)
-    ratio = paired.eigenvalues[101:] / published.eigenvalues[101:]
-    assert np.abs(np.log(ratio)).max() < 0.02
-    assert paired.tail == pytest.approx(published.tail, rel=1e-3)
-
-
 def test_published_polynomial_prior():
-    rule = PolynomialEigenvalues(1.0, 0.5, paired=False)
-    s = rule.spectrum(rule.index(LINE, 30), LINE)
-    assert np.allclose(s.eigenvalues, np.arange(1.0, 31.0) ** -2)
-    assert s.eigenvalues.sum() + s.tail == pytest.approx(np.pi**2 / 6, rel=1e-13)
+    rule = PolynomialEigenvalues(1.0, 0.5)
+    s = rule.spectrum(rule.index(LINE, 301), LINE)
+    published = np.arange(1.0, 302.0) ** -2.0
+    assert np.allclose(s.eigenvalues[101:301], published[101:301], rtol=0.02)
+    # pairs r from 151 on have the eigenvalue (2r + 1/2)^-2 twice
+    r = np.arange(151.0, 2e6)
+    assert s.tail == pytest.approx(2.0 * np.sum((2.0 * r + 0.5) ** -2.0), rel=1e-3)
+
+
+def test_raised_waves_have_their_variance():
+    rule = KernelEigenvalues(2.0 * RBF(0.3))
+    raised = RaisedEigenvalues(rule, ((0,), (7,)), 0.5)
+    index = raised.index(LINE, 21)
+    s, plain = raised.spectrum(index, LINE), rule.spectrum(index, LINE)
+    assert index.waves[:3, 0].tolist() == [0, 7, 7]
+    assert np.array_equal(s.eigenvalues[1:3], [0.5, 0.5])
+    assert s.eigenvalues[0] == max(0.5, plain.eigenvalues[0])
+    assert np.array_equal(s.eigenvalues[3:], plain.eigenvalues[3:])
+    assert s.tail == plain.tail
+    assert not s.slopes[1:3].any()
 
 
 @pytest.mark.parametrize("kernel", [DotProduct(), RBF() * RBF(), RBF() + DotProduct()])

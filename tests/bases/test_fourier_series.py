@@ -51,9 +51,8 @@ def fitted(rule, box, m, X, y):
 
 
 @pytest.mark.parametrize("m", [20, 21])
-@pytest.mark.parametrize("paired", [True, False])
-def test_variance_of_a_series_prior_is_exact(m, paired):
-    rule = PolynomialEigenvalues(2.0, 0.5, paired=paired)
+def test_variance_of_a_series_prior_is_exact(m):
+    rule = PolynomialEigenvalues(2.0, 0.5)
     basis = FourierSeries.from_rule(rule, LINE, m)
     X = np.linspace(0.0, 2.0, 33)[:, np.newaxis]
     features = basis(X)
@@ -68,14 +67,14 @@ def test_variance_of_a_series_prior_is_exact(m, paired):
     total = np.sum(features**2, axis=1) + residual
     # the end of the sums, 1e-6 and below
     assert np.abs(total - expected).max() < 5e-6
-    if paired and m == 21:
+    if m == 21:
         assert np.ptp(residual) < 1e-14
 
 
 @pytest.mark.parametrize("m", [20, 21])
 def test_covariance_features_and_draws_agree(m):
     rng = np.random.default_rng(0)
-    rule = PolynomialEigenvalues(1.0, 0.5, paired=False)
+    rule = PolynomialEigenvalues(1.0, 0.5)
     basis = FourierSeries.from_rule(rule, LINE, m, n_residual=300)
     X = rng.random((6, 1)) * 2.0
     covariance = prior_covariance(basis, X)
@@ -198,7 +197,7 @@ def test_draws_can_be_differentiated():
 def test_draws_can_be_conditioned():
     """All functions are finite in number: also those of the residual."""
     rng = np.random.default_rng(0)
-    rule = PolynomialEigenvalues(1.0, 0.5, paired=False)
+    rule = PolynomialEigenvalues(1.0, 0.5)
     basis = FourierSeries.from_rule(rule, LINE, 9, n_residual=60)
     law = GaussianWeights(np.zeros((9, 1)), 0.5 * np.eye(9)[np.newaxis])
     model = LatentModel(basis, law)

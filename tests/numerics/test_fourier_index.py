@@ -4,17 +4,16 @@ import pytest
 from skgpx._numerics.fourier_index import (
     Box,
     by_length,
-    by_power,
     function_list,
     half_space,
+    raised,
 )
 
 
 def test_one_dimension_is_the_order_of_the_paper():
-    index = by_length(1, 6, paired=False)
+    index = by_length(1, 6)
     assert index.waves[:, 0].tolist() == [0, 1, 1, 2, 2, 3]
     assert index.sine.tolist() == [False, True, False, True, False, True]
-    assert index.ranks.tolist() == [1, 2, 3, 4, 5, 6]
 
 
 def test_pairs_share_the_mean_of_their_places():
@@ -42,29 +41,13 @@ def test_by_length_takes_the_shortest_waves(d, size):
     assert np.sum(square < square[-1]) == min(shorter, size) or square[-1] == 0
 
 
-def test_power_does_not_depend_on_the_origin():
-    rng = np.random.default_rng(0)
+def test_raised_waves_follow_the_constant():
     index = by_length(1, 9)
-    amplitude = rng.random(5)
-    orders = []
-    for phase in (0.1, 0.9):
-        moment = np.zeros(9)
-        moment[0] = amplitude[0]
-        moment[1::2] = amplitude[1:] * np.sin(phase)
-        moment[2::2] = amplitude[1:] * np.cos(phase)
-        found = by_power(index, moment)
-        orders.append(found.waves[:, 0].tolist())
-        assert found.ranks.tolist() == index.ranks.tolist()
-    assert orders[0] == orders[1]
-    assert orders[0][0] == 0
-    assert orders[0][1] == 1 + np.argmax(amplitude[1:])
-
-
-def test_coefficients_one_by_one():
-    index = by_length(1, 5)
-    found = by_power(index, np.array([0.1, -3.0, 0.2, 2.0, 0.0]), paired=False)
-    assert found.waves[:, 0].tolist() == [1, 2, 1, 0, 2]
-    assert found.ranks.tolist() == [1, 2, 3, 4, 5]
+    found = raised(index, np.array([[3], [7]]))
+    np.testing.assert_array_equal(found.waves[:5, 0], [0, 3, 3, 7, 7])
+    np.testing.assert_array_equal(found.waves[5:, 0], [1, 1, 2, 2, 4, 4])
+    # ranks are those of the prior, and after all of them
+    np.testing.assert_array_equal(found.ranks[[1, 3]], [6.5, 19.0])
 
 
 def test_box():

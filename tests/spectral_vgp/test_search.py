@@ -1,0 +1,153 @@
+"""Search for the prior of Fourier functions: families, waves, number of functions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from skgpx import SpectralVGPRegressor
+from skgpx.bases import PolynomialEigenvalues
+
+
+def rows(draw, n, seed=0, d=1, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    f = draw(rng, X)
+    return X, f, f + noise * rng.standard_normal(n)
+
+
+def smooth(rng, X):
+    return np.sin(6.0 * X[:, 0] + rng.uniform())
+
+
+def rough(rng, X):
+    """Brownian motion of variance 4 a unit."""
+    order = np.argsort(X[:, 0])
+    steps = np.sqrt(4.0 * np.diff(X[order, 0], prepend=0.0))
+    f = np.empty(len(X))
+    f[order] = np.cumsum(steps * rng.standard_normal(len(X)))
+    return f
+
+
+# ---- Families ------------------------------------------------------------------------
+
+
+def test_the_family_follows_the_roughness():
+    X, _, y = rows(smooth, 300)
+    assert type(SpectralVGPRegressor().fit(X, y).kernel_.k2) is RBF
+    X, _, y = rows(rough, 1500)
+    assert SpectralVGPRegressor().fit(X, y).kernel_.k2.nu == 0.5
+
+
+@pytest.mark.parametrize("draw", [smooth, rough])
+def test_the_default_is_no_worse_than_any_of_its_families(draw):
+    X, _, y = rows(draw, 400)
+    best = SpectralVGPRegressor().fit(X, y).log_evidence_
+    for nu in (0.5, 2.5, np.inf):
+        kernel = ConstantKernel(1.0, (1e-3, 1e3)) * Matern(0.3, nu=nu)
+        # a level that is free, the hyperprior, and the margin of smoother kernels
+        assert best > SpectralVGPRegressor(kernel).fit(X, y).log_evidence_ - 6.0
+
+
+def test_bands_of_rough_functions_hold_them():
+    covered = []
+    for seed in range(6):
+        X, f, y = rows(rough, 600, seed)
+        low, high = SpectralVGPRegressor().fit(X, y).credible_band(X).T
+        covered.append(np.mean((low <= f) & (f <= high)))
+    assert np.mean(covered) > 0.85
+
+
+def test_bands_of_smooth_functions_hold_them_in_a_gap():
+    covered = []
+    new = np.linspace(0.4, 0.6, 40)[:, np.newaxis]
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        frequencies = 4.0 * rng.standard_normal(200)
+        weights, phases = rng.standard_normal(200), rng.uniform(0.0, 6.3, 200)
+        f = lambda X: 0.1 * np.cos(X * frequencies + phases) @ weights  # noqa: E731, B023
+        X = rng.uniform(size=(400, 1))
+        X = X[np.abs(X[:, 0] - 0.5) > 0.1]
+        model = SpectralVGPRegressor().fit(X, f(X) + 0.1 * rng.standard_normal(len(X)))
+        low, high = model.credible_band(new).T
+        covered.append(np.mean((low <= f(new)) & (f(new) <= high)))
+    # less 2 standard errors of 0.05
+    assert np.mean(covered) > 0.85
+
+
+def test_a_constant_stays_a_constant_and_its_level_is_uncertain():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(200, 1)), 5.0 + rng.standard_normal(200)
+    model = SpectralVGPRegressor().fit(X, y)
+    mean, std = model.predict(X, return_std=True, include_noise=False)
+    assert_allclose(mean, np.mean(y), atol=0.02)
+    assert_allclose(std, np.std(y) / np.sqrt(200), rtol=0.1)
+
+
+def test_few_rows_do_not_make_the_noise_vanish():
+    for seed in range(8):
+        X, _, y = rows(smooth, 5, seed)
+        assert SpectralVGPRegressor().fit(X, y).noise_variance_ > 1e-5 * np.var(y)
+
+
+# ---- Waves ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cycles", "n", "d"), [(20, 400, 1), (100, 2000, 1), (30, 1500, 2)]
+)
+def test_a_wave_that_stands_out_is_found(cycles, n, d):
+    X, f, y = rows(lambda rng, X: np.sin(2.0 * np.pi * cycles * X[:, 0]), n, d=d)
+    y = y + 0.3 * np.sin(3.0 * X[:, -1])
+    model = SpectralVGPRegressor(random_state=0).fit(X, y)
+    assert abs(model.cycles_[0, 0] - cycles) < 0.5
+    error = model.predict(X) - f - 0.3 * np.sin(3.0 * X[:, -1])
+    assert np.sqrt(np.mean(error**2)) < 0.06
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_noise_has_no_waves(d):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(size=(300, d)), rng.standard_normal(300)
+        assert not len(SpectralVGPRegressor(random_state=0).fit(X, y).cycles_)
+
+
+def test_of_two_waves_that_are_one_on_a_grid_the_longer_is_found():
+    t = np.arange(600.0)
+    rng = np.random.default_rng(0)
+    y = np.sin(2.0 * np.pi * 0.3 * t) + 0.2 * rng.standard_normal(600)
+    model = SpectralVGPRegressor().fit(t[:, np.newaxis], y)
+    assert np.all(np.abs(model.cycles_ - 0.3) < 0.01)
+
+
+# ---- Number of functions -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [None, "series", 1.0 * Matern(0.3, nu=1.5)], ids=str)
+def test_more_functions_would_change_little(kernel):
+    X, _, y = rows(smooth, 300)
+    model = SpectralVGPRegressor(kernel).fit(X, y)
+    rule = model.prior_ if model.kernel_ is None else model.kernel_
+    fixed = {"optimizer": None, "noise_variance": model.noise_variance_}
+    more = SpectralVGPRegressor(rule, n_basis=1001, domain=model.domain_, **fixed)
+    same = SpectralVGPRegressor(rule, domain=model.domain_, **fixed)
+    std = [m.fit(X, y).predict(X, return_std=True)[1] for m in (same, more)]
+    assert_allclose(*std, rtol=0.02)
+
+
+def test_a_cap_is_reported():
+    X, _, y = rows(rough, 3000, noise=1e-3)
+    model = SpectralVGPRegressor(1.0 * Matern(0.3, nu=0.5), noise_variance=1e-6)
+    with pytest.warns(UserWarning, match="basis functions"):
+        model.fit(X, y)
+    assert model.n_basis_ == 2001
+    assert model.findings_[0].check == "too few basis functions"
+
+
+def test_the_basis_holds_the_elbow():
+    X, _, y = rows(smooth, 300)
+    model = SpectralVGPRegressor("series").fit(X, y)
+    assert isinstance(model.prior_, PolynomialEigenvalues)
+    known = 300 * model.spectrum_ >= model.noise_variance_
+    assert model.n_basis_ >= np.sum(known)
