@@ -21,9 +21,8 @@ PLANE = Box(np.zeros(2), np.array([3.0, 5.0]))
 SPACE = Box(np.zeros(3), np.array([3.0, 5.0, 4.0]))
 
 RULES = [
-    (PolynomialEigenvalues(2.0, 0.7, free_regularity=True), LINE),
     (PolynomialEigenvalues(2.0, 1.5), LINE),
-    (PolynomialEigenvalues(2.0, 1.5, free_regularity=True), PLANE),
+    (PolynomialEigenvalues(2.0, 1.5), PLANE),
     (GivenEigenvalues(tuple(0.9 ** np.arange(60)), 3.0), LINE),
     (KernelEigenvalues(2.0 * RBF(0.3) + ConstantKernel(0.4)), LINE),
     (KernelEigenvalues(RBF([0.3, 0.8]) * 2.0), PLANE),
