@@ -117,6 +117,8 @@ def _series() -> None:
         model = SpectralVGPRegressor(n_basis=9, random_state=0).fit(X, y)
         model.predict(X, return_std=True)
         sample_distinct_rows(X, y, 20, 0)
+    model = SpectralVGPRegressor(RBF(0.3), n_basis=5, basis="inducing", random_state=0)
+    model.fit(X, y).partial_fit(X, y).predict(X, return_std=True)
 
 
 def _waves() -> None:

@@ -45,7 +45,7 @@ def at_a_bound():
 
 
 def outside():
-    SpectralVGPRegressor(n_basis=9, basis="fourier").fit(X, Y).predict(X + 5.0)
+    SpectralVGPRegressor("series", n_basis=9).fit(X, Y).predict(X + 5.0)
 
 
 def no_exposure():
