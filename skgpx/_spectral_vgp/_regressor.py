@@ -5,7 +5,6 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
@@ -517,8 +516,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             rows, finding = without_input_outliers(rows)
         parameters = self.get_params(deep=False)
         shared = {k: v for k, v in parameters.items() if k not in _APART}
+        if isinstance(self.kernel, Kernel):
+            # with bounds, which the kernel itself does not print
+            shared["kernel"] = (type(self.kernel), self.kernel.get_params())
         own = self.kernel, self.n_basis, known, self.optimizer, self.normalize_y
-        how = Parameters(*own), joblib.hash(shared), rng, self.n_jobs, adds
+        how = Parameters(*own), repr(shared), rng, self.n_jobs, adds
         return fit_population(rows, domain, *how), finding
 
     def _resolved_basis(self) -> str:
