@@ -16,56 +16,21 @@ from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-)
+from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils._param_validation import Interval as Interval
+from sklearn.utils._param_validation import StrOptions as StrOptions
+from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import check_is_fitted as check_is_fitted
 from sklearn.utils.validation import validate_data as _validate_data
 
 from skgpx._numerics.rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
-from skgpx.exceptions import DataWarning, warn
+from skgpx.exceptions import DataWarning
+from skgpx.exceptions import warn as warn
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._rows import KnownNoise, NoiseOfRows
 from skgpx.likelihoods._scales import weighted_quartiles
-
-__all__ = [
-    "HasMethods",
-    "Hidden",
-    "Interval",
-    "Rows",
-    "StrOptions",
-    "canonical_rows",
-    "check_X",
-    "check_columns",
-    "check_count",
-    "check_coverage",
-    "check_is_fitted",
-    "check_kernel",
-    "check_levels",
-    "check_likelihood_given",
-    "check_points",
-    "check_range",
-    "check_rows",
-    "check_some_folds",
-    "check_table",
-    "check_targets",
-    "check_weights",
-    "copy_to_merge",
-    "fit_context",
-    "generator",
-    "known_noise",
-    "relative",
-    "row_blocks",
-    "row_quantity",
-    "rows_of",
-    "standardisation",
-    "validate_data",
-    "warn",
-    "working_floats",
-]
 
 Array = NDArray[np.float64]
 

@@ -32,31 +32,30 @@ class SkgpxWarning(UserWarning):
 
 
 class DataWarning(SkgpxWarning):
-    """Some of what was passed in is not used, or not as it may have been meant.
+    """Some input is ignored, or its meaning is doubtful.
 
-    Rows that are left out, weights or groups that are ignored, weights that are shares.
+    Rows that are dropped, weights or groups that are ignored, weights that are shares.
     """
 
 
 class FitWarning(SkgpxWarning):
-    """What `fit` found makes predictions or their intervals doubtful.
+    """Diagnostics of a fit that make predictions or their intervals doubtful.
 
-    No dependence on X, structure that is missed, counts that scatter more than the
-    likelihood allows, rows too few to learn from.
+    No dependence on X, autocorrelated residuals, overdispersed counts, too few rows.
     """
 
 
 class ConvergenceWarning(SkgpxWarning, exceptions.ConvergenceWarning):
-    """A search, a sampler or an approximation ended before it was good enough.
+    """A search, a sampler or an approximation has not converged.
 
     Also scikit-learn's warning of that name, so that filters for either apply.
     """
 
 
 class PredictionWarning(SkgpxWarning):
-    """What is doubtful about some predictions or draws of a model that is fitted.
+    """Some predictions or draws of a fitted model are doubtful.
 
-    Rows outside of the domain, an exposure that is missing, values that are uncertain.
+    Rows outside of the domain, missing exposures, densities of low accuracy.
     """
 
 
