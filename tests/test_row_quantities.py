@@ -34,7 +34,7 @@ COUNTS = rng.poisson(EXPOSURE * RATE).astype(float)
 
 KEPT = {"kernel": RBF(1.0), "optimizer": None, "normalize_y": False}
 ALL = {"inducing": X, "n_inducing": N, "random_state": 0}
-COUNTING = {**KEPT, "prior": "gp", "n_particles": 50, **ALL}
+COUNTING = {**KEPT, "n_particles": 50, **ALL}
 LINKS = ["exp", "softplus", "square"]
 links = pytest.mark.parametrize("link", LINKS)
 
@@ -72,7 +72,7 @@ def test_known_noise_is_alpha_of_the_exact_process(name):
 def test_the_search_finds_what_the_exact_process_finds(likelihood):
     exact = GaussianProcessRegressor(1.0 * RBF(1.0), alpha=NOISE).fit(X, Y)
     model = PLSRegressor(
-        1.0 * RBF(1.0), likelihood=likelihood, prior="gp", normalize_y=False, **ALL
+        1.0 * RBF(1.0), likelihood=likelihood, normalize_y=False, **ALL
     ).fit(X, Y, noise_variance=NOISE)
     assert_allclose(model.kernel_.theta, exact.kernel_.theta, atol=0.02)
     value = exact.log_marginal_likelihood_value_
@@ -82,7 +82,7 @@ def test_the_search_finds_what_the_exact_process_finds(likelihood):
 CONSTANT = {
     "pls": (PLSRegressor(**KEPT, **ALL), {"likelihood": Gaussian(0.07)}),
     "student": (
-        PLSRegressor(likelihood=StudentT(), prior="gp", **KEPT, **ALL),
+        PLSRegressor(likelihood=StudentT(), **KEPT, **ALL),
         {"likelihood": StudentT(scale=np.sqrt(0.07))},
     ),
     "inducing": (MODELS["inducing"], {"noise_variance": 0.07}),
@@ -123,7 +123,7 @@ def test_weights_are_repetitions_of_noise_too():
 
 @pytest.mark.parametrize("likelihood", [None, StudentT(df=5.0)])
 def test_predictions_take_the_noise_of_their_rows(likelihood):
-    model = PLSRegressor(likelihood=likelihood, prior="gp", **KEPT, **ALL)
+    model = PLSRegressor(likelihood=likelihood, **KEPT, **ALL)
     model.fit(X, Y, noise_variance=NOISE)
     latent = moments(model)[1]
     factor = 1.0 if likelihood is None else 5.0 / 3.0
