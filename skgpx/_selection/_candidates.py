@@ -166,7 +166,7 @@ def of_kernel(
     Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
     standard deviations of the columns, which lets them grow with the dimension [1]_;
     amplitudes one around the variance `unit` of the latent function. Other parameters
-    have none, nor have lengthscales of a kernel that is `given`.
+    have none, nor have those of a kernel that is `given`, whose bounds are its prior.
 
     References
     ----------
@@ -180,7 +180,8 @@ def of_kernel(
     for entry, part in theta_entries(kernel):
         if entry.endswith("constant_value"):
             offset[part] = np.log(unit)
-            mean[part], std[part] = _AMPLITUDE
+            mean[part] = _AMPLITUDE[0]
+            std[part] = np.inf if given else _AMPLITUDE[1]
         elif entry.endswith("length_scale"):
             several = part.stop - part.start > 1
             offset[part] = np.log(columns if several else np.mean(columns))

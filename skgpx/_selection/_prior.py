@@ -150,7 +150,7 @@ def learn_prior(
     share = float(rows.weights.sum() / split.training.weights.sum())
     default, found_signal = not groups[0][0].given, best.gain > NOISE_PRICE
     findings = [diagnostics.no_signal(best.gain, NOISE_PRICE, rows.y, rows.weights)]
-    if found_signal and not (default and isinstance(likelihood, Gaussian)):
+    if (found_signal and not isinstance(likelihood, Gaussian)) or not default:
         how = best.kernel, default, likelihood.log_scale
         findings.append(diagnostics.at_bounds(*how))
     record = record._replace(
