@@ -40,7 +40,6 @@ NAMES = (
     "stein_tuned",
     "stein_deep",
     "distributed",
-    "gwi_step",
     "gwi_quality",
     "gwi_around",
     "gwi_classes",

@@ -147,7 +147,7 @@ def _networks() -> None:
     """Training of networks by squared errors and for classes, and their values."""
     X, y = _rows(2)
     brief: dict[str, Any] = {"kernel": RBF(0.3), "optimizer": None, "random_state": 0}
-    brief |= {"max_iter": 1, "n_restarts": 1}
+    brief |= {"max_iter": 1, "n_estimators": 1, "mean": "net"}
     GWIRegressor(**brief).fit(X, y).predict(X)
     classes = GWIClassifier(likelihood=RobustMax(), **brief).fit(X, y > 0.0)
     classes.predict_proba(X)

@@ -22,6 +22,8 @@ from skgpx.likelihoods import Poisson
 __all__ = [
     "Finding",
     "at_bounds",
+    "better_class_process",
+    "better_process",
     "chains_not_converged",
     "conclude",
     "no_signal",
@@ -111,6 +113,60 @@ def residual_autocorrelation(
         "the variance of y): the model underfits, and its noise estimate absorbs the "
         "signal. Use a kernel whose lengthscales start near the scale of the "
         "variation, or a larger basis.",
+    )
+
+
+# Fewest held-out rows that compare a mean with the process around it, and its squared
+# errors in units of those of the process that are clearly larger.
+_FEWEST_COMPARED, _WORSE = 20, 2.0
+
+
+def better_process(errors: Array, own: Array, variance: float) -> Finding | None:
+    """Squared errors of a base model against those of the process around it.
+
+    Parameters
+    ----------
+    errors, own : ndarray of shape (n,)
+        At held-out rows: of the base model, and of the process alone.
+    variance : float
+        That of y.
+    """
+    if len(errors) < _FEWEST_COMPARED:
+        return None
+    base, process = float(np.mean(errors**2)), float(np.mean(own**2))
+    if base <= _WORSE * process or base - process < _MIN_SHARE * variance:
+        return None
+    return Finding(
+        "base model",
+        "At held-out rows the squared error of the mean is "
+        f"{base / variance:.2g} of the variance of y, that of the Gaussian process "
+        f"alone {process / variance:.2g}: predictions are less accurate than the data "
+        'allow, and intervals are wide. Use mean="auto", or another model as the mean.',
+    )
+
+
+# Loss in nats, and in standard errors, that is clearly more than that of the process.
+_LOST, _MIN_ERRORS = 0.05, 2.0
+
+
+def better_class_process(gain: Array) -> Finding | None:
+    """Log losses of networks of classes against those of the process around them.
+
+    Parameters
+    ----------
+    gain : ndarray of shape (n,)
+        Loss of the process less that of the networks, at held-out rows.
+    """
+    if len(gain) < _FEWEST_COMPARED:
+        return None
+    lost = -float(np.mean(gain))
+    if lost < max(_LOST, _MIN_ERRORS * float(np.std(gain)) / np.sqrt(len(gain))):
+        return None
+    return Finding(
+        "base model",
+        f"At held-out rows the log loss of the networks is {lost:.2g} nats above that "
+        "of the Gaussian process alone: predictions are less accurate than the data "
+        'allow. Use mean="auto", or another classifier as the mean.',
     )
 
 

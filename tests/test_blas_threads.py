@@ -105,7 +105,7 @@ ESTIMATORS = [
     SteinRFFRegressor(RBF(), optimizer=None, **LEARNED),
     SteinFourierFeatures(n_frequencies=4, n_steps=1, random_state=0),
     GWIRegressor(BayesianRidge(), cv=2, **FEW),
-    GWIClassifier(max_iter=1, n_restarts=1, **FEW),
+    GWIClassifier(max_iter=1, n_estimators=1, **FEW),
     TemperedRegressor(BayesianRidge(), cv=2),
 ]
 

@@ -52,7 +52,7 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             random_state=0,
         ),
         TemperedRegressor(BayesianRidge()),
-        GWIRegressor(n_restarts=2, max_iter=200, random_state=0),
+        GWIRegressor("net", n_estimators=2, max_iter=200, random_state=0),
         GWIRegressor(BayesianRidge(), n_inducing=10, cv=2, random_state=0),
         GWIClassifier(LogisticRegression(), RBF(), n_inducing=10, cv=2, random_state=0),
     ]

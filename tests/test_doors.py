@@ -59,7 +59,7 @@ COUNTS = rng.poisson(np.exp(F)).astype(float)
 
 PLS = {"n_inducing": 6, "n_particles": 6, "tol": 3.0, "random_state": 0}
 FIXED = {"kernel": RBF(1.0), "optimizer": None}
-NETWORKS = {"n_restarts": 2, "max_iter": 20, "random_state": 0}
+NETWORKS = {"n_estimators": 2, "max_iter": 20, "random_state": 0}
 AROUND = {"cv": 2, "n_inducing": 6, "random_state": 0}
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression())
 WAVES = {"n_components": 2, "n_frequencies": 6, "max_iter": 2, "random_state": 0}

@@ -2,9 +2,9 @@
 Uncertainty around a gradient-boosted mean
 ==========================================
 
-Boosting says nothing of its error. :class:`~skgpx.GWIRegressor` puts a law around it:
-clones of the booster are fitted on folds, and their errors on rows left out, at random
-and at the edges of the data, choose the size of a Gaussian process around the mean.
+Boosting predicts without an error. :class:`~skgpx.GWIRegressor` puts a Gaussian process
+around it: clones of the booster are fitted on folds, and their errors at held-out rows
+calibrate its variances near the data.
 """
 
 # %%
@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.model_selection import KFold, cross_val_predict
 
 from skgpx import GWIRegressor
 
@@ -30,7 +31,9 @@ grid = np.linspace(-2.0, 12.0, 500)[:, np.newaxis]
 mean = model.predict(grid)
 low, high = model.predict_interval(grid, 0.95).T
 # the errors on folds, if they were the same everywhere
-half = 1.96 * np.sqrt(model.noise_variance_ / model.temper_[0])
+folds = KFold(5, shuffle=True, random_state=0)
+errors = y - cross_val_predict(boosting, x[:, np.newaxis], y, cv=folds)
+half = 1.96 * np.sqrt(np.mean(errors**2))
 
 figure, axis = plt.subplots(figsize=(8.0, 4.2), layout="constrained")
 axis.fill_between(grid[:, 0], low, high, color="C0", alpha=0.15, lw=0, label="95 %")
@@ -61,7 +64,8 @@ model = GWIRegressor(HistGradientBoostingRegressor(), kernel, random_state=0)
 model.fit(X[train], y[train])
 mean, std = model.predict(X[test], return_std=True)
 position, error = X[test, 3], y[test] - mean
-constant = np.sqrt(model.noise_variance_ / model.temper_[0])
+errors = y[train] - cross_val_predict(model.mean, X[train], y[train], cv=folds)
+constant = np.sqrt(np.mean(errors**2))
 
 for name, rows in (("inside", position < edge), ("outside", position >= edge)):
     law = np.mean(np.abs(error[rows]) < 1.96 * std[rows])

@@ -1,4 +1,8 @@
-"""Scores of classifiers as latent values, out of fold, and their variances."""
+"""Scores of classes as latent values: loss of networks, other classifiers, scales.
+
+The latent functions are ``f = base + h (a s - base) + √b (φᵀw + g)``: s are scores, h
+their fading away from the data, a and b factors that held-out rows choose.
+"""
 
 from __future__ import annotations
 
@@ -8,278 +12,97 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax
+from scipy.optimize import minimize
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
 
-from skgpx._cross_fitting import N_FOLDS
 from skgpx._draws import InputMap
-from skgpx._gwi._around import CrossFitSettings, CrossFittedMean, cross_fit_mean
-from skgpx._gwi._kernel_inputs import TableForm
+from skgpx._gwi._base_models import TableForm
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
+from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.rows import distinct_rows
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._table import Training, row_codes, take_rows
-from skgpx._validation import warn
-from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Categorical, Likelihood, RobustMax
-
-# ---- Out-of-fold predictions of other classifiers ------------------------------------
-
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_FROZEN = (
-    "The mean is a FrozenEstimator, and its probabilities are calibrated on the rows "
-    "given to fit. If it was fitted to these rows, probabilities are too close to 0 "
-    'and 1. Pass rows that it was not fitted to and set cv="prefit", or pass the '
-    "classifier without FrozenEstimator to cross-fit it."
-)
-# Seed of the order of the rows.
+# Seed of the order of the rows of folds.
 _SEED = 0
-
-
-def stratified_folds(y: NDArray[Any], n_folds: int) -> Index:
-    """Fold of each row (n,): those of a class in turn, as even as can be.
-
-    The only row of a class has none, -1.
-    """
-    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    several = np.flatnonzero(counts[codes] > 1)
-    ordered = several[np.argsort(codes[several], kind="stable")]
-    folds = np.full(len(y), -1)
-    folds[ordered] = np.arange(len(ordered)) % n_folds
-    return folds
-
-
-def cross_fit_classifier(
-    mean: Any,
-    given: Training,
-    classes: NDArray[Any],
-    kernel_features: Any,
-    cv: Any,
-    groups: Any,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> CrossFittedMean:
-    """Fit clones on stratified folds and to all rows; see `cross_fit_mean`.
-
-    Raises
-    ------
-    ValueError
-        If the classifier has no scores for the classes.
-    """
-
-    def codes(labels: NDArray[Any]) -> Array:
-        return np.searchsorted(classes, labels).astype(np.float64)
-
-    settings = CrossFitSettings(
-        mean,
-        cv,
-        kernel_features,
-        ClassScores(classes),
-        StratifiedGroupKFold,
-        _FROZEN,
-        codes,
-        _make_folds,
-    )
-    return cross_fit_mean(settings, given, groups, rng, n_jobs)
-
-
-def _make_folds(given: Training, cv: int | None) -> tuple[Training, Any]:
-    """Distinct rows, and training and test rows of each fold."""
-    given = _distinct(given)
-    return given, _splits(given.y, N_FOLDS if cv is None else int(cv))
-
-
-def _distinct(given: Training) -> Training:
-    """Distinct rows in an order that is random, but always the same."""
-    table = np.column_stack((row_codes(given.X), row_codes(given.y[:, np.newaxis])))
-    positions, weights = distinct_rows(table, given.weights)
-    order = np.random.default_rng(_SEED).permutation(len(positions))
-    chosen = positions[order]
-    return Training(take_rows(given.X, chosen), given.y[chosen], weights[order])
-
-
-def _splits(y: NDArray[Any], n_folds: int) -> list[tuple[Index, Index]]:
-    """Training and test rows of each fold."""
-    folds = stratified_folds(y, n_folds)
-    numbers = range(folds.max() + 1)
-    return [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in numbers]
-
-
-# ---- Scales of scores and variances of classes, by held-out log loss -----------------
-
-
 # Standard deviation of the logarithms of both factors a priori: rows that do not
-# identify them leave them near one.
-_PRIOR_STD = 2.0
-# Largest factor of either, as a logarithm; iterations of the search, step of its
-# differences: the rules of probabilities change by some 1e-6 where they are refined.
-_FARTHEST, _MAX_ITER, _STEP = 7.0, 30, 1e-3
-# Bounds of the logarithm of the factor of scores alone.
-_TEMPERATURES = (-3.0, 3.0)
+# identify them leave them near one. Largest size of either, and step of differences:
+# the rules of probabilities change by some 1e-6 where they are refined.
+_PRIOR_STD, _FARTHEST, _STEP = 1.0, 7.0, 1e-3
 # Points of the search where probabilities have no fast rule.
 _POINTS = 128
-# Share of the held-out rows at which the mean does not fade.
-WITHIN = 0.95
+# Share of the held-out rows at which the mean does not fade, and the least share of it
+# that a row at the edge keeps.
+_WITHIN, _LEAST_EXPLAINED = 0.95, 1e-3
 
 
-class ClassScale(NamedTuple):
-    """Calibration on held-out rows: ``f ~ N(base + h (a s - base), b r)``.
-
-    Attributes
-    ----------
-    score_factor : float
-        a.
-    variance_factor : float
-        b.
-    edge : float or None
-        Share of the prior variance from which on scores fade; None: they do not.
-    mixed : float or None
-        Share of the uniform distribution in the probabilities of a classifier; None:
-        not mixed.
-    """
-
-    score_factor: float = 1.0
-    variance_factor: float = 1.0
-    edge: float | None = None
-    mixed: float | None = None
+# ---- What networks of classes minimise: expected log likelihood and distance ---------
 
 
-class ValidationRows(NamedTuple):
-    """Held-out rows.
+class ClassLoss(NamedTuple):
+    """``Σ w (E[-log p(y | f)] + κ |m - m_P|²) / Σ w`` over the rows of a batch.
+
+    The expectation is over ``f ~ N(m, r)`` at each row: eqs. (69) and (70) of the paper
+    for RobustMax, otherwise by a rule of a dozen nodes, or two for each output.
 
     Attributes
     ----------
-    codes, weights : ndarray of shape (n,)
-    scores : ndarray of shape (n, c)
-        Of means that were not trained on these rows.
-    variance, prior_share : ndarray of shape (n,)
-        r of a posterior that was fitted without them, and ``r / k``.
+    likelihood : Likelihood
+        Prepared.
+    codes : ndarray of shape (n,)
+        Numbers of the classes.
+    weights : ndarray of shape (n,)
+    variance : ndarray of shape (n,)
+        r, the same for all outputs.
+    distance_weight : float
+        κ: one over the number of rows, times the weight of the distances.
     """
 
+    likelihood: Likelihood
     codes: Array
     weights: Array
-    scores: Array
     variance: Array
-    prior_share: Array
+    distance_weight: float
+
+    def __call__(self, outputs: Array, rows: Index) -> tuple[float, Array]:
+        """Value, and its derivative in the outputs (len(rows), c) of these rows."""
+        expected = _robust_max if isinstance(self.likelihood, RobustMax) else _by_nodes
+        y, r = self.codes[rows], self.variance[rows]
+        nll, slope = expected(self.likelihood, y, outputs, r)
+        gap = outputs - self.likelihood.base_latent_
+        nll = nll + self.distance_weight * np.sum(gap**2, axis=1)
+        slope = slope + 2.0 * self.distance_weight * gap
+        share = self.weights[rows] / self.weights[rows].sum()
+        return float(share @ nll), share[:, np.newaxis] * slope
 
 
-def fading_edge(validation: ValidationRows) -> float:
-    """The 95 % quantile of the share of the prior variance at validation rows."""
-    if not len(validation.prior_share):
-        return 0.0
-    order = np.argsort(validation.prior_share, kind="stable")
-    level = np.cumsum(validation.weights[order])
-    place = np.searchsorted(level, WITHIN * level[-1])
-    return float(validation.prior_share[order][min(place, len(order) - 1)])
+def _robust_max(
+    likelihood: RobustMax, y: Array, mean: Array, variance: Array
+) -> tuple[Array, Array]:
+    """Expected nll (n,), and its derivative in the means (n, c)."""
+    right = np.log1p(-likelihood.epsilon)
+    wrong = np.log(likelihood.epsilon / (mean.shape[1] - 1.0))
+    S, slope, _ = probability_and_slopes(y, mean, variance[:, np.newaxis])
+    return -right * S - wrong * (1.0 - S), (wrong - right) * slope
 
 
-def best_mixture(predictions: Array, codes: Array, weights: Array) -> float:
-    """Share of the uniform distribution with the lowest log loss, once scaled.
-
-    The smallest candidate if there are no rows.
-    """
-    own = np.arange(len(codes)), codes.astype(np.intp)
-    losses = []
-    for mixed in MIXED:
-        scores = latent_scores(predictions, mixed, predictions.shape[1])
-
-        def loss(u: float, scores: Array = scores) -> float:
-            logs = log_softmax(np.exp(u) * scores, axis=1)[own]
-            return float(0.5 * (u / _PRIOR_STD) ** 2 - weights @ logs)
-
-        found = minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded")
-        losses.append(found.fun)
-    return float(MIXED[int(np.argmin(losses))])
+def _by_nodes(
+    likelihood: Likelihood, y: Array, mean: Array, variance: Array
+) -> tuple[Array, Array]:
+    """The same for a smooth likelihood: derivatives of the rule."""
+    nodes, weights = expectation_nodes(mean.shape[1])
+    std = np.sqrt(variance)[:, np.newaxis, np.newaxis]
+    f = mean[:, :, np.newaxis] + std * nodes.T
+    return likelihood.row_nll(y, f) @ weights, likelihood.row_gradient(y, f) @ weights
 
 
-def fit_class_scale(
-    validation: ValidationRows, likelihood: Likelihood, edge: float | None
-) -> ClassScale:
-    """Factors of scores and variances with the lowest held-out log loss.
-
-    Minimises their log loss plus ``(log² a + log² b) / 8``, half a nat at a factor of
-    seven. Under RobustMax, which is invariant to the scale of f, only b moves, as in
-    the paper.
-    """
-    one_factor = isinstance(likelihood, RobustMax)
-
-    def loss(u: Array) -> float:
-        found = ClassScale(*_factors(u, one_factor), edge)
-        total = validation.weights @ log_losses(validation, likelihood, found)
-        return float(total + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
-
-    found = minimize(
-        loss,
-        np.zeros(1 if one_factor else 2),
-        method="L-BFGS-B",
-        bounds=[(-_FARTHEST, _FARTHEST)] * (1 if one_factor else 2),
-        options={"maxiter": _MAX_ITER, "eps": _STEP, "ftol": 1e-9},
-    )
-    return ClassScale(*_factors(found.x, one_factor), edge)
-
-
-def log_losses(
-    validation: ValidationRows, likelihood: Likelihood, found: ClassScale
-) -> Array:
-    """Log loss of each validation row (n,) under the scaled distribution."""
-    base, edge = likelihood.base_latent_, found.edge
-    kept = (
-        np.ones(len(validation.codes))
-        if edge is None
-        else fading(validation.prior_share, edge)
-    )
-    mean = base + kept[:, np.newaxis] * (found.score_factor * validation.scores - base)
-    variance = found.variance_factor * validation.variance
-    return -log_probabilities(likelihood, validation.codes, mean, variance)
-
-
-def warn_at_bound(found: ClassScale) -> None:
-    """Warn if the factor of the variance is at its upper bound."""
-    if np.log(found.variance_factor) < _FARTHEST - _STEP:
-        return
-    warn(
-        "The variance scale reached its upper bound: on held-out rows the best "
-        f"variance is at least {found.variance_factor:.0f} times that of the kernel. "
-        "Either the mean is confidently wrong, or the variance of the kernel is too "
-        "small, and probabilities remain too close to 0 and 1. Use a mean that is more "
-        "regularised or calibrated, a kernel of larger variance, or "
-        'optimizer="evidence".',
-        FitWarning,
-    )
-
-
-def _factors(u: Array, one_factor: bool) -> tuple[float, float]:
-    return (1.0 if one_factor else float(np.exp(u[0]))), float(np.exp(u[-1]))
-
-
-def log_probabilities(
-    likelihood: Likelihood, codes: Array, mean: Array, variance: Array
-) -> Array:
-    """``log P(y)`` of normal latent values (n,); by quadrature for the softmax."""
-    mixture = LatentMixture(
-        mean[:, :, np.newaxis], variance[:, np.newaxis, np.newaxis], np.ones(1)
-    )
-    if not isinstance(likelihood, Categorical):
-        return likelihood.predictive_log_density(codes, mixture)
-    values, weights = atoms(mixture, _POINTS)
-    share = np.exp(-likelihood.row_nll(codes, values)) @ weights
-    return np.asarray(np.log(np.maximum(share, 1e-300)))
-
-
-# ---- Latent scores of other classifiers, and how they fade away from the data --------
-
-
-# Candidate shares of the uniform distribution: without it, probabilities of zero or one
-# would be infinite scores.
-MIXED = 10.0 ** -np.arange(8.0, 0.0, -1.0)
-# Least share of the mean that a row at the fading's edge keeps.
-_LEAST_EXPLAINED = 1e-3
+# ---- Scores of other classifiers -----------------------------------------------------
 
 
 class ClassScores:
@@ -381,8 +204,8 @@ def latent_scores(predictions: Array, mixed: float | None, n_outputs: int) -> Ar
     ----------
     predictions : ndarray of shape (n, K)
     mixed : float or None
-        Share of the uniform distribution in probabilities; None where they are scores
-        already.
+        Share of the uniform distribution in probabilities, so that none is zero; None
+        where they are scores already.
     n_outputs : int
         One for log odds, otherwise K; these sum to zero.
     """
@@ -424,6 +247,52 @@ class ClassifierMean:
 
 
 @dataclass(frozen=True)
+class BasisMean:
+    """``base + φ(x)ᵀw``: the mode of the process itself.
+
+    Parameters
+    ----------
+    basis : Nystroem
+    weights : ndarray of shape (m, c)
+    base : ndarray of shape (c,)
+    """
+
+    basis: Any
+    weights: Array
+    base: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n, c) at the rows of X (n, d)."""
+        values: Array = self.base + self.basis(X) @ self.weights
+        return values
+
+
+def stratified_folds(given: Training, n_folds: int) -> tuple[Training, Any]:
+    """Distinct rows in an order that is always the same, and splits of them.
+
+    The rows of a class are in each fold in turn; the only row of a class in none.
+    """
+    table = np.column_stack((row_codes(given.X), row_codes(given.y[:, np.newaxis])))
+    positions, weights = distinct_rows(table, given.weights)
+    order = np.random.default_rng(_SEED).permutation(len(positions))
+    chosen = positions[order]
+    y = given.y[chosen]
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    several = np.flatnonzero(counts[codes] > 1)
+    ordered = several[np.argsort(codes[several], kind="stable")]
+    folds = np.full(len(y), -1)
+    folds[ordered] = np.arange(len(ordered)) % n_folds
+    splits = [
+        (np.flatnonzero(folds != k), np.flatnonzero(folds == k))
+        for k in range(folds.max() + 1)
+    ]
+    return Training(take_rows(given.X, chosen), y, weights[order]), splits
+
+
+# ---- How scores fade away from the data ----------------------------------------------
+
+
+@dataclass(frozen=True)
 class FadingScores:
     """``h(x) (a s(x) - base)``: scores that return to the base away from the data.
 
@@ -438,8 +307,8 @@ class FadingScores:
     factor : float
         a.
     base : ndarray of shape (c,)
-    edge : float or None
-        ρ₀; None keeps the whole mean everywhere.
+    edge : float
+        ρ₀.
     basis : Nystroem
     posterior : GaussianWeights
     map : InputMap or None
@@ -449,7 +318,7 @@ class FadingScores:
     function: Callable[[NDArray[Any]], Any]
     factor: float
     base: Array
-    edge: float | None
+    edge: float
     basis: Any
     posterior: GaussianWeights
     map: InputMap | None = None
@@ -457,18 +326,16 @@ class FadingScores:
     def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, c) at the rows of X (n, d)."""
         values = self.factor * np.asarray(self.function(X)) - self.base
-        if self.edge is None:
-            return values
         inputs = X if self.map is None else self.map(X)
-        prior_share = share_left(self.basis, self.posterior, inputs)
-        return fading(prior_share, self.edge)[:, np.newaxis] * values
+        _, variance = self.basis.marginals(self.posterior)(inputs)
+        share = share_of_prior(self.basis.kernel, inputs, variance[:, 0, 0])
+        return fading(share, self.edge)[:, np.newaxis] * values
 
 
-def share_left(basis: Any, posterior: GaussianWeights, X: Array) -> Array:
+def share_of_prior(kernel: Any, X: Array, variance: Array) -> Array:
     """``r(x, x) / k(x, x)`` at the rows of X, between 0 and 1, shape (n,)."""
-    _, variance = basis.marginals(posterior)(X)
-    prior = basis.kernel.diag(X)
-    share: Array = variance[:, 0, 0] / np.where(prior > 0.0, prior, 1.0)
+    prior = kernel.diag(X)
+    share: Array = variance / np.where(prior > 0.0, prior, 1.0)
     return np.minimum(share, 1.0)
 
 
@@ -476,3 +343,95 @@ def fading(prior_share: Array, edge: float) -> Array:
     """Share h of the mean that is kept, from the share of the variance left."""
     kept: Array = (1.0 - prior_share) / max(1.0 - edge, _LEAST_EXPLAINED)
     return np.minimum(kept, 1.0)
+
+
+# ---- Factors of scores and variances, by held-out log loss ---------------------------
+
+
+class HeldOutClasses(NamedTuple):
+    """Rows that a mean was not fitted to.
+
+    Attributes
+    ----------
+    codes, weights : ndarray of shape (n,)
+    scores : ndarray of shape (n, c)
+    variance, prior_share : ndarray of shape (n,)
+        r of the process without the row, and ``r / k``.
+    """
+
+    codes: Array
+    weights: Array
+    scores: Array
+    variance: Array
+    prior_share: Array
+
+    def edge(self) -> float:
+        """The 95 % quantile of the share of the prior variance."""
+        if not len(self.prior_share):
+            return 0.0
+        order = np.argsort(self.prior_share, kind="stable")
+        level = np.cumsum(self.weights[order])
+        place = np.searchsorted(level, _WITHIN * level[-1])
+        return float(self.prior_share[order][min(place, len(order) - 1)])
+
+
+class ClassScale(NamedTuple):
+    """Calibration on held-out rows.
+
+    Attributes
+    ----------
+    score_factor : float
+        a.
+    variance_factor : float
+        b.
+    edge : float
+        Share of the prior variance from which on scores fade.
+    """
+
+    score_factor: float = 1.0
+    variance_factor: float = 1.0
+    edge: float = 0.0
+
+
+def fit_class_scale(rows: HeldOutClasses, likelihood: Likelihood) -> ClassScale:
+    """Factors of scores and variances with the lowest held-out log loss.
+
+    Minimises their log loss plus ``(log² a + log² b) / 2``, half a nat at a factor of
+    e. Under RobustMax, which is invariant to the scale of f, only b moves, as in
+    the paper.
+    """
+    edge, n = rows.edge(), 1 if isinstance(likelihood, RobustMax) else 2
+
+    def scale(u: Array) -> ClassScale:
+        a, b = np.exp(np.append(np.zeros(2 - n), u))
+        return ClassScale(float(a), float(b), edge)
+
+    def loss(u: Array) -> float:
+        total = rows.weights @ log_losses(rows, likelihood, scale(u))
+        return float(total + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
+
+    found = minimize(
+        loss,
+        np.zeros(n),
+        method="L-BFGS-B",
+        bounds=[(-_FARTHEST, _FARTHEST)] * n,
+        options={"maxiter": 30, "eps": _STEP, "ftol": 1e-9},
+    )
+    return scale(found.x)
+
+
+def log_losses(
+    rows: HeldOutClasses, likelihood: Likelihood, scale: ClassScale
+) -> Array:
+    """Log loss of each row (n,) under the scaled distribution."""
+    base = likelihood.base_latent_
+    kept = fading(rows.prior_share, scale.edge)[:, np.newaxis]
+    mean = base + kept * (scale.score_factor * rows.scores - base)
+    variance = (scale.variance_factor * rows.variance)[:, np.newaxis, np.newaxis]
+    mixture = LatentMixture(mean[:, :, np.newaxis], variance, np.ones(1))
+    if not isinstance(likelihood, Categorical):
+        log_loss: Array = -likelihood.predictive_log_density(rows.codes, mixture)
+        return log_loss
+    values, weights = atoms(mixture, _POINTS)
+    share = np.exp(-likelihood.row_nll(rows.codes, values)) @ weights
+    return np.asarray(-np.log(np.maximum(share, 1e-300)))

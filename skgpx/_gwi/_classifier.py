@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
@@ -16,16 +17,34 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._gwi._around import (
-    CONSTRAINTS,
-    AroundOthersMixin,
-    CrossFittedMean,
-    check_folds,
+from skgpx._draws import InputMap
+from skgpx._gwi._base_models import BaseModel, BaseModelMixin, cross_fit_mean
+from skgpx._gwi._class_scores import (
+    BasisMean,
+    ClassifierMean,
+    ClassLoss,
+    ClassScale,
+    ClassScores,
+    FadingScores,
+    HeldOutClasses,
+    fit_class_scale,
+    has_probabilities,
+    latent_scores,
+    log_losses,
+    share_of_prior,
+    stratified_folds,
 )
-from skgpx._gwi._checks import warn_if_neighbours_are_better
-from skgpx._gwi._class_fit import ClassFit, ClassProblem, ClassSettings
-from skgpx._gwi._class_scores import cross_fit_classifier, warn_at_bound
-from skgpx._gwi._settings import NetworkSettings
+from skgpx._gwi._networks import (
+    Networks,
+    NetworkSettings,
+    hold_out,
+    train_networks,
+)
+from skgpx._gwi._process import Process, leave_one_out, regression
+from skgpx._gwi._regressor import CONSTRAINTS
+from skgpx._latent import LatentModel, Mean
+from skgpx._numerics import laplace
+from skgpx._selection import learn_prior, rough_start, row_target
 from skgpx._table import training_rows
 from skgpx._validation import (
     Rows,
@@ -36,29 +55,42 @@ from skgpx._validation import (
     fit_context,
     generator,
 )
+from skgpx.bases import Warped, select_inducing
+from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
-# Steps of the training of a network, and the least number of passes.
-_STEPS, _LEAST_EPOCHS = 1000, 20
+Array = NDArray[np.float64]
+
+# Inducing points in units of the root of the number of rows, and the least of them.
+_PER_ROOT, _LEAST_INDUCING = 3.0, 50
+# max_iter="auto": steps of a network, and least number of passes.
+_STEPS, _LEAST_EPOCHS = 600, 20
+# Half the squared Newton decrement at which the search for a mode ends, in nats.
+_TOLERANCE = 1e-6
+# Fewest held-out rows that calibrate, and that compare networks and process;
+# standard errors by which networks have to be better.
+_FEWEST, _FEWEST_COMPARED, _CLEARLY = 10, 50, 1.0
 
 
-class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
+class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     """Gaussian-process uncertainty around the scores of any classifier.
 
     The latent functions are ``f = m + sqrt(b) (Φᵀw + g)``: m are the scores of networks
-    or of a classifier of scikit-learn, the rest is a Gaussian process that is certain
-    near the data and as wide as its prior away from them. Probabilities are averages
-    over it: near the data those of the classifier, recalibrated; far away the
-    frequencies of the classes.
+    or of another classifier, the rest is a Gaussian process that is certain near the
+    data and as wide as its prior away from them. Probabilities are averages over it:
+    near the data those of the classifier, recalibrated; far away the frequencies of the
+    classes.
 
     Parameters
     ----------
-    mean : "net" or classifier, default="net"
+    mean : {"auto", "net", "svgp"} or classifier, default="auto"
         "net" trains networks of one output for two classes, otherwise of one for each
-        class, by expected log likelihood and distance from the prior. A classifier with
-        `predict_proba` or `decision_function` is cloned and fitted, once to all rows
-        and once without each fold; a FrozenEstimator is used as it is, and has to be
-        fitted to other rows.
+        class, by expected log likelihood and distance from the prior; "svgp" is the
+        mode of the process in the basis of its covariance. "auto" is "net" where
+        networks have the lower log loss at the held-out rows, by more than a standard
+        error, and "svgp" otherwise. A classifier with `predict_proba` or
+        `decision_function` is cloned and fitted, once to all rows and once without each
+        fold; a FrozenEstimator is used as it is, and has to be fitted to other rows.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance of each latent function, in squared units of the link. None
         stands for a constant times an RBF with one lengthscale, or with one for each
@@ -66,57 +98,39 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     likelihood : Bernoulli, Categorical, RobustMax or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more;
         ``RobustMax()`` is that of the paper, with one output for each class.
-    covariance : {"svgp", "closed_form", "bures", "empirical"}, default="svgp"
-        That of the process, shared by the outputs: the one of sparse regression with
-        the curvature of the likelihood for one over the noise variance, or those that
-        minimise the objective; see :class:`GWIRegressor`.
-    distance_weight : float, default=1.0
-        Of the Wasserstein distances from the prior in the objective.
-    tempering : bool, default=True
-        Multiply scores and variance by the factors that predict held-out rows best;
-        under RobustMax the variance only.
-    fading : bool, default=True
-        Let the mean return to the prior mean where rows are farther from the data than
-        95 % of held-out rows are, in proportion to the share of the prior variance that
-        the data explain there. Without it a classifier may be most certain where there
-        are no data.
-    n_inducing : int or "auto", default="auto"
-        Largest number of inducing inputs; "auto" is ``3 sqrt(n)``, but at least 50.
-    inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
-        How they are chosen; an array holds the points themselves.
     optimizer : {"evidence"} or None, default="evidence"
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
+    n_inducing : int or "auto", default="auto"
+        Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
+    hidden_layer_sizes : sequence of int, default=(32,)
+        Of each network, with tanh.
+    n_estimators : int, default=5
+        Networks, which are averaged.
+    alpha : float, default=1e-4
+        L2 penalty: half the weight of the squared weights of a network.
+    learning_rate_init : float, default=0.01
+        First step of Adam; it falls to zero as a cosine.
+    max_iter : int or "auto", default="auto"
+        Largest number of passes over the rows; "auto" is 600 steps, but at least 20
+        passes.
+    validation_fraction : float, default=0.1
+        Share of the rows that each network holds out, other rows for each, at most
+        2000: they stop the training, compare means and calibrate. Other classifiers are
+        cross-fitted.
+    cv : int, splitter, iterable, "prefit" or None, default=None
+        Folds in which a classifier is fitted; None is five, stratified; with `groups` a
+        number is that of a StratifiedGroupKFold. "prefit" declares that the classifier
+        is fitted already, and to none of these rows. Means of the library itself ignore
+        it.
     kernel_features : transformer or None, default=None
         Maps rows to the numeric input of the kernel; a clone of it is fitted. None: the
         rows as they are, if they are finite numbers, otherwise the output of the steps
         of a Pipeline before its classifier. For classifiers only.
-    cv : int, splitter, iterable, "prefit" or None, default=None
-        Folds in which a classifier is fitted; None is five, stratified; with `groups` a
-        number is that of a StratifiedGroupKFold. "prefit" declares that the classifier
-        is fitted already, and to none of these rows. Networks ignore it.
-    hidden_layer_sizes : sequence of int, default=(32,)
-        Of each network.
-    activation : {"tanh", "relu"}, default="tanh"
-    n_restarts : int, default=5
-        Networks, which are averaged.
-    alpha : float, default=1e-4
-        Half the weight of the squared weights of a network.
-    learning_rate : float, default=0.01
-        First step of Adam; it falls to zero as a cosine.
-    batch_size : int, default=100
-    max_iter : int or "auto", default="auto"
-        Largest number of passes over the rows; "auto" is a thousand steps, but at least
-        20 passes.
-    validation_fraction : float, default=0.1
-        Share of the rows that each network holds out, other rows as long as there are
-        enough.
-    early_stopping : bool, default=True
-        Whether held-out rows choose where the training of a network ends.
     n_jobs : int or None, default=None
         Threads, for folds and networks; the same bits for every number.
     random_state : int, RandomState or None, default=None
-        Seed of networks, of classifiers without one, and of subsets of rows.
+        Seed of networks, of classifiers without one, and of held-out rows.
 
     Attributes
     ----------
@@ -125,12 +139,11 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         With its hyperparameters.
     likelihood_ : Likelihood
-    mean_ : estimator or None
-        The classifier, fitted to all rows; None for networks.
-    temper_ : ClassScale
-        `score_factor` and `variance_factor`; `edge`, the share of the prior variance
-        beyond which the mean fades; `mixed`, the share of the uniform distribution that
-        was mixed into the probabilities of the classifier.
+    mean_ : {"net", "svgp"} or estimator
+        The classifier, fitted to all rows, if `mean` is one.
+    scale_ : ClassScale
+        `score_factor` and `variance_factor`, from held-out rows; `edge`, the share of
+        the prior variance beyond which the mean fades.
     inducing_points_ : ndarray of shape (M, q)
         In the input space of the kernel.
     posterior_ : LatentModel
@@ -140,8 +153,10 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         Of networks: mean loss of each epoch, and of held-out rows after each round.
     n_iter_ : int
         Of networks: most epochs behind one of them; otherwise 1.
+    findings_ : tuple of Finding
+        What the diagnostics of the fit have found.
     stage_seconds_ : dict
-        Wall time of the stages of the fit.
+        Wall time of the stages of the fit: "process", "mean" and "calibration".
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -154,7 +169,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
 
     Notes
     -----
-    Section A.6 of [1]_. Its likelihood is RobustMax with epsilon = 0.01,
+    Section A.6 of [1]_, whose likelihood is RobustMax with epsilon = 0.01,
     whose largest probability is 0.99; the softmax predicts better, see the
     documentation. All outputs share the kernel, the inducing inputs and the covariance.
 
@@ -186,59 +201,41 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         # checked in `fit`, with a clearer message
         "mean": "no_validation",
         "likelihood": "no_validation",
-        "tempering": ["boolean"],
-        "fading": ["boolean"],
         "hidden_layer_sizes": ["array-like"],
     }
 
     def __init__(
         self,
-        mean: Any = "net",
+        mean: Any = "auto",
         kernel: Any = None,
         *,
         likelihood: Likelihood | None = None,
-        covariance: str = "svgp",
-        distance_weight: float = 1.0,
-        tempering: bool = True,
-        fading: bool = True,
-        n_inducing: int | str = "auto",
-        inducing: Any = "greedy",
         optimizer: str | None = "evidence",
-        kernel_features: Any = None,
-        cv: Any = None,
+        n_inducing: int | str = "auto",
         hidden_layer_sizes: Any = (32,),
-        activation: str = "tanh",
-        n_restarts: int = 5,
+        n_estimators: int = 5,
         alpha: float = 1e-4,
-        learning_rate: float = 0.01,
-        batch_size: int = 100,
+        learning_rate_init: float = 0.01,
         max_iter: int | str = "auto",
         validation_fraction: float = 0.1,
-        early_stopping: bool = True,
+        cv: Any = None,
+        kernel_features: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.mean = mean
         self.kernel = kernel
         self.likelihood = likelihood
-        self.covariance = covariance
-        self.distance_weight = distance_weight
-        self.tempering = tempering
-        self.fading = fading
-        self.n_inducing = n_inducing
-        self.inducing = inducing
         self.optimizer = optimizer
-        self.kernel_features = kernel_features
-        self.cv = cv
+        self.n_inducing = n_inducing
         self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.n_restarts = n_restarts
+        self.n_estimators = n_estimators
         self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
         self.max_iter = max_iter
         self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
+        self.cv = cv
+        self.kernel_features = kernel_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -252,7 +249,7 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit the mean and the process around it.
+        """Fit the process, train the mean, and calibrate both.
 
         Parameters
         ----------
@@ -286,71 +283,93 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
             If weights are no whole numbers and the classifier takes none: it is fitted
             without them.
         FitWarning
-            If the mean is frozen, and `cv` is not "prefit"; if the variance of the
-            kernel is some thousand times too small; or if networks predict held-out
-            rows clearly worse than the classes of neighbouring rows do.
+            With all that the diagnostics found: a frozen classifier, or networks that
+            predict held-out rows clearly worse than the process alone.
         """
-        reporter = RoundReporter(self, X, y, sample_weight)
-        clock, rng = StageClock(), generator(self.random_state)
-        cross_fitted = None
-        self._check_parts(groups)
+        reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
+        search, train, folds, split = generator(self.random_state).spawn(4)
+        _check_mean(self.mean)
+        check_likelihood_given(self.likelihood)
+        self._check_groups(groups)
+        base = None
         if isinstance(self.mean, str):
             rows = self._numeric_rows(X, y, sample_weight)
         else:
-            cross_fitted = self._cross_fitted(X, y, sample_weight, groups, rng)
-            rows = cross_fitted.rows
+            base = self._cross_fit(X, y, sample_weight, groups, folds)
+            rows = base.rows
             clock.end_of("mean")
         check_kernel(self.kernel, rows.X)
+        problem = _Problem(self, rows, search)
+        clock.end_of("process")
 
-        def report(fit: Callable[[], ClassFit]) -> bool:
-            return reporter.round(lambda: _attributes(fit(), None))
+        findings: list[Finding | None] = [*problem.findings]
+        if base is not None:
+            mean = problem.base_mean(base, self.classes_)
+            self._form, findings = base.form, [*base.findings, *findings]
+        else:
+            how = self.validation_fraction, self.n_estimators, split
+            parts = hold_out(len(rows.y), *how)
 
-        problem = ClassProblem(
-            rows,
-            self.classes_,
-            self._class_likelihood().prepare(rows.y, rows.weights),
-            ClassSettings.of(self),
-            self._network_settings(len(rows.y)),
-            rng,
-            clock,
-            report,
-        )
-        self._keep(problem.fit(cross_fitted), cross_fitted)
+            def report(trained: Callable[[], Networks]) -> bool:
+                return reporter.round(
+                    lambda: problem.attributes(problem.network_mean(trained(), parts))
+                )
+
+            mean, finding = self._own_or_networks(problem, parts, train, report)
+            findings.append(finding)
+        clock.end_of("mean")
+        vars(self).update(problem.attributes(mean))
+        clock.end_of("calibration")
         vars(self).update(clock.attributes())
+        conclude(self, findings)
         reporter.finish()
         return self
 
-    def _keep(self, found: ClassFit, cross_fitted: CrossFittedMean | None) -> None:
-        """Set the attributes of a finished fit, and warn where needed."""
-        vars(self).update(_attributes(found, cross_fitted))
-        warn_at_bound(found.scale)
-        warn_if_neighbours_are_better(found.compared)
-
-    def _check_parts(self, groups: Any) -> None:
-        """Check the mean, the likelihood and the folds."""
-        _check_mean(self.mean)
-        check_likelihood_given(self.likelihood)
-        check_folds(self.mean, self.cv, groups)
+    def _own_or_networks(
+        self,
+        problem: _Problem,
+        parts: NDArray[np.intp],
+        rng: np.random.Generator,
+        report: Callable[[Callable[[], Networks]], bool],
+    ) -> tuple[_Mean, Finding | None]:
+        """The mode of the process, or networks if they predict held-out rows better."""
+        compared = int(np.sum(parts >= 0)) >= _FEWEST_COMPARED
+        if self.mean == "svgp" or (self.mean == "auto" and not compared):
+            return problem.own_mean(parts), None
+        networks = problem.trained(parts, rng, report)
+        mean = problem.network_mean(networks, parts)
+        if not compared:
+            return mean, None
+        own = problem.own_mean(parts)
+        gain = problem.held_out_losses(own) - problem.held_out_losses(mean)
+        if self.mean == "net":
+            return mean, better_class_process(gain)
+        better = gain.mean() > _CLEARLY * gain.std() / np.sqrt(len(gain))
+        return (mean if better else own._replace(networks=networks)), None
 
     def _numeric_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        """Rows of numbers, for networks."""
+        """Rows of numbers, for means of the library itself."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
         kept = weights > 0.0
         codes = self._encoded(y[kept])
         return canonical_rows(X[kept], codes, weights[kept])
 
-    def _cross_fitted(
+    def _cross_fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
-    ) -> CrossFittedMean:
+    ) -> BaseModel:
         """Cross-fit a classifier, whose input need not be numeric."""
         given = training_rows(self, X, y, sample_weight, labels=True)
         self._encoded(given.y[given.weights > 0.0])
         self._class_likelihood()
-        how = self.kernel_features, self.cv, groups, rng.spawn(1)[0], self.n_jobs
-        return cross_fit_classifier(self.mean, given, self.classes_, *how)
 
-    def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        def codes(labels: NDArray[Any]) -> Array:
+            return np.searchsorted(self.classes_, labels).astype(np.float64)
+
+        how = codes, stratified_folds, StratifiedGroupKFold, rng
+        return cross_fit_mean(self, given, groups, ClassScores(self.classes_), *how)
+
+    def _encoded(self, y: NDArray[Any]) -> Array:
         """Codes of the classes (n,); sets `classes_`."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -360,13 +379,6 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
                 "another class."
             )
         return codes.astype(np.float64)
-
-    def _network_settings(self, n: int) -> NetworkSettings:
-        settings = NetworkSettings.of(self)
-        if self.max_iter != "auto":
-            return settings
-        n_batches = -(-n // self.batch_size)
-        return settings._replace(max_iter=max(_LEAST_EPOCHS, -(-_STEPS // n_batches)))
 
     def _class_likelihood(self) -> Likelihood:
         two = len(self.classes_) == 2
@@ -383,8 +395,185 @@ class GWIClassifier(AroundOthersMixin, CallbackSupportMixin, LatentClassifier):
         )
 
 
+class _Mean(NamedTuple):
+    """A mean, and its scores at rows that it was not fitted to.
+
+    Attributes
+    ----------
+    name : str or estimator
+    function : callable
+        Maps rows to scores (n, c).
+    scores : ndarray of shape (p, c)
+        At the held-out rows.
+    held_out : ndarray of bool of shape (n,)
+    networks : Networks or None
+    map : InputMap or None
+        From rows to the input of the kernel.
+    """
+
+    name: Any
+    function: Callable[[NDArray[Any]], Array]
+    scores: Array
+    held_out: NDArray[np.bool_]
+    networks: Networks | None = None
+    map: InputMap | None = None
+
+
+class _Problem:
+    """The process of the latent functions, and the means that it may have.
+
+    Parameters
+    ----------
+    estimator : GWIClassifier
+        With its parameters and `classes_`.
+    rows : Rows
+        y holds the numbers of the classes.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, estimator: GWIClassifier, rows: Rows, rng: np.random.Generator):
+        self._estimator, self._rows = estimator, rows
+        search, select = rng.spawn(2)
+        n, m = len(rows.y), estimator.n_inducing
+        if isinstance(m, str):
+            m = max(round(_PER_ROOT * np.sqrt(n)), _LEAST_INDUCING)
+        m = min(m, n)
+        given = estimator._class_likelihood()
+        self._prepared = given.prepare(rows.y, rows.weights)
+        # the evidence is that of a smooth likelihood
+        smooth = Bernoulli() if len(estimator.classes_) == 2 else Categorical()
+        smooth = smooth.prepare(rows.y, rows.weights)
+        how = {"kernel": estimator.kernel, "learn": estimator.optimizer is not None}
+        jobs = {"n_inducing": m, "n_jobs": estimator.n_jobs}
+        found = learn_prior(rows, smooth, search, **how, **jobs)
+        self.findings = found.findings
+        Z = select_inducing("greedy", rows.X, found.kernel, m, select, rows.weights)
+        # the mean p (1 - p), second derivative of the loss of a softmax, stands for one
+        # over the noise variance of regression
+        counts = np.bincount(rows.y.astype(np.intp), weights=rows.weights) + 0.5
+        share = counts / counts.sum()
+        noise = 1.0 / float(np.mean(share * (1.0 - share)))
+        centred = rows._replace(y=np.zeros(n))
+        parts = found.kernel, noise, Z, found.record, estimator.n_jobs
+        self._process: Process = regression(centred, *parts)
+        self._variance = leave_one_out(self._process, centred).variance
+        self._likelihood = self._centred(1.0)
+
+    def _centred(self, variance_factor: float) -> Likelihood:
+        """Likelihood whose prior of variance ``b k`` expects the class frequencies."""
+        prior = self._process.kernel.diag(self._rows.X)
+        average = float(np.average(prior, weights=self._rows.weights))
+        return self._prepared.centred(variance_factor * average)
+
+    # ---- Means -----------------------------------------------------------------------
+
+    def trained(
+        self,
+        parts: NDArray[np.intp],
+        rng: np.random.Generator,
+        report: Callable[[Callable[[], Networks]], bool],
+    ) -> Networks:
+        """Networks of the scores, by expected log likelihood and distance."""
+        given, rows = self._estimator, self._rows
+        epochs = given.max_iter
+        if isinstance(epochs, str):
+            epochs = max(_LEAST_EPOCHS, -(-_STEPS // -(-len(rows.y) // 100)))
+        basis, posterior = self._process.basis, self._process.posterior
+        r = basis.marginals(posterior)(rows.X)[1][:, 0, 0]
+        kappa = 1.0 / float(rows.weights.sum())
+        loss = ClassLoss(self._likelihood, rows.y, rows.weights, r, kappa)
+        how = NetworkSettings.of(given, epochs), rng, given.n_jobs, report
+        c = self._likelihood.n_outputs_
+        return train_networks(rows.X, rows.weights, parts, loss, c, *how)
+
+    def network_mean(self, networks: Networks, parts: NDArray[np.intp]) -> _Mean:
+        """Networks as the mean."""
+        held_out = parts >= 0
+        scores = networks.values[held_out]
+        return _Mean("net", networks.mean, scores, held_out, networks)
+
+    def own_mean(self, parts: NDArray[np.intp]) -> _Mean:
+        """The mode of the process, and at each part that of the other rows."""
+        scores = np.empty((len(parts), self._likelihood.n_outputs_))
+        held_out, mode = parts >= 0, self._mode(np.ones(len(parts), bool))
+        for k in range(parts.max() + 1):
+            without = self._mode(parts != k, mode.weights)
+            scores[parts == k] = without(self._rows.X[parts == k])
+        return _Mean("svgp", mode, scores[held_out], held_out)
+
+    def _mode(self, chosen: NDArray[np.bool_], start: Array | None = None) -> BasisMean:
+        """Mode given some of the rows, in the basis of the process."""
+        likelihood, rows = self._likelihood, self._rows.take(chosen)
+        if not likelihood.smooth:
+            likelihood = Categorical().prepare(self._rows.y, self._rows.weights)
+        features = np.ascontiguousarray(self._process.basis(rows.X))
+        target = row_target(features, rows, likelihood)
+        start = rough_start(target) if start is None else start
+        mode = laplace.find_mode(target, start, _TOLERANCE)
+        return BasisMean(self._process.basis, mode.weights, likelihood.base_latent_)
+
+    def base_mean(self, base: BaseModel, classes: NDArray[Any]) -> _Mean:
+        """A cross-fitted classifier; probabilities of zero would be infinite scores."""
+        found, c = base.cross_fit, self._likelihood.n_outputs_
+        mixed = None
+        if has_probabilities(found.estimator):
+            mixed = len(classes) / (float(self._rows.weights.sum()) + len(classes))
+        predict = ClassScores(classes)
+        function = ClassifierMean(found.estimator, base.form, predict, mixed, c)
+        scores = latent_scores(found.predictions[found.held_out], mixed, c)
+        held_out = found.held_out
+        return _Mean(found.estimator, function, scores, held_out, None, base.map)
+
+    # ---- Calibration -----------------------------------------------------------------
+
+    def _held_out(self, mean: _Mean) -> HeldOutClasses:
+        part, variance = self._rows.take(mean.held_out), self._variance[mean.held_out]
+        share = share_of_prior(self._process.kernel, part.X, variance)
+        return HeldOutClasses(part.y, part.weights, mean.scores, variance, share)
+
+    def _scale(self, mean: _Mean) -> ClassScale:
+        held_out = self._held_out(mean)
+        if len(held_out.codes) < _FEWEST:
+            return ClassScale(edge=held_out.edge())
+        return fit_class_scale(held_out, self._likelihood)
+
+    def held_out_losses(self, mean: _Mean) -> Array:
+        """Log losses of the calibrated mean at its held-out rows, in nats."""
+        held_out = self._held_out(mean)
+        return log_losses(held_out, self._likelihood, self._scale(mean))
+
+    def attributes(self, mean: _Mean) -> dict[str, Any]:
+        """Fitted attributes: the process around the mean, calibrated."""
+        found, process = self._scale(mean), self._process
+        likelihood = self._centred(found.variance_factor)
+        base = likelihood.base_latent_
+        parts = found.score_factor, base, found.edge, process.basis, process.posterior
+        scores = FadingScores(mean.function, *parts, mean.map)
+        function = Mean(base, np.ones(len(base)), scores)
+        basis = process.basis
+        whole = basis if mean.map is None else Warped(basis, mean.map)
+        c = self._likelihood.n_outputs_
+        posterior = process.posterior._replace(mean=np.zeros((basis.n_basis, c)))
+        scale = np.sqrt(found.variance_factor)
+        attributes = {
+            "posterior_": LatentModel(whole, posterior, function, scale),
+            "likelihood_": likelihood,
+            "kernel_": process.kernel,
+            "_record": process.record._replace(
+                errors_that_tempered=int(mean.held_out.sum())
+            ),
+            "scale_": found,
+            "mean_": mean.name,
+            "inducing_points_": basis.inducing_points,
+            "n_iter_": 1,
+        }
+        if mean.networks is not None:
+            attributes |= mean.networks.attributes()
+        return attributes
+
+
 def _check_mean(mean: Any) -> None:
-    if isinstance(mean, str) and mean == "net":
+    if isinstance(mean, str) and mean in ("auto", "net", "svgp"):
         return
     is_instance = hasattr(mean, "get_params") and not isinstance(mean, type)
     if is_instance and (
@@ -392,26 +581,7 @@ def _check_mean(mean: Any) -> None:
     ):
         return
     raise ValueError(
-        'mean must be "net" or an instance of a classifier with predict_proba or '
-        f"decision_function, such as RandomForestClassifier(); got {mean!r}."
+        'mean must be "auto", "net", "svgp" or an instance of a classifier with '
+        "predict_proba or decision_function, such as RandomForestClassifier(); got "
+        f"{mean!r}."
     )
-
-
-def _attributes(
-    found: ClassFit, cross_fitted: CrossFittedMean | None
-) -> dict[str, Any]:
-    attributes = {
-        "posterior_": found.model,
-        "likelihood_": found.likelihood,
-        "kernel_": found.kernel,
-        "_record": found.record,
-        "temper_": found.scale,
-        "mean_": None if cross_fitted is None else cross_fitted.cross_fit.estimator,
-        "inducing_points_": found.inducing_points,
-        "n_iter_": 1,
-    }
-    if cross_fitted is not None:
-        attributes["_form"] = cross_fitted.form
-    if found.networks is not None:
-        attributes |= found.networks.attributes()
-    return attributes

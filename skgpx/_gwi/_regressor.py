@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.model_selection import GroupKFold
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import (
@@ -17,123 +20,124 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._gwi._around import (
-    CONSTRAINTS,
-    AroundOthersMixin,
-    MeanSettings,
-    check_folds,
-    cross_fit_regressor,
-    fit_around,
+from skgpx._draws import InputMap
+from skgpx._gwi._base_models import (
+    PREFIT,
+    BaseModel,
+    BaseModelMixin,
+    TableForm,
+    cross_fit_mean,
+    finite,
 )
-from skgpx._gwi._fit import GWIFit, GWIProblem
-from skgpx._gwi._settings import NetworkSettings, ProcessSettings, Units
+from skgpx._gwi._networks import (
+    Networks,
+    NetworkSettings,
+    SquaredError,
+    hold_out,
+    train_networks,
+)
+from skgpx._gwi._process import (
+    HeldOut,
+    Process,
+    calibrate,
+    fit_process,
+    leave_one_out,
+)
+from skgpx._latent import LatentModel, Mean
 from skgpx._table import training_rows
 from skgpx._validation import (
     HasMethods,
     Interval,
+    Rows,
     StrOptions,
     canonical_rows,
     check_kernel,
     check_rows,
     fit_context,
     generator,
+    standardisation,
+)
+from skgpx.bases import Warped
+from skgpx.diagnostics import (
+    Finding,
+    better_process,
+    conclude,
+    residual_autocorrelation,
 )
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
+# Constraints that regressor and classifier share.
+CONSTRAINTS: dict[str, Any] = {
+    "kernel": [Kernel, None],
+    "optimizer": [StrOptions({"evidence"}), None],
+    "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "kernel_features": [HasMethods(["fit", "transform"]), None],
+    "cv": ["cv_object", StrOptions({PREFIT})],
+    "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+    "n_estimators": [Interval(Integral, 1, None, closed="left")],
+    "alpha": [Interval(Real, 0.0, None, closed="left")],
+    "learning_rate_init": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
+# max_iter="auto": passes over n rows, so many over n within limits.
+_ROW_STEPS, _EPOCHS = 3_000_000, (30, 2000)
+# Fewest held-out rows that compare networks and process.
+_FEWEST_COMPARED = 100
+# Standard errors by which networks have to be better.
+_CLEARLY = 2.0
 
-class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
+
+class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     """Gaussian-process uncertainty around a mean function.
 
     The posterior of the function is a Gaussian process with a mean of any kind,
-    networks or kernel features by default, and a covariance that is small near inducing
-    points and that of the prior far from them. Gaussian Wasserstein inference trains it
-    by the expected log likelihood and the Wasserstein distance from the prior process;
-    held-out rows then calibrate its variances.
+    networks or another regressor, and a covariance that is small near the data and that
+    of the prior far from them. Held-out rows calibrate the variances near the data.
 
     Parameters
     ----------
     mean : {"auto", "net", "svgp"} or regressor, default="auto"
-        "net" is the average of networks with different starts; "svgp" is a weighted sum
-        of the kernel features ``k(z, x)`` of the inducing points, by regularised least
-        squares. "auto" trains networks, and takes "svgp" if their squared errors at
-        held-out rows are more than 1.25 times those of an exact process of at most 1000
-        rows (1.1 times if these are all rows, 0.9 times for one column), if residuals
-        are autocorrelated and kernel features of all rows lower the error, or if there
-        are too few held-out rows to compare. A regressor of any kind, also a Pipeline
-        or a search, is cloned and fitted to all rows; clones fitted to other rows
-        estimate its errors. ``FrozenEstimator(model)`` is used as it is.
+        "net" is the average of networks, trained on the objective of Gaussian
+        Wasserstein inference; "svgp" is the regression in the basis of the covariance,
+        in closed form, as in sparse Gaussian processes. "auto" is "net" where networks
+        have the higher log density at held-out rows, by more than two standard errors,
+        and "svgp" otherwise. A regressor of any kind, also a Pipeline or a search, is
+        cloned and fitted to all rows; clones fitted on folds estimate its errors.
+        ``FrozenEstimator(model)`` is used as it is.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance of what the kernel sees, see `kernel_features`, with the bounds
-        of its hyperparameters, which are found by the exact evidence of at most 500
-        rows; a WhiteKernel added to it is the noise. None lets RBF and Matern kernels
-        of order 5/2 and 3/2 compete.
-    covariance : {"svgp", "closed_form", "bures", "empirical"}, default="svgp"
-        "svgp" is the covariance of sparse regression. "closed_form" minimises the
-        objective with the distance between the projections on the inducing points, by a
-        formula: the posterior then ignores the noise there, and intervals in gaps are
-        far too narrow; "bures" does the same by a search, for comparison. "empirical"
-        starts from "svgp" and takes a thousand steps of Adam on the estimator of the
-        paper.
-    objective : {"paper", "root"}, default="paper"
-        The squared distance, equation (61) of [1]_, or, "root", the objective of the
-        authors' code: the distance itself, and a likelihood divided by `batch_size`.
-    distance_weight : float, default=1.0
-        Weight of the distance beside the expected log likelihood. With 0, ``mean=
-        "svgp"`` and ``covariance="svgp"`` the model is that of sparse Gaussian
-        regression.
-    prior_mean : float, callable or None, default=None
-        Mean of the prior process, in units of y: a number, or a function that maps (n,
-        d) to (n,). None is the mean of y (zero without `normalize_y`).
-    tempering : {"auto", "affine", "factor"} or None, default="auto"
-        How held-out rows scale the variance ``r(x) + s`` of the process and the noise:
-        "factor" multiplies both by one number, "affine" each by its own, in either case
-        by maximum likelihood; "auto" is "affine" with a log-normal prior on both
-        factors, of median one and standard deviation 1.5 on the log scale. It keeps the
-        factor of the process at most one, because held-out rows near the data cannot
-        identify a larger one.
-    n_inducing : int or "auto", default="auto"
-        Number of inducing points; "auto" is three times the root of the number of
-        distinct rows, and at least 50; for ``mean="svgp"`` up to 500 where these leave
-        more than 0.1 nats per observation unexplained and more of them reduce the
-        leave-one-out squared error by at least a fifth.
-    inducing : {"greedy", "k-means++", "random"}, array-like or callable, \
-            default="greedy"
-        See :func:`skgpx.bases.select_inducing`. Rows that calibrate variances are never
-        inducing points, unless the points are given.
+        of its hyperparameters, which maximise the evidence. It refers to the
+        standardised y; a WhiteKernel added to it is the noise. None lets RBF and Matern
+        kernels of order 5/2 and 3/2 compete.
     optimizer : "evidence" or None, default="evidence"
-        None keeps the parameters of the kernel.
+        None keeps the hyperparameters of the kernel.
     noise_variance : float or None, default=None
-        Of the prior, in squared units of y. None learns it together with the kernel,
-        with a thousandth of the variance of y as its lower bound. Its scale is
-        calibrated, too.
-    ridge : float, default=1.0
-        Of ``mean="svgp"``: factor of the squared norm of its weights, which the
-        distance alone hardly penalises. 1 is the posterior mean of sparse regression.
+        Of the prior process, in squared units of y; None learns it. It is calibrated,
+        too.
+    n_inducing : int or "auto", default="auto"
+        Number of inducing points, by greedy conditional variance; "auto" is as many as
+        the kernel needs, at most 2500.
     hidden_layer_sizes : array-like of int or int, default=(10, 10)
-        Units of the hidden layers of the networks.
-    activation : {"tanh", "relu"}, default="tanh"
-    n_restarts : int, default=5
+        Units of the hidden layers of the networks, with tanh.
+    n_estimators : int, default=5
         Number of networks, whose average is the mean.
     alpha : float, default=1e-4
-        Weight of half the sum of squared weights of a network beside its mean squared
-        error, for standardised columns and y.
-    learning_rate : float, default=0.01
+        L2 penalty: weight of half the sum of squared weights of a network beside its
+        mean squared error, for standardised columns and y.
+    learning_rate_init : float, default=0.01
         First step size of Adam; it decays to zero as a cosine.
-    batch_size : int, default=100
-        Rows of a step.
     max_iter : int or "auto", default="auto"
-        Passes over the rows; "auto" is three million over their number, between 30 and
-        4000.
+        Largest number of passes over the rows; "auto" is three million over their
+        number, between 30 and 2000.
     validation_fraction : float, default=0.1
-        Share of the rows that each network holds out, other rows for each, up to the
-        fifth of them. They stop the training and calibrate variances; with 0, or fewer
-        than 20 rows, neither is done.
-    early_stopping : bool, default=True
-        Whether a network is left as it was when its held-out rows were predicted best.
-    normalize_y : bool, default=True
-        Centre and scale y before fitting; the kernel refers to the standardised y.
+        Share of the rows that each network holds out, other rows for each, at most
+        2000. They stop the training, compare means and calibrate variances; with 0, or
+        fewer than 20 rows, none are held out.
     cv : int, splitter, iterable, "prefit" or None, default=None
         Folds on which a regressor is cross-fitted: a number of them, 5 for None, in
         random order, all copies of a row in one; or a splitter such as TimeSeriesSplit
@@ -141,57 +145,45 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         that the regressor is fitted already, and not to the rows given to `fit`: it is
         used as it is. A FrozenEstimator without it raises a warning. Means of the
         library itself ignore it.
-    edges : int, default=3
-        The tenth of the rows at either end of so many principal directions of the
-        inputs is held out in turn, too: two more fits a direction, of 50 or more rows.
-        Their errors show how fast the uncertainty has to grow away from the data. With
-        0, a splitter, or `groups`, only `cv` holds rows out.
     kernel_features : transformer or None, default=None
         Its output is the input of the kernel: scaled columns, encoded categories,
         imputed values. None is X itself, or, if that has text or missing values and the
         mean is a Pipeline, the output of its steps before the last.
-    kernel_from : {"y", "residuals"}, default="y"
-        Targets that the kernel is learned from if the mean is a regressor: "y", so that
-        the process may vary as y does away from the data; or the errors at held-out
-        rows, which are often noise alone.
     n_jobs : int or None, default=None
         Threads over networks, folds and blocks of rows. The result is the same to the
         last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of networks, of held-out rows and of the rows that hyperparameters are
-        learned from.
+        Seed of networks, of held-out rows and of the search for hyperparameters.
 
     Attributes
     ----------
     mean_ : {"net", "svgp"} or estimator
         The regressor, fitted to all rows, if `mean` is one.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        For the standardised y.
+        For the standardised y, after calibration.
     inducing_points_ : ndarray of shape (m, n_features)
     noise_variance_ : float
         In squared units of y, after calibration.
-    temper_ : tuple of two floats
-        Factors of the noise variance and of the variance of the process, fitted to
-        held-out rows; ones without them.
-    wasserstein_distance_ : float
-        Distance of the process from its prior, before calibration: the root of a mean
-        square over the rows, in units of y. An upper bound, within a tenth.
+    variance_scale_ : float
+        Factor of predictive variances near the data that held-out errors support; one
+        without held-out rows.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
-        over networks; only for networks.
+        over networks; only if networks were trained.
     held_out_curve_ : ndarray of shape (n_rounds,)
         The same of held-out rows, at the end of each of up to 50 rounds; empty without
         them.
     n_iter_ : int
-        Largest number of epochs behind the networks; 1 for ``mean="svgp"``.
+        Largest number of epochs behind the networks; 1 without any.
     posterior_ : LatentModel
         Mean, basis and posterior of the weights, from which every prediction is
         computed.
     likelihood_ : Likelihood
         Normal noise.
+    findings_ : tuple of Finding
+        What the diagnostics of the fit have found.
     stage_seconds_ : dict
-        Wall time of the stages of :meth:`fit`: "search" (kernel and noise), "mean"
-        (networks) and "law" (inducing points, covariance, variance scale).
+        Wall time of the stages of :meth:`fit`: "process", "mean" and "calibration".
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -206,11 +198,9 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     -----
     The process is ``f = m(x) + φ(x)ᵀw + g(x)``, with the features ``φ(x) =
     L⁻¹ k(Z, x)`` of inducing points Z, ``L Lᵀ = k(Z, Z)``, and the residual process g
-    of the prior. A priori ``w ~ N(0, I)``; with n rows, noise s and distance weight λ
-    the objective is smallest at ``w ~ N(0, I / c²)``, ``c = 1 + n / (2 s λ)``, whatever
-    the data: the distance does not shape the uncertainty, which comes from g and from
-    the variance scale. That is ``covariance="closed_form"``; the default keeps the
-    noise of the data in w.
+    of the prior; the covariance of w is ``(I + ΦᵀΦ / σ²)⁻¹``, from which the authors of
+    [1]_ start. With n rows the objective of the mean is ``Σ (y - m)² / (2 σ²) + mean
+    (m - m_P)²``: least squares with a slight pull to the prior mean.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the covariance ``n
     m²`` and a prediction ``m²`` a row.
@@ -236,18 +226,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
-        "objective": [StrOptions({"paper", "root"})],
-        "prior_mean": [Real, callable, None],
-        "tempering": [StrOptions({"auto", "factor", "affine"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
-        "ridge": [Interval(Real, 0.0, None, closed="neither")],
-        "hidden_layer_sizes": [
-            "array-like",
-            Interval(Integral, 1, None, closed="left"),
-        ],
-        "normalize_y": ["boolean"],
-        "edges": [Interval(Integral, 0, None, closed="left")],
-        "kernel_from": [StrOptions({"y", "residuals"})],
     }
 
     def __init__(
@@ -255,59 +234,33 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         mean: Any = "auto",
         kernel: Any = None,
         *,
-        covariance: str = "svgp",
-        objective: str = "paper",
-        distance_weight: float = 1.0,
-        prior_mean: Any = None,
-        tempering: str | None = "auto",
-        n_inducing: int | str = "auto",
-        inducing: Any = "greedy",
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
-        ridge: float = 1.0,
+        n_inducing: int | str = "auto",
         hidden_layer_sizes: Any = (10, 10),
-        activation: str = "tanh",
-        n_restarts: int = 5,
+        n_estimators: int = 5,
         alpha: float = 1e-4,
-        learning_rate: float = 0.01,
-        batch_size: int = 100,
+        learning_rate_init: float = 0.01,
         max_iter: int | str = "auto",
         validation_fraction: float = 0.1,
-        early_stopping: bool = True,
-        normalize_y: bool = True,
         cv: Any = None,
-        edges: int = 3,
         kernel_features: Any = None,
-        kernel_from: str = "y",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.mean = mean
         self.kernel = kernel
-        self.covariance = covariance
-        self.objective = objective
-        self.distance_weight = distance_weight
-        self.prior_mean = prior_mean
-        self.tempering = tempering
-        self.n_inducing = n_inducing
-        self.inducing = inducing
         self.optimizer = optimizer
         self.noise_variance = noise_variance
-        self.ridge = ridge
+        self.n_inducing = n_inducing
         self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.n_restarts = n_restarts
+        self.n_estimators = n_estimators
         self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
         self.max_iter = max_iter
         self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
-        self.normalize_y = normalize_y
         self.cv = cv
-        self.edges = edges
         self.kernel_features = kernel_features
-        self.kernel_from = kernel_from
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -321,7 +274,7 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Learn the prior, train the mean, and fit the process around it.
+        """Fit the process, train the mean, and calibrate the variances around it.
 
         Parameters
         ----------
@@ -344,96 +297,241 @@ class GWIRegressor(AroundOthersMixin, CallbackSupportMixin, LatentRegressor):
         ------
         ValueError
             For input that is not finite and two-dimensional, layers without units, a
-            kernel that does not fit the columns of X, a prior mean that is not a
-            finite number for each row, a mean that is a classifier or predicts what is
-            not finite, or groups without a regressor or fewer of them than folds.
+            kernel that does not fit the columns of X, a mean that is a classifier or
+            predicts what is not finite, or groups without a regressor or fewer of them
+            than folds.
 
         Warns
         -----
         FitWarning
-            If the kernel is periodic and the mean is not, no dependence of y on X was
-            found, ``mean="net"`` is clearly worse than a Gaussian process, residuals
-            are autocorrelated, or predictions are worse than the mean of y.
+            With all that the diagnostics found: residuals that are autocorrelated, a
+            mean that is much worse than the process, a frozen regressor.
         """
-        reporter = RoundReporter(self, X, y, sample_weight)
-        check_folds(self.mean, self.cv, groups)
-        if not isinstance(self.mean, str):
-            self._fit_around(X, y, sample_weight, groups)
-            reporter.finish()
-            return self
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
-        check_kernel(self.kernel, X, self.noise_variance)
-        units = Units.of(canonical_rows(X, y, weights), self.normalize_y)
+        reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
+        self._check_groups(groups)
+        prior, train, folds = generator(self.random_state).spawn(3)
+        base = None
+        if isinstance(self.mean, str):
+            numbers = check_rows(self, X, y, sample_weight, numeric=True)
+            rows = canonical_rows(*numbers)
+        else:
+            base = self._cross_fit(X, y, sample_weight, groups, folds)
+            rows = base.rows
+            clock.end_of("mean")
+        check_kernel(self.kernel, rows.X, self.noise_variance)
+        units = _Units(*standardisation(rows.y, rows.weights))
+        rows = rows._replace(y=(rows.y - units.shift) / units.scale)
 
-        def report(fit: Callable[[], GWIFit]) -> bool:
-            return reporter.round(lambda: self._attributes(fit(), units))
+        # 1 the process: prior, inducing points, regression in their basis
+        noise = self.noise_variance
+        noise = None if noise is None else noise / units.scale**2
+        how = self.kernel, self.optimizer, noise, self.n_inducing, prior, self.n_jobs
+        process, found = fit_process(rows, *how)
+        own = leave_one_out(process, rows)
+        clock.end_of("process")
 
-        clock = StageClock()
-        problem = self._problem(units, generator(self.random_state))
-        found = problem.fit(self.mean, clock, report)
-        vars(self).update(self._attributes(found, units))
-        vars(self).update(clock.attributes())
+        # 2 the mean, and its errors at held-out rows
+        if base is not None:
+            mean = _base_mean(base, rows, own, units)
+        else:
+            mean = self._own_or_networks(process, rows, own, units, train, reporter)
+        clock.end_of("mean")
+
+        # 3 variances, calibrated on these errors
+        attributes, finding = self._attributes(process, own, rows, mean, units)
+        clock.end_of("calibration")
+        vars(self).update(attributes, **clock.attributes())
+        findings = [*found, finding]
+        if base is not None:
+            self._form, findings = base.form, [*base.findings, *findings]
+        conclude(self, findings)
         reporter.finish()
         return self
 
-    def _problem(self, units: Units, rng: np.random.Generator) -> GWIProblem:
-        return GWIProblem(
-            units.rows,
-            units.prior_mean(self.prior_mean),
-            ProcessSettings.of(self, units.scale),
-            NetworkSettings.of(self),
-            rng,
-            self.n_jobs,
-        )
+    def _own_or_networks(
+        self,
+        process: Process,
+        rows: Rows,
+        own: HeldOut,
+        units: _Units,
+        rng: np.random.Generator,
+        reporter: RoundReporter,
+    ) -> _Mean:
+        """The regression of the process, or networks that predict better."""
+        mean = _Mean("svgp", own, np.ones(len(rows.y), bool))
+        split, train = rng.spawn(2)
+        how = self.validation_fraction, self.n_estimators, split
+        parts = hold_out(len(rows.y), *how)
+        compared = int(np.sum(parts >= 0)) >= _FEWEST_COMPARED
+        if self.mean == "svgp" or (self.mean == "auto" and not compared):
+            return mean
 
-    def _fit_around(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        """Fit around a regressor, whose input need not be numeric."""
-        _check_mean(self.mean)
-        clock, rng = StageClock(), generator(self.random_state)
+        def report(trained: Callable[[], Networks]) -> bool:
+            def attributes() -> dict[str, Any]:
+                now = _network_mean(trained(), parts, rows, own)
+                return self._attributes(process, own, rows, now, units)[0]
+
+            return reporter.round(attributes)
+
+        networks = self._train(process, rows, parts, train, report)
+        trained = _network_mean(networks, parts, rows, own)
+        if self.mean == "net":
+            return trained
+        noise, there = process.noise_variance, own.take(trained.rows)
+        gain = trained.held_out.gain(there, own.scale(noise), noise)
+        if gain.mean() > _CLEARLY * gain.std() / np.sqrt(len(gain)):
+            return trained
+        return mean._replace(networks=networks)
+
+    def _train(
+        self,
+        process: Process,
+        rows: Rows,
+        parts: NDArray[np.intp],
+        rng: np.random.Generator,
+        report: Callable[[Callable[[], Networks]], bool],
+    ) -> Networks:
+        """Networks that minimise ``Σ (y - m)² / (2 σ²) + mean (m - m_P)²``."""
+        epochs = self.max_iter
+        if isinstance(epochs, str):
+            epochs = int(np.clip(_ROW_STEPS // len(rows.y), *_EPOCHS))
+        # (y - m)² + κ m² = (1 + κ) (m - y / (1 + κ))² + constant
+        kappa = 2.0 * process.noise_variance / rows.weights.sum()
+        loss = SquaredError(rows.y[:, np.newaxis] / (1.0 + kappa), rows.weights)
+        how = NetworkSettings.of(self, epochs), rng, self.n_jobs, report
+        return train_networks(rows.X, rows.weights, parts, loss, 1, *how)
+
+    def _cross_fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
+    ) -> BaseModel:
+        """Cross-fit a regressor, whose input need not be numeric."""
+        mean = self.mean
+        if isinstance(mean, type):
+            raise ValueError(
+                f"mean must be an estimator; got the class {mean.__name__}. Call it: "
+                f"{mean.__name__}()."
+            )
+        if hasattr(mean, "__sklearn_tags__") and is_classifier(mean):
+            raise ValueError(
+                f"mean must be a regressor; got the classifier {mean!r}. Use "
+                "GWIClassifier, or a regressor."
+            )
         given = training_rows(self, X, y, sample_weight)
-        settings = MeanSettings.of(self)
-        cross_fitted = cross_fit_regressor(settings, given, groups, rng, self.n_jobs)
-        clock.end_of("mean")
-        check_kernel(self.kernel, cross_fitted.out_of_fold.rows.X, self.noise_variance)
-        units = Units.of(cross_fitted.out_of_fold.rows, self.normalize_y)
-        problem = self._problem(units, rng)
-        how = self.kernel_from, units.shift, units.scale
-        vars(self).update(
-            self._attributes(fit_around(problem, cross_fitted, *how), units),
-            mean_=cross_fitted.out_of_fold.cross_fit.estimator,
-            _form=cross_fitted.out_of_fold.form,
-        )
-        clock.end_of("law")
-        vars(self).update(clock.attributes())
+        how = predictions_of, np.asarray, lambda rows, cv: (rows, cv), GroupKFold
+        return cross_fit_mean(self, given, groups, *how, rng)
 
-    def _attributes(self, found: GWIFit, units: Units) -> dict[str, Any]:
-        """Fitted attributes, in the units of y."""
-        noise, factor = found.variance_scale
-        noise_variance, networks = noise * units.scale**2, found.networks
+    def _attributes(
+        self, process: Process, own: HeldOut, rows: Rows, mean: _Mean, units: _Units
+    ) -> tuple[dict[str, Any], Finding | None]:
+        """Fitted attributes in the units of y, and what the diagnostics found."""
+        noise = process.noise_variance
+        scale, is_own = own.scale(noise), mean.function is None
+        if not is_own:
+            scale *= mean.held_out.relative_scale(own.take(mean.rows), noise)
+        stretch = not is_own and self.optimizer is not None
+        scaled, noise = calibrate(process, rows, scale, stretch, self.n_jobs)
+        basis, posterior, function = scaled.basis, scaled.posterior, None
+        if not is_own:
+            posterior = posterior._replace(mean=np.zeros_like(posterior.mean))
+            function = Mean(np.zeros(1), np.ones(1), mean.function)
+        whole = basis if mean.map is None else Warped(basis, mean.map)
+        model = LatentModel(whole, posterior, function)
+        noise_variance = noise * units.scale**2
+        record = process.record._replace(errors_that_tempered=len(mean.held_out.errors))
         attributes = {
-            "posterior_": found.model.affine(units.shift, units.scale),
+            "posterior_": model.affine(units.shift, units.scale),
             "likelihood_": Gaussian(noise_variance).prepare([0.0]),
             "noise_variance_": noise_variance,
-            "kernel_": found.prior.kernel,
-            "_record": found.record,
-            "temper_": (noise / found.prior.noise_variance, factor),
-            "inducing_points_": found.inducing_points,
-            "wasserstein_distance_": found.distance * units.scale,
+            "kernel_": scaled.kernel,
+            "_record": record,
+            "variance_scale_": scale,
+            "inducing_points_": basis.inducing_points,
             "n_iter_": 1,
-            "mean_": found.mean or "net",
+            "mean_": mean.name,
         }
-        return attributes if networks is None else attributes | networks.attributes()
+        if mean.networks is not None:
+            attributes |= mean.networks.attributes()
+        variance = float(np.average(rows.y**2, weights=rows.weights))
+        errors = mean.held_out.errors
+        finding = None
+        if not is_own:
+            finding = better_process(errors, own.errors[mean.rows], variance)
+        if finding is None:
+            finding = residual_autocorrelation(rows.X[mean.rows], errors, variance)
+        return attributes, finding
 
 
-def _check_mean(mean: Any) -> None:
-    """Raise a ValueError for a classifier, or a class instead of an instance."""
-    if isinstance(mean, type):
+class _Units(NamedTuple):
+    """What y was standardised by."""
+
+    shift: float
+    scale: float
+
+
+class _Mean(NamedTuple):
+    """A mean, and its errors at rows that it was not fitted to.
+
+    Attributes
+    ----------
+    name : str or estimator
+    held_out : HeldOut
+        Of the rows whose mask is `rows`.
+    rows : ndarray of bool of shape (n,)
+    function : callable or None
+        Maps (n, d) to (n,) or (n, 1); None is the regression of the process.
+    networks : Networks or None
+    map : InputMap or None
+        From rows to the input of the kernel.
+    """
+
+    name: Any
+    held_out: HeldOut
+    rows: NDArray[np.bool_]
+    function: Callable[[NDArray[Any]], Array] | None = None
+    networks: Networks | None = None
+    map: InputMap | None = None
+
+
+def _network_mean(
+    networks: Networks, parts: NDArray[np.intp], rows: Rows, own: HeldOut
+) -> _Mean:
+    held_out = parts >= 0
+    errors = (rows.y - networks.values[:, 0])[held_out]
+    part = own.take(held_out)._replace(errors=errors)
+    return _Mean("net", part, held_out, networks.mean, networks)
+
+
+def _base_mean(base: BaseModel, rows: Rows, own: HeldOut, units: _Units) -> _Mean:
+    found, (shift, scale) = base.cross_fit, units
+    held_out = found.held_out
+    errors = rows.y - (found.predictions[:, 0] - shift) / scale
+    part = own.take(held_out)._replace(errors=errors[held_out])
+    function = _StandardisedPredictions(found.estimator, base.form, shift, scale)
+    return _Mean(found.estimator, part, held_out, function, None, base.map)
+
+
+@dataclass(frozen=True)
+class _StandardisedPredictions:
+    """Maps rows to the predictions of a fitted regressor, standardised."""
+
+    estimator: Any
+    form: TableForm
+    shift: float
+    scale: float
+
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        predicted = self.estimator.predict(self.form.table(rows))
+        numbers = finite(self.estimator, np.asarray(predicted, np.float64))
+        values: Array = (numbers - self.shift) / self.scale
+        return values
+
+
+def predictions_of(estimator: Any, X: Any) -> Array:
+    """Predictions as a column (n, 1), finite."""
+    values = np.asarray(estimator.predict(X), dtype=np.float64)
+    if values.shape not in ((len(X),), (len(X), 1)):
         raise ValueError(
-            f"mean must be an estimator; got the class {mean.__name__}. Call it: "
-            f"{mean.__name__}()."
+            f"The mean must predict one number for each row; {estimator!r} gives an "
+            f"array of shape {values.shape} for {len(X)} rows."
         )
-    if hasattr(mean, "__sklearn_tags__") and is_classifier(mean):
-        raise ValueError(
-            f"mean must be a regressor; got the classifier {mean!r}. Use "
-            "GWIClassifier, or a regressor."
-        )
+    return finite(estimator, values).reshape(-1, 1)

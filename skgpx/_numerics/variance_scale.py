@@ -44,12 +44,7 @@ class Affine(NamedTuple):
         return self.constant + self.slope * r
 
 
-def fit_scale(
-    squares: Array,
-    variances: Array,
-    weights: Array | None = None,
-    kurtosis: float = 3.0,
-) -> float:
+def fit_scale(squares: Array, variances: Array, weights: Array | None = None) -> float:
     """Factor of predicted variances, from squared errors of held-out rows.
 
     Parameters
@@ -61,9 +56,6 @@ def fit_scale(
         tiny.
     weights : ndarray of shape (n,), optional
         Frequency weights, not all zero.
-    kurtosis : float, default=3.0
-        Of the standardised errors, where more rows than these are known; the larger of
-        it and that of these rows is used.
 
     Returns
     -------
@@ -74,27 +66,64 @@ def fit_scale(
     -----
     Under normal errors ``T = mean e² / v`` maximises the likelihood; equations (78) to
     (80) of [1]_, whose authors search a grid. The standard error of log T is the root
-    of ``(kurtosis - 1) / n``: a few rows without a large error do not rule out large
-    errors elsewhere. The positive-part James-Stein rule, ``log T (1 - se² / log² T)₊``,
-    shrinks T towards one, and leaves one where log T is within its standard error.
+    of ``(kurtosis - 1) / n``, with a kurtosis of the standardised errors of at least
+    three: a few rows without a large error do not rule out large errors elsewhere. The
+    positive-part James-Stein rule, ``log T (1 - se² / log² T)₊``, shrinks T towards
+    one, and leaves one where log T is within its standard error.
 
     References
     ----------
     .. [1] Wild, Hu and Sejdinovic, "Generalized variational inference in function
        spaces: Gaussian measures meet Bayesian deep learning", NeurIPS 2022.
     """
-    if weights is None:
-        weights = np.ones(len(squares))
-    z = squares / _floored(variances, weights)
-    factor = float(np.average(z, weights=weights))
+    w = np.ones(len(squares)) if weights is None else weights
+    z = squares / _floored(variances, w)
+    factor = float(np.average(z, weights=w))
     if factor <= 0.0:
         return 1.0
-    fourth = float(np.average((z / factor) ** 2, weights=weights))
-    n = float(weights.sum() ** 2 / np.sum(weights**2))
-    squared_error = (max(kurtosis, fourth) - 1.0) / n
+    fourth = float(np.average((z / factor) ** 2, weights=w))
+    return _shrunk(factor, (max(3.0, fourth) - 1.0) / _size(w))
+
+
+def fit_relative_scale(
+    squares: Array, reference: Array, variances: Array, weights: Array
+) -> float:
+    """Factor of the variances of one predictor over those of another.
+
+    Both predict the same held-out rows: large errors that they share cancel, so that
+    the ratio of their factors is much better determined than either.
+
+    Parameters
+    ----------
+    squares, reference : ndarray of shape (n,)
+        Squared errors of the two.
+    variances, weights : ndarray of shape (n,)
+        As of :func:`fit_scale`.
+
+    Returns
+    -------
+    ratio : float
+        Shrunk towards one as in :func:`fit_scale`.
+    """
+    v = _floored(variances, weights)
+    one, other = (
+        float(np.average(z / v, weights=weights)) for z in (squares, reference)
+    )
+    if one <= 0.0 or other <= 0.0:
+        return 1.0
+    gap = squares / (v * one) - reference / (v * other)
+    return _shrunk(one / other, np.average(gap**2, weights=weights) / _size(weights))
+
+
+def _shrunk(factor: float, squared_error: float) -> float:
     log_factor = np.log(factor)
     kept = max(0.0, 1.0 - squared_error / max(log_factor**2, 1e-300))
     return float(np.exp(kept * log_factor))
+
+
+def _size(weights: Array) -> float:
+    """Number of rows that count, of Kish."""
+    return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
 def fit_affine_scale(squares: Array, r: Array, weights: Array) -> Affine:

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from skgpx._gwi import _covariance
-
 # A fixed prior, and few epochs.
 FIXED = {"kernel": RBF([1.0, 1.5]), "optimizer": None, "noise_variance": 0.05}
-BRIEF = {**FIXED, "n_restarts": 2, "max_iter": 20, "random_state": 0}
+BRIEF = {**FIXED, "n_estimators": 2, "max_iter": 20, "random_state": 0}
 
 
 def wavy(n, seed=0):
@@ -21,9 +19,3 @@ def wavy(n, seed=0):
 @pytest.fixture(scope="session")
 def rows():
     return wavy(160)
-
-
-@pytest.fixture(autouse=True)
-def few_steps(monkeypatch):
-    """A short reproduction of the paper's training."""
-    monkeypatch.setattr(_covariance, "N_STEPS", 30)

@@ -4,21 +4,16 @@ import numpy as np
 import pytest
 from scipy import special
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
-from skgpx._gwi._class_fit import ClassLoss
 from skgpx._gwi._class_scores import (
+    ClassLoss,
     ClassScores,
     FadingScores,
-    ValidationRows,
-    best_mixture,
-    cross_fit_classifier,
+    HeldOutClasses,
     fading,
-    fading_edge,
     fit_class_scale,
     latent_scores,
-    share_left,
     stratified_folds,
 )
 from skgpx._numerics.weights import GaussianWeights
@@ -98,69 +93,45 @@ def test_scores_of_probabilities_are_log_odds():
     np.testing.assert_allclose(three, [[-2.0, -1.0, 3.0]])
 
 
-def test_mixture_allows_for_as_many_mistakes_as_there_are():
-    codes, weights = (np.arange(1000) % 100 == 0).astype(float), np.ones(1000)
-    said = np.where(np.arange(1000)[:, np.newaxis] < 500, [1.0, 0.0], [0.7, 0.3])
-    codes[500:] = np.arange(500) % 10 < 3
-    assert best_mixture(said, codes, weights) in (1e-2, 1e-1)
-    sure = said[:500], np.zeros(500), weights[:500]
-    assert best_mixture(*sure) == 1e-8
-    assert best_mixture(said[:0], codes[:0], weights[:0]) == 1e-8
-
-
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
 def test_every_training_set_has_every_class(rng, n_folds):
     y = rng.permutation(np.repeat([0, 1, 2, 3, 4], [1, 2, 3, 7, 20]))
-    folds = stratified_folds(y, n_folds)
-    assert folds[y == 0] == -1
-    for fold in range(n_folds):
-        assert set(y[folds != fold]) == set(range(5))
-    sizes = np.bincount(folds[folds >= 0], minlength=n_folds)
-    assert np.ptp(sizes) <= 1
+    X = rng.standard_normal((33, 2))
+    given, splits = stratified_folds(Training(X, y, np.ones(33)), n_folds)
+    tested = np.concatenate([test for _, test in splits])
+    assert sorted(given.y[tested]) == sorted(y[y > 0])
+    for train, _ in splits:
+        assert set(given.y[train]) == set(range(5))
+    assert np.ptp([len(test) for _, test in splits]) <= 1
 
 
-def test_rows_are_predicted_by_those_that_have_not_seen_them(rng):
-    X, y = rng.standard_normal((40, 2)), np.array(["a", "b"])[np.arange(40) % 4 // 3]
-    given = Training(X, y, np.ones(40))
-    how = np.array(["a", "b"]), None, None, None, rng, 1
-    cross_fitted = cross_fit_classifier(LogisticRegression(), given, *how)
-    found = cross_fitted.cross_fit
-    assert np.all(found.held_out)
-    assert len(np.unique(found.folds)) == 5
-    whole = found.estimator.predict_proba(cross_fitted.rows.X)
-    assert np.all(np.any(np.abs(whole - found.predictions) > 1e-6, axis=1))
-    place = [np.flatnonzero(np.all(row == X, axis=1))[0] for row in cross_fitted.rows.X]
-    np.testing.assert_array_equal(cross_fitted.rows.y, y[place] == "b")
-
-
-def judges_of(rng, law, a, b, n=1500):
+def held_out_of(rng, law, a, b, n=1500):
     """Rows whose classes are drawn from scores and variances with known factors."""
     c = 1 if isinstance(law, Bernoulli) else 3
     law = law.prepare(np.arange(float(max(c, 2)))).with_base(0.0)
     scores, r = 2.0 * rng.standard_normal((n, c)), 0.1 + 3.0 * rng.random(n)
     f = a * scores + np.sqrt(b * r)[:, None] * rng.standard_normal((n, c))
     y = law.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
-    return law, ValidationRows(y, np.ones(n), scores, r, np.zeros(n))
+    return law, HeldOutClasses(y, np.ones(n), scores, r, np.zeros(n))
 
 
 @pytest.mark.parametrize("law", LAWS[:3], ids=repr)
 def test_factors_are_found_again(rng, law):
     a = 1.0 if isinstance(law, RobustMax) else 2.5
-    law, validation = judges_of(rng, law, a, 4.0)
-    found = fit_class_scale(validation, law, None)
+    law, validation = held_out_of(rng, law, a, 4.0)
+    found = fit_class_scale(validation, law)
     assert found.score_factor == pytest.approx(a, rel=0.25)
     assert found.variance_factor == pytest.approx(4.0, rel=0.5)
 
 
 @pytest.mark.parametrize("law", LAWS[:3], ids=repr)
-def test_weights_of_judges_are_repetitions(rng, law):
-    law, validation = judges_of(rng, law, 1.0, 1.0, n=60)
+def test_weights_of_rows_are_repetitions(rng, law):
+    law, validation = held_out_of(rng, law, 1.0, 1.0, n=60)
     times = rng.integers(1, 4, 60)
     weighted = validation._replace(weights=times.astype(float))
-    repeated = ValidationRows(*(np.repeat(part, times, axis=0) for part in validation))
-    one, two = fit_class_scale(weighted, law, 0.1), fit_class_scale(repeated, law, 0.1)
-    np.testing.assert_allclose(one[:3], two[:3], rtol=1e-3)
-    assert fading_edge(weighted) == fading_edge(repeated)
+    repeated = HeldOutClasses(*(np.repeat(part, times, axis=0) for part in validation))
+    one, two = fit_class_scale(weighted, law), fit_class_scale(repeated, law)
+    np.testing.assert_allclose(one, two, rtol=1e-3)
 
 
 def test_fading():
@@ -177,4 +148,3 @@ def test_scores_fade_into_the_base(rng):
     scores = FadingScores(lambda X: X[:, :1], 2.0, base, 0.1, basis, law)
     np.testing.assert_allclose(scores(X) + base, 2.0 * X[:, :1], atol=1e-12)
     np.testing.assert_allclose(scores(100.0 + X), 0.0, atol=1e-12)
-    assert np.all(share_left(basis, law, 100.0 + X) == 1.0)

@@ -6,10 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import sqrtm
 
 from skgpx._numerics.gaussian_wasserstein import (
-    best_shrinkage,
     projected_bures,
-    root_distance,
-    sampled_bures,
     wasserstein,
 )
 
@@ -127,55 +124,13 @@ def process(rng):
     return features, whole - features @ features.T, whole
 
 
-def test_sampled_distance_and_its_gradient():
-    rng = np.random.default_rng(5)
-    features, residual, whole = process(rng)
-    root, change = 0.4 * rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
-    zero, half = np.zeros(9), features @ root
-    found = sampled_bures(whole, residual, features, root)
-    exact = dense(zero, whole, zero, residual + half @ half.T) / 9
-    assert_allclose(found.squared, exact, rtol=1e-5)
-
-    def value(step):
-        return sampled_bures(whole, residual, features, root + step).squared
-
-    assert_allclose(np.sum(found.root * change), difference(value, change), rtol=1e-4)
-    assert sampled_bures(whole, residual, features, np.eye(3)).squared <= 1e-12
-
-
 def test_the_projected_distance_is_an_upper_bound():
     rng = np.random.default_rng(6)
     features, residual, whole = process(rng)
     gram = features.T @ features / len(features)
     for size in (0.0, 0.01, 0.5, 2.0):
         root = size * rng.normal(size=(3, 3))
-        exact = sampled_bures(whole, residual, features, root).squared
+        half, zero = features @ root, np.zeros(len(whole))
+        found = wasserstein(zero, residual + half @ half.T, zero, whole)
+        exact = found.squared / len(whole)
         assert projected_bures(gram, root).squared >= exact - 1e-9
-
-
-@pytest.mark.parametrize("weight", [0.3, 1.0, 20.0])
-def test_the_best_covariance(weight):
-    rng = np.random.default_rng(7)
-    gram, n, noise = covariance(rng, 5) / 7.0, 50.0, 0.3
-    c = best_shrinkage(n, noise, weight)
-    root = np.eye(5) / c
-    found = projected_bures(gram, root)
-    # gradient of n tr(G R Rᵀ) / (2 σ²) + λ D²
-    slope = n / noise * gram @ root + weight * found.root
-    assert np.max(np.abs(slope)) <= 1e-10 * np.max(np.abs(weight * found.root))
-    value = 0.5 * n / noise * np.sum(root * (gram @ root)) + weight * found.squared
-    assert_allclose(value, weight * np.trace(gram) * (1.0 - 1.0 / c), rtol=1e-12)
-    assert best_shrinkage(n, noise, 0.0) == np.inf
-
-
-@pytest.mark.parametrize("means", [0.0, 1e-8, 0.2, 100.0])
-def test_the_best_covariance_of_the_objective_with_a_root(means):
-    rng = np.random.default_rng(8)
-    gram, a = covariance(rng, 5) / 7.0, 3.0
-    D = root_distance(a, means, np.trace(gram))
-    c = 1.0 + 2.0 * a * D
-    root = np.eye(5) / c
-    found = projected_bures(gram, root)
-    assert_allclose(np.sqrt(means + found.squared), D, rtol=1e-8)
-    slope = 2.0 * a * gram @ root + found.root / (2.0 * D)
-    assert np.max(np.abs(slope)) <= 1e-8 * np.max(np.abs(found.root / D))

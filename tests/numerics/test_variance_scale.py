@@ -5,7 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from skgpx._numerics.variance_scale import fit_affine_scale, fit_scale
+from skgpx._numerics.variance_scale import (
+    fit_affine_scale,
+    fit_relative_scale,
+    fit_scale,
+)
 
 
 def deviance(variances, squares, weights):
@@ -32,8 +36,6 @@ def test_the_factor_is_shrunk_by_its_standard_error():
     squared_error = (max(3.0, np.mean(z**2) / 4.0) - 1.0) / 50.0
     expected = np.log(2.0) - squared_error / np.log(2.0)
     assert_allclose(np.log(fit_scale(z, np.ones(50))), expected)
-    # a larger kurtosis that is known from elsewhere counts
-    assert fit_scale(z, np.ones(50), kurtosis=40.0) == 1.0
 
 
 def test_a_factor_within_its_standard_error_is_one():
@@ -50,6 +52,20 @@ def test_the_factor_of_heavy_tails_predicts_better_than_its_plain_estimate():
         T, plain = fit_scale(squares, np.ones(70)), squares.mean()
         gain.append(np.log(plain) + 1.0 / plain - np.log(T) - 1.0 / T)
     assert np.mean(gain) > 3.0 * np.std(gain) / 20.0
+
+
+def test_a_relative_factor_is_determined_by_pairs():
+    # heavy tails that two predictors share
+    rng, ones = np.random.default_rng(2), np.ones(60)
+    logs, pairs = [], []
+    for _ in range(200):
+        noise = rng.standard_t(2.5, 60)
+        squares = (noise + 0.1 * rng.normal(size=60)) ** 2
+        pairs.append(np.log(fit_relative_scale(0.7 * squares, noise**2, ones, ones)))
+        logs.append(np.log(fit_scale(0.7 * squares, ones)))
+    assert np.std(pairs) < 0.3 * np.std(logs)
+    assert abs(np.mean(pairs) - np.log(0.7)) < 0.1
+    assert fit_relative_scale(np.zeros(60), squares, ones, ones) == 1.0
 
 
 def generic(squares, r, weights):

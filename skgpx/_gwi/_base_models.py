@@ -1,19 +1,45 @@
-"""Numeric inputs of the kernel, where inputs of the mean need not be numeric."""
+"""Base models: other estimators as the mean, cross-fitted, on tables of any kind.
+
+The kernel needs numbers; the mean may take text, categories and missing values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
+from skgpx._cross_fitting import (
+    N_FOLDS,
+    CrossFit,
+    cross_fit,
+    cross_fit_prefit,
+    seeded,
+    warn_of_lost_weights,
+    weight_keyword,
+)
 from skgpx._draws import InputMap
 from skgpx._numerics.spread import LARGEST
-from skgpx._table import as_table, frame_of, is_numeric
-from skgpx._validation import check_columns, check_range
+from skgpx._table import Training, as_table, frame_of, is_numeric, take_rows
+from skgpx._validation import (
+    Rows,
+    check_columns,
+    check_is_fitted,
+    check_range,
+    check_some_folds,
+    validate_data,
+    warn,
+)
+from skgpx.diagnostics import Finding
+from skgpx.exceptions import DataWarning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -155,32 +181,6 @@ class Transformed:
         return as_numbers(self.transformer.transform(self.form.table(rows)))
 
 
-@dataclass(frozen=True)
-class EstimatorMean:
-    """Maps rows to the predictions of a fitted regressor, standardised.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    form : TableForm
-    shift, scale : float
-        Of the standardised y.
-    """
-
-    estimator: Any
-    form: TableForm
-    shift: float
-    scale: float
-
-    def __call__(self, rows: NDArray[Any]) -> Array:
-        """Values (n,)."""
-        predicted = self.estimator.predict(self.form.table(rows))
-        numbers = finite(self.estimator, np.asarray(predicted, np.float64))
-        values: Array = (numbers - self.shift) / self.scale
-        return values
-
-
 def finite(estimator: Any, predictions: Array) -> Array:
     """Predictions of a mean, checked.
 
@@ -203,21 +203,14 @@ def input_map(
 ) -> InputMap | None:
     """Map from rows to the input of the kernel; None for the identity.
 
-    Parameters
-    ----------
-    kernel_features : transformer or None
-        A clone of it is fitted to the rows. None: the rows, if they are finite numbers,
-        otherwise what the steps of `mean` before the last make of them.
-    mean : estimator
-        Fitted to all rows.
-    table : array or data frame of shape (n, d)
-    y : ndarray of shape (n,)
-    form : TableForm
+    A clone of `kernel_features` is fitted to the rows. Without it they are the rows, if
+    these are finite numbers, otherwise the output of the steps of the fitted `mean`
+    before its last.
 
     Raises
     ------
     ValueError
-        If there is no such transformer, or it does not give finite numbers.
+        If there is no such transformer, or its output is not finite numbers.
     """
     check_seen(kernel_features, mean, table)
     if kernel_features is None and form.numeric:
@@ -226,9 +219,8 @@ def input_map(
         fitted = clone(kernel_features).fit(table, y)
     else:
         fitted = mean[:-1]
-    found = InputMap(Transformed(fitted, form), _width(table), form.numeric)
-    rows = form.rows(table)
-    check_range("The output of kernel_features", found(rows))
+    found = InputMap(Transformed(fitted, form), int(table.shape[1]), form.numeric)
+    check_range("The output of kernel_features", found(form.rows(table)))
     return found
 
 
@@ -287,5 +279,161 @@ def as_numbers(features: Any) -> Array:
     return np.ascontiguousarray(numbers)
 
 
-def _width(table: Any) -> int:
-    return int(table.shape[1])
+# ---- Cross-fitting -------------------------------------------------------------------
+
+# Declares that the mean is fitted already, and not to the given rows.
+PREFIT = "prefit"
+
+
+class BaseModel(NamedTuple):
+    """A mean fitted to all rows, and out-of-fold predictions of its clones.
+
+    Attributes
+    ----------
+    cross_fit : CrossFit
+    rows : Rows
+        Input of the kernel, encoded targets, and weights: rows of `cross_fit`.
+    form : TableForm
+    map : InputMap or None
+        From rows to the input of the kernel.
+    findings : tuple of Finding
+    """
+
+    cross_fit: CrossFit
+    rows: Rows
+    form: TableForm
+    map: InputMap | None
+    findings: tuple[Finding, ...]
+
+
+def cross_fit_mean(
+    estimator: Any,
+    given: Training,
+    groups: Any,
+    predict: Callable[[Any, Any], Array],
+    encode: Callable[[NDArray[Any]], Array],
+    folds: Callable[[Training, int], tuple[Training, Any]],
+    splitter: Callable[[int], Any],
+    rng: np.random.Generator,
+) -> BaseModel:
+    """Fit clones of a mean on folds and to all rows; take a frozen one as it is.
+
+    Parameters
+    ----------
+    estimator : GWIRegressor or GWIClassifier
+        With `mean`, `cv`, `kernel_features` and `n_jobs`.
+    given : Training
+    groups : array-like of shape (n,) or None
+    predict : callable
+        Maps a fitted clone and rows to its predictions (n, c).
+    encode : callable
+        Maps targets to numbers (n,).
+    folds : callable
+        Maps rows and a number of folds to rows and their folds.
+    splitter : callable
+        Makes a splitter that keeps groups together, of so many folds.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If the input of the kernel is not numeric, predictions are invalid, or `cv` and
+        `groups` do not fit the mean.
+
+    Warns
+    -----
+    DataWarning
+        If there are groups and the mean is fitted already.
+    """
+    mean, cv, features = estimator.mean, estimator.cv, estimator.kernel_features
+    form, findings = TableForm.of(given.X), ()
+    check_seen(features, mean, given.X)
+    if isinstance(mean, FrozenEstimator) or isinstance(cv, str):
+        check_is_fitted(mean)
+        if groups is not None:
+            warn(
+                "The groups parameter is ignored, because a mean that is fitted "
+                "already is not cross-fitted.",
+                DataWarning,
+            )
+        if cv != PREFIT:
+            findings = (_FROZEN,)
+        found = cross_fit_prefit(mean, given, predict)
+    else:
+        mean, keyword = seeded(mean, rng), weight_keyword(mean)
+        warn_of_lost_weights(mean, given.weights, keyword)
+        check_some_folds(cv)
+        if cv is None or isinstance(cv, Integral):
+            if groups is None:
+                given, cv = folds(given, N_FOLDS if cv is None else int(cv))
+            else:
+                cv = splitter(_count_of_folds(cv, groups))
+        how = {"cv": cv, "groups": groups, "keyword": keyword}
+        found = cross_fit(mean, given, predict, n_jobs=estimator.n_jobs, **how)
+    chosen = take_rows(given.X, found.positions)
+    y = encode(given.y[found.positions])
+    to_kernel = input_map(features, found.estimator, chosen, y, form)
+    X = form.rows(chosen)
+    rows = Rows(X if to_kernel is None else to_kernel(X), y, found.weights)
+    return BaseModel(found, rows, form, to_kernel, findings)
+
+
+_FROZEN = Finding(
+    "frozen base model",
+    "The mean is a FrozenEstimator, and its errors at the rows given to fit calibrate "
+    "predictions. If it was fitted to these rows, predictions are overconfident. Pass "
+    'rows that it was not fitted to and set cv="prefit", or pass the estimator without '
+    "FrozenEstimator to cross-fit it.",
+)
+
+
+def _count_of_folds(cv: Any, groups: Any) -> int:
+    """Number of folds that keep groups together.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer groups than folds.
+    """
+    n_groups = len(np.unique(np.asarray(groups)))
+    n_folds = min(N_FOLDS, max(n_groups, 2)) if cv is None else int(cv)
+    if n_groups < n_folds:
+        raise ValueError(
+            f"groups must have at least as many values as there are folds, {n_folds}; "
+            f"got {n_groups}. Use fewer folds, or no groups."
+        )
+    return n_folds
+
+
+class BaseModelMixin:
+    """Rows of any kind, for a `mean` that is an estimator and not the name of one."""
+
+    mean: Any
+    kernel_features: Any
+    _form: Any
+
+    def _check_groups(self, groups: Any) -> None:
+        """Raise a ValueError for groups beside a mean of the library's own."""
+        if isinstance(self.mean, str) and groups is not None:
+            raise ValueError(
+                "groups are for means that are estimators; "
+                f'mean="{self.mean}" chooses its held-out rows itself. Omit groups.'
+            )
+
+    def _rows_to_predict(self, X: ArrayLike) -> NDArray[Any]:
+        if isinstance(self.mean, str):
+            checked: NDArray[Any] = super()._rows_to_predict(X)  # type: ignore[misc]
+            return checked
+        check_is_fitted(self)
+        rows: NDArray[Any] = self._form.rows_of(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        if not isinstance(self.mean, str | type):
+            inner = get_tags(self.mean).input_tags
+            for name in ("allow_nan", "categorical", "string"):
+                able = getattr(inner, name) and self.kernel_features is not None
+                setattr(tags.input_tags, name, able)
+        return tags
