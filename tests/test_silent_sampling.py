@@ -118,7 +118,7 @@ def test_sign_patterns_that_disagree_are_told():
     kernel = 4.0 * RBF(1.0)
     root = np.linalg.cholesky(kernel(X) + 1e-8 * np.eye(100))
     y = rng.poisson((root @ rng.standard_normal(100)) ** 2).astype(float)
-    with pytest.warns(ConvergenceWarning, match="tempering disagree"):
+    with pytest.warns(ConvergenceWarning, match="independent runs disagree"):
         model = fixed(kernel, Poisson("square"), X, y, n_inducing=40)
     assert model.ess_.min() < 30
 
