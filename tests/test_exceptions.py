@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
 
 from skgpx import GWIRegressor, PLSRegressor, SpectralVGPRegressor
 from skgpx.exceptions import (
-    ConvergenceWarning,
     DataWarning,
-    FitWarning,
     PredictionWarning,
     SkgpxWarning,
 )
@@ -19,7 +16,6 @@ from skgpx.likelihoods import Poisson
 rng = np.random.default_rng(0)
 X = np.linspace(0.0, 1.0, 40)[:, None]
 Y = np.sin(6.0 * X[:, 0]) + 0.1 * rng.standard_normal(40)
-BOUND = RBF(10.0, (9.0, 11.0))
 
 
 def shares():
@@ -29,19 +25,6 @@ def shares():
 def groups_of_a_frozen_mean():
     mean = FrozenEstimator(LinearRegression().fit(X, Y))
     GWIRegressor(mean, cv="prefit").fit(X, Y, groups=np.arange(40))
-
-
-def few_rows():
-    PLSRegressor().fit(X[:2], Y[:2])
-
-
-def noise():
-    many = np.linspace(0.0, 1.0, 300)[:, None]
-    PLSRegressor().fit(many, np.random.default_rng(3).standard_normal(300))
-
-
-def at_a_bound():
-    PLSRegressor(BOUND).fit(X, Y)
 
 
 def outside():
@@ -57,9 +40,6 @@ def no_exposure():
 CASES = [
     (shares, DataWarning),
     (groups_of_a_frozen_mean, DataWarning),
-    (few_rows, FitWarning),
-    (noise, FitWarning),
-    (at_a_bound, ConvergenceWarning),
     (outside, PredictionWarning),
     (no_exposure, PredictionWarning),
 ]
