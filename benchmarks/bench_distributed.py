@@ -67,7 +67,7 @@ def surface(n: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 WAVES = SpectralVGPRegressor(
-    domain=[[0.0, 3.0]] * 2, n_basis=300, max_basis=300, tau=1.0, noise_variance=0.04
+    "series", domain=[[0.0, 3.0]] * 2, n_basis=300, optimizer=None, noise_variance=0.04
 )
 
 

@@ -22,7 +22,7 @@ FRAME = pd.DataFrame(
 )
 NEW = pd.DataFrame({"t": np.linspace(0.0, 3.0, 30)})
 SPECTRAL = SpectralVGPRegressor(
-    domain=[[0.0, 3.0]], tau=1.0, noise_variance=0.01, n_basis=31
+    "series", domain=[[0.0, 3.0]], optimizer=None, noise_variance=0.01, n_basis=31
 )
 STEIN = SteinRFFRegressor(
     RBF(),

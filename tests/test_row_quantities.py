@@ -385,7 +385,7 @@ def test_rows_are_not_added_to_models_with_noise_of_rows():
     [
         lambda: PLSRegressor(RBF(1.0), optimizer=None, inducing=X[:9]),
         lambda: SpectralVGPRegressor(
-            RBF(1.0), basis="inducing", optimizer=None, inducing=X[:9], n_basis=9
+            RBF(1.0), basis="inducing", optimizer=None, n_basis=9
         ),
         lambda: SpectralVGPRegressor(RBF(1.0), optimizer=None, domain=[[-4.0, 4.0]]),
     ],

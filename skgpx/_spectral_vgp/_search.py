@@ -189,9 +189,8 @@ class _Search:
         self.d = len(sums.domain)
         start = settings.rules[0].theta
         self.centre = np.r_[np.log(_NOISE * self.variance), start]
-        self.spread = np.r_[
-            _SPREADS[2], _SPREADS[0], np.full(len(start) - 1, _SPREADS[1])
-        ]
+        spread = np.r_[_SPREADS[0], np.full(len(start), _SPREADS[1])]
+        self.spread = np.r_[_SPREADS[2], spread[: len(start)]]
         fixed = settings.n_basis
         self.size = FIRST_FUNCTIONS[self.d] if isinstance(fixed, str) else int(fixed)
 

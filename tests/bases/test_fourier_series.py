@@ -15,6 +15,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import (
     Box,
     FourierSeries,
+    GivenEigenvalues,
     KernelEigenvalues,
     PolynomialEigenvalues,
     SeriesMarginals,
@@ -233,8 +234,8 @@ def test_predictions_stay_within_the_working_memory():
     """Eigenvalues of sine and cosine that differ: the residual varies over the box."""
     X = np.random.default_rng(0).uniform(size=(4000, 1))
     model = SpectralVGPRegressor(
+        GivenEigenvalues(tuple(np.arange(1.0, 8001.0) ** -1.5)),
         n_basis=11,
-        eigenvalues=np.arange(1.0, 8001.0) ** -1.5,
         domain=(0.0, 1.0),
         optimizer=None,
         noise_variance=0.01,

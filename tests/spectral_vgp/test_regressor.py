@@ -403,6 +403,13 @@ def test_degenerate_data(basis):
             assert np.all(np.isfinite(answer))
 
 
+def test_kernel_without_free_parameters():
+    fixed = ConstantKernel(0.3, "fixed") * Matern(0.4, "fixed", nu=0.5)
+    free = ConstantKernel(0.3) * Matern(0.4, nu=0.5)
+    one, two = (SpectralVGPRegressor(k, **FIXED).fit(X, Y) for k in (fixed, free))
+    assert_allclose(one.predict(NEW), two.predict(NEW), atol=1e-8)
+
+
 def test_noise_of_a_white_kernel():
     kernel = RBF(0.4)
     one = SpectralVGPRegressor(
