@@ -67,7 +67,7 @@ def scores(model: SteinRFFRegressor, data: Split) -> dict[str, float]:
         "RMSE": float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))),
         "NLPD": -float(density.mean() + np.log(y.std())),
         "coverage": float(np.mean((y_test >= low) & (y_test <= high))),
-        "temper": model.temper_,
+        "variance_scale": model.variance_scale_,
     }
 
 

@@ -210,9 +210,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         largest = float(np.max(np.abs(rows.y))) or 1.0
         self._least = (_ROUNDING * largest) ** 2
         clock.end_of("scale")
-        self._record = SearchRecord(
-            "", errors_that_tempered=int(np.sum(found.held_out))
-        )
+        self._record = SearchRecord("", calibration_rows=int(np.sum(found.held_out)))
         vars(self).update(clock.attributes())
         return self
 

@@ -131,7 +131,7 @@ def better_process(errors: Array, own: Array, variance: float) -> Finding | None
     variance : float
         That of y.
     """
-    if len(errors) < _FEWEST_COMPARED:
+    if len(errors) < _FEWEST_COMPARED or variance <= 0.0:
         return None
     base, process = float(np.mean(errors**2)), float(np.mean(own**2))
     if base <= _WORSE * process or base - process < _MIN_SHARE * variance:

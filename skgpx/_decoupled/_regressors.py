@@ -65,7 +65,7 @@ class SparseProcess(RegressorMixin, BaseEstimator):
         self.noise_variance = noise_variance
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> SparseProcess:
-        """Do nothing: the law is given."""
+        """Do nothing: the posterior is given."""
         del X, y
         return self
 
@@ -126,7 +126,7 @@ def sparse_process(
     noise_variance: ArrayLike,
     jitter: float,
 ) -> SparseProcess:
-    """Check the arguments of `DecoupledSampler.from_inducing`, and whiten the law."""
+    """Check the arguments of `DecoupledSampler.from_inducing`, and whiten them."""
     if not isinstance(kernel, Kernel):
         raise ValueError(
             "from_inducing expects a kernel of sklearn.gaussian_process.kernels; got "
@@ -135,7 +135,7 @@ def sparse_process(
     points = check_points("Z", Z, (None, None))
     check_kernel(kernel, points)
     check_sections(kernel, points)
-    law = _law_of_values(u_samples, q_mean, q_cov, q_root, len(points))
+    weights = _given_weights(u_samples, q_mean, q_cov, q_root, len(points))
     if not (np.isscalar(jitter) and np.isfinite(jitter) and jitter >= 0.0):
         raise ValueError(f"jitter must be finite and not negative; got {jitter!r}.")
     if not callable(mean) and not (np.isscalar(mean) and _is_finite(mean)):
@@ -144,22 +144,24 @@ def sparse_process(
         )
     latent = latent_kernel(kernel)
     basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
-    prior_mean = Mean.of(mean, law.shape[1])
+    prior_mean = Mean.of(mean, weights.shape[1])
     values = prior_mean(points)  # raises if the mean has a wrong shape
     if not whitened:
-        law = _whiten(law, basis.root, values)
-    model = LatentModel(basis, law, prior_mean)
-    return SparseProcess(model, kernel, _noise_of_outputs(noise_variance, law.shape[1]))
+        weights = _whiten(weights, basis.root, values)
+    model = LatentModel(basis, weights, prior_mean)
+    return SparseProcess(
+        model, kernel, _noise_of_outputs(noise_variance, weights.shape[1])
+    )
 
 
-def _law_of_values(
+def _given_weights(
     u_samples: ArrayLike | None,
     q_mean: ArrayLike | None,
     q_cov: ArrayLike | None,
     q_root: ArrayLike | None,
     m: int,
 ) -> WeightLaw:
-    """Law of the values at the inducing points, from samples or moments."""
+    """Posterior of the values at the inducing points, from samples or moments."""
     given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
     if given == [True, False, False, False]:
         return _particles(u_samples, m)
@@ -225,13 +227,13 @@ def _symmetric_root(covariance: Array) -> Array:
     return root
 
 
-def _whiten(law: WeightLaw, root: Array, mean: Array) -> WeightLaw:
-    """Law of ``L⁻¹ (u - m(Z))`` from that of u."""
-    if isinstance(law, GaussianWeights):
-        roots = [solve_lower(root, spread) for spread in law.root]
-        return GaussianWeights(solve_lower(root, law.mean - mean), np.stack(roots))
-    m, c, s = law.values.shape
-    centred = (law.values - mean[:, :, np.newaxis]).reshape(m, c * s)
+def _whiten(weights: WeightLaw, root: Array, mean: Array) -> WeightLaw:
+    """Posterior of ``L⁻¹ (u - m(Z))`` from that of u."""
+    if isinstance(weights, GaussianWeights):
+        roots = [solve_lower(root, spread) for spread in weights.root]
+        return GaussianWeights(solve_lower(root, weights.mean - mean), np.stack(roots))
+    m, c, s = weights.values.shape
+    centred = (weights.values - mean[:, :, np.newaxis]).reshape(m, c * s)
     return WeightParticles(solve_lower(root, centred).reshape(m, c, s))
 
 
@@ -249,7 +251,7 @@ def check_kernel_of(estimator: Any, X: Array) -> None:
 def posterior_of(
     estimator: Any, n_features: int
 ) -> ExactPosterior | LatentModel | None:
-    """Law of the functions; None for an estimator with `sample_functions`."""
+    """Posterior of the functions; None for an estimator with `sample_functions`."""
     if isinstance(estimator, SparseProcess):
         return estimator.model
     if isinstance(estimator, GaussianProcessRegressor):

@@ -89,7 +89,7 @@ _ROWS = 1024
 class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEstimator):
     """Functions from the posterior of a Gaussian-process regressor, at linear cost.
 
-    Wraps a GaussianProcessRegressor, or the variational law of a sparse model, and
+    Wraps a GaussianProcessRegressor, or the posterior of a sparse model, and
     draws whole functions: a draw of the prior in Fourier features, corrected by kernel
     sections at the data. The correction is exact, so the draws have the mean of the
     exact posterior. N rows cost O(N), where `sample_y` of scikit-learn takes O(N^3).
@@ -135,7 +135,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Prior covariance of `estimator_`, white noise included; None if it has none.
     stage_seconds_ : dict
         Wall time of the stages "search" (kernel of the default estimator), "estimator"
-        and "law".
+        and "posterior".
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -242,7 +242,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             checked = self._fit_fresh(X, y, reporter, clock)
         self.posterior_ = posterior_of(self.estimator_, checked.shape[1])
         self.kernel_ = kernel_of(self.estimator_, self.posterior_)
-        clock.end_of("law")
+        clock.end_of("posterior")
         vars(self).update(clock.attributes())
         reporter.finish()
         return self
@@ -319,10 +319,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         q_root : array-like of shape (m, m) or (c, m, m), default=None
             Instead of `q_cov`: R with ``R R^T`` the covariance.
         u_samples : array-like of shape (m, s) or (m, c, s), default=None
-            Instead of all of these: samples of u, from any law. Each is used equally
+            Instead of all of these: samples of u, of any shape. Each is used equally
             often.
         whitened : bool, default=False
-            Whether the law is that of ``L^-1 (u - mean(Z))`` with ``L L^T = k(Z, Z)``,
+            Whether they describe ``L^-1 (u - mean(Z))`` with ``L L^T = k(Z, Z)``,
             as GPflow and GPyTorch store it.
         mean : float or callable, default=0.0
             Prior mean; a callable maps (n, n_features) to (n,) or (n, c). Should be
@@ -332,7 +332,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             `predict`; added to that of a WhiteKernel.
         jitter : float, default=1e-10
             Added to the diagonal of ``k(Z, Z)``, relative to its mean; the same L is
-            used for the law and for the draws. For a whitened law, use the jitter of
+            used for u and for the draws. For whitened values, use the jitter of
             the other library.
         **options
             Parameters of DecoupledSampler.
@@ -351,7 +351,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Notes
         -----
         ``f(x) + k(x, Z) k(Z, Z)^-1 (u - f(Z))`` with f from the prior and u from the
-        law. O(m^3) once; then the cost of the exact posterior with m for n.
+        posterior. O(m^3) once; then the cost of the exact posterior with m for n.
 
         Examples
         --------
@@ -428,7 +428,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         return tuple(np.concatenate(moment) for moment in zip(*parts, strict=True))
 
     def predict_dist(self, X: ArrayLike) -> Predictive:
-        """Predictive law of y, an object that is asked for what is needed.
+        """Predictive distribution of y: moments, quantiles, densities and draws.
 
         Parameters
         ----------
@@ -436,7 +436,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
         Returns
         -------
-        law : Predictive
+        distribution : Predictive
             With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
             `log_density` and `sample`. Normal with the moments of :meth:`predict`; that
             of `estimator_` if it has one.
@@ -444,20 +444,20 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Raises
         ------
         ValueError
-            If the law is given by samples (`from_inducing`) and is not normal.
+            If the posterior is given by samples (`from_inducing`) and is not normal.
         """
         checked = check_X(self, X)
         rows: Any = X if hasattr(X, "columns") else checked
         if hasattr(self.estimator_, "predict_dist"):
-            law: Predictive = self.estimator_.predict_dist(rows)
-            return law
+            distribution: Predictive = self.estimator_.predict_dist(rows)
+            return distribution
         posterior = self.posterior_
         if isinstance(posterior, LatentModel) and isinstance(
             posterior.law, WeightParticles
         ):
             raise ValueError(
-                "The law of this sampler is that of the u_samples it was given, and "
-                "not normal. Use sample_y, or give q_mean and q_root."
+                "The posterior of this sampler is that of the u_samples it was given, "
+                "and not normal. Use sample_y, or give q_mean and q_root."
             )
         return normal_distribution(copy.copy(self), rows)
 

@@ -103,7 +103,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         without a mean, or not at all.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
-    hidden_layer_sizes : sequence of int, default=(32,)
+    hidden_layer_sizes : array-like of int or int, default=(32,)
         Of each network, with tanh.
     n_estimators : int, default=5
         Networks, which are averaged.
@@ -149,7 +149,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     posterior_ : LatentModel
         Mean, basis and posterior of the weights, from which every prediction is
         computed.
-    loss_curve_, held_out_curve_ : ndarray
+    loss_curve_, validation_curve_ : ndarray
         Of networks: mean loss of each epoch, and of held-out rows after each round.
     n_iter_ : int
         Of networks: most epochs behind one of them; otherwise 1.
@@ -201,7 +201,6 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         # checked in `fit`, with a clearer message
         "mean": "no_validation",
         "likelihood": "no_validation",
-        "hidden_layer_sizes": ["array-like"],
     }
 
     def __init__(
@@ -560,7 +559,7 @@ class _Problem:
             "likelihood_": likelihood,
             "kernel_": process.kernel,
             "_record": process.record._replace(
-                errors_that_tempered=int(mean.held_out.sum())
+                calibration_rows=int(mean.held_out.sum())
             ),
             "scale_": found,
             "mean_": mean.name,

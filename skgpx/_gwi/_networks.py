@@ -122,7 +122,7 @@ class Networks(NamedTuple):
         At the rows: of the networks that hold a row out, where there are any.
     loss_curve : ndarray of shape (n_epochs,)
         Mean over the networks of the loss of each epoch.
-    held_out_curve : ndarray of shape (n_rounds,)
+    validation_curve : ndarray of shape (n_rounds,)
         Mean over the networks of their held-out loss.
     n_iter : int
         Largest number of epochs behind the networks.
@@ -131,14 +131,14 @@ class Networks(NamedTuple):
     mean: NetworkMean
     values: Array
     loss_curve: Array
-    held_out_curve: Array
+    validation_curve: Array
     n_iter: int
 
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes of an estimator."""
         return {
             "loss_curve_": self.loss_curve,
-            "held_out_curve_": self.held_out_curve,
+            "validation_curve_": self.validation_curve,
             "n_iter_": self.n_iter,
         }
 

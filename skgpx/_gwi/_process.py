@@ -69,6 +69,12 @@ class HeldOut(NamedTuple):
         """Of some of the rows."""
         return HeldOut(*(values[rows] for values in self))
 
+    def squared_error(self) -> float:
+        """Weighted mean of the squared errors; infinite without rows."""
+        if not len(self.errors):
+            return np.inf
+        return float(np.average(self.errors**2, weights=self.weights))
+
     def scale(self, noise_variance: float) -> float:
         """Variance scale that the errors support."""
         if not len(self.errors):
@@ -167,14 +173,21 @@ def leave_one_out(process: Process, rows: Rows) -> HeldOut:
 
 
 def calibrate(
-    process: Process, rows: Rows, scale: float, stretch: bool, n_jobs: int | None
+    process: Process,
+    rows: Rows,
+    scale: float,
+    squared_error: float,
+    stretch: bool,
+    n_jobs: int | None,
 ) -> tuple[Process, float]:
     """Process and noise variance whose variance at the rows is scaled.
 
     Held-out rows determine variances near the data; far from them the variance stays
-    that of the prior. A scale above one is the noise of the mean. A scale below one
-    reduces the noise and, if `stretch`, the variance of the process near the data:
-    lengthscales grow, the amplitude does not.
+    that of the prior. A scale above one is the noise of the mean, at most its mean
+    squared error at held-out rows: without noise the variances differ by orders of
+    magnitude between rows, and one factor of them all is too large for most. A scale
+    below one reduces the noise and, if `stretch`, the variance of the process near the
+    data: lengthscales grow, the amplitude does not.
     """
     noise = process.noise_variance
     if scale == 1.0:
@@ -182,7 +195,8 @@ def calibrate(
     weights = rows.weights
     near = float(np.average(leave_one_out(process, rows).variance, weights=weights))
     if scale > 1.0:
-        return process, noise + (scale - 1.0) * (near + noise)
+        added = (scale - 1.0) * (near + noise)
+        return process, max(noise, min(noise + added, squared_error))
     if stretch:
         target, Z = scale * near, process.basis.inducing_points
         for _ in range(_MAX_STRETCHES):

@@ -170,7 +170,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
-    held_out_curve_ : ndarray of shape (n_rounds,)
+    validation_curve_ : ndarray of shape (n_rounds,)
         The same of held-out rows, at the end of each of up to 50 rounds; empty without
         them.
     n_iter_ : int
@@ -429,7 +429,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         if not is_own:
             scale *= mean.held_out.relative_scale(own.take(mean.rows), noise)
         stretch = not is_own and self.optimizer is not None
-        scaled, noise = calibrate(process, rows, scale, stretch, self.n_jobs)
+        size = scale, mean.held_out.squared_error()
+        scaled, noise = calibrate(process, rows, *size, stretch, self.n_jobs)
         basis, posterior, function = scaled.basis, scaled.posterior, None
         if not is_own:
             posterior = posterior._replace(mean=np.zeros_like(posterior.mean))
@@ -437,7 +438,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         whole = basis if mean.map is None else Warped(basis, mean.map)
         model = LatentModel(whole, posterior, function)
         noise_variance = noise * units.scale**2
-        record = process.record._replace(errors_that_tempered=len(mean.held_out.errors))
+        record = process.record._replace(calibration_rows=len(mean.held_out.errors))
         attributes = {
             "posterior_": model.affine(units.shift, units.scale),
             "likelihood_": Gaussian(noise_variance).prepare([0.0]),

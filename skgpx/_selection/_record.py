@@ -22,9 +22,9 @@ class SearchRecord(NamedTuple):
         Rows that no search read, and by which candidates were compared.
     pilot_rows : int
         Rows of a search before it, which decided where it starts.
-    rows_that_moved_frequencies : int
+    frequency_rows : int
         Rows from which frequencies were learned.
-    errors_that_tempered : int
+    calibration_rows : int
         Errors at held-out rows, which chose the size of the variances; a row left out
         twice counts twice.
 
@@ -41,8 +41,8 @@ class SearchRecord(NamedTuple):
     kernel: str = ""
     rows_held_out: int = 0
     pilot_rows: int = 0
-    rows_that_moved_frequencies: int = 0
-    errors_that_tempered: int = 0
+    frequency_rows: int = 0
+    calibration_rows: int = 0
 
     def section(self) -> dict[str, Any]:
         """What happened, by name."""

@@ -134,7 +134,7 @@ def fit_stein(
         findings.append(learner.structure(mixture))
         noise, variance_scale = learner.noise_and_variance_scale(mixture)
         mixture = learner.refined(mixture)
-        clock.end_of("temper")
+        clock.end_of("calibration")
     mixture = mixture._replace(noise_variance=noise).scaled(variance_scale)
     units = parts.shift, parts.scale
     state = SteinState.of(mixture, learner.kernel, parts.all, *units, settings.n_jobs)
@@ -279,8 +279,8 @@ class _Learner:
         refined = held is not None and self._all_rows_learn
         return self._found.record._replace(
             distinct_rows=len(parts.all.y),
-            rows_that_moved_frequencies=len((parts.all if refined else self._rows).y),
-            errors_that_tempered=0 if held is None else len(held.y),
+            frequency_rows=len((parts.all if refined else self._rows).y),
+            calibration_rows=0 if held is None else len(held.y),
         )
 
     def learned(self, report: Report) -> Learning:

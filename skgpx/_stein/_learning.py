@@ -261,7 +261,7 @@ class Learning:
     loss_curve : list of float
         Mean negative log evidence of the components, in nats per observation, before
         each step.
-    held_out_curve : list of ValidationScore
+    validation_curve : list of ValidationScore
         At the beginning of each round.
     n_iter : int
         Steps that led to the mixture.
@@ -269,7 +269,7 @@ class Learning:
 
     mixture: WaveMixture
     loss_curve: list[float] = field(default_factory=list)
-    held_out_curve: list[ValidationScore] = field(default_factory=list)
+    validation_curve: list[ValidationScore] = field(default_factory=list)
     n_iter: int = 0
 
     def improves(self) -> bool:
@@ -277,7 +277,7 @@ class Learning:
 
         The score is the density of validation rows, or without such rows the evidence.
         """
-        scores = [score.density for score in self.held_out_curve]
+        scores = [score.density for score in self.validation_curve]
         scores = scores or [-loss for loss in self.loss_curve[::ROUND]]
         before, recent = scores[:-_PATIENCE], scores[-_PATIENCE:]
         return not before or max(recent) > max(before) + _TOLERANCE
@@ -329,7 +329,7 @@ def learn(
             found, pullback = _gradients(rows, state.mixture, spaces, some, scored)
             if scored is not None:
                 score = _validation_score(scored, state.mixture, found)
-                state.held_out_curve.append(score)
+                state.validation_curve.append(score)
             if last:
                 break
             loss = -float(np.mean([gradient.value for gradient in found]))

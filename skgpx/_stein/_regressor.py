@@ -110,7 +110,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         At whose spectral density the frequencies started, for the standardised y.
     noise_variance_ : float
         In squared units of y, after calibration.
-    temper_ : float
+    variance_scale_ : float
         Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
     log_evidence_ : float
         Of the mixture, in nats and in the units of y: the logarithm of the mean
@@ -118,7 +118,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     loss_curve_ : ndarray of shape (n_steps,)
         Mean negative log evidence of the components in nats per observation of the
         standardised y, before each step, of the search that held rows out.
-    held_out_curve_ : ndarray of shape (n_rounds,)
+    validation_curve_ : ndarray of shape (n_rounds,)
         Mean log density of held-out rows in nats, of the standardised y, at the
         beginning of each round of ten steps.
     n_iter_ : int
@@ -129,8 +129,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Normal noise.
     stage_seconds_ : dict
         Wall time of the stages of :meth:`fit`: "search" (kernel and noise),
-        "frequencies", "temper" (with the last steps, by all rows) and "solution"; of
-        :meth:`partial_fit` and :meth:`merge`: "statistics" and "solution".
+        "frequencies", "calibration" (with the last steps, by all rows) and "solution";
+        of :meth:`partial_fit` and :meth:`merge`: "statistics" and "solution".
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -273,8 +273,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         def report(state: Callable[[], SteinState], learning: Learning) -> bool:
             figures = {"steps": len(learning.loss_curve) - 1}
             figures["loss"] = learning.loss_curve[-1]
-            if learning.held_out_curve:
-                figures["held_out"] = learning.held_out_curve[-1].density
+            if learning.validation_curve:
+                figures["held_out"] = learning.validation_curve[-1].density
             now = partial(self._attributes_now, state, learning)
             return reporter.round(now, **figures)
 
@@ -378,14 +378,14 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     ) -> dict[str, Any]:
         """Fitted attributes of a search."""
         mixture = state.mixture
-        densities = [verdict.density for verdict in learning.held_out_curve]
+        densities = [verdict.density for verdict in learning.validation_curve]
         return self._posterior_attributes(state) | {
             "frequencies_": mixture.frequencies / mixture.length_scale,
             "amplitudes_": mixture.amplitudes * state.scale,
             "kernel_": state.kernel,
-            "temper_": variance_scale,
+            "variance_scale_": variance_scale,
             "loss_curve_": np.array(learning.loss_curve),
-            "held_out_curve_": np.array(densities),
+            "validation_curve_": np.array(densities),
             "n_iter_": learning.n_iter,
         }
 

@@ -96,7 +96,7 @@ class TraceDisplay:
             rhat = np.asarray(model.rhat_)
             return cls(np.asarray(model.energy_curve_), rhat, model.tol).plot(ax=ax)
         if len(getattr(model, "loss_curve_", ())):
-            held = np.asarray(getattr(model, "held_out_curve_", ()))
+            held = np.asarray(getattr(model, "validation_curve_", ()))
             names = "step", "loss, nats per observation", "log density of held-out rows"
             second = held if len(held) else None
             curve = np.asarray(model.loss_curve_)

@@ -74,7 +74,7 @@ def test_parts_are_disjoint_and_few_rows_have_none():
         assert parts.max() + 1 == count
         assert [np.sum(parts == k) for k in range(count)] == [size] * count
     X, loss = problem(19)
-    assert len(train(X, loss)[0].held_out_curve) == 0
+    assert len(train(X, loss)[0].validation_curve) == 0
     # more networks than parts share them
     X, loss = problem(50)
     assert np.all(np.isfinite(train(X, loss, fraction=0.4)[0].values))
@@ -86,7 +86,7 @@ def test_rounds_end_at_the_last_epoch(max_iter):
     rounds = []
     found, _ = train(X, loss, max_iter=max_iter, report=lambda _: rounds.append(1))
     assert len(found.loss_curve) == max_iter
-    assert len(rounds) == min(max_iter, 50) == len(found.held_out_curve)
+    assert len(rounds) == min(max_iter, 50) == len(found.validation_curve)
 
 
 def test_a_report_ends_the_training():
@@ -102,5 +102,5 @@ def test_the_best_epoch_of_the_held_out_rows_is_kept():
     wide = {"hidden_layer_sizes": (40,), "max_iter": 200, "n_estimators": 1}
     found, _ = train(X, loss, **wide)
     assert found.n_iter < 200
-    best = np.argmin(found.held_out_curve)
+    best = np.argmin(found.validation_curve)
     assert found.n_iter == np.linspace(0, 200, 51).astype(int)[1:][best]

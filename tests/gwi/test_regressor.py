@@ -8,6 +8,7 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import Ridge
 from sklearn.utils.fixes import parse_version
 
 from skgpx import GWIRegressor, PLSRegressor
@@ -235,3 +236,21 @@ def test_a_callback_stops_the_training(rows):
     watched = GWIRegressor(**settings).set_callbacks(StopAfter(1000)).fit(*rows)
     plain = GWIRegressor(**settings).fit(*rows)
     assert_array_equal(watched.predict(NEW), plain.predict(NEW))
+
+
+@pytest.mark.parametrize("mean", ["net", Ridge()])
+def test_variances_of_a_function_without_noise_are_those_of_the_errors(mean):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.exp(-X[:, 0]) * np.cos(3.0 * X[:, 1])
+    model = GWIRegressor(mean, max_iter=50, random_state=0).fit(X[:150], y[:150])
+    errors = y[150:] - model.predict(X[150:])
+    std = model.predict(X[150:], return_std=True)[1]
+    assert np.median(std) < 3.0 * np.sqrt(np.mean(errors**2))
+
+
+@pytest.mark.parametrize("mean", ["auto", "net", "svgp", Ridge()])
+def test_constant_targets(mean):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = GWIRegressor(mean, max_iter=20, random_state=0).fit(X, np.full(60, 3.0))
+    assert_allclose(model.predict(X), 3.0, atol=0.2)
+    assert model.findings_ == ()

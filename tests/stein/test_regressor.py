@@ -249,21 +249,21 @@ def test_structure_that_is_missed_is_a_finding():
 # ---- Held-out rows -----------------------------------------------------------------
 
 
-def test_temper_finds_noise_that_is_too_small():
+def test_variance_scale_finds_noise_that_is_too_small():
     x, y = data(400, noise=0.5)
     settings = SMALL | {"noise_variance": 1e-3, "max_iter": 0}
     settings |= {"kernel": RBF(1.0), "optimizer": None}
-    tempered = SteinRFFRegressor(**settings).fit(x, y)
+    calibrated = SteinRFFRegressor(**settings).fit(x, y)
     plain = SteinRFFRegressor(**settings | {"validation_fraction": 0.0}).fit(x, y)
     new, target = data(400, seed=2, noise=0.5)
-    assert tempered.temper_ > 20.0
+    assert calibrated.variance_scale_ > 20.0
     # the two have different means of y
-    assert_allclose(tempered.predict(new), plain.predict(new), atol=0.01)
-    gain = tempered.log_predictive_density(new, target).mean()
+    assert_allclose(calibrated.predict(new), plain.predict(new), atol=0.01)
+    gain = calibrated.log_predictive_density(new, target).mean()
     assert gain > plain.log_predictive_density(new, target).mean() + 5.0
     inside = (
-        np.abs(target - tempered.predict(new))
-        < 1.96 * tempered.predict(new, return_std=True)[1]
+        np.abs(target - calibrated.predict(new))
+        < 1.96 * calibrated.predict(new, return_std=True)[1]
     )
     assert 0.85 < inside.mean() <= 1.0
 
