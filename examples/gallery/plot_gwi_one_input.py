@@ -80,7 +80,8 @@ def wave(x):
 
 y = wave(X[:, 0]) + 0.1 * rng.standard_normal(150)
 periodic = 1.0 * ExpSineSquared(1.0, periodicity=2.0, periodicity_bounds="fixed")
-pitfall = GWIRegressor("net", periodic, random_state=0).fit(X, y)
+networks = {"mean": "net", "learning_rate_init": 0.03, "random_state": 0}
+pitfall = GWIRegressor(kernel=periodic, **networks).fit(X, y)
 
 # %%
 # Times an RBF the kernel forgets its period, and uncertainty returns: the width of the
@@ -90,7 +91,7 @@ pitfall = GWIRegressor("net", periodic, random_state=0).fit(X, y)
 decaying = periodic * RBF(2.0, "fixed")
 fitted = {
     "network, periodic kernel": pitfall,
-    "network, periodic times RBF": GWIRegressor("net", decaying, random_state=0),
+    "network, periodic times RBF": GWIRegressor(kernel=decaying, **networks),
     "sparse mean, periodic kernel": GWIRegressor("svgp", periodic, random_state=0),
 }
 x = np.linspace(0.0, 14.0, 600)
