@@ -109,7 +109,7 @@ def _forecast(
 
 def _forecast_points(basis: Nystroem, rows: Array) -> dict[int, float]:
     """Of greedily chosen points: from one half of the rows, measured at the other."""
-    source, judges = rows[::2], rows[1::2]
+    source, validation = rows[::2], rows[1::2]
     found: dict[int, float] = {}
     for factor in _MORE:
         size = factor * basis.n_basis
@@ -117,7 +117,7 @@ def _forecast_points(basis: Nystroem, rows: Array) -> dict[int, float]:
             break
         rng = np.random.default_rng(0)
         Z = select_inducing("greedy", source, basis.kernel, size, rng)
-        share = _share(Nystroem.from_kernel(basis.kernel, Z), judges)
+        share = _share(Nystroem.from_kernel(basis.kernel, Z), validation)
         if share is not None:
             found[size] = share
     return found

@@ -13,7 +13,7 @@ from joblib.parallel import get_active_backend
 
 from skgpx._numerics.blas_threads import current_blas_threads, one_blas_thread
 
-# Most jobs that nobody asked for: each holds a block of rows in memory.
+# Most jobs by default: each holds a block of rows in memory.
 _UNASKED = 8
 # Items for each worker that are dealt out at a time where results are added up.
 _WINDOW = 2
@@ -29,7 +29,7 @@ def blas_jobs(n_jobs: int | None, most: int = _UNASKED) -> int | None:
         no other parallel loop is around, stands for as many threads as BLAS uses, at
         most 8: ``OMP_NUM_THREADS=1`` and ``threadpool_limits(1)`` mean one.
     most : int, default=8
-        Jobs that nobody asked for and that memory has room for; at least one.
+        Default jobs that memory has room for; at least one.
     """
     backend, configured = get_active_backend()
     if n_jobs is not None or configured is not None or backend.nesting_level:

@@ -1,8 +1,9 @@
 """Differential equations whose drift is a draw: each path moves with its own function.
 
 A draw of a Gaussian process is a function. A path of ``dx/dt = f(x)`` for an unknown f
-is the solution for one draw of f, the same at every step. Many draws give the law of
-the solution, in which the uncertainty about f accumulates along the path.
+is the solution for one draw of f, the same at every step. Many draws give the
+distribution of the solution, in which the uncertainty about f accumulates along the
+path.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def simulate_sde(
 
     Notes
     -----
-    The Euler-Maruyama method, in the sense of Itô: errors of O(step) in the law of the
-    paths. Each step evaluates every draw once.
+    The Euler-Maruyama method, in the sense of Itô: errors of O(step) in the
+    distribution of the paths. Each step evaluates every draw once.
 
     Examples
     --------

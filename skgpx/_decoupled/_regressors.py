@@ -52,7 +52,7 @@ class SparseProcess(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     model : LatentModel
-        Law of the function, on a Nyström basis at the inducing points.
+        Distribution of the function, on a Nyström basis at the inducing points.
     kernel : sklearn.gaussian_process.kernels.Kernel
         Prior covariance; white noise in it is observation noise.
     noise_variance : ndarray of shape (c,)

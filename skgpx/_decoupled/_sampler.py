@@ -129,8 +129,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     findings_ : tuple of Finding
         What the checks of the fit have found.
     posterior_ : ExactPosterior, LatentModel or None
-        Law that functions are drawn from; None if `sample_functions` of `estimator_`
-        is used.
+        Distribution that functions are drawn from; None if `sample_functions` of
+        `estimator_` is used.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance of `estimator_`, white noise included; None if it has none.
     stage_seconds_ : dict
@@ -414,8 +414,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         checked = check_X(self, X)
         # the estimator was fitted with the names of the columns, if there were any
         rows: Any = X if hasattr(X, "columns") else checked
-        asked = {"return_std": return_std, "return_cov": return_cov}
-        options = {name: True for name, wanted in asked.items() if wanted}
+        requested = {"return_std": return_std, "return_cov": return_cov}
+        options = {name: True for name, wanted in requested.items() if wanted}
         posterior = self.posterior_
         floats = 0 if posterior is None else posterior.floats_per_row
         if return_cov or not floats:

@@ -1,4 +1,4 @@
-"""Law of a weighted sum of chi-squares, as the squared norm of a Gaussian function."""
+"""Weighted sums of chi-squares, as the squared norm of a Gaussian function."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def chi_square_sum_quantile(
 
 
 def _matched_gamma(w: Array, level: float) -> float:
-    """Quantile of the gamma law with the same mean and variance."""
+    """Quantile of the gamma distribution with the same mean and variance."""
     mean, variance = float(np.sum(w)), 2.0 * float(w @ w)
     start = float(gammaincinv(mean**2 / variance, level)) * variance / mean
     return max(start, 1e-8 * mean)

@@ -67,10 +67,10 @@ def mixture_crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
 
 
 def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
-    """CRPS of the empirical law of draws (..., s) at y (...); O(s log s) a row.
+    """CRPS of the distribution of draws (..., s) at y (...); O(s log s) a row.
 
-    If `fair`, that expected of the law they come from: pairs of one draw with itself
-    are left out of ``E|Y - Y'|``.
+    If `fair`, that expected of the distribution they come from: pairs of one draw with
+    itself are left out of ``E|Y - Y'|``.
     """
     s = draws.shape[-1]
     near = np.mean(np.abs(draws - y[..., np.newaxis]), axis=-1)
@@ -82,7 +82,7 @@ def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
 
 
 def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
-    """CRPS at y (n,) of continuous laws, by quadrature.
+    """CRPS at y (n,) of continuous distributions, by quadrature.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     Notes
     -----
     132 evaluations of the distribution function. For normal, logistic, exponential and
-    log-normal laws and the Student-t law of two degrees of freedom the error was below
-    1e-7; for narrow modes far apart, 1e-3 of the score.
+    log-normal distributions and the Student-t distribution of two degrees of freedom
+    the error was below 1e-7; for narrow modes far apart, 1e-3 of the score.
     """
     ends = np.sort(np.column_stack((quantiles, y)), axis=1)
     total = np.zeros(len(y))
@@ -109,7 +109,7 @@ def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
 
 
 def discrete_crps(y: Array, cdf: Cdf, low: Array, high: Array) -> Array:
-    """CRPS at integers y (n,) of laws of integers: ``Σ_k (F(k) - 1{y <= k})²``.
+    """CRPS at integers y (n,), distributions of integers: ``Σ_k (F(k) - 1{y <= k})²``.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def discrete_crps(y: Array, cdf: Cdf, low: Array, high: Array) -> Array:
     cdf : callable
         Takes and returns arrays of shape (n,).
     low, high : ndarray of shape (n,)
-        Quantiles between which all but a negligible part of the law lies.
+        Quantiles between which all but a negligible part of the distribution lies.
 
     Notes
     -----

@@ -5,7 +5,7 @@ integer vectors k (*waves*) of one half of space::
 
     1,    √2 cos(2π k·t),    √2 sin(2π k·t)
 
-They are orthonormal under the uniform law on the box.
+They are orthonormal under the uniform distribution on the box.
 """
 
 from __future__ import annotations

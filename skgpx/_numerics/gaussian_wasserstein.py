@@ -1,4 +1,4 @@
-"""Wasserstein distances between normal laws, with their gradients.
+"""Wasserstein distances between normal distributions, with their gradients.
 
 The squared distance between N(m, A) and N(n, B) [1]_::
 
@@ -26,16 +26,16 @@ Array = NDArray[np.float64]
 
 
 class Wasserstein(NamedTuple):
-    """Squared distance between two normal laws, and its derivatives.
+    """Squared distance between two normal distributions, and its derivatives.
 
     Attributes
     ----------
     squared : float
     means : tuple of two ndarrays of shape (n,)
-        Derivatives in the mean of either law.
+        Derivatives in the mean of either distribution.
     covariances : tuple of two ndarrays of shape (n, n)
-        Derivatives in the covariance of either law, symmetric: a small symmetric change
-        D changes the distance by ``sum(derivative * D)``.
+        Derivatives in the covariance of either distribution, symmetric: a small
+        symmetric change D changes the distance by ``sum(derivative * D)``.
     """
 
     squared: float
@@ -84,7 +84,7 @@ def _map(F: Array, U: Array, sizes: Array) -> Array:
 
 
 class ProjectedBures(NamedTuple):
-    """Distance of a law of weights from their prior, and its derivative.
+    """Distance of a distribution of weights from their prior, and its derivative.
 
     Attributes
     ----------
@@ -101,9 +101,9 @@ def projected_bures(gram: Array, root: Array) -> ProjectedBures:
     """Squared distance between ``Φw`` under N(0, I) and under N(0, R Rᵀ).
 
     ``tr G + tr(G R Rᵀ) - 2 |G R|_*`` with ``G = ΦᵀΦ / n``: the squared distance between
-    the laws of the function ``φ(x)ᵀw``, in mean square over the rows. With a residual
-    process that both laws share it bounds that between ``Φw + g``, since one way to
-    couple them is to give both the same g.
+    the distributions of the function ``φ(x)ᵀw``, in mean square over the rows. With a
+    residual process that both distributions share it bounds that between ``Φw + g``,
+    since one way to couple them is to give both the same g.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ def decide(
     rng: np.random.Generator,
     accepted: Array,
 ) -> None:
-    """Move each chain to its proposal, with the Metropolis probability if asked."""
+    """Move each chain to its proposal, with the Metropolis probability on request."""
     moves = np.ones(len(energy), dtype=bool)
     if metropolis:
         if n_leaps > 0:
@@ -258,7 +258,7 @@ NUMPY = -2
 
 
 class Target(NamedTuple):
-    """Target law of the chains; plain arrays, which can be compiled and pickled.
+    """Target of the chains; plain arrays, which can be compiled and pickled.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Laplace's approximation: mode, curvature and evidence.
 
 The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, f_i) + ½‖w‖²``
-with ``f = offset + Φw``; their law is approximated by ``N(ŵ, H⁻¹)`` with ŵ the mode and
-``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likelihood.
+with ``f = offset + Φw``; their distribution is approximated by ``N(ŵ, H⁻¹)`` with ŵ the
+mode and ``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likelihood.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skgpx._numerics.linalg import (
 from skgpx._numerics.regression import EvidenceGradient
 from skgpx._numerics.smoothing import is_smoothed
 
-# ---- Mode of the weights, and the normal law around it -------------------------------
+# ---- Mode of the weights, and the normal approximation around it ---------------------
 
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ _REFINED = 1e-4
 
 
 class Mode(NamedTuple):
-    """Laplace approximation of the law of the weights.
+    """Laplace approximation of the distribution of the weights.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def find_mode(target: Target, weights: Array, tolerance: float | None = None) ->
 
 
 def refine(target: Target, mode: Mode) -> Mode:
-    """Move the Laplace law to the normal law closest to the target.
+    """Move the Laplace approximation to the normal distribution closest to the target.
 
     Alternates between the marginal variances ``φᵀ root rootᵀ φ`` of the latent values
     and the mode of the potential averaged over them: a fixed point is the Gaussian

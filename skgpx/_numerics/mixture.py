@@ -1,4 +1,4 @@
-"""Mixtures of normal laws of the latent values, from which predictions are computed."""
+"""Normal mixtures of latent values, from which predictions are computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEGLIGIBLE = 1e-20
 
 
 class LatentMixture(NamedTuple):
-    """Law of the latent values of each row: a mixture of independent normals.
+    """Distribution of the latent values of each row: a mixture of independent normals.
 
     Row i has the density ``sum_j weights[j] N(f | mean[i, :, j],
     diag(variance[i, :, j]))``.
@@ -87,7 +87,7 @@ def atoms(
         when no row has a variance above rounding level.
     refinement : int, default=1
         Multiplies the number of nodes: for functions with narrower features than the
-        normal laws.
+        normal distributions.
 
     Returns
     -------

@@ -84,7 +84,7 @@ def weight_statistics(
 
 
 def posterior(statistics: WeightStatistics, noise_variance: float) -> GaussianWeights:
-    """Law of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3)."""
+    """Distribution of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3)."""
     L = precision_root(statistics.gram, noise_variance)
     return posterior_from(statistics, noise_variance, L)
 

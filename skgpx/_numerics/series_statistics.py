@@ -117,7 +117,7 @@ class SeriesStatistics:
         return replace(self, box=box, sums=sums)
 
     def reach(self) -> Integers:
-        """Largest wave number of functions that can be asked for, shape (d,)."""
+        """Largest wave number of functions that are available, shape (d,)."""
         if isinstance(self.sums, BinMoments):
             return np.array([self.sums.largest_wave // 2])
         return self.sums.moments.reach
@@ -194,7 +194,7 @@ def sketched_statistics(
 
     Notes
     -----
-    O(n), whatever the number of functions asked for later.
+    O(n), whatever the number of functions used later.
     """
     x = np.ascontiguousarray(X[:, 0])
     moments, square = bin_moments(x, y, weights, box, shift, bins)

@@ -14,11 +14,11 @@ Array = NDArray[np.float64]
 LARGEST = 1e120
 
 # A number further from the median than so many times the distance between two outer
-# quantiles lies outside: 9.8 standard deviations of a normal law.
+# quantiles lies outside: 9.8 standard deviations of a normal distribution.
 _LEVELS, _FENCE = [0.025, 0.5, 0.975], 2.5
-# Rows that set this fence where only a scale is asked for.
+# Rows that set this fence where only a scale is needed.
 _FENCED_ROWS = 20_000
-# The distance between these quantiles, in standard deviations of a normal law.
+# The distance between these quantiles, in standard deviations of a normal distribution.
 _NORMAL_RANGE = 3.92
 # Part of the largest entry up to which a distance counts as rounding.
 _ROUNDING = 1e-14

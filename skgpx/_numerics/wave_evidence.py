@@ -136,7 +136,7 @@ class WaveSpace(NamedTuple):
 
 
 class WaveGradient(NamedTuple):
-    """Log evidence of waves, its derivatives, and the law of the weights behind it.
+    """Log evidence of waves, its derivatives, and the posterior of the weights.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class WaveGradient(NamedTuple):
     covariance : ndarray of shape (m, m)
         S.
     inputs : ndarray of shape (n, d) or None
-        Derivative in the inputs of the rows, if that was asked for.
+        Derivative in the inputs of the rows, if that was requested.
     """
 
     value: float

@@ -136,7 +136,7 @@ def start(
     previous: Array | None,
     rng: np.random.Generator,
 ) -> Array:
-    """Coordinates (g, p, s) of draws from the Laplace law, or of earlier particles."""
+    """Coordinates (g, p, s) of Laplace draws, or of earlier particles."""
     groups, width = target.centre.shape
     noise = rng.standard_normal((groups, width, n_particles))
     if previous is not None:
@@ -430,7 +430,7 @@ def _run_chains(
     scheme, score = choose_scheme(target, z, mode, method, settings.step_size, rng)
     gaussian = plain.code == langevin.QUADRATIC
     if tuned and not gaussian and score < _POOR:
-        # the Laplace law is a poor approximation: move to the bulk of the posterior
+        # the Laplace approximation is poor: move to the bulk of the posterior
         mode = laplace.refine(smoothed(plain), mode)
         target = langevin.in_coordinates(plain, *coordinates(method, mode, basis))
         z = start(target, mode, settings.n_particles, previous, rng)

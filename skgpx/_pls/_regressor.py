@@ -43,8 +43,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         competes with Matern kernels of order 5/2 and 3/2. The covariance of the paper
         is :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood or None, default=None
-        Law of y given the latent value, from :mod:`skgpx.likelihoods` or your own;
-        None means ``Gaussian()``. Scale parameters that are None are estimated.
+        Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
+        own; None means ``Gaussian()``. Scale parameters that are None are estimated.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
         as it needs to leave no more than a thousandth of a nat a row unexplained, at
@@ -163,9 +163,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     With inducing inputs Z and ``L L^T = kappa(Z, Z)`` the latent function is
     ``f(x) = m + phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0,
     I)`` and g is the part of the prior that vanishes at Z. Particles follow the density
-    ``exp(-sum_i nll(y_i, m + phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior law, so
-    far from the data predictions return to the prior, whose mean m makes that the mean
-    of y. Means, standard deviations and
+    ``exp(-sum_i nll(y_i, m + phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior
+    distribution, so far from the data predictions return to the prior, whose mean m
+    makes that the mean of y. Means, standard deviations and
     quantiles are exact sums over the particles, with g and the noise integrated out.
 
     Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;

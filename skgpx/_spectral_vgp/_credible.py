@@ -15,7 +15,7 @@ from skgpx.bases import Box, FourierSeries
 
 Array = NDArray[np.float64]
 
-# Points that stand for the uniform law on the domain.
+# Points that stand for the uniform distribution on the domain.
 _GRID = 1024
 # Draws of the supremum of a standardised function.
 _SUPREMA = 20_000
@@ -77,7 +77,7 @@ def simultaneous_factor(
 ) -> float:
     """Quantile of ``max |f - mean| / std`` over points, from draws of f.
 
-    The draws come from the exact joint law at the N points, residual included:
+    The draws come from the exact joint distribution at the N points, residual included:
     O(N^3) and 20 000 draws. Its standard error is about half a percent.
     """
     covariance = model.covariance(points)

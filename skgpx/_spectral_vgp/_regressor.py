@@ -320,7 +320,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add rows to those seen so far; what follows is solved when it is asked for.
+        """Add rows to those seen so far; what follows is solved when it is read.
 
         Parameters
         ----------

@@ -157,7 +157,7 @@ def search_prior(
     start : Prior, optional
         Found on some of the rows: its box, waves and family are kept.
     report : callable
-        Is asked after each round whether to stop.
+        Called after each round; True stops the search.
     """
     find = _Search(sums, settings)
     if start is not None:

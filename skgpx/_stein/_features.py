@@ -239,9 +239,10 @@ class SteinFourierFeatures(
     nothing else; they are float32 for float32 rows.
 
     Frequencies of heavy-tailed spectra (Matern, RationalQuadratic) contract under
-    SVGD; the radii of the moved frequencies are replaced by quantiles of the law of
-    the radius, in their order. Products of such kernels have no known density; the
-    normal points of which their frequencies are functions are moved instead.
+    SVGD; the radii of the moved frequencies are replaced by quantiles of the
+    distribution of the radius, in their order. Products of such kernels have no known
+    density; the normal points of which their frequencies are functions are moved
+    instead.
 
     `docs/stein.md` has the figures: what is gained in how many inputs, which claims of
     the paper hold, and which do not.

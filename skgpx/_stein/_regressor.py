@@ -288,7 +288,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 
-        What follows from their sums is solved when it is asked for.
+        What follows from their sums is solved when it is read.
 
         Parameters
         ----------

@@ -221,7 +221,7 @@ class ContinuedMarginals:
     basis : BoundedSeries
         With a continuation.
     law : GaussianWeights
-        Law of the whitened weights of one output.
+        Distribution of the whitened weights of one output.
     """
 
     basis: Any
@@ -524,7 +524,7 @@ class BoundedSeries(FourierSeries):
         return FunctionDraws(tuple(terms), draws.n_outputs, draws.n_draws)
 
     def marginals(self, law: WeightLaw) -> Marginals:
-        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
         marginals = super().marginals(law)
         if self.continuation is None or not isinstance(marginals, SeriesMarginals):
             return marginals

@@ -155,7 +155,7 @@ class Fourier:
         return np.diag(self.residual_variance(X, features))
 
     def marginals(self, law: WeightLaw) -> FeatureMarginals:
-        """Moments of ``φᵀw + g`` at rows, under a law of the weights."""
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
         return FeatureMarginals(self, law)
 
     @property
@@ -176,7 +176,7 @@ class Fourier:
         return linear_draws(self.waves, weights)
 
     def process(self, law: GaussianWeights) -> FiniteProcess:
-        """Law of ``φᵀw`` as a process that can be conditioned."""
+        """Distribution of ``φᵀw`` as a process that can be conditioned."""
         return FiniteProcess.of_law(self, law)
 
     def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:

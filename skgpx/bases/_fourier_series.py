@@ -165,9 +165,9 @@ class FourierSeries:
         return covariance
 
     def marginals(self, law: WeightLaw) -> Marginals:
-        """Moments of ``φᵀw + g`` at rows, under a law of the weights.
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights.
 
-        Sums of waves, without the features, for a normal law of one output.
+        Sums of waves, without the features, for a normal distribution of one output.
         """
         if isinstance(law, GaussianWeights) and law.shape[1] == 1:
             return SeriesMarginals(self, law)
@@ -207,7 +207,7 @@ class FourierSeries:
         return _box_waves(self.box, self.functions)
 
     def process(self, law: GaussianWeights) -> FiniteProcess:
-        """Law of draws as a process that can be conditioned."""
+        """Distribution of draws as a process that can be conditioned."""
         return FiniteProcess.of_law(self, law)
 
     def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
@@ -284,15 +284,15 @@ class BoxFourierFeatures:
 class SeriesMarginals:
     """Mean and variance of ``f(x)`` as sums of waves.
 
-    The same numbers as those of a latent model of the basis and the law, to rounding
-    error. Built once in O(m^2); a row then costs O(m) in one dimension, and ``Π (4
-    reach_i + 2)`` multiplications in more, instead of O(m^2).
+    The same numbers as those of a latent model of the basis and the distribution, to
+    rounding error. Built once in O(m^2); a row then costs O(m) in one dimension, and
+    ``Π (4 reach_i + 2)`` multiplications in more, instead of O(m^2).
 
     Parameters
     ----------
     basis : FourierSeries
     law : GaussianWeights
-        Law of the whitened weights of one output.
+        Distribution of the whitened weights of one output.
 
     Examples
     --------

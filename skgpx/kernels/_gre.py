@@ -182,7 +182,7 @@ class GREKernel(Kernel):
     def __call__(
         self, X: Array, Y: Array | None = None, eval_gradient: bool = False
     ) -> Any:
-        """Kernel matrix ``r(X, Y)`` and, if asked for, its gradient.
+        """Kernel matrix ``r(X, Y)`` and, on request, its gradient.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class GREKernel(Kernel):
         Raises
         ------
         ValueError
-            If the gradient is asked for between two sets of points.
+            If the gradient is requested between two sets of points.
         """
         if eval_gradient and Y is not None:
             raise ValueError("Gradient can only be evaluated when Y is None.")

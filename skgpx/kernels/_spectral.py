@@ -310,7 +310,7 @@ def sample_frequencies(
 
 
 def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, ...]:
-    """Laws of the factors of a product, whose frequencies are added.
+    """Distributions of the factors of a product, whose frequencies are added.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def stein_frequencies(
     Parameters
     ----------
     factors : tuple of Kernel
-        One kernel with a registered score, or several with elliptical laws.
+        One kernel with a registered score, or several with elliptical distributions.
     n : int
     rng : numpy.random.Generator
         Source of the scrambled Halton sequence that is moved.
@@ -65,10 +65,10 @@ def stein_frequencies(
 
     Notes
     -----
-    O(n² d) for each step. Laws with heavy tails: the points contract, and their radii
-    are replaced by quantiles of the law of the radius, in the same order. Products
-    have no known density: their factors' frequencies, which are added, are
-    functions of normal points that are moved together.
+    O(n² d) for each step. Distributions with heavy tails: the points contract, and
+    their radii are replaced by quantiles of the distribution of the radius, in the same
+    order. Products have no known density: their factors' frequencies, which are added,
+    are functions of normal points that are moved together.
     """
     if len(factors) == 1:
         return _by_score(factors[0], n, rng, input_variances, n_steps)
@@ -157,7 +157,7 @@ def _units(start: Array) -> Array:
 
 
 def _with_right_radii(law: Any, frequencies: Array) -> Array:
-    """Radii at quantiles of the law, unless that is normal: contraction is small."""
+    """Radii at their quantiles, unless normal: contraction is small there."""
     if isinstance(law, EllipticalLaw) and not isinstance(law.radius, GaussianRadius):
         return law.with_even_radii(frequencies)
     return frequencies

@@ -1,4 +1,4 @@
-"""Likelihoods: the law of an observation given its latent value."""
+"""Likelihoods: the distribution of an observation given its latent value."""
 
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._bernoulli import Bernoulli

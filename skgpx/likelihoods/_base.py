@@ -47,7 +47,7 @@ class RowForm(NamedTuple):
 
 
 class Likelihood(ScaleParameters):
-    """Conditional law of one observation given its latent value, ``p(y | f)``.
+    """Conditional distribution of one observation given its latent value, ``p(y | f)``.
 
     A likelihood is a small object of parameters and pure functions. To write one,
     subclass this class and implement, in vectorised NumPy and elementwise (``y`` and
@@ -91,7 +91,7 @@ class Likelihood(ScaleParameters):
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
     row_quantity : {"exposure", "noise_variance"} or None
-        Class attribute: what `fit` may be told of each row; see `row_form` and
+        Class attribute: what `fit` may know of each row; see `row_form` and
         `at_rows`, which a likelihood that names something must implement.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
@@ -242,7 +242,7 @@ class Likelihood(ScaleParameters):
         return np.empty(0)
 
     def scaled(self, factor: float) -> Self:  # noqa: ARG002
-        """Copy that describes the law of ``factor * y`` given ``factor * f``.
+        """Copy that describes the distribution of ``factor * y`` given ``factor * f``.
 
         ``factor`` is positive. Likelihoods that are not `location_scale` return an
         unchanged copy; those that are return ``self.rescaled(scale=factor)``, say.
@@ -264,7 +264,7 @@ class Likelihood(ScaleParameters):
         return RowForm(y, weights)
 
     def at_rows(self, known: Array) -> Any:
-        """Law of rows of which this is known (n,): the predictive functionals."""
+        """Predictive functionals of rows of which this is known (n,)."""
         raise NotImplementedError(self._missing("at_rows(known)"))
 
     def rough_latent(self, y: Array, known: Array | None) -> Array:  # noqa: ARG002
@@ -460,15 +460,15 @@ class Likelihood(ScaleParameters):
         return crps.continuous_crps(y, columns, quantiles)
 
     def at_some(self, rows: NDArray[np.intp]) -> Self:  # noqa: ARG002
-        """Law of some of the rows (k,), where it is that of given rows."""
+        """Distribution of some of the rows (k,), where it is that of given rows."""
         return self
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
 
-        Every p lies strictly between 0 and 1. Exact integers for a discrete law,
-        otherwise to 1e-12 of the spread. Takes about 20 evaluations of the distribution
-        function for each p, on blocks of rows that fit in the cache.
+        Every p lies strictly between 0 and 1. Exact integers for a discrete
+        distribution, otherwise to 1e-12 of the spread. Takes about 20 evaluations of
+        the distribution function for each p, on blocks of rows that fit in the cache.
         """
         levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
         search = _predictive.continuous_quantile

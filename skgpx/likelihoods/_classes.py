@@ -257,8 +257,8 @@ class RobustMax(ClassNumbers):
     of :class:`Categorical`: f has shape (n, K, s), y has shape (n,).
 
     The logarithm is a step: its gradient and curvature are zero wherever they exist, so
-    methods that follow a gradient refuse it. Averages over normal latent laws are
-    smooth, ``epsilon / (K - 1) + (1 - epsilon K / (K - 1)) S_k`` with ``S_k`` the
+    methods that follow a gradient refuse it. Averages over normal latent distributions
+    are smooth, ``epsilon / (K - 1) + (1 - epsilon K / (K - 1)) S_k`` with ``S_k`` the
     probability that f_k is the largest, and are computed to 1e-11.
 
     Parameters

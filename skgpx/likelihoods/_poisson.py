@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 # NumPy draws counts as 64-bit integers.
 _LARGEST_RATE = 9e18
-# Largest variance of a rate that is told.
+# Largest variance of a rate that is reported.
 _LARGEST_SQUARE = 1e290
 # Largest correction of the base of log rates, in prior standard deviations.
 _LARGEST_SHIFT = 1.0
@@ -96,7 +96,7 @@ class ExpRate:
 
 
 class SquareRate:
-    """``rate = f^2 + 1e-8``: f and -f give the same law; finite gradients at 0."""
+    """``rate = f^2 + 1e-8``: f and -f are equally likely; finite gradients at 0."""
 
     code = pointwise.POISSON_SQUARE
     symmetric = True
@@ -176,7 +176,7 @@ class Poisson(Likelihood):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
-        """Whether f and -f give the same law: the square link only."""
+        """Whether f and -f give the same distribution: the square link only."""
         return self._link().symmetric
 
     @property
@@ -229,8 +229,9 @@ class Poisson(Likelihood):
     def initial_latent(self, y: ArrayLike) -> Array:
         """Latent value whose rate is ``(y + 1/2) / (e + 1 / (2 r))``, r the mean count.
 
-        The mean of a gamma law with shape 1/2 and mean r, given the count at exposure e
-        (one, but for the law of given rows); ``(y + 1/2) / e`` before `prepare`.
+        The mean of a gamma distribution with shape 1/2 and mean r, given the count at
+        exposure e (one, but for the distribution of given rows); ``(y + 1/2) / e``
+        before `prepare`.
         """
         y, exposure = np.asarray(y, dtype=np.float64), np.asarray(self._exposure)
         return self._rough(y, exposure[:, 0] if exposure.ndim else exposure)
@@ -251,11 +252,11 @@ class Poisson(Likelihood):
         return RowForm(y / known, weights * known, None, counted - y * np.log(known))
 
     def at_rows(self, known: Array) -> Self:
-        """Law of rows with these exposures (n,); latent values are (n, s)."""
+        """Distribution of rows with these exposures (n,); latent values are (n, s)."""
         return self._replace(_exposure=known[:, np.newaxis])
 
     def at_some(self, rows: NDArray[np.intp]) -> Self:
-        """Law of some of the rows (k,), with their exposures."""
+        """Distribution of some of the rows (k,), with their exposures."""
         if isinstance(self._exposure, float):
             return self
         return self._replace(_exposure=self._exposure[rows])
@@ -281,8 +282,8 @@ class Poisson(Likelihood):
         Squares expect ``base^2 + variance``: where the variance alone exceeds the rate,
         the base is 0. Exponentials expect ``exp(base + variance / 2)``; the base moves
         by at most one prior standard deviation s, which is what it takes up to s = 2.
-        Beyond, the expectation is in the far tail of the log-normal law, and a base
-        that corrects it is too low for nearly every function that the prior draws,
+        Beyond, the expectation is in the far tail of the log-normal distribution, and a
+        base that corrects it is too low for nearly every function that the prior draws,
         between the rows too.
         """
         if self.symmetric:

@@ -72,7 +72,7 @@ class NoiseOfRows(Likelihood):
         return RowForm(y / root, weights, 1.0 / root, np.log(root))
 
     def at_rows(self, known: Array) -> ScaledRows:
-        """Law of rows with these relative noise variances (n,)."""
+        """Distribution of rows with these relative noise variances (n,)."""
         return ScaledRows(self, np.sqrt(known))
 
 

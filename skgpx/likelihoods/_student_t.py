@@ -24,7 +24,8 @@ Array = NDArray[np.float64]
 class StudentT(NormalNoise, NoiseOfRows):
     """Student-t observation noise: regression that is robust to outliers.
 
-    ``y = f + scale * t`` with t from Student's law with ``df`` degrees of freedom.
+    ``y = f + scale * t`` with t from Student's distribution with ``df`` degrees of
+    freedom.
 
     Parameters
     ----------
@@ -40,9 +41,9 @@ class StudentT(NormalNoise, NoiseOfRows):
     second derivative is negative in the tails. For ``df <= 1`` no mean exists and
     `mean` is the location f.
 
-    Predictions write Student's law as a mixture of normals over the logarithm of its
-    precision [1]_: densities and probabilities have a relative error of 3e-9 whatever
-    the ratio of `scale` to the standard deviation of f.
+    Predictions write Student's distribution as a mixture of normals over the logarithm
+    of its precision [1]_: densities and probabilities have a relative error of 3e-9
+    whatever the ratio of `scale` to the standard deviation of f.
 
     References
     ----------
@@ -146,7 +147,8 @@ class StudentT(NormalNoise, NoiseOfRows):
         self, y: Array, weights: Array
     ) -> dict[str, tuple[float, float, float]]:
         """A third of the robust spread of y, from 1e-5 to five times that spread."""
-        # The interquartile range is robust to outliers: 1.349 std of a normal law.
+        # The interquartile range is robust to outliers: 1.349 std of a normal
+        # distribution.
         low, _, high = weighted_quartiles(y, weights)
         spread = (high - low) / 1.349
         if not spread > 1e-12 * np.max(np.abs(y)):

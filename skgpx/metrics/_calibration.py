@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 def pit_values(
     y_true: ArrayLike, law: Predictive, *, random_state: Any = None
 ) -> Array:
-    """Probability integral transforms: where each target lies in its predictive law.
+    """Probability integral transforms: targets in their predictive distributions.
 
     Parameters
     ----------
@@ -37,9 +37,10 @@ def pit_values(
     Returns
     -------
     pit : ndarray of shape (n_rows,)
-        ``P(Y <= y)``; uniform between 0 and 1 if the laws are right. Values that crowd
-        at both ends belong to laws that are too narrow, in the middle to laws that are
-        too wide, on one side to laws that are biased.
+        ``P(Y <= y)``; uniform between 0 and 1 if the distributions are right. Values
+        that crowd at both ends belong to distributions that are too narrow, in the
+        middle to distributions that are too wide, on one side to distributions that are
+        biased.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def pit_values(
 def calibration_error(
     pit: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Distance of PIT values from the uniform law, smaller being better.
+    """Distance of PIT values from the uniform distribution, smaller being better.
 
     Parameters
     ----------
@@ -78,13 +79,14 @@ def calibration_error(
     -------
     error : float
         ``∫_0^1 |F(u) - u| du``, F the distribution function of the values: the area
-        between the calibration curve and the diagonal, at most 1/2. Of n rows from laws
-        that are right it is about ``0.31 / sqrt(n)`` in the mean; less than that does
-        not tell two models apart.
+        between the calibration curve and the diagonal, at most 1/2. Of n rows from
+        distributions that are right it is about ``0.31 / sqrt(n)`` in the mean; less
+        than that does not tell two models apart.
 
     Notes
     -----
-    Not a proper score: laws that ignore X may be calibrated. No bins are involved.
+    Not a proper score: distributions that ignore X may be calibrated. No bins are
+    involved.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Scorers of predictive laws for searches and cross-validation."""
+"""Scorers of predictive distributions for searches and cross-validation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_densi
 
 Metric = Callable[..., float]
 
-# What a scorer may be told of each row.
+# What a scorer may know of each row.
 _METADATA = ("sample_weight", "exposure", "noise_variance")
 
 
 class PredictiveScorer:
-    """Scorer of a metric of predictive laws, for whatever takes ``scoring=``.
+    """Scorer of a metric of predictive distributions, for whatever takes ``scoring=``.
 
-    The law is that of :func:`skgpx.predict_dist`: of any regressor of this library, or
-    one whose `predict` has `return_std`, in any pipeline, search or
+    The distribution is that of :func:`skgpx.predict_dist`: of any regressor of this
+    library, or one whose `predict` has `return_std`, in any pipeline, search or
     TransformedTargetRegressor. A regressor of several targets (MultiOutputRegressor,
     RegressorChain, GaussianProcessRegressor) is scored by the mean over them.
 
@@ -94,7 +94,7 @@ class PredictiveScorer:
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows in the mean.
         **given : array-like of shape (n_rows,)
-            What the regressor's `predict_dist` may be told: `exposure`,
+            What the regressor's `predict_dist` takes: `exposure`,
             `noise_variance`.
 
         Returns
@@ -200,7 +200,7 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
 def _target_by_target(
     law: Predictive | list[Predictive], y: NDArray[Any]
 ) -> list[tuple[NDArray[Any], Predictive]]:
-    """Targets (n,) with their laws: one, or those of each column of y."""
+    """Targets (n,) with their distributions: one, or those of each column of y."""
     if isinstance(law, list):
         return list(zip(y.T, law, strict=True))
     if y.ndim == 1 or y.shape[1] == 1:

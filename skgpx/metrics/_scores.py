@@ -74,7 +74,7 @@ def gaussian_neg_log_density(
     sample_weight: ArrayLike | None = None,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | Array:
-    """Negative log density of normal laws, smaller being better.
+    """Negative log density of normal distributions, smaller being better.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def mixture_neg_log_density(
     ----------
     y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
     mean : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
-        Of the s components of each law.
+        Of the s components of each distribution.
     std : array-like of the shape of mean
         Positive.
     weights : array-like of shape (s,) or the shape of mean, default=None
@@ -160,10 +160,10 @@ def mixture_neg_log_density(
 def crps(
     y_true: ArrayLike, law: Predictive, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Continuous ranked probability score (CRPS) of predictive laws.
+    """Continuous ranked probability score (CRPS) of predictive distributions.
 
     The mean of ``∫ (P(Y <= z) - 1{y <= z})^2 dz``, in the units of y: the absolute
-    error, where the law is a point. Smaller is better.
+    error, where the distribution is a point. Smaller is better.
 
     Parameters
     ----------
@@ -179,10 +179,10 @@ def crps(
 
     Notes
     -----
-    In closed form for normal laws and mixtures of few; a sum over integers for counts;
-    otherwise by quadrature of the distribution function between quantiles, to 1e-7 of
-    the spread for laws with one mode, and about 1e-3 for narrow modes far apart.
-    ``law.crps(y)`` has the score of each row [1]_.
+    In closed form for normal distributions and mixtures of few; a sum over integers for
+    counts; otherwise by quadrature of the distribution function between quantiles, to
+    1e-7 of the spread for distributions with one mode, and about 1e-3 for narrow modes
+    far apart. ``law.crps(y)`` has the score of each row [1]_.
 
     References
     ----------
@@ -212,7 +212,7 @@ def gaussian_crps(
     sample_weight: ArrayLike | None = None,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | Array:
-    """CRPS of normal laws, smaller being better.
+    """CRPS of normal distributions, smaller being better.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def mixture_crps(
     ----------
     y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
     mean : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
-        Of the s components of each law.
+        Of the s components of each distribution.
     std : array-like of the shape of mean
         Not negative.
     weights : array-like of shape (s,) or the shape of mean, default=None
@@ -299,7 +299,7 @@ def ensemble_crps(
     sample_weight: ArrayLike | None = None,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | Array:
-    """CRPS of the empirical law of draws, smaller being better.
+    """CRPS of the empirical distribution of draws, smaller being better.
 
     Parameters
     ----------
@@ -307,8 +307,9 @@ def ensemble_crps(
     draws : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
         As `sample_y` returns them.
     fair : bool, default=False
-        Estimate the score of the law that the draws come from, without bias whatever
-        their number; otherwise that of the draws as a law of its own, which is larger.
+        Estimate the score of the distribution that the draws come from, without bias
+        whatever their number; otherwise that of the draws as a distribution of its own,
+        which is larger.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
     multioutput : str or array-like of shape (n_targets,), default="uniform_average"
@@ -322,7 +323,7 @@ def ensemble_crps(
     Raises
     ------
     ValueError
-        If shapes do not agree, values are not finite, or `fair` is asked for with a
+        If shapes do not agree, values are not finite, or `fair` is set with a
         single draw.
 
     Examples
@@ -367,8 +368,8 @@ def interval_score(
     -------
     loss : float, or ndarray of shape (n_targets,)
         Mean of ``width + 2 / (1 - coverage) * distance of y from the interval``, in the
-        units of y; smaller is better. Proper: the central interval of the true law has
-        the smallest expectation.
+        units of y; smaller is better. Proper: the central interval of the true
+        distribution has the smallest expectation.
 
     Examples
     --------

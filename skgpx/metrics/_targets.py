@@ -99,7 +99,7 @@ def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
 
 
 def checked_law(law: Any, y: Array) -> Predictive:
-    """Predictive law of as many rows as there are targets y (n,).
+    """Predictive distribution of as many rows as there are targets y (n,).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The Wasserstein distance between Gaussian laws, of vectors and of functions."""
+"""The Wasserstein distance between Gaussian vectors, and Gaussian processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASYMMETRY = 1e-8
 
 
 class WassersteinGradient(NamedTuple):
-    """Derivatives of the squared distance between two Gaussian laws.
+    """Derivatives of the squared distance between two Gaussian distributions.
 
     Those of covariances are symmetric: a small symmetric change D of a covariance
     changes the squared distance by ``np.sum(gradient * D)``.
@@ -46,11 +46,11 @@ def gaussian_wasserstein_distance(
     *,
     return_gradient: bool = False,
 ) -> Any:
-    """Wasserstein distance of order two between two normal laws.
+    """Wasserstein distance of order two between two normal distributions.
 
     ``W² = |m - n|² + tr A + tr B - 2 tr (A^½ B A^½)^½`` for N(m, A) and N(n, B): the
-    least mean squared distance between two random vectors with these laws. Unlike the
-    Kullback-Leibler divergence it is finite where covariances are singular.
+    least mean squared distance between two random vectors with these distributions.
+    Unlike the Kullback-Leibler divergence it is finite where covariances are singular.
 
     Parameters
     ----------
@@ -119,11 +119,12 @@ def gaussian_wasserstein_distance(
 def process_wasserstein_distance(
     first: Any, second: Any, X: ArrayLike, *, include_noise: bool = False
 ) -> float:
-    """Wasserstein distance between the laws of two fitted models at the rows of X.
+    """Wasserstein distance between two fitted models at the rows of X.
 
-    The distance between their joint Gaussian laws of the function at these rows,
-    divided by the root of the number of rows: the root mean square, over the rows, by
-    which two random functions with these laws differ if coupled as well as can be.
+    The distance between their joint Gaussian distributions of the function at these
+    rows, divided by the root of the number of rows: the root mean square, over the
+    rows, by which two random functions with these distributions differ if coupled as
+    well as can be.
 
     Parameters
     ----------
@@ -133,8 +134,8 @@ def process_wasserstein_distance(
     X : array-like of shape (n_rows, n_features)
         As for the `predict` of both.
     include_noise : bool, default=False
-        Whether the laws are those of observations. A GaussianProcessRegressor includes
-        the noise of a WhiteKernel in any case.
+        Whether the distributions are those of observations. A GaussianProcessRegressor
+        includes the noise of a WhiteKernel in any case.
 
     Returns
     -------
@@ -148,7 +149,7 @@ def process_wasserstein_distance(
 
     Notes
     -----
-    O(n^3) for n rows. Laws that are not normal are compared by their mean and
+    O(n^3) for n rows. Distributions that are not normal are compared by their mean and
     covariance.
 
     Examples
