@@ -25,8 +25,9 @@ _MARGIN = 0.25
 # the ends of the data by the number of inputs, so that a kernel can be followed beyond
 # them: up to half of the gap, as long as the other end is some lengthscales away.
 _PADDING, _GAP, _APART = 4.0, {1: 8.0, 2: 8.0, 3: 4.0}, 3.0
-# Widths of the domain that a box may have.
-_MOST_WIDTHS = {1: 50.0, 2: 2.0, 3: 1.5}
+# Widths of the domain that a box may have, by the number of inputs, and for one input
+# and a learned kernel of order 1/2, whose memory ends at the next rows.
+_MOST_WIDTHS, _ROUGH_WIDTHS = {1: 50.0, 2: 2.0, 3: 1.5}, 2.3
 # Correlation with the data below which a row counts as far from them.
 _FORGOTTEN = 0.05
 
@@ -46,9 +47,9 @@ def data_domain(X: Array) -> Array:
     """Range of the data and a quarter of it on either side, (d, 2)."""
     low, high = X.min(axis=0), X.max(axis=0)
     width = high - low
-    # a constant column needs some room, too
+    # a constant column needs some lengthscales of room, too
     rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    width = np.where(width > rounding, width, np.maximum(1.0, 1e3 * rounding))
+    width = np.where(width > rounding, width, np.maximum(20.0, 1e3 * rounding))
     return np.stack((low - _MARGIN * width, high + _MARGIN * width), axis=1)
 
 
@@ -77,6 +78,8 @@ def box_of(domain: Array, inside: Array, seen: Array, kernel: Any, learns: bool)
     scales = longest_length_scales(kernel, d)
     wanted = width + _PADDING * scales
     most = _MOST_WIDTHS[d] if learns else _MOST_WIDTHS[1]
+    if learns and d == 1 and getattr(getattr(kernel, "k2", None), "nu", 0.0) == 0.5:
+        most = _ROUGH_WIDTHS
     if d == 1 or not learns:
         wanted = np.maximum(wanted, seen[:, 1] - seen[:, 0] + _GAP[d] * scales)
     return Box(domain[:, 0].copy(), np.minimum(wanted, most * width))

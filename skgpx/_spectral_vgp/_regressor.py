@@ -92,7 +92,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     n_basis : int or "auto", default="auto"
         Number m of inducing variables; Fourier functions come in whole pairs. "auto"
         doubles the Fourier functions of the search while the bound gains 0.01 nats an
-        observation, and then takes at most 2001, until those left out add at most 2 %
+        observation, and then takes at most 1501, until those left out add at most 2 %
         to the posterior variance; inducing points as many as the rows support.
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and

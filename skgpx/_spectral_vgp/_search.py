@@ -41,7 +41,7 @@ Report = Callable[["Prior"], bool]
 # Functions with which a search begins by the number of inputs, at most at its end, and
 # at most in a basis.
 FIRST_FUNCTIONS = {1: 101, 2: 201, 3: 301}
-MOST_SEARCHED, MOST_FUNCTIONS = 501, 2001
+MOST_SEARCHED, MOST_FUNCTIONS = 501, 1501
 # Nats an observation that twice as many functions must gain.
 _GAIN = 0.01
 # Nats by which a rougher kernel must be better than a smoother one.
@@ -168,7 +168,7 @@ def search_prior(
             found = find.with_waves(found)
     stop = report(found)
     while not stop and not found.only_noise:
-        rougher = find.rougher(found)
+        rougher = find.rougher(found) if start is None else None
         if rougher is None:
             larger = find.larger(found)
             if larger is None:
@@ -263,7 +263,7 @@ class _Search:
         size = len(prior.functions)
         if prior.candidate and self.settings.n_basis == "auto":
             # roughness shows in short waves
-            size = max(size, min(2 * size - 1, MOST_SEARCHED))
+            size = max(size, min(i * (self.size - 1) + 1, MOST_SEARCHED))
         found = self.maximised(prior._replace(rule=_within(prior.rule, rule)), size)
         better = found.score > prior.score + _MARGIN
         return found._replace(candidate=i) if better else None
@@ -295,8 +295,7 @@ class _Search:
                 spectrum.eigenvalues, spectrum.tail * sums.weight
             )
             noise = ScaleProfile.of(statistics).best_noise_variance()
-        found = self._point(sums, functions, rule, noise)
-        return found._replace(candidate=prior.candidate, only_noise=prior.only_noise)
+        return prior._replace(sums=sums, functions=functions, noise_variance=noise)
 
     # ---- Maxima ----------------------------------------------------------------------
 

@@ -329,7 +329,8 @@ def test_wild_inputs_do_not_spoil_the_fit_of_the_others(kernel, kind, seed):
         np.sqrt(np.mean((m.predict(inputs[bulk]) - f[bulk]) ** 2))
         for m in (model, alone)
     )
-    assert found < 1.1 * best
+    # functions on a wider range than those of the bulk alone
+    assert found < 1.25 * best
     with pytest.warns(UserWarning, match="left out"):
         SpectralVGPRegressor(kernel).partial_fit(inputs, y)
 
