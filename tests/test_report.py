@@ -47,7 +47,7 @@ MODELS = {
     "pls": (PLSRegressor(**PLS), Y),
     "poisson": (PLSRegressor(likelihood=Poisson(), **PLS), np.round(np.exp(Y))),
     "classes": (PLSClassifier(**PLS), np.where(Y > 0.0, "up", "down")),
-    "fourier": (SpectralVGPRegressor(noise_variance=0.04, n_basis=15), Y),
+    "fourier": (SpectralVGPRegressor("series", noise_variance=0.04, n_basis=15), Y),
     "inducing": (
         SpectralVGPRegressor(**FEW, basis="inducing", n_basis=6, noise_variance=0.04),
         Y,
