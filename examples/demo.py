@@ -58,7 +58,7 @@ def gaussian_summary(model, X, y):
 
 
 def particle_summary(model, X, y):
-    """The same from a model that knows its whole predictive law."""
+    """The same from a model that knows its whole predictive distribution."""
     return model.log_predictive_density(X, y), model.predict_interval(X, 0.95)
 
 

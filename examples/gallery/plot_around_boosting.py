@@ -68,9 +68,9 @@ errors = y[train] - cross_val_predict(model.mean, X[train], y[train], cv=folds)
 constant = np.sqrt(np.mean(errors**2))
 
 for name, rows in (("inside", position < edge), ("outside", position >= edge)):
-    law = np.mean(np.abs(error[rows]) < 1.96 * std[rows])
+    held = np.mean(np.abs(error[rows]) < 1.96 * std[rows])
     flat = np.mean(np.abs(error[rows]) < 1.96 * constant)
-    print(f"95 % intervals {name}: {law:.2f} hold y, of constant width {flat:.2f}")
+    print(f"95 % intervals {name}: {held:.2f} hold y, of constant width {flat:.2f}")
 
 # %%
 # Root mean squares in bins of the fourth input:

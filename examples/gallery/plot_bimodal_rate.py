@@ -49,7 +49,7 @@ print(f"largest R-hat: {model.rhat_.max():.2f}")
 # %%
 # The best Gaussian
 # -----------------
-# The same basis and likelihood, and the normal law of the weights that is closest to
+# The same basis and likelihood, and the normal distribution of the weights closest to
 # the posterior in Kullback-Leibler divergence. The bound is an average over the values
 # ``f`` of each row, by Gauss-Hermite quadrature.
 basis, likelihood = model.posterior_.basis, model.likelihood_

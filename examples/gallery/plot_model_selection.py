@@ -4,7 +4,7 @@ A likelihood chosen by log density
 
 One observation in ten is an outlier. A pipeline is searched over the likelihood and
 scored in four ways: R² looks at means alone and sees little difference; the log
-density, the CRPS and the interval score look at the whole predictive law.
+density, the CRPS and the interval score look at the whole distribution.
 """
 
 # %%
@@ -30,7 +30,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # Four candidates, four scores
 # ----------------------------
-# The scorers follow the pipeline to the predictive law of the model inside.
+# The scorers follow the pipeline to the distribution of the model inside.
 scores = {
     "R2": "r2",
     "log density": metrics.log_predictive_density_scorer,
@@ -54,10 +54,10 @@ for i, candidate in enumerate(candidates):
 # %%
 # What was chosen, on rows kept out
 # ---------------------------------
-law = skgpx.predict_dist(search, X_test)
-inside = metrics.interval_coverage(y_test, law.interval(0.9))
+found = skgpx.predict_dist(search, X_test)
+inside = metrics.interval_coverage(y_test, found.interval(0.9))
 print(f"chosen: {search.best_params_['plsregressor__likelihood']!r}")
-print(f"log density {law.log_density(y_test).mean():.3f} a row,", end=" ")
+print(f"log density {found.log_density(y_test).mean():.3f} a row,", end=" ")
 print(f"{inside:.0%} of {len(y_test)} rows inside intervals of 90 %")
 
 figure, (left, right) = plt.subplots(

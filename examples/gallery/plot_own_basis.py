@@ -81,7 +81,7 @@ print(f"largest error of the covariance: {np.abs(np.cov(draws) - total).max():.3
 # %%
 # Regression
 # ----------
-# Sums over the rows, the normal law of the weights, and a model that predicts. The
+# Sums over the rows, normal weights, and a model that predicts. The
 # exact posterior comes from the covariance of all rows, without a basis.
 NOISE = 0.01
 X = rng.uniform(0.0, 1.0, (60, 1))

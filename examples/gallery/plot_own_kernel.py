@@ -1,6 +1,6 @@
 """
-The spectral law of your own kernel
-===================================
+The spectral density of your own kernel
+=======================================
 
 A kernel of your own works wherever scikit-learn's kernels do, by its matrix alone. What
 else is known of it is registered for its class in one call: how frequencies are sampled
@@ -49,8 +49,8 @@ class Sech(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
 
 
 # %%
-# Its spectral law
-# ----------------
+# Its spectral density
+# --------------------
 # The hyperbolic secant is its own Fourier transform, up to scale:
 # ``S(ω) = π ℓ / cosh(π ℓ ω / 2)``.
 def sampler(kernel, n_frequencies, d, rng):
@@ -117,6 +117,6 @@ right.hist(omega[:, 0], 60, density=True, alpha=0.4, label="sampled frequencies"
 near = t[np.abs(t[:, 0]) < 15.0]
 law = density(Sech(0.5), near)[0] / (2.0 * np.pi)
 right.plot(near, law, "k", label="density")
-right.set(xlabel="ω", xlim=(-15.0, 15.0), ylim=(0.0, 0.33), title="spectral law")
+right.set(xlabel="ω", xlim=(-15.0, 15.0), ylim=(0.0, 0.33), title="spectral density")
 right.legend()
 plt.show()

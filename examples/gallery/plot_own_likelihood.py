@@ -2,7 +2,7 @@
 A likelihood of your own
 ========================
 
-Counts that vary more than a Poisson law allows: a negative binomial likelihood in some
+Counts that vary more than Poisson's allow: a negative binomial likelihood in some
 forty lines of NumPy. :func:`~skgpx.likelihoods.check_likelihood` tells its author what
 is wrong with it; everything else (mode, chains, evidence, quantiles) is inherited.
 """
@@ -77,7 +77,7 @@ class NegativeBinomial(Likelihood):
 # %%
 # The check: gradients against differences, moments and distribution function against
 # samples, broadcasting, overflow, declarations. It says nothing if nothing is wrong;
-# with the sign of a gradient turned around it says so.
+# with the sign of a gradient turned around it reports that.
 check_likelihood(NegativeBinomial())
 
 
@@ -103,10 +103,10 @@ models = {}
 for likelihood in (Poisson("exp"), NegativeBinomial()):
     model = PLSRegressor(likelihood=likelihood, n_inducing=30, random_state=0)
     # the Poisson model says that these counts scatter more than it allows
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
         models[type(likelihood).__name__] = model.fit(X, y)
-    print(*(str(warning.message)[:79] for warning in told))
+    print(*(str(warning.message)[:79] for warning in given))
 print(f"shape: {models['NegativeBinomial'].likelihood_.shape:.2f} (truth 3)")
 
 # %%

@@ -2,7 +2,7 @@
 A sampler of your own
 =====================
 
-A fitted model is a basis, a likelihood and a law of the weights; with these a posterior
+A fitted model is a basis, a likelihood and weights; with these a posterior
 can be sampled by any method. Here by elliptical slice sampling (Murray, Adams and
 MacKay, 2010), which has no steps to choose: each proposal lies on an ellipse through
 the present weights and a draw of their prior, N(0, I). It serves as a check of the

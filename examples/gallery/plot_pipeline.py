@@ -1,11 +1,11 @@
 """
-Pipelines, searches and whole predictive laws
-=============================================
+Pipelines, searches and predictive distributions
+================================================
 
 The estimators are scikit-learn estimators: they are scaled, searched over and
 cross-validated like any other. scikit-learn's wrappers hand through ``predict`` only;
 :func:`skgpx.predict_dist` follows them to the model inside and returns the whole
-predictive law of ``y``.
+distribution of ``y``.
 """
 
 # %%
@@ -48,21 +48,21 @@ for likelihood, score in zip(
     print(f"{likelihood!s:15} log density {score:.3f} a row")
 
 # %%
-# The law of y
-# ------------
+# The distribution of y
+# ---------------------
 # Quantiles, distribution function and draws pass through the inverse transform
 # exactly: the intervals are positive and skewed, as ``y`` is.
-law = skgpx.predict_dist(search, X_test)
-low, high = law.interval(0.9).T
+found = skgpx.predict_dist(search, X_test)
+low, high = found.interval(0.9).T
 print(f"90 % intervals hold {np.mean((low <= y_test) & (y_test <= high)):.0%}")
-print("three draws of the first row:", law.sample(3, random_state=0)[0].round(2))
+print("three draws of the first row:", found.sample(3, random_state=0)[0].round(2))
 
 # %%
 # Intervals and ranks
 # -------------------
-# Right: the distribution function at the held-out ``y``, which is uniform if the law is
+# Right: the distribution function at the held-out ``y``, which is uniform if that is
 # right.
-median = law.quantile([0.5])[:, 0]
+median = found.quantile([0.5])[:, 0]
 order = np.argsort(median)
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(9.0, 3.6), width_ratios=(3, 2), layout="constrained"
@@ -73,7 +73,7 @@ left.plot(ranks, median[order], "C0_", ms=6.0, label="median, 90 % interval")
 left.plot(ranks, y_test[order], "k.", ms=4.0, label="held-out y")
 left.set(xlabel="test rows, ordered by the median", ylabel="y")
 left.legend(loc="upper left")
-right.hist(law.cdf(y_test), np.linspace(0.0, 1.0, 7), color="C0", alpha=0.4, ec="C0")
+right.hist(found.cdf(y_test), np.linspace(0.0, 1.0, 7), color="C0", alpha=0.4, ec="C0")
 right.axhline(len(y_test) / 6.0, color="k", ls=":", label="uniform")
 right.set(xlabel="distribution function at y", ylabel="test rows")
 right.legend()
