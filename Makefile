@@ -37,7 +37,7 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "skgpx needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv .venv 2>/dev/null || \
-	  { $(PYTHON) -m venv --clear --without-pip .venv && \
+	  { $(PYTHON) -m venv --without-pip .venv && \
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 	$(BIN)/python -m pip install --quiet --editable ".[plot,test]"
 	touch $(INSTALLED)
