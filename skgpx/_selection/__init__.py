@@ -18,7 +18,6 @@ from skgpx._selection._evidence import (
     row_target,
 )
 from skgpx._selection._grow import grow, inducing_by_capacity, most_inducing
-from skgpx._selection._left_over import WORTH_LOOKING, LeftOver, warn_of_left_over
 from skgpx._selection._noise import final_noise
 from skgpx._selection._prior import (
     MOST,
@@ -32,9 +31,7 @@ from skgpx._selection._record import SearchRecord
 __all__ = [
     "FEWEST_ROWS",
     "MOST",
-    "WORTH_LOOKING",
     "Hyperparameters",
-    "LeftOver",
     "PriorSettings",
     "SearchRecord",
     "SparseEvidence",
@@ -54,6 +51,5 @@ __all__ = [
     "row_target",
     "search_weights",
     "stretched",
-    "warn_of_left_over",
     "with_base_rates",
 ]
