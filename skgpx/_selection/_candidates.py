@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Candidate:
         """Number of coordinates q."""
         return self.ties.shape[1]
 
-    @property
+    @cached_property
     def bounds(self) -> Array:
         """Bounds of u, (q, 2): those that all tied parameters keep."""
         inner = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
@@ -76,6 +77,11 @@ class Candidate:
         low = [inner[one, 0].max() for one in tied.T]
         high = [inner[one, 1].min() for one in tied.T]
         return np.array([low, np.maximum(low, high)]).T.reshape(-1, 2)
+
+    @cached_property
+    def _limits(self) -> Array:
+        limits: Array = self.kernel.bounds.T
+        return limits
 
     def theta(self, u: Array) -> Array:
         """Log-parameters of the kernel."""
@@ -86,9 +92,7 @@ class Candidate:
         """Kernel at the coordinates u, within its bounds."""
         if not len(self.offset):
             return self.kernel
-        return self.kernel.clone_with_theta(
-            np.clip(self.theta(u), *self.kernel.bounds.T)
-        )
+        return self.kernel.clone_with_theta(np.clip(self.theta(u), *self._limits))
 
     def coordinates_of(self, kernel: Any) -> Array:
         """Coordinates of a kernel of this form, the mean of what they share."""

@@ -55,6 +55,7 @@ class ExactEvidence:
 
     def __init__(self, rows: Rows, kernel: Any, likelihood: Gaussian):
         self.rows, self.kernel, self.likelihood = rows, kernel, likelihood
+        self._p = len(kernel.theta)
 
     @property
     def weight(self) -> float:
@@ -75,7 +76,7 @@ class ExactEvidence:
         numpy.linalg.LinAlgError
             If the covariance of the rows is not positive definite.
         """
-        p = len(self.kernel.theta)
+        p = self._p
         likelihood = self.likelihood.with_theta(theta[p:])
         kernel = self.kernel.clone_with_theta(theta[:p])
         noise_variance = float(likelihood.variance(0.0))
@@ -188,6 +189,7 @@ class SparseEvidence:
     def __init__(self, rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood):
         self.rows, self.Z = rows, Z
         self.kernel, self.likelihood = kernel, likelihood
+        self._p = len(kernel.theta)
         self._mode: Array | None = None
 
     @classmethod
@@ -222,7 +224,7 @@ class SparseEvidence:
 
         O(n m^2 + m^3) with a few kernel matrices; no array of size n m p.
         """
-        p = len(self.kernel.theta)
+        p = self._p
         likelihood = self.likelihood.with_theta(theta[p:])
         kernel = self.kernel.clone_with_theta(theta[:p])
         kernels, pullback = inducing_and_pullback(kernel, self.rows.X, self.Z)

@@ -15,6 +15,7 @@ from skgpx._selection._candidates import (
     of_kernel,
 )
 from skgpx._selection._evidence import (
+    ExactEvidence,
     SparseEvidence,
     with_noise,
 )
@@ -34,7 +35,7 @@ from skgpx._selection._select import (
 )
 from skgpx._validation import Rows, standardisation
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, split_noise
+from skgpx.kernels import GREKernel, split_noise, theta_entries
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -44,6 +45,8 @@ _LARGEST_BOUND, _BOUND_ROWS, _BOUND_ITER = 400, 2000, 60
 # The most points of a model whose likelihood is not Gaussian, of one that is only
 # evaluated, and of a search.
 MOST, _COUNTED, _SEARCHED = 500, 1000, 400
+# Observations from which on no signal is noise; fewer leave the function uncertain.
+_FEWEST_NOISY = 100
 
 
 class Hyperparameters(NamedTuple):
@@ -60,7 +63,7 @@ class Hyperparameters(NamedTuple):
     record : SearchRecord
         Which rows searched.
     found : Found or None
-        Where the search ended, for the next one.
+        Where the search ended, for the next one; None without a signal.
     exact_noise : float
         Noise variance beside an exact process of some rows; NaN where there is none.
     n_inducing : int
@@ -149,10 +152,13 @@ def learn_prior(
         best = _with_capacity(best, groups[0], counted, model, n_inducing, rng)
     share = float(rows.weights.sum() / split.training.weights.sum())
     default, found_signal = not groups[0][0].given, best.gain > NOISE_PRICE
+    found = best if found_signal else None
     findings = [diagnostics.no_signal(best.gain, NOISE_PRICE, rows.y, rows.weights)]
     if (found_signal and not isinstance(likelihood, Gaussian)) or not default:
         how = best.kernel, default, likelihood.log_scale
         findings.append(diagnostics.at_bounds(*how))
+    if not found_signal and split.training.weights.sum() >= _FEWEST_NOISY:
+        best = _all_noise(best, split.training)
     record = record._replace(
         criterion="log posterior of the hyperparameters",
         rows_searched=len(split.training.y),
@@ -164,11 +170,37 @@ def learn_prior(
         best.likelihood,
         share * best.evidence,
         record,
-        best,
+        found,
         exact_noise,
         best.n_inducing,
         tuple(one for one in findings if one is not None),
     )
+
+
+def _all_noise(found: Found, rows: Rows) -> Found:
+    """The smallest amplitude with the variance of y as noise, unless that is worse.
+
+    Without a signal the evidence cannot tell short lengthscales from noise: it is the
+    hyperprior that divides the variance of y between them.
+    """
+    candidate = found.candidate
+    gaussian = isinstance(found.likelihood, Gaussian)
+    if not (gaussian and len(found.likelihood.theta) and candidate.n_free):
+        return found
+    theta = found.kernel.theta
+    for entry, part in theta_entries(found.kernel):
+        if entry.endswith("constant_value"):
+            theta[part] = found.kernel.bounds[part, 0]
+    u = candidate.coordinates_of(found.kernel.clone_with_theta(theta))
+    u = np.where(candidate.lengths, candidate.starts()[0], u)
+    square = float(np.average(rows.y**2, weights=rows.precisions))
+    noise = with_noise(found.likelihood, square)
+    quiet = candidate.kernel_at(u)
+    how = np.concatenate((quiet.theta, noise.theta))
+    value = ExactEvidence(rows, quiet, noise).value_and_gradient(how)[0]
+    if value < found.evidence - NOISE_PRICE:
+        return found
+    return found._replace(u=u, likelihood=noise, evidence=value)
 
 
 def _by_bound(

@@ -234,8 +234,13 @@ def select(
         Searches side by side; see :func:`skgpx._parallel.side_by_side`.
     """
     how = split.screening, likelihood, model
-    screened = side_by_side(_screen, [(group,) for group in groups], n_jobs, *how)
+    first = _screen(*how, groups[0])
+    rest = [(group, first) for group in groups[1:]]
+    screened = [first, *side_by_side(_screen, rest, n_jobs, *how)]
     best = max(screened, key=lambda group: max(one.posterior for one in group))
+    if split.validation is None and len(split.training.y) == len(split.screening.y):
+        # on the same rows searches end in the same order
+        best = [max(best, key=lambda one: one.posterior)]
     finalists = [(found,) for found in best]
     trained = side_by_side(train, finalists, n_jobs, split.training, model)
     if len(trained) == 1:
@@ -264,18 +269,31 @@ def train(rows: Rows, model: Model, found: Found) -> Found:
 
 
 def _screen(
-    rows: Rows, likelihood: Any, model: Model, group: Sequence[Candidate]
+    rows: Rows,
+    likelihood: Any,
+    model: Model,
+    group: Sequence[Candidate],
+    first: Sequence[Found] = (),
 ) -> list[Found]:
-    """Where each candidate of a group ends, on a few rows."""
+    """Where each candidate of a group ends, on a few rows.
+
+    One starts where its counterpart in the `first` group ended, if that found a signal.
+    """
 
     def climb(candidate: Candidate, u: Array, start: Any) -> Found:
         evidence = model.evidence(rows, candidate.kernel_at(u), start, True)
         return maximise(candidate, [evidence], u, *model.screening_iter)
 
     found: list[Found] = []
-    for candidate in group:
+    for position, candidate in enumerate(group):
+        if first and first[position].gain > NOISE_PRICE:
+            other = first[position]
+            u = np.clip(other.u, *candidate.bounds.T)
+            found.append(climb(candidate, u, other.likelihood))
+            continue
         if not found or candidate.n_free == group[0].n_free:
-            found.append(_until_found(candidate, rows, likelihood, model, climb))
+            most = 1 if first else None
+            found.append(_until_found(candidate, rows, likelihood, model, climb, most))
             continue
         simple = max(found, key=lambda one: one.posterior)
         ends = [
@@ -289,7 +307,12 @@ def _screen(
 
 
 def _until_found(
-    candidate: Candidate, rows: Rows, likelihood: Any, model: Model, climb: Any
+    candidate: Candidate,
+    rows: Rows,
+    likelihood: Any,
+    model: Model,
+    climb: Any,
+    most: int | None,
 ) -> Found:
     """From the best of several lengthscales, and on while no better than noise."""
     starts = [np.clip(u, *candidate.bounds.T) for u in candidate.starts()]
@@ -298,7 +321,7 @@ def _until_found(
         for u in starts
     ]
     ends: list[Found] = []
-    for position in np.argsort(values, kind="stable")[::-1]:
+    for position in np.argsort(values, kind="stable")[::-1][:most]:
         ends.append(climb(candidate, starts[position], likelihood))
         if ends[-1].gain > NOISE_PRICE and not candidate.given:
             break

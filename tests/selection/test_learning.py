@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SteinRFFRegressor
 from skgpx._selection import counted_once, grow
 from skgpx._selection._optimise import Found
 from skgpx._selection._select import simplest
@@ -70,6 +70,20 @@ def test_no_signal_is_a_finding():
         model = PLSRegressor(random_state=0).fit(X, y)
     assert [one.check for one in model.findings_] == ["no signal"]
     assert np.max(np.abs(model.predict(X) - y.mean())) < 0.2
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("estimator", [PLSRegressor, SteinRFFRegressor])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_signal_is_noise(estimator, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.uniform(-1.0, 1.0, (200, 5)), rng.standard_normal(200)
+    model = estimator(random_state=0).fit(X, y)
+    std = model.predict(X, return_std=True)[1]
+    assert np.ptp(std) < 0.1
+    assert root_mean_square(model.predict(X) - y.mean()) < 0.15
+    if estimator is PLSRegressor:
+        assert model.noise_variance_ > 0.9 * np.var(y)
 
 
 # ---- A kernel that is given ----------------------------------------------------------
