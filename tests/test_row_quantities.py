@@ -49,7 +49,7 @@ MODELS = {
     "pls": PLSRegressor(**KEPT, **ALL),
     "inducing": SpectralVGPRegressor(basis="inducing", n_basis=N, **KEPT),
     "empirical": SpectralVGPRegressor(basis="empirical", n_basis=N, **KEPT),
-    "fourier": SpectralVGPRegressor(basis="fourier", **KEPT),
+    "fourier": SpectralVGPRegressor(basis="fourier", n_basis=101, **KEPT),
 }
 models = pytest.mark.parametrize("name", MODELS)
 

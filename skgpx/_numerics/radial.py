@@ -74,23 +74,6 @@ def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -
 
 
 @kernel
-def radial_rows_and_slopes(
-    code: int,
-    points: Array,
-    centres: Array,
-    out: Array,
-    slopes: Array,
-) -> None:
-    """As `radial_rows`, and write ``w = -(dk/dr) / r`` into slopes (m, n).
-
-    The gradient of ``k(z_j, x_i)`` in the scaled centre is ``w (x_i - z_j)``.
-    """
-    for j in range(len(centres)):
-        _squared_distances(points, centres[j], out[j])
-        _profile_and_slope(code, out[j], slopes[j])
-
-
-@kernel
 def radial_sum(
     code: int,
     X: Array,

@@ -312,8 +312,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         features = model.basis(some.X)
         outside = float(np.sum(model.basis.residual_variance(some.X, features)))
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
-        # bases that omit much of the prior have a check of their own
-        if self.likelihood_.location_scale and share <= 0.01:
+        # bases that omit much of the prior have a check of their own; a kernel that the
+        # user fixes may underfit on purpose
+        learned = self.optimizer is not None
+        if learned and self.likelihood_.location_scale and share <= 0.01:
             centre = np.average(some.y, weights=some.weights)
             total = float(np.average((some.y - centre) ** 2, weights=some.weights))
             residuals = some.y - mean

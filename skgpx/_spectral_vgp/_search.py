@@ -243,7 +243,10 @@ class _Search:
         """Sums on a box that tells waves apart, to the shortest that rows can show."""
         box, sums = self.sums.box_for(kernel_of(rule), True), self.sums
         if kernel_of(rule) is not None:
-            box = box._replace(period=_LOOK * (sums.seen[:, 1] - sums.seen[:, 0]))
+            widths = sums.seen[:, 1] - sums.seen[:, 0]
+            # a constant column keeps the box of the kernel
+            period = np.where(widths > 0.0, _LOOK * widths, box.period)
+            box = box._replace(period=period)
         if self.d == 1:
             return sums.on(box, self._reach(rule, box, 0))
         return sums.on(
