@@ -94,21 +94,21 @@ SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
 # Lines of code of each folder of the package: what comes in pushes something out. The
 # modules beside the folders have one budget together. Budgets only ever shrink.
 BUDGETS = {
-    "_pls": 1320,
-    "_spectral_vgp": 2600,
-    "_stein": 1270,
-    "_gwi": 2640,
-    "_decoupled": 650,
-    "_selection": 2130,
-    "_latent": 370,
-    "_draws": 1870,
-    "bases": 1450,
-    "kernels": 1810,
-    "likelihoods": 1890,
-    "metrics": 660,
-    "inspection": 530,
-    "_numerics": 6370,
-    "shell": 3110,
+    "_pls": 1160,
+    "_spectral_vgp": 1460,
+    "_stein": 1120,
+    "_gwi": 1480,
+    "_decoupled": 640,
+    "_selection": 1240,
+    "_latent": 230,
+    "_draws": 1560,
+    "bases": 1330,
+    "kernels": 1480,
+    "likelihoods": 1690,
+    "metrics": 610,
+    "inspection": 420,
+    "_numerics": 4680,
+    "shell": 2940,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
 
