@@ -235,10 +235,13 @@ def select(
     """
     how = split.screening, likelihood, model
     first = _screen(*how, groups[0])
-    rest = [(group, first) for group in groups[1:]]
+    same_rows = len(split.training.y) == len(split.screening.y)
+    # on a part of the rows a rougher family may see what a smoother one has missed
+    near = first if same_rows else []
+    rest = [(group, near) for group in groups[1:]]
     screened = [first, *side_by_side(_screen, rest, n_jobs, *how)]
     best = max(screened, key=lambda group: max(one.posterior for one in group))
-    if split.validation is None and len(split.training.y) == len(split.screening.y):
+    if split.validation is None and same_rows:
         # on the same rows searches end in the same order
         best = [max(best, key=lambda one: one.posterior)]
     finalists = [(found,) for found in best]
