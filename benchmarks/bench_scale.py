@@ -33,7 +33,7 @@ FULL = (300_000, 1_000_000)
 LIKELIHOODS = ("gaussian", "bernoulli", "student_t")
 # Columns of seconds, and the functions that the estimators call for them.
 STAGES = {
-    "hyperparameters": "fit_prior",
+    "hyperparameters": "learn_prior",
     "inducing": "select_inducing",
     "inference": "infer",
 }

@@ -135,37 +135,6 @@ def cross_fit_prefit(
     return CrossFit(estimator, positions, weights, predictions, np.maximum(folds, 0))
 
 
-def predict_without(
-    estimator: Any,
-    rows: Training,
-    found: CrossFit,
-    parts: list[NDArray[np.bool_]],
-    predict: Callable[[Any, Any], Array],
-    keyword: str | None,
-    n_jobs: int | None,
-) -> list[Array]:
-    """Predictions (p, k) at each part of the rows, of a clone fitted to all others.
-
-    Parameters
-    ----------
-    estimator, rows, respond, keyword, n_jobs
-        As of :func:`cross_fit`.
-    found : CrossFit
-        Its rows.
-    parts : list of ndarray of bool of shape (r,)
-    """
-    jobs = [
-        (estimator, rows, _Part(found.positions[~part], found.weights[~part]), keyword)
-        for part in parts
-    ]
-    fitted = parallel_map(_fitted_clone, jobs, n_jobs)
-    calls = [
-        (one, predict, rows, found.positions[part])
-        for one, part in zip(fitted, parts, strict=True)
-    ]
-    return parallel_map(_predictions_at, calls, n_jobs)
-
-
 def weight_keyword(estimator: Any) -> str | None:
     """Under which name `fit` of an estimator takes the weights of rows; None if not.
 

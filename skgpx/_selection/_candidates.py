@@ -240,3 +240,13 @@ def _in_one_unit(candidate: Candidate) -> Candidate:
     offset = candidate.offset.copy()
     offset[candidate.lengths] += np.log(one / scales)
     return replace(candidate, kernel=kernel, offset=offset)
+
+
+def stretched(kernel: Any, log_factor: float) -> Any:
+    """The same kernel with its free lengthscales multiplied, within their bounds."""
+    theta = kernel.theta.copy()
+    if not len(theta):
+        return kernel
+    for entries in length_scale_entries(kernel):
+        theta[entries] += log_factor
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))

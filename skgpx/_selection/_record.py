@@ -20,8 +20,6 @@ class SearchRecord(NamedTuple):
         Name of the candidate that was chosen.
     rows_held_out : int
         Rows that no search read, and by which candidates were compared.
-    pilot_rows : int
-        Rows of a search before it, which decided where it starts.
     frequency_rows : int
         Rows from which frequencies were learned.
     calibration_rows : int
@@ -40,15 +38,9 @@ class SearchRecord(NamedTuple):
     rows_searched: int | str = 0
     kernel: str = ""
     rows_held_out: int = 0
-    pilot_rows: int = 0
     frequency_rows: int = 0
     calibration_rows: int = 0
 
     def section(self) -> dict[str, Any]:
         """What happened, by name."""
         return {name: value for name, value in self._asdict().items() if value}
-
-    def with_noise(self, by: str, rows: int = 0) -> SearchRecord:
-        """With what chose the noise variance after the search."""
-        del by, rows
-        return self

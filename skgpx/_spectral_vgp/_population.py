@@ -14,7 +14,7 @@ from skgpx._latent import LatentModel
 from skgpx._numerics.regression import log_evidence, posterior
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._numerics.series_statistics import SeriesStatistics
-from skgpx._selection import SearchRecord, search_weights
+from skgpx._selection import SearchRecord, counted_once
 from skgpx._spectral_vgp._domain import (
     box_of,
     continued,
@@ -294,8 +294,7 @@ def without_copies(rows: Rows, settings: SeriesSettings) -> Rows:
     if known or len(rows.y) > _MOST_COPIES:
         return rows
     distinct = canonical_rows(*rows)
-    weights = search_weights(distinct)
-    return rows if weights is distinct.weights else distinct._replace(weights=weights)
+    return counted_once(distinct)
 
 
 def solved(

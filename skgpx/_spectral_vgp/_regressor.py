@@ -297,7 +297,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = self._given_rows(X, y, sample_weight, noise_variance)
-        state, finding = self._sums(rows, adds=False)
+        state, findings = self._sums(rows, adds=False)
 
         def report(state: FourierState, prior: Prior) -> bool:
             return reporter.round(
@@ -312,7 +312,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         solution = self._attributes(state, found)
         clock.end_of("solution")
         self._solved(solution, clock)
-        conclude(self, (finding, *found.findings))
+        conclude(self, (*findings, *found.findings))
         reporter.finish()
         return self
 
@@ -356,8 +356,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
         if reset:
             self._noise = noise
-            state, finding = self._sums(rows, adds=True)
-            conclude(self, (finding,))
+            state, findings = self._sums(rows, adds=True)
+            conclude(self, findings)
         else:
             state = self._state.with_rows(rows, self.n_jobs)
         clock.end_of("statistics")
@@ -502,15 +502,15 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _sums(
         self, rows: Rows, adds: bool
-    ) -> tuple[FourierState | SparseState, Finding | None]:
-        """Sums over the rows for the basis; `adds` says that more may come."""
+    ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
+        """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
         known = self.noise_variance if self._noise is None else self._noise.reference
         if self.basis_ != "fourier":
             how = self.basis_, self.n_basis, known, self.optimizer, self.normalize_y
             kernel = self.kernel if isinstance(self.kernel, Kernel) else None
             settings = SparseSettings(kernel, *how)
-            return fit_sample(canonical_rows(*rows), settings, rng, self.n_jobs), None
+            return fit_sample(canonical_rows(*rows), settings, rng, self.n_jobs)
         domain, finding = self._given_domain(), None
         if domain is None:
             rows, finding = without_input_outliers(rows)
@@ -521,7 +521,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             shared["kernel"] = (type(self.kernel), self.kernel.get_params())
         own = self.kernel, self.n_basis, known, self.optimizer, self.normalize_y
         how = Parameters(*own), repr(shared), rng, self.n_jobs, adds
-        return fit_population(rows, domain, *how), finding
+        return fit_population(rows, domain, *how), (finding,)
 
     def _resolved_basis(self) -> str:
         """Kind of inducing variables for the columns that were seen.

@@ -13,15 +13,16 @@ from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.series_evidence import ScaleProfile
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    PriorSettings,
+    Hyperparameters,
     SearchRecord,
-    fit_prior,
     inducing_by_capacity,
+    learn_prior,
 )
 from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
+from skgpx.diagnostics import Finding
 from skgpx.kernels import default_kernel, split_noise
 from skgpx.likelihoods import Gaussian
 
@@ -148,20 +149,22 @@ class SparseState:
 
 def fit_sample(
     rows: Rows, settings: SparseSettings, rng: np.random.Generator, n_jobs: int | None
-) -> SparseState:
+) -> tuple[SparseState, tuple[Finding, ...]]:
     """Choose prior, basis and standardisation on some rows, and sum over them."""
     shift, scale = 0.0, 1.0
     if settings.normalize_y:
         shift, scale = standardisation(rows.y, rows.precisions)
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select = rng.spawn(2)
-    kernel, likelihood, record = _fit_kernel(rows, settings, scale, search, n_jobs)
+    found = _fit_kernel(rows, settings, scale, search, n_jobs)
+    kernel, likelihood = found.kernel, found.likelihood
     noise = float(likelihood.variance(0.0))
     basis = _basis(kernel, rows, settings, noise, select)
     sums = row_statistics(basis, rows, n_jobs)
     noises = noise, _noise_is_free(settings), _noise_bounds(likelihood)
     seen = input_range(rows.X)
-    return SparseState(basis, seen, sums, sums, *noises, record, shift, scale)
+    state = SparseState(basis, seen, sums, sums, *noises, found.record, shift, scale)
+    return state, found.findings
 
 
 def _basis(
@@ -216,26 +219,20 @@ def _fit_kernel(
     scale: float,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> tuple[Any, Gaussian, SearchRecord]:
-    """Kernel and noise as they were found, and which rows searched."""
+) -> Hyperparameters:
+    """Kernel and noise, and what was found on the way."""
     noise = settings.noise_variance
     fixed = None if noise is None else noise / scale**2
     likelihood = Gaussian(fixed).prepare(rows.y, rows.weights)
     kernel = settings.kernel
     if kernel is None and settings.optimizer is None:
         kernel = default_kernel(rows.X, rows.weights)
-    found = fit_prior(
+    return learn_prior(
         rows,
         likelihood,
-        PriorSettings(
-            kernel=kernel,
-            prior="gp",
-            optimizer="evidence" if settings.optimizer == "evidence" else None,
-            n_restarts=1,
-            inducing="greedy",
-            n_inducing=None if settings.n_basis == "auto" else int(settings.n_basis),
-            n_jobs=n_jobs,
-        ),
         rng,
+        kernel=kernel,
+        learn=settings.optimizer == "evidence",
+        n_inducing=None if settings.n_basis == "auto" else int(settings.n_basis),
+        n_jobs=n_jobs,
     )
-    return found.kernel, found.likelihood, found.record

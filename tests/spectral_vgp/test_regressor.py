@@ -24,6 +24,7 @@ from skgpx import SpectralVGPRegressor
 from skgpx._spectral_vgp import _sums
 from skgpx._spectral_vgp._credible import domain_grid
 from skgpx.bases import PolynomialEigenvalues
+from skgpx.exceptions import FitWarning
 
 FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
 
@@ -552,3 +553,13 @@ def test_stages_of_chunks_and_of_their_sum():
     for model in (one, two, one + two, one.partial_fit(X[90:], Y[90:])):
         assert list(model.stage_seconds_) == ["statistics", "solution"]
     assert one.stage_seconds_ != before
+
+
+def test_the_search_on_inducing_points_leaves_its_findings():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(250, 2)), rng.normal(size=250)
+    model = SpectralVGPRegressor(basis="inducing", random_state=0)
+    with pytest.warns(FitWarning) as caught:
+        model.fit(X, y)
+    assert [one.category for one in caught] == [FitWarning]
+    assert [one.check for one in model.findings_] == ["no signal"]
