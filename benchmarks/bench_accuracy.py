@@ -19,9 +19,9 @@ ours
     the default with its check of convergence.
 
 Steps of the first two are counted with the compiled sampler, which moves particles by
-the same law, and multiplied by the measured time of a step, energy included, of the
-PyTorch peer at the same sizes. Where the schedule is too long to run, its remaining
-steps are counted only, which the table says.
+the same distribution, and multiplied by the measured time of a step, energy included,
+of the PyTorch peer at the same sizes. Where the schedule is too long to run, the
+remaining steps are counted only, which the table says.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
 
 *counts*: simulation-based calibration of the spread of f under the square link: data
 are drawn from the prior, and ranks of the true spread among those of the particles
-should be uniform. *modes*: two groups of rows at +1 and -1 under Student's law; half of
+should be uniform. *modes*: two groups of rows at +1 and -1 under Student's t; half of
 the particles belong to either. *outliers*: tempering against chains where the posterior
 has one mode, far from the prior. *search*: random problems of likelihoods that are not
 log-concave, the default against tempering with 1600 particles. *particles*: errors of
-means and variances of J particles against the exact law. *classes*: do chains converge?
+means and variances of J particles against exact ones. *classes*: do chains converge?
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def search(n_fits: int) -> list[Row]:
 
 
 def particles(n_fits: int) -> list[Row]:
-    """Moments of J particles against the exact law."""
+    """Moments of J particles against the exact distribution."""
     rng, table = np.random.default_rng(1), []
     X = rng.uniform(-3.0, 3.0, (25, 1))
     y = np.sin(X[:, 0]) + 0.5 * rng.standard_normal(25)
@@ -188,7 +188,7 @@ def particles(n_fits: int) -> list[Row]:
     exact, _, _ = fitted(*problem, n_inducing=6)
     mean, std = exact.predict(new, return_std=True)
     phi = exact.posterior_.basis(new)
-    spread = np.sqrt(np.diagonal(exact.posterior_.law.covariance(phi)))
+    spread = np.sqrt(np.diagonal(exact.posterior_.weights.covariance(phi)))
     for J in (10, 100):
         squares, ratios = [], []
         for seed in range(10 * n_fits):

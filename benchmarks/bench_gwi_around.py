@@ -3,7 +3,7 @@
     python -m benchmarks.bench_gwi_around [--data FOLDER] [--sets ...] [--rows N]
         [--random 5] [--jobs 16]
 
-Predictive laws around HistGradientBoostingRegressor and RandomForestRegressor with
+Predictions around HistGradientBoostingRegressor and RandomForestRegressor with
 their default parameters, and beside them NGBoost:
 
 gwi
@@ -14,7 +14,7 @@ conformal
     MAPIE's split conformal intervals: the model on four fifths of the rows, widths from
     the rest.
 ngboost
-    NGBRegressor, normal law, default parameters.
+    NGBRegressor, normal distribution, default parameters.
 
 Each set is split at random (a tenth is left out), and by its first principal component:
 the last, and then the first, tenth of the rows in that order is left out, so that
@@ -74,7 +74,7 @@ def splits(X: Array, n_random: int) -> Iterator[tuple[str, Index, Index]]:
 
 
 def normal_scores(y: Array, mean: Array, std: Array) -> dict[str, float]:
-    """Scores of normal laws."""
+    """Scores of normal distributions."""
     z = (y - mean) / std
     density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     crps = std * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi))
@@ -113,10 +113,12 @@ def conformal(model: Any, train: Part, test: Part) -> dict[str, float]:
     return interval_scores(test[1], *bounds.T)
 
 
-def boosted_law(train: Part, test: Part) -> dict[str, float]:
+def boosted_distribution(train: Part, test: Part) -> dict[str, float]:
     """Scores of NGBoost."""
-    law = NGBRegressor(random_state=0, verbose=False).fit(*train).pred_dist(test[0])
-    return normal_scores(test[1], law.loc, law.scale)
+    distribution = (
+        NGBRegressor(random_state=0, verbose=False).fit(*train).pred_dist(test[0])
+    )
+    return normal_scores(test[1], distribution.loc, distribution.scale)
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
@@ -137,7 +139,7 @@ def measure(
     centre, scale = y[train].mean(), y[train].std()
     parts = [(X[part], (y[part] - centre) / scale) for part in (train, test)]
     about = {"set": name, "split": kind, "number": which, "rows": len(train)}
-    found, seconds = timed(boosted_law, *parts)
+    found, seconds = timed(boosted_distribution, *parts)
     rows = [about | {"mean": "", "method": "ngboost", "CPU s": seconds} | found]
     for model_name, model in MODELS.items():
         about["mean"] = model_name

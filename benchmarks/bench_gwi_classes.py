@@ -10,7 +10,7 @@ divided by 16). "net" and "net, robust max" are GWIClassifier by default and wit
 paper's likelihood; GPC is GaussianProcessClassifier with a learned amplitude and one
 learned lengthscale; MLP has the same 32 hidden units and its temperature is learned in
 five folds. Around other classifiers: as they are ("bare"), with a temperature learned
-in five folds, and with the law around them. Scores of outliers are entropies.
+in five folds, and with the distribution around them. Scores of outliers are entropies.
 The prior kernel is searched once a split, by "net", whose seed makes it that of all.
 """
 

@@ -67,7 +67,7 @@ class Hyperparameters(NamedTuple):
 
 
 def scores(y: np.ndarray, mean: np.ndarray, variance: np.ndarray | float) -> Scores:
-    """Figures of normal laws of a standardised y, in its units."""
+    """Figures of normal distributions of a standardised y, in its units."""
     std = np.sqrt(variance)
     z = (y - mean) / std
     return {

@@ -39,8 +39,10 @@ def models(rng: np.random.Generator) -> dict[str, object]:
         (Poisson("square"), counts),
     )
     fitted: dict[str, object] = {
-        f"PLS {law!r}": PLSRegressor(likelihood=law, random_state=0).fit(X, y)
-        for law, y in targets
+        f"PLS {distribution!r}": PLSRegressor(
+            likelihood=distribution, random_state=0
+        ).fit(X, y)
+        for distribution, y in targets
     }
     one = np.sin(4.0 * X[:, 0]) + 0.1 * rng.standard_t(4.0, TRAINING)
     robust = PLSRegressor(likelihood=StudentT(df=4.0), random_state=0)

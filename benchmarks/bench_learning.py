@@ -53,7 +53,7 @@ def parts(name: str, folder: str | None, seed: int, share: float) -> Parts:
 
 
 def scores(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, float]:
-    """RMSE, NLPD of a normal law and coverage of its 95 % interval."""
+    """RMSE, NLPD of a normal distribution and coverage of its 95 % interval."""
     z = (y - mean) / std
     return {
         "RMSE": float(np.sqrt(np.mean((y - mean) ** 2))),
@@ -96,7 +96,7 @@ def ridge(data: Parts, seed: int) -> dict[str, float]:
 
 
 def boosting(data: Parts, seed: int) -> dict[str, float]:
-    """HistGradientBoosting, whose law is normal with the variance of its errors."""
+    """HistGradientBoosting with normal errors of the variance of its residuals."""
     X, y, X_test, y_test = data
     start, n = time.perf_counter(), len(y) // 10
     model = HistGradientBoostingRegressor(random_state=seed).fit(X[n:], y[n:])

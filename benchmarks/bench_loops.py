@@ -3,7 +3,7 @@
     python -m benchmarks.bench_loops [--table simulation clouds thompson] [--seeds 10]
 
 simulation
-    A sparse process (32 points, optimal law) has learnt the drift of the
+    A sparse process (32 points, optimal distribution) has learnt the drift of the
     FitzHugh-Nagumo neuron from 10 000 noisy increments. *ours* draws 1000 drifts and
     simulates with them; *iterative* draws the drift at each step given the path so
     far, compiled, for a few paths: its time is scaled to 1000.

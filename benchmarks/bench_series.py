@@ -114,16 +114,16 @@ def prediction_row(n: int, m: int, d: int, rounds: int) -> Row:
     X, box = rng.random((n, d)), Box(np.zeros(d), np.ones(d))
     basis = FourierSeries.from_rule(RULE, box, m)
     root = 0.1 * rng.standard_normal((m, m))
-    law = GaussianWeights(rng.standard_normal((m, 1)), root[np.newaxis])
+    distribution = GaussianWeights(rng.standard_normal((m, 1)), root[np.newaxis])
 
     def quadratic() -> None:
         for start in range(0, n, BLOCK):
-            law.latent(basis(X[start : start + BLOCK]))
+            distribution.latent(basis(X[start : start + BLOCK]))
 
     row = compared(
         f"mean and variance {d}-D",
         quadratic,
-        lambda: SeriesMarginals(basis, law)(X),
+        lambda: SeriesMarginals(basis, distribution)(X),
         rounds,
     )
     return {"n": n, "m": m} | row

@@ -72,10 +72,10 @@ class _NaturalSVGP(gpytorch.models.ApproximateGP):
     """SVGP for natural gradients, kernel fixed."""
 
     def __init__(self, Z: torch.Tensor, length_scale: float):
-        law = gpytorch.variational.NaturalVariationalDistribution(len(Z))
+        distribution = gpytorch.variational.NaturalVariationalDistribution(len(Z))
         super().__init__(
             gpytorch.variational.VariationalStrategy(
-                self, Z, law, learn_inducing_locations=False
+                self, Z, distribution, learn_inducing_locations=False
             )
         )
         self.mean_module = gpytorch.means.ZeroMean()
@@ -83,9 +83,9 @@ class _NaturalSVGP(gpytorch.models.ApproximateGP):
         self.covar_module.lengthscale = length_scale
 
     def forward(self, X: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
-        """Prior law of the latent function at X."""
-        law = gpytorch.distributions.MultivariateNormal
-        return law(self.mean_module(X), self.covar_module(X))
+        """Prior distribution of the latent function at X."""
+        distribution = gpytorch.distributions.MultivariateNormal
+        return distribution(self.mean_module(X), self.covar_module(X))
 
 
 def natural_svgp(

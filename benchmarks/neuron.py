@@ -46,7 +46,7 @@ def simulate_truth(n_steps: int, n_paths: int, rng: np.random.Generator) -> Arra
 
 
 class SparseDrift(NamedTuple):
-    """One output of the drift: a sparse process with its optimal law of u."""
+    """One output of the drift: a sparse process with its optimal distribution of u."""
 
     variance: float
     length_scale: Array  # (3,)

@@ -89,11 +89,11 @@ def measure(case: str, name: str, seed: int) -> Run:
 
 def _of_numbers(model: Any, mean: np.ndarray, problem: Problem) -> dict[str, float]:
     truth = problem.y_test if problem.truth is None else problem.truth
-    law = skgpx.predict_dist(model, problem.X_test, **problem.given_test)
-    low, high = law.interval(0.95).T
+    distribution = skgpx.predict_dist(model, problem.X_test, **problem.given_test)
+    low, high = distribution.interval(0.95).T
     return {
         "rmse": np.sqrt(np.mean((mean - truth) ** 2)),
-        "nlpd": -np.mean(law.log_density(problem.y_test)),
+        "nlpd": -np.mean(distribution.log_density(problem.y_test)),
         "coverage": np.mean((low <= problem.y_test) & (problem.y_test <= high)),
     }
 

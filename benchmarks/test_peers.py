@@ -120,7 +120,7 @@ def test_our_step_is_the_peers_step(likelihood):
 
 
 def sparse_models():
-    """Two small sparse processes with a law of their values."""
+    """Two small sparse processes with a distribution of their values."""
     rng = np.random.default_rng(0)
     Z, models = rng.uniform(size=(6, 3)), []
     for variance, scale in ((2.0, 0.5), (0.5, 0.9)):
@@ -221,9 +221,9 @@ def test_the_torch_distance_is_that_of_the_processes():
     with peer.torch.no_grad():
         m, r = model.mean(rows)[:, 0], model.variance(rows)
         squared = float(model.squared_distance(rows, m, r, rows))
-        law = m.numpy(), model.r(rows, rows).numpy()
+        distribution = m.numpy(), model.r(rows, rows).numpy()
         prior = np.zeros(40), model.k(rows, rows).numpy()
-    exact = wasserstein(*law, *prior).squared / 40
+    exact = wasserstein(*distribution, *prior).squared / 40
     # roots of eigenvalues, the smallest of which are cut off
     assert abs(squared - exact) < 1e-3 * exact
 

@@ -106,8 +106,8 @@ def _likelihoods() -> None:
     classes = PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5)))
     # near the data, and where the prior is as wide as it gets
     classes.predict_proba(np.concatenate([X, 100.0 + X]))
-    law = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
-    Bernoulli().predict_proba(law)
+    latent = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
+    Bernoulli().predict_proba(latent)
 
 
 def _series() -> None:

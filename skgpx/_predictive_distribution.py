@@ -663,5 +663,5 @@ def _check_noise(include_noise: bool) -> None:
     if not include_noise:
         raise ValueError(
             "Only the distribution of observations is known here, in which the noise "
-            "cannot be told apart from the function; got include_noise=False."
+            "cannot be separated from the function; got include_noise=False."
         )

@@ -29,7 +29,7 @@ class ThompsonSampler(OneBlasThread):
     """Propose where to evaluate a function next: the optima of posterior draws.
 
     Each proposal is the optimum of its own draw from the posterior, so a batch of any
-    size can be evaluated in parallel, and its results may be told in any order, late,
+    size can be evaluated in parallel; its results may be reported late, in any order
     or never.
 
     Parameters
@@ -45,7 +45,7 @@ class ThompsonSampler(OneBlasThread):
         Look for the largest value instead of the smallest.
     n_initial : int or "auto", default="auto"
         Number of proposals from a scrambled Sobol design before the first draw;
-        evaluations told earlier count towards it. "auto" is ``2 (n_features + 1)``.
+        evaluations made earlier count towards it. "auto" is ``2 (n_features + 1)``.
     refit_every : int or None, default=1
         Hyperparameters of a GaussianProcessRegressor are fitted again after this many
         calls of :meth:`tell`, and kept in between; None never fits them.
@@ -61,13 +61,13 @@ class ThompsonSampler(OneBlasThread):
     Attributes
     ----------
     X_ : ndarray of shape (n_told, n_features)
-        Inputs that were told.
+        Inputs of the evaluations so far.
     y_ : ndarray of shape (n_told,)
         Their values.
     best_x_ : ndarray of shape (n_features,)
-        Input of the best value told.
+        Input of the best value so far.
     best_y_ : float
-        The best value told.
+        The best value so far.
     sampler_ : DecoupledSampler or None
         Model that made the last proposals, on the unit box; None before the first.
 
@@ -80,7 +80,7 @@ class ThompsonSampler(OneBlasThread):
     Thompson sampling proposes a point with the probability that it is the optimum
     [1]_. A draw with Fourier features is optimised by its gradient and not on a grid,
     which matters from about four inputs on [2]_. Pickle the object to resume in
-    another process: its state is the data told, the last model and a few counters.
+    another process: its state is the data so far, the last model and a few counters.
 
     References
     ----------
@@ -125,7 +125,7 @@ class ThompsonSampler(OneBlasThread):
             sampler = DecoupledSampler(sampler)
         if sampler is not None and isinstance(sampler.estimator, FrozenEstimator):
             raise ValueError(
-                "ThompsonSampler fits its model to the data it is told, and a frozen "
+                "ThompsonSampler fits its model to the data it receives, and a frozen "
                 f"estimator does not learn; got {sampler!r}. Pass the regressor "
                 "itself, with optimizer=None to keep its hyperparameters."
             )
@@ -206,12 +206,12 @@ class ThompsonSampler(OneBlasThread):
 
     @property
     def best_x_(self) -> Array:
-        """Input of the best value told, shape (n_features,)."""
+        """Input of the best value so far, shape (n_features,)."""
         return self.X_[self._best()]
 
     @property
     def best_y_(self) -> float:
-        """The best value told."""
+        """The best value so far."""
         return float(self.y_[self._best()])
 
     def __repr__(self) -> str:

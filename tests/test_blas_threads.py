@@ -142,7 +142,7 @@ def test_every_public_method_holds_blas_to_one_thread(estimator, two_threads):
         assert threads() == before, name
 
 
-def test_laws_and_draws_hold_blas_to_one_thread(two_threads):
+def test_distributions_and_draws_hold_blas_to_one_thread(two_threads):
     seen, Z = [], np.linspace(0.0, 1.0, 5)[:, np.newaxis]
 
     def mean(X):
@@ -159,8 +159,14 @@ def test_laws_and_draws_hold_blas_to_one_thread(two_threads):
         assert set(seen) == {1}
         assert threads() == before
     model = PLSRegressor(likelihood=Noted(), **FEW).fit(Z, Z[:, 0])
-    law = model.predict_dist(Z)
-    for call in (law.mean, law.variance, law.std, law.sample, law.interval):
+    distribution = model.predict_dist(Z)
+    for call in (
+        distribution.mean,
+        distribution.variance,
+        distribution.std,
+        distribution.sample,
+        distribution.interval,
+    ):
         Noted.seen.clear()
         call()
         assert set(Noted.seen) == {1}

@@ -127,10 +127,10 @@ def test_pipelines_and_searches():
     ours = GridSearchCV(make_pipeline(StandardScaler(), OURS), {}, cv=2)
     for model in (pipeline, search, ours):
         tempered = TemperedRegressor(model, method="affine").fit(X, Y)
-        law = skgpx.predict_dist(tempered, NEW)
+        distribution = skgpx.predict_dist(tempered, NEW)
         mean, std = tempered.predict(NEW, return_std=True)
-        assert_allclose(law.mean(), mean)
-        assert_allclose(law.std(), std)
+        assert_allclose(distribution.mean(), mean)
+        assert_allclose(distribution.std(), std)
     grid = {"method": ["factor", "affine"], "estimator__alpha": [0.1, 9.0]}
     found = GridSearchCV(TemperedRegressor(BOLD), grid, cv=2).fit(X, Y)
     assert found.predict(NEW).shape == (50,)
@@ -138,38 +138,42 @@ def test_pipelines_and_searches():
     assert outer.predict(NEW, return_std=True)[1].shape == (50,)
 
 
-def test_the_law_is_the_inner_one_stretched():
+def test_the_distribution_is_the_inner_one_stretched():
     tempered = TemperedRegressor(OURS, cv=2).fit(X, Y)
-    law, s = tempered.predict_dist(NEW), np.sqrt(tempered.slope_)
+    distribution, s = tempered.predict_dist(NEW), np.sqrt(tempered.slope_)
     inner = tempered.estimator_.predict_dist(NEW)
     mean = inner.mean()
     y = mean + 0.7
-    assert_allclose(law.std(), s * inner.std())
-    assert_allclose(law.cdf(y), inner.cdf(mean + 0.7 / s))
-    assert_allclose(law.log_density(y), inner.log_density(mean + 0.7 / s) - np.log(s))
-    assert_allclose(law.cdf(law.quantile(0.2)), 0.2, atol=1e-6)
-    draws, before = (one.sample(3, random_state=0) for one in (law, inner))
+    assert_allclose(distribution.std(), s * inner.std())
+    assert_allclose(distribution.cdf(y), inner.cdf(mean + 0.7 / s))
+    assert_allclose(
+        distribution.log_density(y), inner.log_density(mean + 0.7 / s) - np.log(s)
+    )
+    assert_allclose(distribution.cdf(distribution.quantile(0.2)), 0.2, atol=1e-6)
+    draws, before = (one.sample(3, random_state=0) for one in (distribution, inner))
     assert_allclose(draws - mean[:, None], s * (before - mean[:, None]))
     with pytest.raises(ValueError, match="include_noise=False"):
-        law.variance(include_noise=False)
+        distribution.variance(include_noise=False)
 
 
-def test_the_law_of_others_is_normal():
+def test_the_distribution_of_others_is_normal():
     tempered = TemperedRegressor(BayesianRidge()).fit(X, Y)
-    law = tempered.predict_dist(NEW)
+    distribution = tempered.predict_dist(NEW)
     mean, std = tempered.predict(NEW, return_std=True)
-    assert_allclose(law.interval(0.95)[:, 1], mean + 1.959964 * std, rtol=1e-6)
-    assert_allclose(law.cdf(law.quantile((0.3, 0.9))[:, 0]), 0.3)
-    slope = np.exp(law.log_density(mean)) * std * np.sqrt(2.0 * np.pi)
+    assert_allclose(distribution.interval(0.95)[:, 1], mean + 1.959964 * std, rtol=1e-6)
+    assert_allclose(distribution.cdf(distribution.quantile((0.3, 0.9))[:, 0]), 0.3)
+    slope = np.exp(distribution.log_density(mean)) * std * np.sqrt(2.0 * np.pi)
     assert_allclose(slope, 1.0)
-    draws = law.sample(4000, random_state=0)
+    draws = distribution.sample(4000, random_state=0)
     assert np.all(np.abs(draws.mean(axis=1) - mean) < 5.0 * std / np.sqrt(4000))
-    assert_array_equal(law.sample(2, random_state=0), law.sample(2, random_state=0))
+    assert_array_equal(
+        distribution.sample(2, random_state=0), distribution.sample(2, random_state=0)
+    )
     with pytest.raises(ValueError, match="include_noise=False"):
-        law.variance(include_noise=False)
+        distribution.variance(include_noise=False)
 
 
-def test_laws_of_counts_are_refused():
+def test_distributions_of_counts_are_refused():
     counts = np.random.default_rng(0).poisson(np.exp(F))
     model = PLSRegressor(
         RBF(1.0), likelihood=Poisson(), optimizer=None, n_inducing=8, n_particles=8,
@@ -283,10 +287,12 @@ def test_routing_without_weights():
 
 
 def test_targets_that_are_all_zero():
-    law = TemperedRegressor(BayesianRidge()).fit(X, np.zeros(N)).predict_dist(NEW)
-    assert np.all(np.isfinite(law.log_density(0.0)))
-    law = TemperedRegressor(OURS).fit(X, np.zeros(N)).predict_dist(NEW)
-    assert np.all(np.isfinite(law.log_density(0.0)))
+    distribution = (
+        TemperedRegressor(BayesianRidge()).fit(X, np.zeros(N)).predict_dist(NEW)
+    )
+    assert np.all(np.isfinite(distribution.log_density(0.0)))
+    distribution = TemperedRegressor(OURS).fit(X, np.zeros(N)).predict_dist(NEW)
+    assert np.all(np.isfinite(distribution.log_density(0.0)))
 
 
 @pytest.mark.parametrize("wrong", [None, "forest", 3])

@@ -48,7 +48,7 @@ def data(likelihood=None, n=25, seed=0):
 
 
 def regressor(likelihood=None, **settings):
-    """Everything given: only the law of the weights is left to find."""
+    """Everything given: only the distribution of the weights is left to find."""
     settings = {
         "kernel": KERNEL, "optimizer": None, "inducing": Z,
         "normalize_y": False, "random_state": 0, **settings,
@@ -72,7 +72,7 @@ def closed_form(X, y, kernel=KERNEL, noise=NOISE):
     return inner @ Kzx @ y / noise, inner @ Kzz
 
 
-def law_z_scores(draws, mean, covariance):
+def distribution_z_scores(draws, mean, covariance):
     """z-scores of first and second moments of independent draws (p, s)."""
     p, s = draws.shape
     white = np.linalg.solve(np.linalg.cholesky(covariance), draws - mean[:, np.newaxis])
@@ -88,7 +88,7 @@ def law_z_scores(draws, mean, covariance):
 def test_gaussian_particles_have_the_closed_form_moments(method):
     X, y = data()
     fitted = regressor(method=method, n_particles=3000).fit(X, y)
-    scores = law_z_scores(values_at_inducing(fitted)[:, 0], *closed_form(X, y))
+    scores = distribution_z_scores(values_at_inducing(fitted)[:, 0], *closed_form(X, y))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 
@@ -103,7 +103,7 @@ def test_smc_particles_have_the_closed_form_moments():
     error = np.std(moments, axis=0, ddof=1) / np.sqrt(12)
     truth = np.concatenate((np.zeros(6), np.diag(covariance)))
     scores = (np.mean(moments, axis=0) - truth) / error
-    # twelve replicates: Student's law with eleven degrees of freedom
+    # twelve replicates: Student's distribution with eleven degrees of freedom
     assert np.max(np.abs(scores)) < stats.t(11).isf(stats.norm.sf(LARGEST_Z))
 
 
@@ -115,10 +115,10 @@ def test_smc_weighs_four_modes_as_their_evidences():
     X = (places + rng.uniform(-0.2, 0.2, 2 * n))[:, np.newaxis]
     y = np.where(places < 0.0, 0.9, 1.2) + np.sqrt(noise) * rng.standard_normal(2 * n)
     kernel = ConstantKernel(1.0) * RBF(1.0)
-    law = stats.multivariate_normal(None, kernel(X) + noise * np.eye(2 * n))
+    distribution = stats.multivariate_normal(None, kernel(X) + noise * np.eye(2 * n))
     modes = [(a, b) for a in (0, 1) for b in (0, 1)]
     log_weights = [
-        law.logpdf(y - shift * np.repeat(mode, n))
+        distribution.logpdf(y - shift * np.repeat(mode, n))
         + n * (sum(mode) * np.log(p) + (2 - sum(mode)) * np.log1p(-p))
         for mode in modes
     ]
@@ -136,12 +136,15 @@ def test_smc_weighs_four_modes_as_their_evidences():
     assert np.max(np.abs(scores)) < stats.t(11).isf(stats.norm.sf(LARGEST_Z))
 
 
-def test_the_exact_law_is_the_closed_form():
+def test_the_exact_distribution_is_the_closed_form():
     X, y = data()
-    law, root = regressor().fit(X, y).posterior_.law, np.linalg.cholesky(KERNEL(Z))
+    distribution, root = (
+        regressor().fit(X, y).posterior_.weights,
+        np.linalg.cholesky(KERNEL(Z)),
+    )
     mean, covariance = closed_form(X, y)
-    np.testing.assert_allclose(root @ law.mean[:, 0], mean, atol=1e-7)
-    half = root @ law.root[0]
+    np.testing.assert_allclose(root @ distribution.mean[:, 0], mean, atol=1e-7)
+    half = root @ distribution.root[0]
     np.testing.assert_allclose(half @ half.T, covariance, atol=1e-7)
 
 
@@ -155,7 +158,7 @@ def test_the_unadjusted_scheme_moves_in_the_coordinates_of_the_paper():
 
 
 @pytest.mark.parametrize("relative_step", [None, 1.2])
-def test_unadjusted_particles_have_their_own_known_law(relative_step):
+def test_unadjusted_particles_have_their_own_known_distribution(relative_step):
     X, y = data()
     mean, exact = closed_form(X, y)
     # in the paper's coordinates f(Z) = T u the Hessian is H = Tᵀ cov⁻¹ T
@@ -170,19 +173,19 @@ def test_unadjusted_particles_have_their_own_known_law(relative_step):
     )
     with pytest.warns(ConvergenceWarning, match="split R-hat"):
         estimator.fit(X, y)
-    # the chains start in the Laplace law, exact here, and drift to the biased one:
+    # the chains start in the Laplace posterior (exact) and drift to the biased one:
     # Σ <- (I - ηH) Σ (I - ηH) + 2ηI
     A, covariance = np.eye(6) - eta * H, np.linalg.inv(H)
     for _ in range(estimator.n_iter_):
         covariance = A @ covariance @ A + 2.0 * eta * np.eye(6)
     draws = values_at_inducing(estimator)[:, 0]
-    scores = law_z_scores(draws, mean, T @ covariance @ T.T)
+    scores = distribution_z_scores(draws, mean, T @ covariance @ T.T)
     assert np.max(np.abs(scores)) < LARGEST_Z
     if relative_step is not None:
         stationary = np.linalg.inv(H) @ np.linalg.inv(np.eye(6) - 0.5 * eta * H)
         top = np.linalg.eigh(H)[1][:, -1]
         assert top @ covariance @ top == pytest.approx(top @ stationary @ top)
-        assert np.max(np.abs(law_z_scores(draws, mean, exact))) > 20.0
+        assert np.max(np.abs(distribution_z_scores(draws, mean, exact))) > 20.0
 
 
 # ---- Gaussian: Titsias and the exact process -----------------------------------------
@@ -208,8 +211,8 @@ def test_log_evidence_is_the_bound_of_titsias():
     fitted = regressor(Gaussian(), kernel=kernel, optimizer="evidence").fit(X, y)
     k, noise = fitted.kernel_, fitted.likelihood_.noise_variance
     Q = k(X, Z) @ np.linalg.solve(k(Z), k(Z, X))
-    law = stats.multivariate_normal(np.zeros(25), Q + noise * np.eye(25))
-    bound = law.logpdf(y) - 0.5 * np.sum(k.diag(X) - np.diag(Q)) / noise
+    distribution = stats.multivariate_normal(np.zeros(25), Q + noise * np.eye(25))
+    bound = distribution.logpdf(y) - 0.5 * np.sum(k.diag(X) - np.diag(Q)) / noise
     assert fitted.log_evidence_ == pytest.approx(bound, rel=1e-6)
 
 
@@ -293,7 +296,7 @@ def whitened_w2(one, other):
     return np.sqrt(max(gap + trace, 0.0) / len(one))
 
 
-def assert_same_law(one, other, rng):
+def assert_same_distribution(one, other, rng):
     """W2 of moments against random splits of the pooled draws, KS per coordinate."""
     assert min(
         stats.ks_2samp(a, b).pvalue for a, b in zip(one, other, strict=True)
@@ -359,7 +362,7 @@ def test_posterior_against_a_different_sampler(key, method, reference, rng):
     settings = {"method": method, "n_particles": 2000, "tol": 1.02}
     fitted, *_ = fitted_model(LAWS[key], **settings)
     expected = reference(key, LAWS[key])
-    assert_same_law(fitted.particles_[:, 0], expected, rng)
+    assert_same_distribution(fitted.particles_[:, 0], expected, rng)
 
 
 def test_the_default_number_of_steps_is_enough(reference, rng):
@@ -437,7 +440,7 @@ def test_predicted_covariance_is_that_of_drawn_functions():
     fitted = regressor(kernel=kernel, inducing=Z[::2]).fit(X, y)
     mean, covariance = fitted.predict(GRID, return_cov=True, include_noise=False)
     f = fitted.sample_functions(5000, random_state=0)(GRID)
-    scores = law_z_scores(f, mean, covariance + 1e-9 * np.eye(9))
+    scores = distribution_z_scores(f, mean, covariance + 1e-9 * np.eye(9))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 
@@ -535,7 +538,7 @@ def test_class_probabilities_at_the_inducing_inputs_average_the_particles(
     three_classes,
 ):
     # spread out, so that variances are unbiased
-    f = values_at_inducing(three_classes, three_classes.posterior_.law.values)
+    f = values_at_inducing(three_classes, three_classes.posterior_.weights.values)
     expected = softmax(f, axis=1).mean(axis=2)
     # only the jitter is left of the residual there
     np.testing.assert_allclose(three_classes.predict_proba(Z), expected, atol=1e-4)

@@ -32,7 +32,7 @@ LAYERS = {
     "kernels": FLOOR,
     "_draws": FLOOR | {"kernels"},
     "bases": FLOOR | {"_draws", "kernels"},
-    # L2: mean, basis and law of the weights, and mixtures of these
+    # L2: mean, basis and distribution of the weights, and mixtures of these
     "_latent": FLOOR | CONCEPTS,
     # L3: the shell around every estimator, and what several estimators share
     "_parallel": FLOOR,
@@ -103,9 +103,9 @@ BUDGETS = {
     "_latent": 230,
     "_draws": 1560,
     "bases": 1330,
-    "kernels": 1480,
+    "kernels": 1500,
     "likelihoods": 1690,
-    "metrics": 610,
+    "metrics": 620,
     "inspection": 420,
     "_numerics": 4680,
     "shell": 2940,

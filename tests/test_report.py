@@ -153,11 +153,11 @@ def test_findings_of_the_fit_are_listed(fitted):
 def test_held_out_rows(fitted):
     model = fitted["fourier"]
     section = model.report(ROWS, TARGETS)["held_out"]
-    law = model.predict_dist(ROWS)
-    density = -metrics.neg_log_predictive_density(TARGETS, law)
+    distribution = model.predict_dist(ROWS)
+    density = -metrics.neg_log_predictive_density(TARGETS, distribution)
     assert_allclose(section["mean_log_density_nats"], density)
-    assert_allclose(section["mean_crps"], metrics.crps(TARGETS, law))
-    inside = metrics.interval_coverage(TARGETS, law.interval(0.9))
+    assert_allclose(section["mean_crps"], metrics.crps(TARGETS, distribution))
+    inside = metrics.interval_coverage(TARGETS, distribution.interval(0.9))
     assert_allclose(section["inside_90_%_intervals"], inside)
     assert_allclose(section["r2"], model.score(ROWS, TARGETS))
     wrong = model.report(ROWS, TARGETS + rng.choice([-3.0, 3.0], size=200))

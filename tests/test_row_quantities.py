@@ -134,10 +134,10 @@ def test_predictions_take_the_noise_of_their_rows(likelihood):
     assert_allclose(mean**2, latent**2 + factor * NOISE.mean())
     covariance = model.predict(GRID, return_cov=True, noise_variance=noise)[1]
     assert_allclose(np.diag(covariance), std**2)
-    law = model.predict_dist(GRID, noise_variance=noise)
+    distribution = model.predict_dist(GRID, noise_variance=noise)
     bounds = model.predict_interval(GRID, 0.8, noise_variance=noise)
-    assert_allclose(law.cdf(bounds[:, 0]), 0.1, atol=1e-6)
-    assert_allclose(law.cdf(bounds[:, 1]), 0.9, atol=1e-6)
+    assert_allclose(distribution.cdf(bounds[:, 0]), 0.1, atol=1e-6)
+    assert_allclose(distribution.cdf(bounds[:, 1]), 0.9, atol=1e-6)
     y = model.sample_y(GRID, 4000, random_state=0, noise_variance=noise)
     assert_allclose(np.mean(y < bounds[:, [0]], axis=1), 0.1, atol=0.025)
     centre = model.predict(GRID)
@@ -203,29 +203,29 @@ def test_integer_exposures_are_counts_that_were_added_up(link):
 
 
 @links
-def test_known_rates_are_found_and_exposures_scale_the_law_of_counts(link):
+def test_known_rates_are_found_and_exposures_scale_the_distribution_of_counts(link):
     options = {"n_particles": 50, "n_inducing": 10, "random_state": 0}
     model = PLSRegressor(1.0 * RBF(1.0), likelihood=Poisson(link), **options)
     model.fit(X, COUNTS, exposure=EXPOSURE)
     assert np.mean(np.abs(np.log(model.predict(X) / RATE))) < 0.3
-    law, one = model.predict_dist(X, exposure=EXPOSURE), model.predict_dist(X)
-    assert_allclose(law.mean(), EXPOSURE * one.mean(), rtol=1e-10)
+    distribution, one = model.predict_dist(X, exposure=EXPOSURE), model.predict_dist(X)
+    assert_allclose(distribution.mean(), EXPOSURE * one.mean(), rtol=1e-10)
     # Var y = e E rate + e² Var rate
     spread = EXPOSURE**2 * one.variance(include_noise=False)
-    assert_allclose(law.variance(), EXPOSURE * one.mean() + spread, rtol=1e-6)
-    assert_allclose(law.variance(include_noise=False), spread, rtol=1e-6)
+    assert_allclose(distribution.variance(), EXPOSURE * one.mean() + spread, rtol=1e-6)
+    assert_allclose(distribution.variance(include_noise=False), spread, rtol=1e-6)
     each = np.repeat(np.arange(0, N, 10), 400)
     counts = model.predict_dist(X[each], exposure=EXPOSURE[each])
     density = counts.log_density(np.tile(np.arange(400.0), N // 10))
     total = logsumexp(density.reshape(-1, 400), axis=1)
     assert_allclose(total, 0.0, atol=1e-3)
-    lower, upper = law.quantile((0.05, 0.95)).T
-    assert np.all(law.cdf(upper) >= 0.95 - 1e-9)
-    assert np.all(law.cdf(upper - 1.0) < 0.95)
-    y = law.sample(3000, random_state=0)
+    lower, upper = distribution.quantile((0.05, 0.95)).T
+    assert np.all(distribution.cdf(upper) >= 0.95 - 1e-9)
+    assert np.all(distribution.cdf(upper - 1.0) < 0.95)
+    y = distribution.sample(3000, random_state=0)
     assert_array_equal(y, np.floor(y))
-    error = 4.5 * law.std() / np.sqrt(3000)
-    assert np.all(np.abs(y.mean(axis=1) - law.mean()) < error)
+    error = 4.5 * distribution.std() / np.sqrt(3000)
+    assert np.all(np.abs(y.mean(axis=1) - distribution.mean()) < error)
     assert np.mean((lower <= COUNTS) & (upper >= COUNTS)) > 0.85
 
 

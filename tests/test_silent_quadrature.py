@@ -42,10 +42,10 @@ def fitted(likelihood, y, X, **changes):
 
 
 def latent(model, x):
-    """Means, standard deviation and weights of the latent law of one row."""
-    law = model.posterior_.marginals(x)
-    std = np.sqrt(np.broadcast_to(law.variance, law.mean.shape))[0, 0]
-    return law.mean[0, 0], std, law.weights
+    """Means, standard deviation and weights of the latent distribution of one row."""
+    distribution = model.posterior_.marginals(x)
+    std = np.sqrt(np.broadcast_to(distribution.variance, distribution.mean.shape))[0, 0]
+    return distribution.mean[0, 0], std, distribution.weights
 
 
 def average(function, mean, std, narrow, centre):
@@ -71,8 +71,8 @@ def test_student_densities_far_from_the_data(rng, scale):
     found = model.log_predictive_density(T, y)
     for i in range(len(T)):
         mean, std, weights = latent(model, T[i : i + 1])
-        law = stats.t(4.0, y[i], scale)
-        parts = average(law.pdf, mean, std, scale, y[i])
+        distribution = stats.t(4.0, y[i], scale)
+        parts = average(distribution.pdf, mean, std, scale, y[i])
         assert found[i] == pytest.approx(np.log(weights @ parts), abs=1e-6)
 
 
@@ -140,15 +140,18 @@ def test_probabilities_of_three_classes_far_from_the_data(rng, std):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = PLSClassifier(**parameters).fit(X, np.digitize(X[:, 0], [0.45, 0.55]))
-    law = model.posterior_.marginals(T)
+    distribution = model.posterior_.marginals(T)
     n_draws = 4000
-    noise = rng.standard_normal((*law.mean.shape, n_draws))
-    f = law.mean[..., np.newaxis] + np.sqrt(law.variance)[..., np.newaxis] * noise
+    noise = rng.standard_normal((*distribution.mean.shape, n_draws))
+    f = (
+        distribution.mean[..., np.newaxis]
+        + np.sqrt(distribution.variance)[..., np.newaxis] * noise
+    )
     p = special.softmax(f, axis=1)
-    draws = p.transpose(0, 1, 3, 2) @ law.weights
+    draws = p.transpose(0, 1, 3, 2) @ distribution.weights
     error = draws.std(axis=2) / np.sqrt(n_draws)
     gap = np.abs(model.predict_proba(T) - draws.mean(axis=2))
-    # points of narrow laws are right to .001
+    # points of narrow distributions are right to .001
     assert np.all(gap < 4.5 * error + (1.5e-3 if std < 1.0 else 1e-4))
 
 
@@ -162,7 +165,7 @@ def test_probabilities_of_three_classes_far_from_the_data(rng, std):
     ],
     ids=repr,
 )
-def test_intervals_of_continuous_laws(rng, likelihood):
+def test_intervals_of_continuous_distributions(rng, likelihood):
     X, T = rows(rng)
     model = fitted(likelihood, np.sin(9.0 * X[:, 0]), X)
     found = model.predict_quantiles(T, LEVELS)
@@ -171,8 +174,8 @@ def test_intervals_of_continuous_laws(rng, likelihood):
         total = np.sqrt((mean - weights @ mean) ** 2 @ weights + weights @ std**2 + 1.0)
         for p, y in zip(LEVELS, found[i], strict=True):
 
-            def gap(t, p=p, law=(mean, std, weights)):
-                m, s, w = law
+            def gap(t, p=p, distribution=(mean, std, weights)):
+                m, s, w = distribution
                 return w @ distribution_function(likelihood, t, m, s) - p
 
             exact = optimize.brentq(gap, y - 2e-3, y + 2e-3, xtol=1e-13)
@@ -219,7 +222,7 @@ def test_intervals_of_counts_are_exact_integers(rng, link, level):
             assert probabilities[1] > p - 1e-4
 
 
-def test_one_normal_law_has_the_closed_form(rng):
+def test_one_normal_distribution_has_the_closed_form(rng):
     X, T = rows(rng)
     model = fitted(Gaussian(0.04), np.sin(9.0 * X[:, 0]), X)
     mean, std = model.predict(T, return_std=True)
@@ -229,7 +232,7 @@ def test_one_normal_law_has_the_closed_form(rng):
 
 
 @pytest.mark.parametrize("link", ["softplus", "exp", "square"])
-def test_moments_of_counts_under_wide_laws(rng, link):
+def test_moments_of_counts_under_wide_distributions(rng, link):
     X, T = rows(rng)
     model = fitted(Poisson(link), rng.poisson(2.0, len(X)).astype(float), X)
     mean, std = model.predict(T, return_std=True)

@@ -141,7 +141,9 @@ def gaussian_rows():
 
 
 @pytest.mark.parametrize(("n_particles", "n_fits"), [(10, 100)])
-def test_moments_of_particles_against_the_exact_law(gaussian_rows, n_particles, n_fits):
+def test_moments_of_particles_against_the_exact_distribution(
+    gaussian_rows, n_particles, n_fits
+):
     X, y = gaussian_rows
     new = np.linspace(-4.0, 4.0, 9)[:, np.newaxis]
     settings = {"n_inducing": 6}
@@ -150,7 +152,7 @@ def test_moments_of_particles_against_the_exact_law(gaussian_rows, n_particles, 
     mean, std = exact.predict(new, return_std=True)
     # what the data have changed: the spread of φᵀw
     phi = exact.posterior_.basis(new)
-    spread = np.sqrt(np.diagonal(exact.posterior_.law.covariance(phi)))
+    spread = np.sqrt(np.diagonal(exact.posterior_.weights.covariance(phi)))
     errors, ratios = [], []
     for seed in range(n_fits):
         model = fixed(

@@ -1,4 +1,4 @@
-"""Predictive laws through what scikit-learn wraps regressors in."""
+"""Predictive distributions through what scikit-learn wraps regressors in."""
 
 import numpy as np
 import pytest
@@ -44,17 +44,19 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_the_law_is_that_of_the_regressor_inside(name):
+def test_the_distribution_is_that_of_the_regressor_inside(name):
     wrapped = clone(WRAPPED[name]).fit(X, Y)
     expected = DIRECT.predict_dist(SCALED.transform(ROWS))
     for one in (wrapped, FrozenEstimator(wrapped)):
-        law = skgpx.predict_dist(one, ROWS)
-        assert_allclose(law.mean(), expected.mean(), rtol=1e-10)
-        assert_allclose(law.std(), expected.std(), rtol=1e-10)
-        assert_allclose(law.interval(), expected.interval(), rtol=1e-9)
-        assert_allclose(law.cdf(0.2), expected.cdf(0.2), rtol=1e-9)
-        assert_allclose(law.log_density(0.2), expected.log_density(0.2), atol=1e-8)
-        assert_allclose(law.sample(2), expected.sample(2), rtol=1e-9)
+        distribution = skgpx.predict_dist(one, ROWS)
+        assert_allclose(distribution.mean(), expected.mean(), rtol=1e-10)
+        assert_allclose(distribution.std(), expected.std(), rtol=1e-10)
+        assert_allclose(distribution.interval(), expected.interval(), rtol=1e-9)
+        assert_allclose(distribution.cdf(0.2), expected.cdf(0.2), rtol=1e-9)
+        assert_allclose(
+            distribution.log_density(0.2), expected.log_density(0.2), atol=1e-8
+        )
+        assert_allclose(distribution.sample(2), expected.sample(2), rtol=1e-9)
 
 
 def test_what_is_known_of_rows_passes_through():
@@ -62,22 +64,24 @@ def test_what_is_known_of_rows_passes_through():
     model = clone(MODEL).set_params(likelihood=Poisson())
     pipeline = make_pipeline(StandardScaler(), model).fit(X, counts)
     exposure = np.array([1.0, 2.0, 5.0])
-    law = skgpx.predict_dist(pipeline, ROWS, exposure=exposure)
-    assert_allclose(law.mean(), exposure * pipeline.predict(ROWS))
+    distribution = skgpx.predict_dist(pipeline, ROWS, exposure=exposure)
+    assert_allclose(distribution.mean(), exposure * pipeline.predict(ROWS))
 
 
 def test_logarithms_of_the_target():
     positive = np.exp(Y)
     wrapped = TransformedTargetRegressor(PIPELINE, func=np.log, inverse_func=np.exp)
-    law = skgpx.predict_dist(wrapped.fit(X, positive), ROWS)
+    distribution = skgpx.predict_dist(wrapped.fit(X, positive), ROWS)
     expected = DIRECT.predict_dist(SCALED.transform(ROWS))
     mean = np.exp(expected.mean() + 0.5 * expected.variance())
-    assert_allclose(law.mean(), mean, rtol=1e-7)
-    assert_allclose(law.quantile(0.3), np.exp(expected.quantile(0.3)), rtol=1e-9)
+    assert_allclose(distribution.mean(), mean, rtol=1e-7)
+    assert_allclose(
+        distribution.quantile(0.3), np.exp(expected.quantile(0.3)), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("turns", [False, True])
-def test_laws_of_a_transformed_target_need_a_monotone_inverse(turns):
+def test_distributions_of_a_transformed_target_need_a_monotone_inverse(turns):
     # a square is monotone away from zero only
     shift = 0.0 if turns else 50.0
     wrapped = TransformedTargetRegressor(
@@ -86,9 +90,9 @@ def test_laws_of_a_transformed_target_need_a_monotone_inverse(turns):
         inverse_func=lambda z: (z + shift) ** 2,
         check_inverse=False,
     )
-    law = skgpx.predict_dist(wrapped.fit(X, (Y + shift) ** 2), ROWS)
-    assert law.mean().shape == law.sample()[:, 0].shape == (3,)
-    for function in (law.quantile, law.cdf, law.log_density):
+    distribution = skgpx.predict_dist(wrapped.fit(X, (Y + shift) ** 2), ROWS)
+    assert distribution.mean().shape == distribution.sample()[:, 0].shape == (3,)
+    for function in (distribution.quantile, distribution.cdf, distribution.log_density):
         if turns:
             with pytest.raises(ValueError, match="turns between"):
                 function(0.5)
@@ -96,7 +100,7 @@ def test_laws_of_a_transformed_target_need_a_monotone_inverse(turns):
             assert function(0.5).shape == (3,)
 
 
-def test_what_has_no_law_is_refused():
+def test_what_has_no_distribution_is_refused():
     search = GridSearchCV(PIPELINE, GRID, cv=2, refit=False).fit(X, Y)
     with pytest.raises(ValueError, match="refit=True"):
         skgpx.predict_dist(search, ROWS)
@@ -161,14 +165,14 @@ def test_functions_in_the_units_of_the_target():
         skgpx.sample_functions(LinearRegression().fit(X, Y))
 
 
-def test_any_regressor_with_standard_deviations_has_a_normal_law():
+def test_any_regressor_with_standard_deviations_has_a_normal_distribution():
     ridge = make_pipeline(StandardScaler(), BayesianRidge()).fit(X, Y)
-    law = skgpx.predict_dist(ridge, ROWS)
+    distribution = skgpx.predict_dist(ridge, ROWS)
     mean, std = ridge.predict(ROWS, return_std=True)
-    assert_allclose(law.mean(), mean)
-    assert_allclose(law.std(), std)
+    assert_allclose(distribution.mean(), mean)
+    assert_allclose(distribution.std(), std)
     with pytest.raises(ValueError, match="has no sample_y"):
-        law.sample(2)
+        distribution.sample(2)
 
 
 def transformed(y, **transformation):
@@ -178,22 +182,22 @@ def transformed(y, **transformation):
     return skgpx.predict_dist(model, X)
 
 
-def test_targets_that_a_transformation_cannot_have_are_beyond_the_law():
+def test_targets_that_a_transformation_cannot_have_are_beyond_the_distribution():
     y = np.exp(np.random.default_rng(1).normal(size=40))
-    law = transformed(y, func=np.log, inverse_func=np.exp)
+    distribution = transformed(y, func=np.log, inverse_func=np.exp)
     asked = y.copy()
     asked[:2] = -1.0, 0.0
-    assert_array_equal(law.cdf(asked)[:2], 0.0)
-    assert_array_equal(law.log_density(asked)[:2], -np.inf)
-    assert np.all(np.isfinite(law.log_density(y)))
-    assert np.all(np.isfinite(law.crps(asked)))
+    assert_array_equal(distribution.cdf(asked)[:2], 0.0)
+    assert_array_equal(distribution.log_density(asked)[:2], -np.inf)
+    assert np.all(np.isfinite(distribution.log_density(y)))
+    assert np.all(np.isfinite(distribution.crps(asked)))
 
 
 @pytest.mark.parametrize(("level", "spread"), [(90.0, 60.0), (1e4, 1.0), (1e6, 1.0)])
 def test_the_density_of_a_linear_transformation_at_zero(level, spread):
     rng = np.random.default_rng(0)
     y = level + spread * rng.normal(size=40)
-    law = transformed(y, transformer=StandardScaler())
-    mean, std = law.mean(), law.std()
+    distribution = transformed(y, transformer=StandardScaler())
+    mean, std = distribution.mean(), distribution.std()
     normal = -0.5 * (mean / std) ** 2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
-    assert_allclose(law.log_density(0.0), normal, rtol=1e-9, atol=1e-6)
+    assert_allclose(distribution.log_density(0.0), normal, rtol=1e-9, atol=1e-6)

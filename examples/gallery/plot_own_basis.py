@@ -57,8 +57,8 @@ class Schauder:
     def residual_variance(self, X, features):
         return np.maximum(X[:, 0] - np.sum(features**2, axis=1), 0.0)
 
-    def marginals(self, law):
-        return FeatureMarginals(self, law)
+    def marginals(self, distribution):
+        return FeatureMarginals(self, distribution)
 
     def draw(self, weights, rng, more=5):
         """Functions ``Φᵀw + g``: the residual is the next levels, of prior weights."""
@@ -108,7 +108,7 @@ figure, axes = plt.subplots(
 for axis, model in zip(axes, models.values(), strict=True):
     moments = model.marginals(grid)
     mean, std = moments.mean[:, 0, 0], np.sqrt(moments.variance[:, 0, 0])
-    curves = model.basis.draw(model.law.draw(4, rng), rng)(grid)
+    curves = model.basis.draw(model.weights.draw(4, rng), rng)(grid)
     band = mean - 1.96 * std, mean + 1.96 * std
     axis.fill_between(grid[:, 0], *band, alpha=0.3, lw=0.0, label="95 % band")
     axis.plot(grid, curves, "C0", lw=0.5)

@@ -29,8 +29,8 @@ SHIFT = 20.0
 
 def log_odds(kernel, X, y):
     """Of no reading being shifted against all of them, in nats."""
-    law = multivariate_normal(np.zeros(len(y)), kernel(X) + np.eye(len(y)))
-    return law.logpdf(y) - law.logpdf(y - SHIFT)
+    distribution = multivariate_normal(np.zeros(len(y)), kernel(X) + np.eye(len(y)))
+    return distribution.logpdf(y) - distribution.logpdf(y - SHIFT)
 
 
 rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from skgpx._draws import check_sections
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.regression import posterior
-from skgpx._numerics.weights import GaussianWeights, WeightLaw, WeightParticles
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
@@ -160,7 +160,7 @@ def _given_weights(
     q_cov: ArrayLike | None,
     q_root: ArrayLike | None,
     m: int,
-) -> WeightLaw:
+) -> WeightDistribution:
     """Posterior of the values at the inducing points, from samples or moments."""
     given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
     if given == [True, False, False, False]:
@@ -227,7 +227,9 @@ def _symmetric_root(covariance: Array) -> Array:
     return root
 
 
-def _whiten(weights: WeightLaw, root: Array, mean: Array) -> WeightLaw:
+def _whiten(
+    weights: WeightDistribution, root: Array, mean: Array
+) -> WeightDistribution:
     """Posterior of ``L⁻¹ (u - m(Z))`` from that of u."""
     if isinstance(weights, GaussianWeights):
         roots = [solve_lower(root, spread) for spread in weights.root]

@@ -453,7 +453,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             return distribution
         posterior = self.posterior_
         if isinstance(posterior, LatentModel) and isinstance(
-            posterior.law, WeightParticles
+            posterior.weights, WeightParticles
         ):
             raise ValueError(
                 "The posterior of this sampler is that of the u_samples it was given, "

@@ -28,12 +28,12 @@ from skgpx._draws._side_by_side import side_by_side
 from skgpx.kernels import (
     GREKernel,
     Monomial,
-    PeriodicLaw,
-    SpectralLaw,
+    PeriodicDistribution,
+    SpectralDistribution,
     expand,
     latent_kernel,
     no_sampler,
-    spectral_laws,
+    spectral_distributions,
     sum_of,
     summands,
     warped_sample,
@@ -114,7 +114,7 @@ class Part:
         Factor of the covariance.
     exact : tuple of FeatureMap
         Those of its non-stationary factors.
-    spectra : tuple of SpectralLaw
+    spectra : tuple of SpectralDistribution
         Distributions of the frequencies of its stationary factors.
     d : int
         Number of input columns.
@@ -122,14 +122,14 @@ class Part:
 
     variance: float
     exact: tuple[FeatureMap, ...]
-    spectra: tuple[SpectralLaw, ...]
+    spectra: tuple[SpectralDistribution, ...]
     d: int
 
     @property
     def is_exact(self) -> bool:
         """Whether its features are deterministic."""
         return not self.spectra or (
-            len(self.spectra) == 1 and isinstance(self.spectra[0], PeriodicLaw)
+            len(self.spectra) == 1 and isinstance(self.spectra[0], PeriodicDistribution)
         )
 
     def feature_map(
@@ -190,7 +190,7 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
         raise no_sampler(
             linear[0], whole, f" in a product of {len(linear)} in {d} input columns"
         )
-    spectra = spectral_laws(Monomial(1.0, others), whole, d)
+    spectra = spectral_distributions(Monomial(1.0, others), whole, d)
     variance = term.coefficient
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])

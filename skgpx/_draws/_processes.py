@@ -311,9 +311,9 @@ class FiniteProcess(NamedTuple):
     scale: Array
 
     @classmethod
-    def of_law(cls, basis: FiniteBasis, law: GaussianWeights) -> FiniteProcess:
+    def of_weights(cls, basis: FiniteBasis, weights: GaussianWeights) -> FiniteProcess:
         """Process of a distribution of the first weights; the others are N(0, I)."""
-        mean, spread = law.moments()
+        mean, spread = weights.moments()
         return cls(basis, tuple(map(WeightRoot, spread)), np.ones(mean.shape[1]))
 
     def scaled(self, factor: Array) -> FiniteProcess:

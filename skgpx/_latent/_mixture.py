@@ -37,9 +37,11 @@ class MixtureModel:
     @classmethod
     def of_particles(cls, model: LatentModel) -> MixtureModel:
         """Write a model with particles as a mixture of as many Gaussian processes."""
-        if not isinstance(model.law, WeightParticles):
+        if not isinstance(model.weights, WeightParticles):
             return cls((model,), np.zeros(1))
-        models = tuple(replace(model, law=law) for law in model.law.points())
+        models = tuple(
+            replace(model, weights=weights) for weights in model.weights.points()
+        )
         return cls(models, np.zeros(len(models)))
 
     @property

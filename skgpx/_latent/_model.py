@@ -15,7 +15,7 @@ from skgpx._draws import FunctionDraws, Process
 from skgpx._latent._mean import Mean
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class LatentModel:
     ----------
     basis : Nystroem, EmpiricalSpectral, Fourier or FourierSeries
         Φ and the residual g.
-    law : GaussianWeights or WeightParticles
+    weights : GaussianWeights or WeightParticles
         Distribution of w; a priori ``w ~ N(0, I)``.
     mean : Mean, default=None
         m; None is zero.
@@ -43,14 +43,14 @@ class LatentModel:
     """
 
     basis: Any
-    law: WeightLaw
+    weights: WeightDistribution
     mean: Mean | None = None
     scale: float | Array = 1.0
 
     @property
     def n_outputs(self) -> int:
         """Number of latent outputs c."""
-        return self.law.shape[1]
+        return self.weights.shape[1]
 
     @property
     def n_basis(self) -> int:
@@ -61,7 +61,7 @@ class LatentModel:
     @property
     def floats_per_row(self) -> int:
         """Largest number of floats in memory for the prediction of one row."""
-        _, c, s = self.law.shape
+        _, c, s = self.weights.shape
         floats: int = self.basis.floats_per_row + _PER_COMPONENT * c * s
         return floats
 
@@ -69,7 +69,7 @@ class LatentModel:
     def _whitened_marginals(self) -> Callable[[Array], tuple[Array, Array]]:
         """Maps (n, d) to mean (n, c, s) and variance of ``Φᵀw + g``."""
         marginals: Callable[[Array], tuple[Array, Array]]
-        marginals = self.basis.marginals(self.law)
+        marginals = self.basis.marginals(self.weights)
         return marginals
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class LatentModel:
         """Covariance of one output of f between the rows of X, (n, n)."""
         features = self.basis(X)
         residual = self.basis.residual_covariance(X, features)
-        covariance = self.law.covariance(features, output) + residual
+        covariance = self.weights.covariance(features, output) + residual
         scale = np.broadcast_to(self.scale, (self.n_outputs,))[output]
         total: Array = scale**2 * covariance
         return total
@@ -107,7 +107,7 @@ class LatentModel:
             :func:`skgpx.bases.draw_prior`.
         """
         prior_rng, weights_rng = rng.spawn(2)
-        weights = self.law.draw(size, weights_rng)
+        weights = self.weights.draw(size, weights_rng)
         draws = self.basis.draw(weights, prior_rng, **prior)
         draws = draws.with_process(self._whitened_process()).affine(0.0, self.scale)
         return draws if self.mean is None else self.mean.added_to(draws)
@@ -119,9 +119,9 @@ class LatentModel:
         return None if process is None else process.scaled(scale)
 
     def _whitened_process(self) -> Process | None:
-        if not isinstance(self.law, GaussianWeights):
+        if not isinstance(self.weights, GaussianWeights):
             return None
-        process: Process | None = self.basis.process(self.law)
+        process: Process | None = self.basis.process(self.weights)
         return process
 
     def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
@@ -151,22 +151,22 @@ class LatentModel:
         inducing variables. A finite basis has all its functions, also those of its
         residual, in the result.
         """
-        if not isinstance(self.law, GaussianWeights):
+        if not isinstance(self.weights, GaussianWeights):
             raise ValueError(
-                "A latent model with particles cannot be conditioned: its law is not "
+                "A model with particles cannot be conditioned: its weights are not "
                 "one Gaussian process. Use MixtureModel.of_particles(model)."
             )
         mean = self.marginals(X).moments()[0]
         scale = np.broadcast_to(self.scale, (self.n_outputs,))
-        process = self.basis.process_at(self.law, X).scaled(scale)
+        process = self.basis.process_at(self.weights, X).scaled(scale)
         # the white part of the residual acts as noise of the observations
         learned, after = process.learn(
             X, (y - mean)[:, :, np.newaxis], noise_variance, self.basis.white_variance
         )
         moved = learned[:, :, 0] / scale
-        moved[: len(self.law.moments()[0])] += self.law.moments()[0]
-        law = GaussianWeights(moved, after.spread)
-        return replace(self, basis=self.basis.grown(after), law=law)
+        moved[: len(self.weights.moments()[0])] += self.weights.moments()[0]
+        weights = GaussianWeights(moved, after.spread)
+        return replace(self, basis=self.basis.grown(after), weights=weights)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> LatentModel:
         """That of ``shift + scale * f``; numbers, or one for each output (c,)."""

@@ -107,4 +107,4 @@ class WeightParticles(NamedTuple):
         return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]
 
 
-WeightLaw = GaussianWeights | WeightParticles
+WeightDistribution = GaussianWeights | WeightParticles

@@ -183,7 +183,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """What to call after a round of steps."""
 
         def report(sample: Sample, model: LatentModel) -> bool:
-            now = Inference(model, model.law.values, sample, found.likelihood)
+            now = Inference(model, model.weights.values, sample, found.likelihood)
             return reporter.round(
                 lambda: self._fitted_attributes(found, now, units),
                 steps=sample.n_iter,

@@ -77,12 +77,12 @@ def target_and_mode(
     if isinstance(likelihood, Gaussian) and not by_rows:
         noise_variance = float(likelihood.variance(0.0))
         statistics = row_statistics(basis, rows, n_jobs)
-        law = posterior(statistics, noise_variance)
+        weights = posterior(statistics, noise_variance)
         gram, moment = statistics.gram, statistics.moment
         target = langevin.quadratic_target(
             gram / noise_variance, moment / noise_variance
         )
-        return target, laplace.Mode(law.mean, law.root, np.nan, 0, True)
+        return target, laplace.Mode(weights.mean, weights.root, np.nan, 0, True)
     # threads: to send features takes as long as to compute them
     items = [(rows.X[i : i + _ROWS],) for i in range(0, len(rows.y), _ROWS)]
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
@@ -496,11 +496,11 @@ def _exact(
         likelihood = final_noise(basis, rows, statistics, likelihood, rng.spawn(1)[0])
     noise_variance = float(likelihood.variance(0.0))
     root = precision_root(statistics.gram, noise_variance)
-    law = posterior_from(statistics, noise_variance, root)
+    weights = posterior_from(statistics, noise_variance, root)
     evidence = log_evidence_from(statistics, noise_variance, root)
     left_over = statistics.residual / (2.0 * noise_variance * statistics.weight)
-    particles = law.draw(settings.n_particles, rng)
-    p = law.mean.size
+    particles = weights.draw(settings.n_particles, rng)
+    p = weights.mean.size
     sample = Sample(
         particles.transpose(1, 0, 2).reshape(1, p, -1),
         1.0,
@@ -509,5 +509,5 @@ def _exact(
         np.array([]),
         0,
     )
-    model = LatentModel(basis, law)
+    model = LatentModel(basis, weights)
     return Inference(model, particles, sample, likelihood, evidence, left_over)

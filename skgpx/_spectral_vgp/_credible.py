@@ -51,7 +51,7 @@ def periodic_ball_radius(model: LatentModel, coverage: float) -> float:
     prior variances of the functions outside the basis; O(m^3), exact.
     """
     basis: FourierSeries = model.basis
-    half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * model.law.moments()[1][0]
+    half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * model.weights.moments()[1][0]
     inside = np.linalg.svd(half, compute_uv=False) ** 2
     weights = np.concatenate((inside, basis.spectrum[basis.n_basis :]))
     square = chi_square_sum_quantile(weights, coverage, basis.remainder)

@@ -321,13 +321,13 @@ def solved(
     )
     # as the search of the default kernels took the functions left out
     white = spectrum.tail if settings.is_default else 0.0
-    law = posterior(statistics, noise + white)
+    weights = posterior(statistics, noise + white)
     inner = getattr(rule, "rule", rule)
     criterion = f"bound of {len(prior.functions)} Fourier functions"
     searches = settings.learns or settings.given_noise(1.0) is None
     record = SearchRecord(criterion, 0, "all") if searches else SearchRecord()
     return SpectralFit(
-        posterior=LatentModel(continued(basis, rule, domain, inside, seen), law),
+        posterior=LatentModel(continued(basis, rule, domain, inside, seen), weights),
         noise_variance=noise * sums.scale**2,
         log_evidence=log_evidence(statistics, noise)
         - sums.weight * float(np.log(sums.scale)),

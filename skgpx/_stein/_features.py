@@ -35,7 +35,7 @@ from skgpx.kernels import (
     StationaryTerm,
     noise_variance,
     record_of,
-    spectral_laws,
+    spectral_distributions,
     stationary_terms,
     stein_frequencies,
     warped_sample,
@@ -125,7 +125,9 @@ def _series(term: StationaryTerm) -> SpectralSample | None:
     """The cosine series of a periodic kernel alone; None for all other terms."""
     if [type(factor) for factor in term.factors] != [ExpSineSquared]:
         return None
-    distributions = spectral_laws(Monomial(1.0, term.factors), term.factors[0], 1)
+    distributions = spectral_distributions(
+        Monomial(1.0, term.factors), term.factors[0], 1
+    )
     return warped_sample(distributions, 0, 1, np.random.default_rng(0))
 
 
@@ -143,8 +145,8 @@ def _sample(
     if not term.factors:
         # a constant is a wave of frequency zero
         return SpectralSample(np.zeros((1, d)), np.ones(1))
-    unknown = [k for k in term.factors if record_of(k).spectral_law is None]
-    distributions = spectral_laws(
+    unknown = [k for k in term.factors if record_of(k).spectral_distribution is None]
+    distributions = spectral_distributions(
         Monomial(1.0, () if unknown else term.factors), whole, d
     )
     series = _series(term)

@@ -292,7 +292,7 @@ class SteinState:
 
 def wave_powers(model: LatentModel, amplitudes: Array) -> Array:
     """Posterior mean of ``a² (w² + w'²) / 2``, the mean square of each wave, (R,)."""
-    mean, root = model.law.moments()
+    mean, root = model.weights.moments()
     squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
     cosine, sine = np.split(squares, 2)
     power: Array = 0.5 * amplitudes**2 * (cosine + sine)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from skgpx._draws import FiniteProcess, FunctionDraws, LinearTerm, Term
 from skgpx._numerics.fourier_gram import combination, evaluate
 from skgpx._numerics.fourier_index import FourierIndex
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._fading import Fading, KernelFading, SeriesFading, constant_variance
 from skgpx.bases._fourier_series import (
     BoxFourierFeatures,
@@ -220,17 +220,17 @@ class ContinuedMarginals:
     ----------
     basis : BoundedSeries
         With a continuation.
-    law : GaussianWeights
+    weights : GaussianWeights
         Distribution of the whitened weights of one output.
     """
 
     basis: Any
-    law: GaussianWeights
+    weights: GaussianWeights
 
     @cached_property
     def _inside(self) -> SeriesMarginals:
         inside = replace(self.basis, continuation=None, domain=None)
-        return SeriesMarginals(inside, self.law)
+        return SeriesMarginals(inside, self.weights)
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
@@ -258,15 +258,15 @@ class ContinuedMarginals:
 
     def _level(self, E: Array) -> tuple[float, float, Any]:
         """Mean and variance of the constant part, and covariances with f at E."""
-        basis, law = self.basis, self.law
+        basis, weights = self.basis, self.weights
         if not basis._level_weight > 0.0:
             return 0.0, 0.0, 0.0
         i, weight = basis._constant, basis._level_weight
-        column = law.root[0] @ law.root[0, i]
+        column = weights.root[0] @ weights.root[0, i]
         spread = weight**2 * float(column[i]) + basis._level_residual
         table = combination(basis.index, np.sqrt(basis.eigenvalues) * column)
         shared = weight * evaluate((table,), basis.box.turns(E))[:, 0]
-        return weight * float(law.mean[i, 0]), spread, shared
+        return weight * float(weights.mean[i, 0]), spread, shared
 
 
 # ---- Fourier functions on the part of their box where they do not yet repeat ---------
@@ -462,7 +462,7 @@ class BoundedSeries(FourierSeries):
         """Functions that are zero inside: those of q, and the rest of the level."""
         return self._independent.n_basis + 1
 
-    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+    def process_at(self, weights: GaussianWeights, X: Array) -> FiniteProcess:
         """Process of the functions inside, in which rows X (p, d) are observed.
 
         Raises
@@ -478,7 +478,7 @@ class BoundedSeries(FourierSeries):
             )
         self.check(X)
         inside = replace(self, continuation=None, domain=None)
-        return FiniteProcess.of_law(inside, law)
+        return FiniteProcess.of_weights(inside, weights)
 
     def all_features(self, X: Array) -> Array:
         """Functions that draws are combinations of: (n, J), and those outside."""
@@ -523,12 +523,12 @@ class BoundedSeries(FourierSeries):
             terms.append(LinearTerm(self._level_features, level))
         return FunctionDraws(tuple(terms), draws.n_outputs, draws.n_draws)
 
-    def marginals(self, law: WeightLaw) -> Marginals:
+    def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        marginals = super().marginals(law)
+        marginals = super().marginals(weights)
         if self.continuation is None or not isinstance(marginals, SeriesMarginals):
             return marginals
-        return ContinuedMarginals(self, marginals.law)
+        return ContinuedMarginals(self, marginals.weights)
 
     def _limited(self, features: Any) -> Any:
         """Features that fade outside, or refuse."""

@@ -16,7 +16,7 @@ from skgpx._draws import (
     Term,
     linear_draws,
 )
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._kernel_basis import FeatureMarginals
 from skgpx.kernels import sample_frequencies
 
@@ -154,9 +154,9 @@ class Fourier:
         """Joint prior covariance of the residual at the rows of X: white, (n, n)."""
         return np.diag(self.residual_variance(X, features))
 
-    def marginals(self, law: WeightLaw) -> FeatureMarginals:
+    def marginals(self, weights: WeightDistribution) -> FeatureMarginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        return FeatureMarginals(self, law)
+        return FeatureMarginals(self, weights)
 
     @property
     def floats_per_row(self) -> int:
@@ -175,14 +175,14 @@ class Fourier:
         del rng, prior
         return linear_draws(self.waves, weights)
 
-    def process(self, law: GaussianWeights) -> FiniteProcess:
+    def process(self, weights: GaussianWeights) -> FiniteProcess:
         """Distribution of ``φᵀw`` as a process that can be conditioned."""
-        return FiniteProcess.of_law(self, law)
+        return FiniteProcess.of_weights(self, weights)
 
-    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+    def process_at(self, weights: GaussianWeights, X: Array) -> FiniteProcess:
         """Process in which rows X (p, d) are observed."""
         del X
-        return self.process(law)
+        return self.process(weights)
 
     def grown(self, process: FiniteProcess) -> Fourier:
         """Return the basis of a process after conditioning, which is the same."""

@@ -19,7 +19,7 @@ from skgpx._draws import (
 from skgpx._numerics import trigonometry
 from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.bases._kernel_basis import FeatureMarginals, Marginals
 
@@ -164,14 +164,14 @@ class FourierSeries:
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
         return covariance
 
-    def marginals(self, law: WeightLaw) -> Marginals:
+    def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights.
 
         Sums of waves, without the features, for a normal distribution of one output.
         """
-        if isinstance(law, GaussianWeights) and law.shape[1] == 1:
-            return SeriesMarginals(self, law)
-        return FeatureMarginals(self, law)
+        if isinstance(weights, GaussianWeights) and weights.shape[1] == 1:
+            return SeriesMarginals(self, weights)
+        return FeatureMarginals(self, weights)
 
     @property
     def floats_per_row(self) -> int:
@@ -206,14 +206,14 @@ class FourierSeries:
         # one object: terms of the same feature map are evaluated as one
         return _box_waves(self.box, self.functions)
 
-    def process(self, law: GaussianWeights) -> FiniteProcess:
+    def process(self, weights: GaussianWeights) -> FiniteProcess:
         """Distribution of draws as a process that can be conditioned."""
-        return FiniteProcess.of_law(self, law)
+        return FiniteProcess.of_weights(self, weights)
 
-    def process_at(self, law: GaussianWeights, X: Array) -> FiniteProcess:
+    def process_at(self, weights: GaussianWeights, X: Array) -> FiniteProcess:
         """Process in which rows X (p, d) are observed."""
         del X
-        return self.process(law)
+        return self.process(weights)
 
     def grown(self, process: FiniteProcess) -> FourierSeries:
         """Return the basis of a process after conditioning on values."""
@@ -291,7 +291,7 @@ class SeriesMarginals:
     Parameters
     ----------
     basis : FourierSeries
-    law : GaussianWeights
+    weights : GaussianWeights
         Distribution of the whitened weights of one output.
 
     Examples
@@ -309,14 +309,14 @@ class SeriesMarginals:
     """
 
     basis: FourierSeries
-    law: GaussianWeights
+    weights: GaussianWeights
 
     @cached_property
     def _tables(self) -> tuple[WaveTable, WaveTable]:
         scale = np.sqrt(self.basis.eigenvalues)
-        root = scale[:, np.newaxis] * self.law.root[0]
+        root = scale[:, np.newaxis] * self.weights.root[0]
         variance = collapse(self.basis.index, root @ root.T)
-        return combination(self.basis.index, scale * self.law.mean[:, 0]), variance
+        return combination(self.basis.index, scale * self.weights.mean[:, 0]), variance
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""

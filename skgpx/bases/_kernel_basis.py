@@ -17,7 +17,7 @@ from skgpx._draws import (
     draw_prior,
 )
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.kernels import kernel_matrix
 
 Array = NDArray[np.float64]
@@ -38,17 +38,17 @@ class FeatureMarginals:
     ----------
     basis : object
         With ``basis(X)`` and ``basis.residual_variance(X, features)``.
-    law : GaussianWeights or WeightParticles
+    weights : GaussianWeights or WeightParticles
         Distribution of the whitened weights.
     """
 
     basis: Any
-    law: WeightLaw
+    weights: WeightDistribution
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean (n, c, s), and variance, which broadcasts to it."""
         features = self.basis(X)
-        mean, variance = self.law.latent(features)
+        mean, variance = self.weights.latent(features)
         residual = self.basis.residual_variance(X, features)
         return mean, variance + residual[:, np.newaxis, np.newaxis]
 
@@ -110,9 +110,9 @@ class KernelBasis:
         # φ(X)ᵀ = L⁻¹ Aᵀ k(Z, X)
         return K if self.root is None else solve_lower(self.root, K.T).T
 
-    def marginals(self, law: WeightLaw) -> FeatureMarginals:
+    def marginals(self, weights: WeightDistribution) -> FeatureMarginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        return FeatureMarginals(self, law)
+        return FeatureMarginals(self, weights)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance of the residual, ``var g(x)``, shape (n,).
@@ -139,9 +139,9 @@ class KernelBasis:
         covariance[np.diag_indices(X.shape[0])] = self.residual_variance(X, features)
         return covariance
 
-    def process(self, law: GaussianWeights) -> KernelProcess:
+    def process(self, weights: GaussianWeights) -> KernelProcess:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
-        mean, spread = law.moments()
+        mean, spread = weights.moments()
         root = np.eye(self.n_basis) if self.root is None else self.root
         return KernelProcess(
             kernel=self.kernel,
@@ -152,10 +152,10 @@ class KernelBasis:
             combinations=self.combinations,
         )
 
-    def process_at(self, law: GaussianWeights, X: Array) -> KernelProcess:
+    def process_at(self, weights: GaussianWeights, X: Array) -> KernelProcess:
         """Process in which rows X (p, d) are observed."""
         del X
-        return self.process(law)
+        return self.process(weights)
 
     def grown(self, process: KernelProcess) -> KernelBasis:
         """Return the basis of a process after conditioning on values.

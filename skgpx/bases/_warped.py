@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, InputMap, MappedProcess, MappedTerm
-from skgpx._numerics.weights import GaussianWeights, WeightLaw
+from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 
 Array = NDArray[np.float64]
 
@@ -78,9 +78,9 @@ class Warped:
         covariance: Array = self.basis.residual_covariance(self.map(X), features)
         return covariance
 
-    def marginals(self, law: WeightLaw) -> WarpedMarginals:
+    def marginals(self, weights: WeightDistribution) -> WarpedMarginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        return WarpedMarginals(self.basis.marginals(law), self.map)
+        return WarpedMarginals(self.basis.marginals(weights), self.map)
 
     def draw(
         self, weights: Array, rng: np.random.Generator, **prior: Any
@@ -93,13 +93,13 @@ class Warped:
         term = MappedTerm(draws.terms, self.map)
         return FunctionDraws((term,), draws.n_outputs, draws.n_draws)
 
-    def process(self, law: GaussianWeights) -> MappedProcess:
+    def process(self, weights: GaussianWeights) -> MappedProcess:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
-        return MappedProcess(self.basis.process(law), self.map)
+        return MappedProcess(self.basis.process(weights), self.map)
 
-    def process_at(self, law: GaussianWeights, X: Array) -> MappedProcess:
+    def process_at(self, weights: GaussianWeights, X: Array) -> MappedProcess:
         """Process in which rows X (p, d) are observed."""
-        return MappedProcess(self.basis.process_at(law, self.map(X)), self.map)
+        return MappedProcess(self.basis.process_at(weights, self.map(X)), self.map)
 
     def grown(self, process: MappedProcess) -> Warped:
         """Return the basis of a process after conditioning."""

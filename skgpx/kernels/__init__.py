@@ -29,12 +29,15 @@ from skgpx.kernels._spectral import (
     check_spectral_score,
     log_spectral_density,
     sample_frequencies,
-    spectral_laws,
+    spectral_distributions,
     spectral_score,
     stationary_terms,
     warped_sample,
 )
-from skgpx.kernels._spectral_laws import PeriodicLaw, SpectralLaw
+from skgpx.kernels._spectral_distributions import (
+    PeriodicDistribution,
+    SpectralDistribution,
+)
 from skgpx.kernels._stein_frequencies import stein_frequencies
 from skgpx.kernels._terms import (
     Monomial,

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.fourier_index import Box
-from skgpx.kernels._spectral_laws import SampledLaw, SpectralLaw
+from skgpx.kernels._spectral_distributions import (
+    SampledDistribution,
+    SpectralDistribution,
+)
 
 Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
@@ -84,8 +87,8 @@ class KernelRecord:
         matrices share work.
     input_gradient : callable
         ``rule(kernel, X, Z) -> (K, pullback)``.
-    spectral_law : callable
-        ``rule(kernel, d)``: the :class:`SpectralLaw` of the frequencies.
+    spectral_distribution : callable
+        ``rule(kernel, d)``: the :class:`SpectralDistribution` of the frequencies.
     log_spectral_density : callable
         ``(kernel, omega (R, d)) -> (R,)``: logarithm of the density of the
         frequencies, which integrates to one.
@@ -105,7 +108,7 @@ class KernelRecord:
     diagonal_pullback: DiagonalRule | None = None
     inducing_pullback: InducingRule | None = None
     input_gradient: InputRule | None = None
-    spectral_law: Callable[[Any, int], SpectralLaw] | None = None
+    spectral_distribution: Callable[[Any, int], SpectralDistribution] | None = None
     log_spectral_density: Callable[[Any, Array], Array] | None = None
     spectral_density: Density | None = None
     spectral_score: Score | None = None
@@ -214,17 +217,19 @@ def register_kernel(
         "pullback": pullback,
         "diagonal_pullback": diagonal_pullback,
         "input_gradient": input_gradient,
-        "spectral_law": spectral_sampler,
+        "spectral_distribution": spectral_sampler,
         "spectral_density": spectral_density,
         "spectral_score": spectral_score,
     }
     fields = {name: rule for name, rule in given.items() if rule is not None}
     for name, rule in fields.items():
         if not callable(rule):
-            name = name.replace("law", "sampler")
+            name = name.replace("distribution", "sampler")
             raise ValueError(f"{name} must be a function; got {rule!r}.")
     if spectral_sampler is not None:
-        fields["spectral_law"] = lambda k, d: SampledLaw(k, spectral_sampler, d)
+        fields["spectral_distribution"] = lambda k, d: SampledDistribution(
+            k, spectral_sampler, d
+        )
     fill_record(kernel_type, **fields)
 
 

@@ -13,11 +13,11 @@ from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx.kernels._records import no_sampler, record_of
-from skgpx.kernels._spectral_laws import (
-    EllipticalLaw,
-    PeriodicLaw,
-    SampledLaw,
-    SpectralLaw,
+from skgpx.kernels._spectral_distributions import (
+    EllipticalDistribution,
+    PeriodicDistribution,
+    SampledDistribution,
+    SpectralDistribution,
 )
 from skgpx.kernels._terms import Monomial, expand, latent_kernel
 
@@ -305,11 +305,13 @@ def sample_frequencies(
             f"sample_frequencies expects a stationary kernel that is not a sum; got "
             f"{kernel!r}. Sample its {len(monomials)} terms one by one."
         )
-    spectra = spectral_laws(monomials[0], kernel, d)
+    spectra = spectral_distributions(monomials[0], kernel, d)
     return warped_sample(spectra, n_frequencies, d, rng, method, tail_power)
 
 
-def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, ...]:
+def spectral_distributions(
+    monomial: Monomial, whole: Any, d: int
+) -> tuple[SpectralDistribution, ...]:
     """Distributions of the factors of a product, whose frequencies are added.
 
     Raises
@@ -319,7 +321,7 @@ def spectral_laws(monomial: Monomial, whole: Any, d: int) -> tuple[SpectralLaw, 
     """
     spectra = []
     for factor in with_one_rbf(monomial.factors):
-        spectrum = record_of(factor).spectral_law
+        spectrum = record_of(factor).spectral_distribution
         if spectrum is None:
             raise no_sampler(factor, whole)
         spectra.append(spectrum(factor, d))
@@ -340,7 +342,7 @@ def with_one_rbf(factors: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def warped_sample(
-    spectra: Sequence[SpectralLaw],
+    spectra: Sequence[SpectralDistribution],
     n: int,
     d: int,
     rng: np.random.Generator,
@@ -354,10 +356,10 @@ def warped_sample(
     ``u = v^κ``, which sends more points to the tail, and gives them the importance
     weight ``du/dv = κ v^(κ - 1)``, of mean one and at most κ.
     """
-    if len(spectra) == 1 and isinstance(spectra[0], PeriodicLaw):
+    if len(spectra) == 1 and isinstance(spectra[0], PeriodicDistribution):
         waves, series = spectra[0].series()
         return SpectralSample(waves, np.sqrt(series))
-    if len(spectra) == 1 and isinstance(spectra[0], SampledLaw):
+    if len(spectra) == 1 and isinstance(spectra[0], SampledDistribution):
         waves = spectra[0].frequencies(np.empty((n, 0)), rng)
         return SpectralSample(waves, np.full(n, n**-0.5))
     if method == "orthogonal":
@@ -392,10 +394,10 @@ def warped_sample(
 
 
 def _orthogonal(
-    spectrum: SpectralLaw, n: int, d: int, rng: np.random.Generator
+    spectrum: SpectralDistribution, n: int, d: int, rng: np.random.Generator
 ) -> Array:
     """Frequencies in orthogonal directions, d by d; independent if not elliptical."""
-    if not isinstance(spectrum, EllipticalLaw):
+    if not isinstance(spectrum, EllipticalDistribution):
         return spectrum.frequencies(
             uniform_points(n, spectrum.n_coordinates, rng, "mc"), rng
         )
@@ -459,7 +461,7 @@ def stationary_terms(kernel: Any, d: int) -> list[StationaryTerm]:
         variance, factors = monomial.coefficient, with_one_rbf(monomial.factors)
         for factor in factors:
             record = record_of(factor)
-            if record.spectral_law is None and record.spectral_score is None:
+            if record.spectral_distribution is None and record.spectral_score is None:
                 name = type(factor).__name__
                 raise ValueError(
                     f"The frequencies of {factor!r}, in {kernel!r}, are not known. If "

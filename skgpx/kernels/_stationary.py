@@ -22,12 +22,12 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial
 from skgpx.kernels._records import Pullback, fill_record, no_sampler
-from skgpx.kernels._spectral_laws import (
-    EllipticalLaw,
+from skgpx.kernels._spectral_distributions import (
+    EllipticalDistribution,
     GammaMixtureRadius,
     GaussianRadius,
-    PeriodicLaw,
-    SpectralLaw,
+    PeriodicDistribution,
+    SpectralDistribution,
     StudentRadius,
 )
 
@@ -178,14 +178,14 @@ def _moved(P: Array, X: Array, Z: Array) -> Array:
 # ---- Spectral densities --------------------------------------------------------------
 
 
-def _spectral_law(kernel: Any, d: int) -> SpectralLaw:
+def _spectral_distribution(kernel: Any, d: int) -> SpectralDistribution:
     """Normal, Student's t, and normal of random variance."""
     radius: Any = GaussianRadius()
     if type(kernel) is RationalQuadratic:
         radius = GammaMixtureRadius(float(kernel.alpha))
     elif _order(kernel) != np.inf:
         radius = StudentRadius(_order(kernel))
-    return EllipticalLaw(radius, np.asarray(kernel.length_scale), d)
+    return EllipticalDistribution(radius, np.asarray(kernel.length_scale), d)
 
 
 def _log_radial_density(kernel: Any, square: Array, d: int) -> tuple[Array, Array]:
@@ -286,7 +286,7 @@ for _type in (RBF, Matern, RationalQuadratic):
         pullback=_matrix,
         diagonal_pullback=_unit_diagonal,
         input_gradient=_inputs,
-        spectral_law=_spectral_law,
+        spectral_distribution=_spectral_distribution,
     )
 for _type in (RBF, Matern):
     fill_record(_type, spectral_density=_spectral_density, radial_code=_radial_code)
@@ -301,11 +301,11 @@ for _type in (RBF, Matern, RationalQuadratic):
 # ---- ExpSineSquared: exp(-2 sin²(π|x - y|/p) / ℓ²), a cosine series ------------------
 
 
-def _periodic_law(kernel: ExpSineSquared, d: int) -> SpectralLaw:
+def _periodic_distribution(kernel: ExpSineSquared, d: int) -> SpectralDistribution:
     """Multiples of one frequency, in one input column."""
     if d != 1:
         raise no_sampler(kernel, kernel, f" in {d} input columns (only in one)")
-    return PeriodicLaw(kernel.length_scale, kernel.periodicity)
+    return PeriodicDistribution(kernel.length_scale, kernel.periodicity)
 
 
 def _periodic_inputs(
@@ -321,4 +321,8 @@ def _periodic_inputs(
     return K, lambda G: _moved(G * W, X - centre, Z - centre)
 
 
-fill_record(ExpSineSquared, input_gradient=_periodic_inputs, spectral_law=_periodic_law)
+fill_record(
+    ExpSineSquared,
+    input_gradient=_periodic_inputs,
+    spectral_distribution=_periodic_distribution,
+)

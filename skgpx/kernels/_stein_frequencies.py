@@ -17,7 +17,7 @@ from skgpx.kernels._spectral import (
     uniform_points,
     warped_sample,
 )
-from skgpx.kernels._spectral_laws import EllipticalLaw, GaussianRadius
+from skgpx.kernels._spectral_distributions import EllipticalDistribution, GaussianRadius
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def stein_frequencies(
     Parameters
     ----------
     factors : tuple of Kernel
-        One kernel with a registered score, or several with elliptical distributions.
+        One kernel with a registered score, or several with elliptical spectra.
     n : int
     rng : numpy.random.Generator
         Source of the scrambled Halton sequence that is moved.
@@ -66,7 +66,7 @@ def stein_frequencies(
     Notes
     -----
     O(n² d) for each step. Distributions with heavy tails: the points contract, and
-    their radii are replaced by quantiles of the distribution of the radius, in the same
+    their radii are replaced by quantiles of the spectrum of the radius, in the same
     order. Products have no known density: their factors' frequencies, which are added,
     are functions of normal points that are moved together.
     """
@@ -87,12 +87,16 @@ def _by_score(
             f"Call skgpx.kernels.register_kernel({name}, spectral_score=...), or "
             'choose another method than "stein".'
         )
-    law = None if record.spectral_law is None else record.spectral_law(kernel, d)
-    if law is None:
+    spectrum = (
+        None
+        if record.spectral_distribution is None
+        else record.spectral_distribution(kernel, d)
+    )
+    if spectrum is None:
         normal = ndtri(uniform_points(n, d, rng, "halton"))
         start = normal / _correlation_lengths(kernel, d)
     else:
-        start = warped_sample([law], n, d, rng, "halton").frequencies
+        start = warped_sample([spectrum], n, d, rng, "halton").frequencies
     check_spectral_score(kernel, start)
     unit = _units(start)
 
@@ -100,7 +104,7 @@ def _by_score(
         return spectral_score(kernel, u * unit) * unit
 
     moved = unit * _moved(start / unit, score, input_variances * unit**2, n_steps)
-    return _with_right_radii(law, moved)
+    return _with_right_radii(spectrum, moved)
 
 
 def _by_normal_points(
@@ -112,22 +116,24 @@ def _by_normal_points(
 ) -> Array:
     """Sum of the frequencies of all factors, at normal points (n, d) of each."""
     d = len(input_variances)
-    known = [record_of(kernel).spectral_law for kernel in factors]
-    laws = [law and law(k, d) for law, k in zip(known, factors, strict=True)]
-    if not all(isinstance(law, EllipticalLaw) for law in laws):
+    known = [record_of(kernel).spectral_distribution for kernel in factors]
+    spectra = [
+        spectrum and spectrum(k, d) for spectrum, k in zip(known, factors, strict=True)
+    ]
+    if not all(isinstance(spectrum, EllipticalDistribution) for spectrum in spectra):
         raise ValueError(
             f"Stein frequencies of the product {' * '.join(map(repr, factors))} are "
             "not known: its factors must be RBF, Matern or RationalQuadratic kernels. "
             'Choose another method, for example "sobol".'
         )
-    start = ndtri(uniform_points(n, d * len(laws), rng, "halton"))
-    scales = [np.broadcast_to(law.length_scale, d) for law in laws]  # type: ignore[union-attr]
-    variances = np.tile(input_variances, len(laws)) / np.concatenate(scales) ** 2
+    start = ndtri(uniform_points(n, d * len(spectra), rng, "halton"))
+    scales = [np.broadcast_to(spectrum.length_scale, d) for spectrum in spectra]  # type: ignore[union-attr]
+    variances = np.tile(input_variances, len(spectra)) / np.concatenate(scales) ** 2
     moved = _moved(start, lambda z: -z, variances, n_steps)
-    blocks = np.split(moved, len(laws), axis=1)
+    blocks = np.split(moved, len(spectra), axis=1)
     parts = [
-        _with_right_radii(law, law.from_normal(block))  # type: ignore[union-attr]
-        for law, block in zip(laws, blocks, strict=True)
+        _with_right_radii(spectrum, spectrum.from_normal(block))  # type: ignore[union-attr]
+        for spectrum, block in zip(spectra, blocks, strict=True)
     ]
     return np.sum(parts, axis=0)
 
@@ -156,10 +162,12 @@ def _units(start: Array) -> Array:
     return np.where(units > 0.0, units, 1.0)
 
 
-def _with_right_radii(law: Any, frequencies: Array) -> Array:
+def _with_right_radii(spectrum: Any, frequencies: Array) -> Array:
     """Radii at their quantiles, unless normal: contraction is small there."""
-    if isinstance(law, EllipticalLaw) and not isinstance(law.radius, GaussianRadius):
-        return law.with_even_radii(frequencies)
+    if isinstance(spectrum, EllipticalDistribution) and not isinstance(
+        spectrum.radius, GaussianRadius
+    ):
+        return spectrum.with_even_radii(frequencies)
     return frequencies
 
 

@@ -344,8 +344,8 @@ class Likelihood(ScaleParameters):
 
         def excess(at: ArrayLike) -> Array:
             mean = np.reshape(np.asarray(at, dtype=np.float64), (-1, 1, 1))
-            law = LatentMixture(mean, np.full(mean.shape, variance), np.ones(1))
-            return self.predictive_mean(law) - rate
+            latent = LatentMixture(mean, np.full(mean.shape, variance), np.ones(1))
+            return self.predictive_mean(latent) - rate
 
         trials = np.linspace(base - _REACH * std, base + _REACH * std, _TRIALS)
         with np.errstate(all="ignore"):

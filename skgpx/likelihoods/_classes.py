@@ -372,10 +372,10 @@ class RobustMax(ClassNumbers):
         The base is in units of the prior standard deviation.
         """
         base = self.base_latent_
-        law = LatentMixture(
+        latent = LatentMixture(
             base[np.newaxis, :, np.newaxis], np.ones((1, 1, 1)), np.ones(1)
         )
-        rates = largest_probabilities(law)[0]
+        rates = largest_probabilities(latent)[0]
         return self.with_base(np.sqrt(variance) * _matching_means(rates))
 
     def initial_latent(self, y: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ from skgpx._predictive_distribution import Predictive
 from skgpx._validation import check_coverage, generator
 from skgpx.metrics._scores import interval_coverage
 from skgpx.metrics._targets import (
-    checked_law,
+    checked_distribution,
     checked_targets,
     checked_weights,
 )
@@ -21,14 +21,14 @@ Array = NDArray[np.float64]
 
 
 def pit_values(
-    y_true: ArrayLike, law: Predictive, *, random_state: Any = None
+    y_true: ArrayLike, distribution: Predictive, *, random_state: Any = None
 ) -> Array:
     """Probability integral transforms: targets in their predictive distributions.
 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-    law : Predictive
+    distribution : Predictive
         Of these rows: ``skgpx.predict_dist(model, X)``.
     random_state : int, RandomState, Generator or None, default=None
         Seed for counts, whose values are drawn evenly between ``P(Y < y)`` and ``P(Y <=
@@ -55,11 +55,11 @@ def pit_values(
     True
     """
     y = checked_targets(y_true)
-    checked_law(law, y)
-    reached = law.cdf(y)
-    if not law.discrete:
+    checked_distribution(distribution, y)
+    reached = distribution.cdf(y)
+    if not distribution.discrete:
         return reached
-    below = law.cdf(y - 1.0)
+    below = distribution.cdf(y - 1.0)
     return below + generator(random_state).random(len(y)) * (reached - below)
 
 
@@ -111,7 +111,7 @@ def calibration_error(
 
 def coverage_error(
     y_true: ArrayLike,
-    law: Predictive,
+    distribution: Predictive,
     *,
     coverage: float = 0.9,
     sample_weight: ArrayLike | None = None,
@@ -121,7 +121,7 @@ def coverage_error(
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-    law : Predictive
+    distribution : Predictive
         Of these rows: ``skgpx.predict_dist(model, X)``.
     coverage : float, default=0.9
         Probability of the intervals, in (0, 1).
@@ -145,7 +145,7 @@ def coverage_error(
     True
     """
     y = checked_targets(y_true)
-    bounds = checked_law(law, y).interval(check_coverage(coverage))
+    bounds = checked_distribution(distribution, y).interval(check_coverage(coverage))
     observed = interval_coverage(y, bounds, sample_weight=sample_weight)
     return float(abs(observed - coverage))
 

@@ -36,7 +36,7 @@ class PredictiveScorer:
     Parameters
     ----------
     metric : callable
-        ``metric(y_true, law, sample_weight=None, **options)``, a number; at the top
+        ``metric(y_true, distribution, sample_weight=None, **options)``, a number; at
         level of a module, so that scorers can be pickled.
     greater_is_better : bool, default=False
         False for a loss, whose sign is changed: scorers are larger where a model is
@@ -109,9 +109,9 @@ class PredictiveScorer:
         if is_classifier(estimator):
             value = self._of_classes(estimator, X, y, sample_weight)
         else:
-            law = predict_dist(estimator, X, **_told(given))
+            distribution = predict_dist(estimator, X, **_told(given))
             _warn_of_missing(estimator, given)
-            pairs = _target_by_target(law, np.asarray(y))
+            pairs = _target_by_target(distribution, np.asarray(y))
             weights = {"sample_weight": sample_weight}
             scores = [
                 self.metric(t, one, **weights, **self.options) for t, one in pairs
@@ -170,7 +170,7 @@ class PredictiveScorer:
         return f"PredictiveScorer({name}{sign}{options})"
 
     def _accept_sample_weight(self) -> bool:
-        """Asked by scikit-learn where several scorers share weights."""
+        """Called by scikit-learn where several scorers share weights."""
         return True
 
     def _of_classes(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
@@ -186,7 +186,7 @@ class PredictiveScorer:
 
 
 def _warn_of_missing(estimator: Any, given: dict[str, Any]) -> None:
-    """Say so if counts over known exposures are scored as if over one."""
+    """Warn if counts over known exposures are scored as if over one."""
     inner = innermost(estimator)
     if hasattr(inner, "_warn_of_missing"):
         inner._warn_of_missing(given.get("exposure"))
@@ -198,29 +198,29 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target_by_target(
-    law: Predictive | list[Predictive], y: NDArray[Any]
+    distribution: Predictive | list[Predictive], y: NDArray[Any]
 ) -> list[tuple[NDArray[Any], Predictive]]:
     """Targets (n,) with their distributions: one, or those of each column of y."""
-    if isinstance(law, list):
-        return list(zip(y.T, law, strict=True))
+    if isinstance(distribution, list):
+        return list(zip(y.T, distribution, strict=True))
     if y.ndim == 1 or y.shape[1] == 1:
-        return [(np.ravel(y), law)]
+        return [(np.ravel(y), distribution)]
     raise ValueError(
         f"A predictive distribution has one target; got {y.shape[1]} targets and "
-        f"{law!r}."
+        f"{distribution!r}."
     )
 
 
-def _interval_score_of(y_true: Any, law: Predictive, **options: Any) -> float:
-    bounds = law.interval(options.get("coverage", 0.9))
+def _interval_score_of(y_true: Any, distribution: Predictive, **options: Any) -> float:
+    bounds = distribution.interval(options.get("coverage", 0.9))
     return float(interval_score(y_true, bounds, **options))
 
 
 def _calibration_error_of(
-    y_true: Any, law: Predictive, sample_weight: Any = None
+    y_true: Any, distribution: Predictive, sample_weight: Any = None
 ) -> float:
     # counts are spread out by the same numbers in every fold and search
-    pit = pit_values(y_true, law, random_state=0)
+    pit = pit_values(y_true, distribution, random_state=0)
     return calibration_error(pit, sample_weight=sample_weight)
 
 

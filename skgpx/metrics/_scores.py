@@ -14,7 +14,7 @@ from skgpx._validation import check_coverage
 from skgpx.metrics._targets import (
     averaged,
     beside,
-    checked_law,
+    checked_distribution,
     checked_targets,
     mixture_shares,
     not_negative,
@@ -26,14 +26,17 @@ Array = NDArray[np.float64]
 
 
 def neg_log_predictive_density(
-    y_true: ArrayLike, law: Predictive, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    distribution: Predictive,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Negative log predictive density (NLPD), smaller being better.
 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-    law : Predictive
+    distribution : Predictive
         Of these rows: ``skgpx.predict_dist(model, X)``.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
@@ -58,12 +61,14 @@ def neg_log_predictive_density(
     >>> X = np.linspace(0.0, 6.0, 60)[:, np.newaxis]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
     >>> model = skgpx.PLSRegressor(n_inducing=10, random_state=0).fit(X[::2], y[::2])
-    >>> law = model.predict_dist(X[1::2])
-    >>> bool(neg_log_predictive_density(y[1::2], law) < -0.5)
+    >>> distribution = model.predict_dist(X[1::2])
+    >>> bool(neg_log_predictive_density(y[1::2], distribution) < -0.5)
     True
     """
     y = checked_targets(y_true)
-    return float(averaged(-checked_law(law, y).log_density(y), sample_weight))
+    return float(
+        averaged(-checked_distribution(distribution, y).log_density(y), sample_weight)
+    )
 
 
 def gaussian_neg_log_density(
@@ -158,7 +163,10 @@ def mixture_neg_log_density(
 
 
 def crps(
-    y_true: ArrayLike, law: Predictive, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    distribution: Predictive,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Continuous ranked probability score (CRPS) of predictive distributions.
 
@@ -168,7 +176,7 @@ def crps(
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-    law : Predictive
+    distribution : Predictive
         Of these rows: ``skgpx.predict_dist(model, X)``.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
@@ -182,7 +190,7 @@ def crps(
     In closed form for normal distributions and mixtures of few; a sum over integers for
     counts; otherwise by quadrature of the distribution function between quantiles, to
     1e-7 of the spread for distributions with one mode, and about 1e-3 for narrow modes
-    far apart. ``law.crps(y)`` has the score of each row [1]_.
+    far apart. ``distribution.crps(y)`` has the score of each row [1]_.
 
     References
     ----------
@@ -201,7 +209,7 @@ def crps(
     True
     """
     y = checked_targets(y_true)
-    return float(averaged(checked_law(law, y).crps(y), sample_weight))
+    return float(averaged(checked_distribution(distribution, y).crps(y), sample_weight))
 
 
 def gaussian_crps(

@@ -31,7 +31,9 @@ def mixture_shares(weights: ArrayLike | None, mean: Array) -> Array:
             f"{share.shape}."
         )
     if not np.all(share >= 0.0) or not np.allclose(share.sum(axis=-1), 1.0):
-        raise ValueError("weights must be non-negative and sum to one for each law.")
+        raise ValueError(
+            "weights must be non-negative and sum to one for each distribution."
+        )
     return np.broadcast_to(share, mean.shape)
 
 
@@ -98,7 +100,7 @@ def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
     return values
 
 
-def checked_law(law: Any, y: Array) -> Predictive:
+def checked_distribution(distribution: Any, y: Array) -> Predictive:
     """Predictive distribution of as many rows as there are targets y (n,).
 
     Raises
@@ -106,24 +108,26 @@ def checked_law(law: Any, y: Array) -> Predictive:
     ValueError
         That says what to pass.
     """
-    if not isinstance(law, Predictive):
+    if not isinstance(distribution, Predictive):
         raise ValueError(
-            "law must be a predictive law, such as skgpx.predict_dist(model, X) gives; "
-            f"got {type(law).__name__}. For means and standard deviations see the "
+            "distribution must be a predictive distribution, such as "
+            "skgpx.predict_dist(model, X) returns; "
+            f"got {type(distribution).__name__}. For means and standard deviations see "
+            "the "
             "functions whose names begin with gaussian_."
         )
     if y.ndim != 1:
         raise ValueError(
-            f"A predictive law is that of one target; got y_true of shape {y.shape}."
+            f"A predictive distribution is of one target; got y_true {y.shape}."
         )
-    law.targets(y)
-    if law.discrete and np.any((y < 0.0) | (y != np.floor(y))):
+    distribution.targets(y)
+    if distribution.discrete and np.any((y < 0.0) | (y != np.floor(y))):
         wrong = y[(y < 0.0) | (y != np.floor(y))]
         raise ValueError(
-            "y_true must hold 0, 1, 2, ... where the law is one of counts; got "
+            "y_true must hold 0, 1, 2, ... where the distribution is of counts; got "
             f"{len(wrong)} other values, for example {wrong[0]:g}."
         )
-    return law
+    return distribution
 
 
 def checked_weights(sample_weight: ArrayLike | None, n: int) -> Array:

@@ -100,7 +100,7 @@ def gaussian_wasserstein_distance(
     n, B = _checked("second", second_mean, second_covariance)
     if len(m) != len(n):
         raise ValueError(
-            "Both laws must be of vectors of one length; got a first_mean of shape "
+            "The distributions must be of one length; got first_mean of shape "
             f"{m.shape} and a second_mean of shape {n.shape}."
         )
     try:
@@ -165,12 +165,16 @@ def process_wasserstein_distance(
     >>> bool(process_wasserstein_distance(sparse, exact, X) < 0.05)
     True
     """
-    laws = [_law_of(model, X, include_noise) for model in (first, second)]
-    if all(map(np.array_equal, *laws)):
+    distributions = [
+        _distribution_of(model, X, include_noise) for model in (first, second)
+    ]
+    if all(map(np.array_equal, *distributions)):
         # not the root of a rounding error
         return 0.0
-    distance: float = gaussian_wasserstein_distance(*laws[0], *laws[1])
-    return distance / float(np.sqrt(len(laws[0][0])))
+    distance: float = gaussian_wasserstein_distance(
+        *distributions[0], *distributions[1]
+    )
+    return distance / float(np.sqrt(len(distributions[0][0])))
 
 
 def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, Array]:
@@ -185,7 +189,7 @@ def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, 
     return m, C
 
 
-def _law_of(model: Any, X: Any, include_noise: bool) -> tuple[Array, Array]:
+def _distribution_of(model: Any, X: Any, include_noise: bool) -> tuple[Array, Array]:
     """Mean and covariance of a fitted model at rows, through what it is wrapped in."""
     model, X = unwrapped(model, X)
     known = inspect.signature(model.predict).parameters if _predicts(model) else {}

@@ -101,7 +101,7 @@ def places(d):
     return np.column_stack((X, second))
 
 
-def law(basis, seed=0):
+def distribution(basis, seed=0):
     rng = np.random.default_rng(seed)
     m = basis.n_basis
     root = np.tril(rng.normal(size=(m, m))) / m
@@ -131,23 +131,23 @@ def test_prior_variance_goes_from_that_of_the_series_to_that_of_the_prior(name, 
 @pytest.mark.parametrize(("name", "d"), CASES)
 def test_sums_of_waves_are_the_features(name, d):
     basis = continued(name, d)
-    model = LatentModel(basis, law(basis))
+    model = LatentModel(basis, distribution(basis))
     X = places(d)
-    expected, spread = FeatureMarginals(basis, model.law)(X)
-    mean, variance = basis.marginals(model.law)(X)
+    expected, spread = FeatureMarginals(basis, model.weights)(X)
+    mean, variance = basis.marginals(model.weights)(X)
     assert_allclose(mean, expected, atol=1e-11)
     assert_allclose(variance, spread, atol=1e-11)
     diagonal = np.diagonal(model.covariance(X))
     assert_allclose(diagonal, variance[:, 0, 0], atol=1e-10)
     for i in range(len(X)):
-        alone = basis.marginals(model.law)(X[i : i + 1])
+        alone = basis.marginals(model.weights)(X[i : i + 1])
         assert_allclose(alone, (mean[i : i + 1], variance[i : i + 1]), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "d"), CASES)
 def test_draws_have_the_covariance(name, d):
     basis = continued(name, d)
-    model = LatentModel(basis, law(basis))
+    model = LatentModel(basis, distribution(basis))
     # the same place twice, and pairs of places that share their nearest point
     X = np.vstack((places(d), places(d)[4:6]))
     size = 20_000
@@ -170,7 +170,7 @@ def test_draws_have_the_covariance(name, d):
 @pytest.mark.parametrize(("name", "d"), CASES)
 def test_continuous_at_the_edge(name, d):
     basis = continued(name, d)
-    model = LatentModel(basis, law(basis))
+    model = LatentModel(basis, distribution(basis))
     edge = np.array([[1.0], [1.0 + 1e-9], [-1.0], [-1.0 - 1e-9]])
     if d == 2:
         edge = np.hstack((edge, np.full((4, 1), 0.7)))
@@ -183,7 +183,7 @@ def test_continuous_at_the_edge(name, d):
 @pytest.mark.parametrize(("name", "d"), CASES)
 def test_gradients_of_draws(name, d):
     basis = continued(name, d)
-    draws = LatentModel(basis, law(basis)).draw(3, np.random.default_rng(0))
+    draws = LatentModel(basis, distribution(basis)).draw(3, np.random.default_rng(0))
     X, h = places(d)[[0, 3, 4, 5, 6]], 1e-5
     values, gradients = draws.value_and_grad(X)
     assert_allclose(values, draws(X), atol=1e-12)
@@ -194,7 +194,7 @@ def test_gradients_of_draws(name, d):
 
 def test_far_away_is_the_prior():
     basis = continued("matern", 1)
-    model = LatentModel(basis, law(basis))
+    model = LatentModel(basis, distribution(basis))
     mixture = model.marginals(np.array([[60.0]]))
     assert_allclose(mixture.mean, 0.0, atol=1e-12)
     assert_allclose(mixture.variance, 1.5, rtol=1e-9)
@@ -218,7 +218,7 @@ def test_the_constant_part_does_not_fade():
 @pytest.mark.parametrize(("name", "d"), CASES)
 def test_the_process_is_that_of_the_model_everywhere(name, d):
     basis = continued(name, d)
-    model = LatentModel(basis, law(basis))
+    model = LatentModel(basis, distribution(basis))
     X = places(d)
     assert_allclose(model.process().covariance(X), model.covariance(X), atol=1e-9)
 
@@ -226,7 +226,7 @@ def test_the_process_is_that_of_the_model_everywhere(name, d):
 @pytest.mark.parametrize(("name", "d"), CASES)
 def test_draws_can_be_conditioned_outside(name, d):
     basis = continued(name, d)
-    model = LatentModel(basis, law(basis)).affine(1.0, 2.0)
+    model = LatentModel(basis, distribution(basis)).affine(1.0, 2.0)
     draws = model.draw(2000, np.random.default_rng(0))
     X, y = places(d)[[0, 7]], np.array([4.0, 4.0])
     K = model.covariance(places(d))
@@ -242,7 +242,7 @@ def test_draws_can_be_conditioned_outside(name, d):
 
 def test_a_model_is_conditioned_inside_only():
     basis = continued("rbf", 1)
-    model = LatentModel(basis, law(basis))
+    model = LatentModel(basis, distribution(basis))
     inside, outside = places(1)[:1], places(1)[-1:]
     y, noise = np.array([[2.0]]), np.full(1, 1e-8)
     after = model.condition(inside, y, noise)

@@ -40,8 +40,8 @@ def test_posterior_is_that_of_the_dense_formulas(data):
     basis = EmpiricalSpectral.from_rows(kernel, X, m)
     features = basis(X)
     residual = basis.residual_variance(X, features)
-    law = posterior(weight_statistics(features, y, np.ones(60), residual), s2)
-    model = LatentModel(basis, law)
+    weights = posterior(weight_statistics(features, y, np.ones(60), residual), s2)
+    model = LatentModel(basis, weights)
     assert_allclose(model.marginals(new).mean[:, 0, 0], mean, rtol=1e-8)
     assert_allclose(model.covariance(new), cov, atol=1e-10)
 
@@ -78,8 +78,8 @@ def test_draws_have_the_covariance_of_the_model(data, rng):
     basis = EmpiricalSpectral.from_rows(RBF(0.4), X, 8)
     features = basis(X)
     residual = basis.residual_variance(X, features)
-    law = posterior(weight_statistics(features, y, np.ones(60), residual), 0.05)
-    model, new, n = LatentModel(basis, law), X[:4] + 0.05, 4000
+    weights = posterior(weight_statistics(features, y, np.ones(60), residual), 0.05)
+    model, new, n = LatentModel(basis, weights), X[:4] + 0.05, 4000
     values = model.draw(n, rng)(new)
     mean, cov = model.marginals(new).mean[:, 0, 0], model.covariance(new)
     std = np.sqrt(np.diag(cov))
@@ -95,8 +95,8 @@ def test_draws_can_be_conditioned(data, rng, m):
     basis = EmpiricalSpectral.from_rows(Matern(0.4, nu=1.5), X, m)
     features = basis(X)
     residual = basis.residual_variance(X, features)
-    law = posterior(weight_statistics(features, y, np.ones(60), residual), 0.05)
-    model, n, noise = LatentModel(basis, law), 4000, 0.1
+    weights = posterior(weight_statistics(features, y, np.ones(60), residual), 0.05)
+    model, n, noise = LatentModel(basis, weights), 4000, 0.1
     # new places and rows of the data
     seen, T = np.vstack((X[:2], X[5:7] + 0.03)), X[8:13] + 0.05
     mean = model.marginals(np.vstack((seen, T))).mean[:, 0, 0]

@@ -1,4 +1,4 @@
-"""Paired waves as a basis: features, law, derivatives, draws."""
+"""Paired waves as a basis: features, weights, derivatives, draws."""
 
 import pickle
 import tracemalloc
@@ -168,25 +168,25 @@ def test_draws_have_the_covariance(X):
 
 
 class TestConditioning:
-    """Of a law of the weights that is not the prior, against dense formulas."""
+    """Of weights that do not have their prior, against dense formulas."""
 
     def model(self, n_outputs=1):
         rng = np.random.default_rng(7)
         root = 0.4 * np.tril(rng.normal(size=(n_outputs, 12, 12)))
-        law = GaussianWeights(rng.normal(size=(12, n_outputs)), root)
-        return LatentModel(make(0.7), law)
+        weights = GaussianWeights(rng.normal(size=(12, n_outputs)), root)
+        return LatentModel(make(0.7), weights)
 
     def dense(self, model, X, T, y, noise, o=0):
         """Mean and covariance at T given y at X."""
-        S, at, seen = model.law.root[o], model.basis(T), model.basis(X)
+        S, at, seen = model.weights.root[o], model.basis(T), model.basis(X)
         prior = S @ S.T
         K = seen @ prior @ seen.T + np.diag(noise)
         gain = np.linalg.solve(K, seen @ prior @ at.T).T
-        mean = model.law.mean[:, o]
+        mean = model.weights.mean[:, o]
         covariance = at @ prior @ at.T - gain @ seen @ prior @ at.T
         return at @ mean + gain @ (y - seen @ mean), covariance
 
-    def test_law(self, X):
+    def test_distribution(self, X):
         model, size, noise = self.model(), 6000, np.array([0.3, 0.1, 0.05])
         y, T = np.array([1.0, -2.0, 0.5]), X[5:10]
         draws = model.draw(size, np.random.default_rng(0))
@@ -223,7 +223,7 @@ class TestConditioning:
         again = moved.condition(X[:2], [1.0, -2.0])
         assert_allclose(again(X[:2]), [[1.0] * 4, [-2.0] * 4], atol=1e-6)
 
-    def test_outputs_with_their_own_laws_and_units(self, X):
+    def test_outputs_with_their_own_distributions_and_units(self, X):
         model, noise = self.model(2), np.full(2, 0.1)
         draws = model.draw(3, np.random.default_rng(0)).affine(1.0, [2.0, 0.5])
         y = np.array([[1.0, -2.0], [0.3, 0.7]])

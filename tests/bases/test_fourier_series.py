@@ -142,14 +142,14 @@ def test_fast_marginals_are_those_of_the_latent_model(box):
     d = len(box.period)
     X = rng.random((300, d)) * box.period
     model, _ = fitted(PolynomialEigenvalues(1.0, 1.0), box, 60, X, X[:, 0])
-    expected, spread = FeatureMarginals(model.basis, model.law)(X)
-    mean, variance = SeriesMarginals(model.basis, model.law)(X)
+    expected, spread = FeatureMarginals(model.basis, model.weights)(X)
+    mean, variance = SeriesMarginals(model.basis, model.weights)(X)
     assert np.abs(mean - expected).max() < 1e-12
     assert np.allclose(variance, spread, rtol=1e-11)
     chosen = model.marginals(X)
     assert np.array_equal(chosen.mean, mean)
     assert np.array_equal(chosen.variance, variance)
-    again = SeriesMarginals(model.basis, model.law)(X[7:8])
+    again = SeriesMarginals(model.basis, model.weights)(X[7:8])
     assert np.allclose(again, (mean[7:8], variance[7:8]), rtol=1e-12)
 
 
@@ -200,8 +200,8 @@ def test_draws_can_be_conditioned():
     rng = np.random.default_rng(0)
     rule = PolynomialEigenvalues(1.0, 0.5)
     basis = FourierSeries.from_rule(rule, LINE, 9, n_residual=60)
-    law = GaussianWeights(np.zeros((9, 1)), 0.5 * np.eye(9)[np.newaxis])
-    model = LatentModel(basis, law)
+    weights = GaussianWeights(np.zeros((9, 1)), 0.5 * np.eye(9)[np.newaxis])
+    model = LatentModel(basis, weights)
     X, T, y = rng.random((4, 1)) * 2.0, rng.random((5, 1)) * 2.0, np.arange(4.0)
     size, noise = 4000, 0.2
     draws = model.draw(size, rng)

@@ -56,7 +56,7 @@ def X():
     return np.random.default_rng(3).normal(size=(12, 3))
 
 
-def law_of(basis, outputs=1):
+def distribution_of(basis, outputs=1):
     rng = np.random.default_rng(4)
     m = basis.n_basis
     root = np.tril(rng.normal(size=(1, m, m))) / m
@@ -76,9 +76,12 @@ def test_it_is_the_inner_basis_at_mapped_rows(kind, name, X):
     for method in ("residual_variance", "residual_covariance"):
         found = getattr(basis, method)(X, features)
         assert_array_equal(found, getattr(one, method)(H, features))
-    for law in (law_of(one), WeightParticles(np.ones((one.n_basis, 2, 3)))):
+    for weights in (
+        distribution_of(one),
+        WeightParticles(np.ones((one.n_basis, 2, 3))),
+    ):
         for found, expected in zip(
-            basis.marginals(law)(X), one.marginals(law)(H), strict=True
+            basis.marginals(weights)(X), one.marginals(weights)(H), strict=True
         ):
             assert_array_equal(found, expected)
 
@@ -119,9 +122,9 @@ def test_gradients_agree_with_finite_differences(kind, name, X):
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_conditioning_is_that_of_the_inner_model(kind, name, outputs, X):
     one = INNER[kind]
-    law, rng = law_of(one, outputs), np.random.default_rng(8)
-    model = LatentModel(Warped(one, MAPS[name]), law, scale=1.5).affine(0.3, 2.0)
-    plain = LatentModel(one, law, scale=1.5).affine(0.3, 2.0)
+    weights, rng = distribution_of(one, outputs), np.random.default_rng(8)
+    model = LatentModel(Warped(one, MAPS[name]), weights, scale=1.5).affine(0.3, 2.0)
+    plain = LatentModel(one, weights, scale=1.5).affine(0.3, 2.0)
     at, y, noise = rng.normal(size=(5, 3)), rng.normal(size=(5, outputs)), np.ones(5)
     given, expected = (
         m.condition(rows, y, 0.1 * noise)
@@ -146,7 +149,9 @@ def test_conditioning_is_that_of_the_inner_model(kind, name, outputs, X):
 
 @inner
 def test_draws_can_be_conditioned(kind, X):
-    model = LatentModel(Warped(INNER[kind], MAPS["network"]), law_of(INNER[kind]))
+    model = LatentModel(
+        Warped(INNER[kind], MAPS["network"]), distribution_of(INNER[kind])
+    )
     draws = model.draw(4, np.random.default_rng(0))
     given = draws.condition(X[:2], [0.5, -0.5], 1e-10, random_state=1)
     again = given.condition(X[:2], [0.5, -0.5], 1e-10, random_state=1)
@@ -169,8 +174,8 @@ def test_rows_need_not_be_numbers():
     rows = np.array([["red", 0.5], ["blue", -1.0], ["red", 2.0]], dtype=object)
     words = InputMap(encode, 2, numeric=False)
     one = INNER["nystroem"]
-    model = LatentModel(Warped(one, words), law_of(one)).affine(1.0, 2.0)
-    plain = LatentModel(one, law_of(one)).affine(1.0, 2.0)
+    model = LatentModel(Warped(one, words), distribution_of(one)).affine(1.0, 2.0)
+    plain = LatentModel(one, distribution_of(one)).affine(1.0, 2.0)
     likelihood = Gaussian(0.1).prepare([0.0])
     found = PredictiveDistribution(model, likelihood, rows)
     expected = PredictiveDistribution(plain, likelihood, encode(rows))
@@ -178,8 +183,8 @@ def test_rows_need_not_be_numbers():
     assert_array_equal(found.quantile([0.1, 0.9]), expected.quantile([0.1, 0.9]))
     assert_array_equal(found.covariance(), expected.covariance())
     mixture = MixtureModel((model, model), np.zeros(2))
-    for law in (model, mixture):
-        draws = law.draw(3, np.random.default_rng(0))
+    for weights in (model, mixture):
+        draws = weights.draw(3, np.random.default_rng(0))
         assert draws(rows).shape == (3, 3)
         assert_array_equal(draws(rows.tolist())[:1], draws(rows[:1]))
         assert_allclose(draws.at(rows), np.diag(draws(rows)), rtol=1e-12)

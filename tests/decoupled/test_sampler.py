@@ -129,7 +129,7 @@ class TestMatheron:
 
     @pytest.mark.parametrize("normalize_y", [False, True])
     def test_draws_can_be_conditioned_further(self, normalize_y):
-        """On half of the rows, then on the rest: the law given all of them."""
+        """On half of the rows, then on the rest: the distribution given all of them."""
         size, first, rest = 4000, slice(0, 12), slice(12, 25)
         regressor = gp(LINEAR, alpha=0.3, normalize_y=normalize_y)
         sampler = DecoupledSampler(regressor).fit(X[first], TWO[first])
@@ -213,7 +213,7 @@ class TestSampleY:
         ],
         ids=["alpha", "white", "white-inside"],
     )
-    def test_law_is_that_of_scikit_learn_also_at_duplicates(self, regressor):
+    def test_distribution_is_that_of_scikit_learn_also_at_duplicates(self, regressor):
         size, rows = 4000, np.vstack([T[:3], T[:2]])
         sampler = DecoupledSampler(regressor, random_state=0).fit(X, Y)
         mean, cov = regressor.fit(X, Y).predict(rows, return_cov=True)

@@ -1,4 +1,4 @@
-"""Sampling a sparse model whose law at inducing points was computed elsewhere."""
+"""Sampling a sparse model whose values at inducing points were computed elsewhere."""
 
 import pickle
 import tracemalloc
@@ -37,7 +37,7 @@ def trends(X):
     return np.column_stack((X[:, 0], -X[:, 1]))
 
 
-def exact_law(regressor):
+def exact_distribution(regressor):
     """Posterior of f at the training rows."""
     model = regressor.fit(Z, Q_MEAN)
     return model.predict(Z, return_cov=True)
@@ -45,7 +45,7 @@ def exact_law(regressor):
 
 def test_all_rows_as_inducing_points_give_the_exact_posterior():
     regressor = GaussianProcessRegressor(KERNEL, alpha=0.2, optimizer=None)
-    mean, cov = exact_law(regressor)
+    mean, cov = exact_distribution(regressor)
     sparse = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=mean, q_cov=cov)
     for a, b in zip(
         sparse.predict(T, return_cov=True),
@@ -68,10 +68,14 @@ def test_exact_draws_as_samples_give_the_same_draws():
     assert_allclose(again(T), draws(T), atol=2e-6)
 
 
-def moments(kernel, law_mean, law_root, prior_mean, whitened):
+def moments(kernel, distribution_mean, distribution_root, prior_mean, whitened):
     """Mean and covariance of f at T, from the textbook formula."""
     L = cholesky(kernel(Z)).L
-    u, R = (L @ law_mean, L @ law_root) if whitened else (law_mean, law_root)
+    u, R = (
+        (L @ distribution_mean, L @ distribution_root)
+        if whitened
+        else (distribution_mean, distribution_root)
+    )
     u = u if whitened else u - prior_mean(Z)
     gain = np.linalg.solve(L @ L.T, kernel(Z, T)).T
     cov = kernel(T) - gain @ (L @ L.T - R @ R.T) @ gain.T
@@ -81,9 +85,9 @@ def moments(kernel, law_mean, law_root, prior_mean, whitened):
 @pytest.mark.parametrize("whitened", [False, True])
 @pytest.mark.parametrize("form", ["root", "covariance"])
 def test_predict_is_the_textbook_formula(whitened, form):
-    law = {"q_root": ROOT} if form == "root" else {"q_cov": ROOT @ ROOT.T}
+    weights = {"q_root": ROOT} if form == "root" else {"q_cov": ROOT @ ROOT.T}
     sampler = DecoupledSampler.from_inducing(
-        KERNEL + WhiteKernel(0.05), Z, q_mean=Q_MEAN, **law, whitened=whitened,
+        KERNEL + WhiteKernel(0.05), Z, q_mean=Q_MEAN, **weights, whitened=whitened,
         mean=trend, noise_variance=0.1,
     )  # fmt: skip
     mean, cov = moments(KERNEL, Q_MEAN, ROOT, trend, whitened)
@@ -127,7 +131,7 @@ def assert_moments(draws, mean, cov):
     assert np.all(np.abs(centred @ centred.T / size - cov) < 4.5 * error)
 
 
-def test_samples_may_have_any_law():
+def test_samples_may_have_any_distribution():
     samples = np.where(SEED.random((12, 1, 6)) > 0.5, 1.0, -1.0)
     sampler = DecoupledSampler.from_inducing(KERNEL, Z, u_samples=samples, mean=1.0)
     values = sampler.sample_functions(6, random_state=0)(Z)
@@ -158,7 +162,7 @@ def test_gradients_of_a_callable_mean():
         assert_allclose(gradients[:, :, j], slope, rtol=1e-5, atol=1e-5)
 
 
-def test_only_a_gaussian_law_can_be_conditioned():
+def test_only_a_gaussian_distribution_can_be_conditioned():
     gaussian = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
     draws = gaussian.sample_functions(3, random_state=0)
     assert_allclose(draws.condition(T, np.ones(7))(T), 1.0, rtol=1e-3)
@@ -181,7 +185,7 @@ def test_predictions_are_streamed():
     assert peak < 4 * 2**20 + 4 * many.nbytes
 
 
-def test_singular_law_is_accepted():
+def test_singular_distribution_is_accepted():
     sampler = DecoupledSampler.from_inducing(
         KERNEL, Z, q_mean=Q_MEAN, q_cov=np.zeros((12, 12))
     )
@@ -189,7 +193,7 @@ def test_singular_law_is_accepted():
     assert_allclose(values, np.repeat(Q_MEAN[:, np.newaxis], 3, axis=1), atol=1e-4)
 
 
-def test_clone_and_pickle_keep_the_law():
+def test_clone_and_pickle_keep_the_distribution():
     sampler = DecoupledSampler.from_inducing(
         RBF(0.8), Z, q_mean=Q_MEAN, q_root=ROOT, mean=trend, random_state=0
     )
@@ -206,7 +210,7 @@ def test_clone_and_pickle_keep_the_law():
 
 LAW = {"q_mean": Q_MEAN, "q_root": ROOT}
 BAD = {
-    "no law": ({}, "either u_samples, or q_mean"),
+    "no distribution": ({}, "either u_samples, or q_mean"),
     "no spread": ({"q_mean": Q_MEAN}, "either u_samples, or q_mean"),
     "both": (LAW | {"q_cov": ROOT @ ROOT.T}, "either u_samples"),
     "too much": (LAW | {"u_samples": np.ones((12, 3))}, "either u_samples"),

@@ -103,7 +103,7 @@ class TestRemembering:
         np.testing.assert_array_equal(everything[:5], first)
         np.testing.assert_array_equal(draws(X[::-1])[::-1], everything)
 
-    def test_joint_law_over_several_calls(self, X):
+    def test_joint_distribution_over_several_calls(self, X):
         draws, size = draw(self.kernel, 4000), 4000
         values = np.vstack([draws(X[:2]), draws(X[2:3]), draws(X[3:6])])
         K, estimate = self.kernel(X[:6]), values @ values.T / size
@@ -157,7 +157,7 @@ class TestAlgebra:
             draw(RBF())(X)
 
 
-def test_condition_interpolates_and_keeps_the_posterior_law(X):
+def test_condition_interpolates_and_keeps_the_posterior_distribution(X):
     kernel, points, size = DotProduct(0.6) + ConstantKernel(0.5), X[:2], 4000
     values = np.array([1.0, -2.0]).reshape(2, 1, 1)
     K = kernel(points)

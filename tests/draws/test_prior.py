@@ -1,4 +1,4 @@
-"""Prior draws of composite kernels: their law, their groups, their errors."""
+"""Prior draws of composite kernels: their weights, their groups, their errors."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Draws conditioned on observations, and the law they leave."""
+"""Draws conditioned on observations, and the distribution they leave."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ class TestConditioning:
             expected = once.covariance(at)
             np.testing.assert_allclose(twice.covariance(at), expected, atol=1e-7)
 
-    def test_law(self, X):
+    def test_distribution(self, X):
         size, noise = 6000, 0.3
         y, T = np.array([1.0, -2.0, 0.5]), X[3:8]
         first = self.prior(size).condition(X[:1], y[:1], noise, random_state=1)
@@ -63,10 +63,10 @@ class TestConditioning:
             K = self.kernel(X[:2]) + 1e-3 / scale[o] ** 2 * np.eye(2)
             gain = np.linalg.solve(K, self.kernel(X[:2], X)).T
             expected = scale[o] ** 2 * (self.kernel(X) - gain @ self.kernel(X[:2], X))
-            law = draws.condition(X[:2], y, 1e-3, random_state=0).process
-            np.testing.assert_allclose(law.covariance(X, o), expected, atol=1e-6)
+            weights = draws.condition(X[:2], y, 1e-3, random_state=0).process
+            np.testing.assert_allclose(weights.covariance(X, o), expected, atol=1e-6)
 
-    def test_unknown_laws_are_refused(self, X):
+    def test_unknown_distributions_are_refused(self, X):
         with pytest.raises(ValueError, match="one Gaussian process"):
             (self.prior() + self.prior(seed=1)).condition(X[:1], [0.0])
         with pytest.raises(ValueError, match="shape"):

@@ -57,13 +57,13 @@ def around(mean, **options):
 
 
 def outputs(model, rows=NEW):
-    law = model.predict_dist(rows)
+    weights = model.predict_dist(rows)
     return [
         *model.predict(rows, return_std=True),
         model.predict_interval(rows, 0.95),
         model.sample_y(rows, 2, random_state=0),
         model.sample_functions(2, random_state=0)(rows),
-        law.log_density(law.mean()),
+        weights.log_density(weights.mean()),
     ]
 
 
@@ -153,9 +153,9 @@ def test_intervals_cover_inside_and_wider_than_a_constant_outside():
             (std, np.full(len(std), constant))
         )
         covered.append(np.mean(z < 1.96, axis=0))
-    (inside, _), (law, flat) = covered
+    (inside, _), (weights, flat) = covered
     assert abs(inside - 0.95) < 0.04
-    assert law > flat
+    assert weights > flat
 
 
 # ---- Who is fitted -------------------------------------------------------------------

@@ -25,15 +25,15 @@ from skgpx.likelihoods import Bernoulli, Categorical, RobustMax
 LAWS = [Bernoulli(), Categorical(), RobustMax(), RobustMax(0.2)]
 
 
-def loss_of(law, rng, n=9, variance=None):
-    codes = np.arange(n) % (2.0 if isinstance(law, Bernoulli) else 3.0)
+def loss_of(weights, rng, n=9, variance=None):
+    codes = np.arange(n) % (2.0 if isinstance(weights, Bernoulli) else 3.0)
     r = 0.1 + rng.random(n) if variance is None else np.full(n, variance)
-    return ClassLoss(law.prepare(codes), codes, 0.5 + rng.random(n), r, 0.3)
+    return ClassLoss(weights.prepare(codes), codes, 0.5 + rng.random(n), r, 0.3)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_gradient_of_the_loss_is_that_of_differences(rng, law):
-    loss, rows, h = loss_of(law, rng), np.array([7, 0, 3, 4]), 1e-5
+@pytest.mark.parametrize("distribution", LAWS, ids=repr)
+def test_gradient_of_the_loss_is_that_of_differences(rng, weights):
+    loss, rows, h = loss_of(weights, rng), np.array([7, 0, 3, 4]), 1e-5
     outputs = rng.standard_normal((4, loss.likelihood.n_outputs_))
     _, slopes = loss(outputs, rows)
     for place in np.ndindex(outputs.shape):
@@ -105,32 +105,32 @@ def test_every_training_set_has_every_class(rng, n_folds):
     assert np.ptp([len(test) for _, test in splits]) <= 1
 
 
-def held_out_of(rng, law, a, b, n=1500):
+def held_out_of(rng, weights, a, b, n=1500):
     """Rows whose classes are drawn from scores and variances with known factors."""
-    c = 1 if isinstance(law, Bernoulli) else 3
-    law = law.prepare(np.arange(float(max(c, 2)))).with_base(0.0)
+    c = 1 if isinstance(weights, Bernoulli) else 3
+    weights = weights.prepare(np.arange(float(max(c, 2)))).with_base(0.0)
     scores, r = 2.0 * rng.standard_normal((n, c)), 0.1 + 3.0 * rng.random(n)
     f = a * scores + np.sqrt(b * r)[:, None] * rng.standard_normal((n, c))
-    y = law.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
-    return law, HeldOutClasses(y, np.ones(n), scores, r, np.zeros(n))
+    y = weights.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
+    return weights, HeldOutClasses(y, np.ones(n), scores, r, np.zeros(n))
 
 
-@pytest.mark.parametrize("law", LAWS[:3], ids=repr)
-def test_factors_are_found_again(rng, law):
-    a = 1.0 if isinstance(law, RobustMax) else 2.5
-    law, validation = held_out_of(rng, law, a, 4.0)
-    found = fit_class_scale(validation, law)
+@pytest.mark.parametrize("distribution", LAWS[:3], ids=repr)
+def test_factors_are_found_again(rng, weights):
+    a = 1.0 if isinstance(weights, RobustMax) else 2.5
+    weights, validation = held_out_of(rng, weights, a, 4.0)
+    found = fit_class_scale(validation, weights)
     assert found.score_factor == pytest.approx(a, rel=0.25)
     assert found.variance_factor == pytest.approx(4.0, rel=0.5)
 
 
-@pytest.mark.parametrize("law", LAWS[:3], ids=repr)
-def test_weights_of_rows_are_repetitions(rng, law):
-    law, validation = held_out_of(rng, law, 1.0, 1.0, n=60)
+@pytest.mark.parametrize("distribution", LAWS[:3], ids=repr)
+def test_weights_of_rows_are_repetitions(rng, weights):
+    weights, validation = held_out_of(rng, weights, 1.0, 1.0, n=60)
     times = rng.integers(1, 4, 60)
     weighted = validation._replace(weights=times.astype(float))
     repeated = HeldOutClasses(*(np.repeat(part, times, axis=0) for part in validation))
-    one, two = fit_class_scale(weighted, law), fit_class_scale(repeated, law)
+    one, two = fit_class_scale(weighted, weights), fit_class_scale(repeated, weights)
     np.testing.assert_allclose(one, two, rtol=1e-3)
 
 
@@ -143,8 +143,8 @@ def test_fading():
 def test_scores_fade_into_the_base(rng):
     X = rng.standard_normal((20, 2))
     basis = Nystroem.from_kernel(default_kernel(X, np.ones(20)), X)
-    law = GaussianWeights(np.zeros((20, 1)), 0.01 * np.eye(20)[np.newaxis])
+    weights = GaussianWeights(np.zeros((20, 1)), 0.01 * np.eye(20)[np.newaxis])
     base = np.array([0.4])
-    scores = FadingScores(lambda X: X[:, :1], 2.0, base, 0.1, basis, law)
+    scores = FadingScores(lambda X: X[:, :1], 2.0, base, 0.1, basis, weights)
     np.testing.assert_allclose(scores(X) + base, 2.0 * X[:, :1], atol=1e-12)
     np.testing.assert_allclose(scores(100.0 + X), 0.0, atol=1e-12)

@@ -55,7 +55,7 @@ def _close():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_predictive_law_along_a_column(name):
+def test_the_predictive_distribution_along_a_column(name):
     model = MODELS[name].fit(X, Y)
     display = PredictiveDisplay.from_estimator(
         model, X, Y, feature=1, coverages=(0.9, 0.5), resolution=30, margin=0.1
@@ -64,12 +64,12 @@ def test_the_predictive_law_along_a_column(name):
     low, high = X[:, 1].min(), X[:, 1].max()
     more = 0.1 * (high - low)
     rows[:, 1] = np.linspace(low - more, high + more, 30)
-    law = skgpx.predict_dist(model, rows)
+    distribution = skgpx.predict_dist(model, rows)
     assert_allclose(display.x, rows[:, 1])
-    assert_allclose(display.line_.get_ydata(), law.mean())
+    assert_allclose(display.line_.get_ydata(), distribution.mean())
     assert display.coverages == (0.5, 0.9)
-    assert_allclose(display.bounds[:, 0], law.interval(0.5))
-    assert_allclose(display.bounds[:, 1], law.interval(0.9))
+    assert_allclose(display.bounds[:, 0], distribution.interval(0.5))
+    assert_allclose(display.bounds[:, 1], distribution.interval(0.9))
     assert len(display.bands_) == 2
     assert display.figure_ is display.ax_.figure
     assert display.ax_.get_xlabel() == "x1"
@@ -136,11 +136,11 @@ def test_predictions_in_any_order():
 def test_coverage_of_intervals():
     model = MODELS["pls"].fit(X, Y)
     display = CoverageDisplay.from_estimator(model, X, Y)
-    law = skgpx.predict_dist(model, X)
-    assert_array_equal(display.pit, metrics.pit_values(Y, law))
+    distribution = skgpx.predict_dist(model, X)
+    assert_array_equal(display.pit, metrics.pit_values(Y, distribution))
     claimed, observed = display.line_.get_data()
     for level in (0.3, 0.9):
-        inside = metrics.interval_coverage(Y, law.interval(level))
+        inside = metrics.interval_coverage(Y, distribution.interval(level))
         assert_allclose(observed[np.argmin(np.abs(claimed - level))], inside)
     heights = [bar.get_height() for bar in display.bars_]
     assert_allclose(np.mean(heights), 1.0)

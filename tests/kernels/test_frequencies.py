@@ -16,8 +16,8 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx.bases import sample_frequencies
 from skgpx.kernels import register_kernel
-from skgpx.kernels._spectral_laws import (
-    EllipticalLaw,
+from skgpx.kernels._spectral_distributions import (
+    EllipticalDistribution,
     GammaMixtureRadius,
     GaussianRadius,
     StudentRadius,
@@ -228,14 +228,14 @@ def test_orthogonal_directions(d):
         np.testing.assert_allclose(gram / np.outer(norms, norms), np.eye(d), atol=1e-12)
 
 
-class TestMapsOfEllipticalLaws:
-    LAW = EllipticalLaw(StudentRadius(1.5), np.array([0.5, 2.0, 1.0]), 3)
+class TestMapsOfEllipticalDistributions:
+    LAW = EllipticalDistribution(StudentRadius(1.5), np.array([0.5, 2.0, 1.0]), 3)
 
-    def test_normal_points_have_the_law(self):
+    def test_normal_points_have_the_distribution(self):
         z = np.random.default_rng(0).normal(size=(4000, 3))
         scaled = self.LAW.from_normal(z) * self.LAW.length_scale
         square = np.sum(scaled**2, axis=1) / 3.0
-        # the squared radius of a t law with 2ν degrees of freedom is F(d, 2ν)
+        # the squared radius of a t distribution with 2ν degrees of freedom is F(d, 2ν)
         assert kstest(square, f(3, 3.0).cdf).pvalue > 1e-3
         np.testing.assert_allclose(
             scaled / np.linalg.norm(scaled, axis=1, keepdims=True),

@@ -24,7 +24,7 @@ BUILT_IN = {
         RBF(), Matern(), RationalQuadratic(), ConstantKernel(), WhiteKernel(),
         DotProduct(), RBF() + RBF(), RBF() * RBF(), RBF() ** 2,
     ],
-    "spectral_law": [RBF(), Matern(), RationalQuadratic(), ExpSineSquared()],
+    "spectral_distribution": [RBF(), Matern(), RationalQuadratic(), ExpSineSquared()],
     "log_spectral_density": [RBF(), Matern(), RationalQuadratic()],
     "spectral_score": [RBF(), Matern(), RationalQuadratic()],
     "radial_code": [RBF(), Matern()],

@@ -18,8 +18,8 @@ WEIGHTS = np.array([0.2, 0.5, 0.3])
 def part(k, kernel=LINEAR, c=1):
     Z = np.array([[0.3 * k - 0.5]])
     basis = Nystroem.from_kernel(kernel, Z)
-    law = GaussianWeights(RNG.normal(size=(1, c)), np.full((1, 1, 1), 0.4))
-    return LatentModel(basis, law, Mean.of(float(2 * k), c))
+    weights = GaussianWeights(RNG.normal(size=(1, c)), np.full((1, 1, 1), 0.4))
+    return LatentModel(basis, weights, Mean.of(float(2 * k), c))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_draws_come_from_all_parts_in_no_order(mixture):
     mean, variance = (a[:, 0] for a in mixture.marginals(T).moments())
     z = (values.mean(axis=1) - mean) / np.sqrt(variance / size)
     assert np.max(np.abs(z)) < 4.5
-    # any part of the draws has the law of the mixture
+    # any part of the draws has the distribution of the mixture
     first = values[:, :4000]
     z = (first.mean(axis=1) - mean) / np.sqrt(variance / 4000)
     assert np.max(np.abs(z)) < 4.5
@@ -124,8 +124,8 @@ def test_several_outputs_and_particles():
     basis = Nystroem.from_kernel(RBF(0.5), np.linspace(-1, 1, 4)[:, np.newaxis])
     particles = LatentModel(basis, WeightParticles(RNG.normal(size=(4, 2, 5))))
     mixture = MixtureModel((part(0, c=2), particles), np.log([0.25, 0.75]))
-    law = mixture.marginals(T)
-    assert law.mean.shape == (6, 2, 6)
-    assert_allclose(law.weights, [0.25, *[0.15] * 5])
+    weights = mixture.marginals(T)
+    assert weights.mean.shape == (6, 2, 6)
+    assert_allclose(weights.weights, [0.25, *[0.15] * 5])
     assert mixture.draw(9, np.random.default_rng(0))(T).shape == (6, 2, 9)
     assert mixture.floats_per_row > particles.floats_per_row

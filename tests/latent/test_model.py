@@ -1,4 +1,4 @@
-"""Latent models: mean, basis, law and units, against dense formulas."""
+"""Latent models: mean, basis, weights and units, against dense formulas."""
 
 import pickle
 
@@ -43,31 +43,31 @@ def trends(X):
     return np.column_stack((X[:, 0], np.cos(X[:, 0])))
 
 
-def model_on(basis, law=None, mean=trends):
-    law = gaussian(basis.n_basis) if law is None else law
-    model = LatentModel(basis, law, Mean.of(mean, law.shape[1]))
-    return model.affine(SHIFT[: law.shape[1]], SCALE[: law.shape[1]])
+def model_on(basis, weights=None, mean=trends):
+    weights = gaussian(basis.n_basis) if weights is None else weights
+    model = LatentModel(basis, weights, Mean.of(mean, weights.shape[1]))
+    return model.affine(SHIFT[: weights.shape[1]], SCALE[: weights.shape[1]])
 
 
 @each_basis
 def test_marginals_are_the_definition(basis):
     """shift + scale (m + Φμ), scale² (Φ R Rᵀ Φᵀ + residual)."""
-    law = gaussian(basis.n_basis)
-    mean, variance = model_on(basis, law).marginals(T).moments()
+    weights = gaussian(basis.n_basis)
+    mean, variance = model_on(basis, weights).marginals(T).moments()
     F = basis(T)
-    assert_allclose(mean, SHIFT + SCALE * (trends(T) + F @ law.mean), rtol=1e-10)
+    assert_allclose(mean, SHIFT + SCALE * (trends(T) + F @ weights.mean), rtol=1e-10)
     residual = basis.residual_variance(T, F)
     for c in range(2):
-        spread = np.sum((F @ law.root[c]) ** 2, axis=1)
+        spread = np.sum((F @ weights.root[c]) ** 2, axis=1)
         assert_allclose(variance[:, c], SCALE[c] ** 2 * (spread + residual), rtol=1e-10)
 
 
 @each_basis
 def test_one_output_of_a_series_is_the_same_by_its_own_route(basis):
     """Sums of waves and features give the same numbers."""
-    law = gaussian(basis.n_basis, 1)
-    one = model_on(basis, law, mean=0.5)
-    twice = GaussianWeights(np.repeat(law.mean, 2, axis=1), law.root)
+    weights = gaussian(basis.n_basis, 1)
+    one = model_on(basis, weights, mean=0.5)
+    twice = GaussianWeights(np.repeat(weights.mean, 2, axis=1), weights.root)
     two = LatentModel(basis, twice, Mean.of(0.5, 2)).affine(SHIFT[0], SCALE[0])
     for a, b in zip(
         one.marginals(T).moments(), two.marginals(T).moments(), strict=True
@@ -85,13 +85,13 @@ def test_covariance_has_the_marginal_variances(basis, output):
     assert np.linalg.eigvalsh(covariance)[0] > -1e-8
 
 
-@pytest.mark.parametrize("law", ["gaussian", "particles"])
-def test_draws_have_these_moments(law):
+@pytest.mark.parametrize("weights", ["gaussian", "particles"])
+def test_draws_have_these_moments(weights):
     """A kernel of finite rank: the features of the prior draws are exact."""
     kernel, size = DotProduct(0.8) + ConstantKernel(0.5), 20_000
     basis = Nystroem.from_kernel(kernel, np.array([[0.2]]))
     weights = gaussian(1)
-    if law == "particles":
+    if weights == "particles":
         weights = WeightParticles(RNG.normal(size=(1, 2, 40)))
     model = model_on(basis, weights)
     values = model.draw(size, np.random.default_rng(1)).values(T)
@@ -174,7 +174,7 @@ def test_draws_of_a_conditioned_model_have_its_moments(basis):
     assert np.max(np.abs(ratio - 1.0)) < 4.5 * np.sqrt(2.0 / size) + 0.02
 
 
-def test_density_is_that_of_a_normal_law():
+def test_density_is_that_of_a_normal_distribution():
     model = model_on(BASES["nystroem"])
     y, noise = RNG.normal(size=(7, 2)), np.full(7, 0.2)
     mean = model.marginals(T).moments()[0]
@@ -190,15 +190,15 @@ def test_density_is_that_of_a_normal_law():
 def test_a_white_tail_is_noise_in_the_units_of_each_output():
     waves = BASES["fourier"]
     basis = Fourier(waves.frequencies, waves.amplitudes, tail_variance=0.5)
-    law = gaussian(basis.n_basis, 1)
-    twice = GaussianWeights(np.repeat(law.mean, 2, axis=1), law.root)
+    weights = gaussian(basis.n_basis, 1)
+    twice = GaussianWeights(np.repeat(weights.mean, 2, axis=1), weights.root)
     both = LatentModel(basis, twice).affine(0.0, np.array([1.0, 10.0]))
     y, noise = RNG.normal(size=(4, 1)), np.zeros(4)
     after = both.condition(T[:4], y * [1.0, 10.0], noise)
     mean, variance = after.marginals(T).moments()
     assert_allclose(mean[:, 1], 10.0 * mean[:, 0], rtol=1e-9)
     assert_allclose(variance[:, 1], 100.0 * variance[:, 0], rtol=1e-9)
-    alone = LatentModel(basis, law).condition(T[:4], y, noise)
+    alone = LatentModel(basis, weights).condition(T[:4], y, noise)
     assert_allclose(mean[:, :1], alone.marginals(T).moments()[0], rtol=1e-9)
 
 

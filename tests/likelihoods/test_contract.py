@@ -157,10 +157,10 @@ def test_moments_and_cdf_against_samples(likelihood, rng):
 
 
 def test_student_t_moments_against_scipy():
-    law = stats.t(df=5.0, loc=1.5, scale=0.7)
+    distribution = stats.t(df=5.0, loc=1.5, scale=0.7)
     likelihood = StudentT(df=5.0, scale=0.7)
-    assert likelihood.variance(1.5) == pytest.approx(law.var())
-    assert likelihood.nll(-4.0, 1.5) == pytest.approx(-law.logpdf(-4.0))
+    assert likelihood.variance(1.5) == pytest.approx(distribution.var())
+    assert likelihood.nll(-4.0, 1.5) == pytest.approx(-distribution.logpdf(-4.0))
     assert np.isinf(StudentT(df=2.0, scale=1.0).variance(0.0))
 
 
@@ -387,15 +387,17 @@ def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
 
 
 def test_quantiles_of_one_gaussian_component():
-    law = LatentMixture(np.full((1, 1, 1), 2.0), np.full((1, 1, 1), 3.0), np.ones(1))
-    quantiles = Gaussian(noise_variance=1.0).predictive_quantile(LEVELS, law)
+    distribution = LatentMixture(
+        np.full((1, 1, 1), 2.0), np.full((1, 1, 1), 3.0), np.ones(1)
+    )
+    quantiles = Gaussian(noise_variance=1.0).predictive_quantile(LEVELS, distribution)
     np.testing.assert_allclose(quantiles[0], stats.norm(2.0, 2.0).ppf(LEVELS), 1e-10)
 
 
 @pytest.mark.parametrize("df", [0.5, 2.0])
 def test_quantiles_of_heavy_tails(df):
-    law = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
-    quantiles = StudentT(df=df, scale=1e-9).predictive_quantile(LEVELS, law)
+    distribution = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
+    quantiles = StudentT(df=df, scale=1e-9).predictive_quantile(LEVELS, distribution)
     np.testing.assert_allclose(
         quantiles[0], 1e-9 * stats.t(df).ppf(LEVELS), rtol=1e-8, atol=1e-18
     )

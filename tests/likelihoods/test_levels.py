@@ -114,10 +114,10 @@ def test_rough_latent_values_before_the_targets_are_known():
 def test_the_prior_expects_the_mean_of_the_targets(likelihood, y, variance):
     prepared = likelihood.prepare(y)
     base = float(prepared.centred(variance).base_latent_[0])
-    law = stats.norm(base, np.sqrt(variance))
-    ends = base - 12.0 * law.std(), base + 12.0 * law.std()
+    distribution = stats.norm(base, np.sqrt(variance))
+    ends = base - 12.0 * distribution.std(), base + 12.0 * distribution.std()
     expected, _ = integrate.quad(
-        lambda f: float(likelihood.mean(f)) * law.pdf(f), *ends, limit=200
+        lambda f: float(likelihood.mean(f)) * distribution.pdf(f), *ends, limit=200
     )
     assert expected == pytest.approx(rate_of(y), rel=1e-4)
 

@@ -1,4 +1,4 @@
-"""Predictions where the law of f is far wider, or narrower, than the likelihood."""
+"""Predictions where that of f is far wider, or narrower, than the likelihood."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ RATIOS = 10.0 ** np.arange(-4.0, 5.0, 2.0)
 
 
 class UserStudent(Likelihood):
-    """Student's law through the base class, whose quadrature does not know it."""
+    """Student's t through the base class, whose quadrature does not know it."""
 
     def __init__(self, df=4.0, scale=1.0):
         self.df, self.scale = df, scale
@@ -58,10 +58,10 @@ def one_row(mean, std):
     return LatentMixture(mean.reshape(1, 1, -1), np.full((1, 1, 1), std**2), weights)
 
 
-def exact_log_density(likelihood, y, law, peak):
+def exact_log_density(likelihood, y, distribution, peak):
     """By adaptive integration along the latent line, around the peak."""
-    std = float(np.sqrt(law.variance[0, 0, 0]))
-    means = law.mean[0, 0]
+    std = float(np.sqrt(distribution.variance[0, 0, 0]))
+    means = distribution.mean[0, 0]
     low, high = means.min() - 12.0 * std, means.max() + 12.0 * std
     scales = 10.0 ** np.arange(-6.0, 6.0, 0.5)
     around = np.concatenate([-scales, [0.0], scales])
@@ -73,7 +73,7 @@ def exact_log_density(likelihood, y, law, peak):
         z = (np.asarray(f)[..., np.newaxis] - means) / std
         prior = stats.norm.logpdf(z) - np.log(std)
         top = prior.max(axis=-1)
-        mass = np.exp(prior - top[..., np.newaxis]) @ law.weights
+        mass = np.exp(prior - top[..., np.newaxis]) @ distribution.weights
         return -likelihood.nll(y, f) + top + np.log(mass)
 
     nodes, weights = np.polynomial.legendre.leggauss(30)
@@ -105,25 +105,25 @@ def test_log_density_at_every_ratio(likelihood, width, peak, ratio, s, rng):
     if isinstance(likelihood, Poisson) and likelihood.link == "exp" and ratio > 1e2:
         pytest.skip("log rates of this size overflow")
     mean = 1.0 + 0.7 * std * rng.standard_normal(s)
-    law = one_row(mean, std)
+    distribution = one_row(mean, std)
     # near the mean, and three standard deviations off
     for y in (1.0, float(np.round(1.0 + 3.0 * np.hypot(std, width)))):
         if likelihood.discrete:
             y = min(y, 1.0 if isinstance(likelihood, Bernoulli) else 1e6)
-        found = likelihood.predictive_log_density(np.array([y]), law)[0]
+        found = likelihood.predictive_log_density(np.array([y]), distribution)[0]
         at = peak
         if at is None:
             at = float(likelihood.initial_latent(np.array([y]))[0])
             at = y if isinstance(likelihood, UserStudent) else at
-        exact = exact_log_density(likelihood, y, law, at)
+        exact = exact_log_density(likelihood, y, distribution, at)
         assert found == pytest.approx(exact, abs=2e-3)
 
 
 def test_the_common_case_is_far_more_accurate(rng):
-    law = one_row(rng.standard_normal(10), 0.5)
+    distribution = one_row(rng.standard_normal(10), 0.5)
     for likelihood in (Poisson(), Poisson("exp"), UserStudent()):
-        found = likelihood.predictive_log_density(np.array([1.0]), law)[0]
-        exact = exact_log_density(likelihood, 1.0, law, 1.0)
+        found = likelihood.predictive_log_density(np.array([1.0]), distribution)[0]
+        exact = exact_log_density(likelihood, 1.0, distribution, 1.0)
         assert found == pytest.approx(exact, abs=1e-5)
 
 
@@ -132,11 +132,11 @@ def test_rows_that_are_refined_do_not_change_the_others(ratio, rng):
     likelihood = UserStudent(4.0, 1.0)
     mean = rng.standard_normal((3, 1, 4))
     variance = np.array([0.5, ratio**2, 0.01]).reshape(3, 1, 1)
-    law = LatentMixture(mean, variance, np.full(4, 0.25))
+    distribution = LatentMixture(mean, variance, np.full(4, 0.25))
     y = np.array([0.3, 0.4, 0.1])
-    together = likelihood.predictive_log_density(y, law)
+    together = likelihood.predictive_log_density(y, distribution)
     for i in range(3):
-        row = law.rows(slice(i, i + 1))
+        row = distribution.rows(slice(i, i + 1))
         alone = likelihood.predictive_log_density(y[i : i + 1], row)
         assert alone[0] == pytest.approx(together[i], rel=1e-12)
 
@@ -145,20 +145,20 @@ def test_rows_that_are_refined_do_not_change_the_others(ratio, rng):
 @pytest.mark.parametrize("s", [1, 7])
 def test_logit_probabilities(std, s, rng):
     mean = 0.4 + std * rng.standard_normal(s)
-    law = one_row(mean, std)
-    found = Bernoulli().predict_proba(law)[0]
+    distribution = one_row(mean, std)
+    found = Bernoulli().predict_proba(distribution)[0]
     for k in (0.0, 1.0):
-        exact = np.exp(exact_log_density(Bernoulli(), k, law, 0.0))
+        exact = np.exp(exact_log_density(Bernoulli(), k, distribution, 0.0))
         assert found[int(k)] == pytest.approx(exact, abs=3e-5)
 
 
 def test_probabilities_that_underflow_have_logarithms():
-    law = one_row(-2000.0, 0.1)
-    found = Bernoulli().predictive_log_density(np.array([1.0]), law)
+    distribution = one_row(-2000.0, 0.1)
+    found = Bernoulli().predictive_log_density(np.array([1.0]), distribution)
     assert found[0] == pytest.approx(-2000.0 + 0.005, rel=1e-6)
     mean = np.array([-2000.0, 0.0, 1.0]).reshape(1, 3, 1)
-    law = LatentMixture(mean, np.full((1, 1, 1), 1e-4), np.ones(1))
-    found = Categorical().predictive_log_density(np.array([0.0]), law)
+    distribution = LatentMixture(mean, np.full((1, 1, 1), 1e-4), np.ones(1))
+    found = Categorical().predictive_log_density(np.array([0.0]), distribution)
     assert found[0] == pytest.approx(-2000.0 - np.log(1.0 + np.e), rel=1e-4)
 
 
@@ -166,7 +166,7 @@ def test_probabilities_that_underflow_have_logarithms():
 @pytest.mark.parametrize("std", [0.0, 0.3, 1.5, 4.0])
 def test_moments_of_counts(link, std, rng):
     likelihood, mean = Poisson(link), 1.0 + rng.standard_normal(3)
-    law = one_row(mean, std)
+    distribution = one_row(mean, std)
     grid = np.linspace(-12.0, 12.0, 200_001)
     weights = np.exp(-0.5 * grid**2)
     weights /= weights.sum()
@@ -175,12 +175,12 @@ def test_moments_of_counts(link, std, rng):
     first = rate @ weights
     spread = (rate - first) ** 2 @ weights
     # the exponential link grows by exp(8 std) over the grid
-    assert likelihood.predictive_mean(law)[0] == pytest.approx(first, rel=1e-5)
-    found = likelihood.predictive_mean_variance(law)[0]
+    assert likelihood.predictive_mean(distribution)[0] == pytest.approx(first, rel=1e-5)
+    found = likelihood.predictive_mean_variance(distribution)[0]
     assert found == pytest.approx(spread, rel=1e-4, abs=1e-12)
-    noisy = likelihood.predictive_variance(law)[0]
+    noisy = likelihood.predictive_variance(distribution)[0]
     assert noisy == pytest.approx(first + spread, rel=1e-4)
-    both = likelihood.predictive_moments(law)
+    both = likelihood.predictive_moments(distribution)
     np.testing.assert_array_equal(both, [[both[0][0]], [noisy]])
 
 
@@ -189,9 +189,9 @@ def test_users_moments_are_refined_until_halves_agree():
         def mean(self, f):
             return 1.0 * (np.asarray(f) > 0.3)
 
-    law = one_row(np.zeros(12), 5.0)
+    distribution = one_row(np.zeros(12), 5.0)
     exact = stats.norm.sf(0.3, scale=5.0)
-    assert Step().predictive_mean(law)[0] == pytest.approx(exact, abs=5e-3)
+    assert Step().predictive_mean(distribution)[0] == pytest.approx(exact, abs=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -207,27 +207,29 @@ def test_users_moments_are_refined_until_halves_agree():
 @pytest.mark.parametrize("ratio", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("s", [1, 6])
 def test_quantiles_invert_an_exact_distribution_function(likelihood, ratio, s, rng):
-    law = one_row(ratio * rng.standard_normal(s), ratio)
+    distribution = one_row(ratio * rng.standard_normal(s), ratio)
     levels = [0.01, 0.3, 0.5, 0.95]
     for p, y in zip(
-        levels, likelihood.predictive_quantile(levels, law)[0], strict=True
+        levels, likelihood.predictive_quantile(levels, distribution)[0], strict=True
     ):
-        assert likelihood.predictive_cdf(np.array([y]), law)[0] == pytest.approx(
-            p, rel=1e-8
-        )
+        assert likelihood.predictive_cdf(np.array([y]), distribution)[
+            0
+        ] == pytest.approx(p, rel=1e-8)
 
 
 def test_one_normal_has_closed_quantiles():
-    law = one_row(2.0, 3.0)
-    found = Gaussian(16.0).predictive_quantile([0.025, 0.5, 0.975], law)[0]
+    distribution = one_row(2.0, 3.0)
+    found = Gaussian(16.0).predictive_quantile([0.025, 0.5, 0.975], distribution)[0]
     exact = stats.norm(2.0, 5.0).ppf([0.025, 0.5, 0.975])
     np.testing.assert_allclose(found, exact, rtol=1e-15)
 
 
 def test_a_probability_by_hand():
     # P(Y <= 3) for Student noise of df 1 and no latent spread
-    law = one_row(0.0, 0.0)
-    found = StudentT(1.0, 2.0).predictive_cdf(np.array([3.0]), law)[0]
+    distribution = one_row(0.0, 0.0)
+    found = StudentT(1.0, 2.0).predictive_cdf(np.array([3.0]), distribution)[0]
     assert found == pytest.approx(0.5 + np.arctan(1.5) / np.pi, abs=1e-9)
-    density = StudentT(1.0, 2.0).predictive_log_density(np.array([3.0]), law)[0]
+    density = StudentT(1.0, 2.0).predictive_log_density(np.array([3.0]), distribution)[
+        0
+    ]
     assert density == pytest.approx(stats.cauchy(scale=2.0).logpdf(3.0), rel=1e-9)

@@ -19,25 +19,27 @@ FEW = {"kernel": RBF(1.0), "optimizer": None, "n_inducing": 12, "random_state": 
 
 def test_pit_values_of_a_model_that_is_right_are_uniform():
     y = F + 0.3 * rng.normal(size=300)
-    law = SpectralVGPRegressor(noise_variance=0.09).fit(X, y).predict_dist(X)
+    distribution = SpectralVGPRegressor(noise_variance=0.09).fit(X, y).predict_dist(X)
     again = F + 0.3 * rng.normal(size=300)
-    pit = metrics.pit_values(again, law)
-    assert_array_equal(pit, law.cdf(again))
+    pit = metrics.pit_values(again, distribution)
+    assert_array_equal(pit, distribution.cdf(again))
     assert stats.kstest(pit, "uniform").pvalue > 0.01
     assert metrics.calibration_error(pit) < 0.05
-    assert metrics.coverage_error(again, law, coverage=0.8) < 0.1
-    wide = metrics.pit_values(F + 0.1 * rng.normal(size=300), law)
+    assert metrics.coverage_error(again, distribution, coverage=0.8) < 0.1
+    wide = metrics.pit_values(F + 0.1 * rng.normal(size=300), distribution)
     assert metrics.calibration_error(wide) > 0.1
 
 
 def test_pit_values_of_counts_are_uniform_too():
     counts = rng.poisson(np.exp(0.3 * F))
     model = PLSRegressor(likelihood=Poisson("exp"), n_particles=10, **FEW)
-    law = model.fit(X, counts).predict_dist(X)
+    distribution = model.fit(X, counts).predict_dist(X)
     again = rng.poisson(np.exp(0.3 * F))
-    pit = metrics.pit_values(again, law, random_state=1)
-    assert_array_equal(pit, metrics.pit_values(again, law, random_state=1))
-    assert np.all((pit >= law.cdf(again - 1.0)) & (pit <= law.cdf(again)))
+    pit = metrics.pit_values(again, distribution, random_state=1)
+    assert_array_equal(pit, metrics.pit_values(again, distribution, random_state=1))
+    assert np.all(
+        (pit >= distribution.cdf(again - 1.0)) & (pit <= distribution.cdf(again))
+    )
     assert stats.kstest(pit, "uniform").pvalue > 0.01
 
 

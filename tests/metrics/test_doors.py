@@ -60,16 +60,16 @@ def test_weights_of_rows(weights, said):
 
 
 @pytest.mark.parametrize("wrong", [0.5, -100.0])
-def test_laws_of_counts_want_counts(wrong):
+def test_distributions_of_counts_want_counts(wrong):
     X = np.linspace(0.0, 1.0, 12)[:, np.newaxis]
     y = np.arange(12.0)
     model = PLSRegressor(
         RBF(), likelihood=Poisson(), optimizer=None, n_inducing=4, n_particles=4,
         max_iter=5, tol=100.0, random_state=0,
     )  # fmt: skip
-    law = model.fit(X, y).predict_dist(X)
+    distribution = model.fit(X, y).predict_dist(X)
     with pytest.raises(ValueError, match=r"0, 1, 2, \.\.\..*12 other values"):
-        metrics.pit_values(y + wrong, law)
+        metrics.pit_values(y + wrong, distribution)
     with pytest.raises(ValueError, match=r"0, 1, 2, \.\.\..*12 other values"):
-        metrics.coverage_error(y + wrong, law)
-    assert np.all(metrics.pit_values(y, law, random_state=0) <= 1.0)
+        metrics.coverage_error(y + wrong, distribution)
+    assert np.all(metrics.pit_values(y, distribution, random_state=0) <= 1.0)

@@ -57,17 +57,17 @@ def targets(name):
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_scores_are_those_of_the_laws_of_the_folds(name):
+def test_scores_are_those_of_the_distributions_of_the_folds(name):
     model, y = REGRESSORS[name], targets(name)
     found = cross_validate(model, X, y, scoring=SCORERS, cv=CV)
     for i, (train, test) in enumerate(CV.split(X)):
-        law = skgpx.predict_dist(clone(model).fit(X[train], y[train]), X[test])
+        distribution = skgpx.predict_dist(clone(model).fit(X[train], y[train]), X[test])
         expected = {
-            "density": law.log_density(y[test]).mean(),
-            "crps": -law.crps(y[test]).mean(),
-            "interval": -metrics.interval_score(y[test], law.interval(0.9)),
-            "coverage": -metrics.coverage_error(y[test], law),
-            "calibration": -metrics.calibration_error(law.cdf(y[test])),
+            "density": distribution.log_density(y[test]).mean(),
+            "crps": -distribution.crps(y[test]).mean(),
+            "interval": -metrics.interval_score(y[test], distribution.interval(0.9)),
+            "coverage": -metrics.coverage_error(y[test], distribution),
+            "calibration": -metrics.calibration_error(distribution.cdf(y[test])),
         }
         for one, value in expected.items():
             assert_allclose(found[f"test_{one}"][i], value, rtol=1e-9)
@@ -101,15 +101,15 @@ def test_searches_take_scorers_and_pickle_with_them(name):
 def test_options_of_a_scorer():
     model = clone(PLS).fit(X, Y)
     narrow = metrics.PredictiveScorer(metrics.coverage_error, coverage=0.5)
-    law = model.predict_dist(X)
-    expected = -metrics.coverage_error(Y, law, coverage=0.5)
+    distribution = model.predict_dist(X)
+    expected = -metrics.coverage_error(Y, distribution, coverage=0.5)
     assert_allclose(narrow(model, X, Y), expected)
     assert repr(narrow) == "PredictiveScorer(coverage_error, coverage=0.5)"
     gain = metrics.PredictiveScorer(
         metrics.neg_log_predictive_density, greater_is_better=True
     )
     assert "greater_is_better" in repr(gain)
-    assert_allclose(gain(model, X, Y), -law.log_density(Y).mean())
+    assert_allclose(gain(model, X, Y), -distribution.log_density(Y).mean())
 
 
 @pytest.fixture
@@ -133,8 +133,10 @@ def test_weights_are_routed_to_fit_and_score(wrapped):
     expected = []
     for train, test in CV.split(X):
         fitted = clone(model).fit(X[train], Y[train], sample_weight=weights[train])
-        law = skgpx.predict_dist(fitted, X[test])
-        expected.append(-metrics.crps(Y[test], law, sample_weight=weights[test]))
+        distribution = skgpx.predict_dist(fitted, X[test])
+        expected.append(
+            -metrics.crps(Y[test], distribution, sample_weight=weights[test])
+        )
     assert_allclose(found, expected, rtol=1e-9)
     search = GridSearchCV(
         PLS.set_fit_request(sample_weight=True), GRID, scoring=scorer, cv=CV
@@ -213,7 +215,7 @@ def test_several_targets_of_an_exact_process():
         metrics.neg_crps_scorer(single, X, both)
 
 
-def test_models_without_a_law_are_refused():
+def test_models_without_a_distribution_are_refused():
     with pytest.raises(ValueError, match="predict_dist expects a fitted regressor"):
         metrics.neg_crps_scorer(LinearRegression().fit(X, Y), X, Y)
 

@@ -123,11 +123,13 @@ def test_what_is_refused():
         metrics.interval_coverage(Y, MEANS)
     with pytest.raises(ValueError, match="coverage must be a number strictly"):
         metrics.interval_score(Y, BOUNDS, coverage=1.0)
-    with pytest.raises(ValueError, match="law must be a predictive law"):
+    with pytest.raises(
+        ValueError, match="distribution must be a predictive distribution"
+    ):
         metrics.crps(Y[:, 0], MEAN)
 
 
-# ---- Scores of laws ------------------------------------------------------------------
+# ---- Scores of distributions --------------------------------------------------------
 
 X = rng.uniform(-3.0, 3.0, size=(40, 1))
 TARGETS = np.sin(X[:, 0]) + 0.2 * rng.normal(size=40)
@@ -150,44 +152,46 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def laws():
+def distributions():
     fitted = {name: model.fit(X, y) for name, (model, y) in MODELS.items()}
     return {name: skgpx.predict_dist(m, X[:8]) for name, m in fitted.items()}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_score_of_a_law_is_the_integral_of_its_distribution_function(name, laws):
-    law, y = laws[name], MODELS[name][1][:8]
-    if law.discrete:
+def test_the_score_of_a_distribution_is_the_integral_of_its_distribution_function(
+    name, distributions
+):
+    distribution, y = distributions[name], MODELS[name][1][:8]
+    if distribution.discrete:
         grid = np.arange(0.0, 200.0)
-        below = law._cdf(np.broadcast_to(grid, (8, 200)))
+        below = distribution._cdf(np.broadcast_to(grid, (8, 200)))
         expected = np.sum((below - (grid >= y[:, np.newaxis])) ** 2, axis=1)
     else:
         away = np.linspace(0.0, 12.0, 1201)
-        left = law._cdf(y[:, np.newaxis] - away)
-        right = law._cdf(y[:, np.newaxis] + away)
+        left = distribution._cdf(y[:, np.newaxis] - away)
+        right = distribution._cdf(y[:, np.newaxis] + away)
         expected = integrate.simpson(left**2 + (1.0 - right) ** 2, dx=0.01)
-    assert_allclose(law.crps(y), expected, atol=2e-5)
-    assert_allclose(metrics.crps(y, law), law.crps(y).mean())
+    assert_allclose(distribution.crps(y), expected, atol=2e-5)
+    assert_allclose(metrics.crps(y, distribution), distribution.crps(y).mean())
     weights = np.arange(8.0)
-    weighted = metrics.crps(y, law, sample_weight=weights)
-    assert_allclose(weighted, np.average(law.crps(y), weights=weights))
+    weighted = metrics.crps(y, distribution, sample_weight=weights)
+    assert_allclose(weighted, np.average(distribution.crps(y), weights=weights))
 
 
-def test_closed_forms_of_a_normal_law(laws):
-    law, y = laws["gaussian"], TARGETS[:8]
-    normal = law.mean(), law.std()
-    assert_allclose(metrics.crps(y, law), metrics.gaussian_crps(y, *normal))
-    density = metrics.neg_log_predictive_density(y, law)
+def test_closed_forms_of_a_normal_distribution(distributions):
+    distribution, y = distributions["gaussian"], TARGETS[:8]
+    normal = distribution.mean(), distribution.std()
+    assert_allclose(metrics.crps(y, distribution), metrics.gaussian_crps(y, *normal))
+    density = metrics.neg_log_predictive_density(y, distribution)
     assert_allclose(density, metrics.gaussian_neg_log_density(y, *normal), rtol=1e-7)
 
 
 def test_the_noise_of_each_row_is_in_the_score():
     variance = rng.uniform(0.01, 0.2, size=40)
     model = PLSRegressor(**FEW).fit(X, TARGETS, noise_variance=variance)
-    law = model.predict_dist(X, noise_variance=variance)
-    expected = metrics.gaussian_crps(TARGETS, law.mean(), law.std())
-    assert_allclose(metrics.crps(TARGETS, law), expected, rtol=1e-7)
+    distribution = model.predict_dist(X, noise_variance=variance)
+    expected = metrics.gaussian_crps(TARGETS, distribution.mean(), distribution.std())
+    assert_allclose(metrics.crps(TARGETS, distribution), expected, rtol=1e-7)
 
 
 class Certain(RegressorMixin, BaseEstimator):
@@ -202,7 +206,7 @@ class Certain(RegressorMixin, BaseEstimator):
 
 
 def test_points_have_no_density():
-    law = skgpx.predict_dist(Certain().fit(X, TARGETS), X[:2])
-    assert_allclose(law.crps([0.0, 2.0]), [1.0, 0.0], atol=1e-12)
+    distribution = skgpx.predict_dist(Certain().fit(X, TARGETS), X[:2])
+    assert_allclose(distribution.crps([0.0, 2.0]), [1.0, 0.0], atol=1e-12)
     with pytest.raises(ValueError, match="deviation is zero at 2 rows"):
-        law.log_density([1.0, 2.0])
+        distribution.log_density([1.0, 2.0])

@@ -17,7 +17,7 @@ from skgpx.metrics import gaussian_wasserstein_distance, process_wasserstein_dis
 
 X = np.linspace(0.0, 4.0, 30)[:, np.newaxis]
 Y = np.sin(2.0 * X[:, 0])
-# Distance of equal laws: older libraries leave the root of a rounding error, 3e-9.
+# Distance of a distribution to itself: the root of a rounding error, 3e-9.
 NOTHING = 1e-8 if np.lib.NumpyVersion(np.__version__) < "2.0.0" else 0.0
 PLS = PLSRegressor(RBF(0.5), optimizer=None, normalize_y=False, random_state=0)
 
@@ -29,11 +29,11 @@ def test_it_is_loaded_when_it_is_named():
 
 def test_the_triangle_inequality_and_symmetry():
     rng = np.random.default_rng(0)
-    laws = []
+    distributions = []
     for _ in range(3):
         half = rng.normal(size=(4, 6))
-        laws.append((rng.normal(size=4), half @ half.T))
-    one, two, three = laws
+        distributions.append((rng.normal(size=4), half @ half.T))
+    one, two, three = distributions
     direct = gaussian_wasserstein_distance(*one, *three)
     around = gaussian_wasserstein_distance(*one, *two)
     around += gaussian_wasserstein_distance(*two, *three)

@@ -1,4 +1,4 @@
-"""Quantiles of weighted sums of chi-squares against exact laws and simulation."""
+"""Quantiles of weighted sums of chi-squares against exact ones and simulation."""
 
 import numpy as np
 import pytest

@@ -27,16 +27,20 @@ def test_contrasts_are_orthonormal_and_without_mean(c):
 def test_the_likelihood_is_that_of_the_contrasts(rng):
     target = target_of(rng)
     reduced, f = between_classes(target), rng.standard_normal((30, 4, 2))
-    law, Q = target.likelihood, contrasts(4)
+    distribution, Q = target.likelihood, contrasts(4)
     g = np.einsum("ca,ncs->nas", Q, f)
     y = target.y
-    np.testing.assert_allclose(reduced.likelihood.row_nll(y, g), law.row_nll(y, f))
     np.testing.assert_allclose(
-        Q @ reduced.likelihood.row_gradient(y, g), law.row_gradient(y, f), atol=1e-12
+        reduced.likelihood.row_nll(y, g), distribution.row_nll(y, f)
+    )
+    np.testing.assert_allclose(
+        Q @ reduced.likelihood.row_gradient(y, g),
+        distribution.row_gradient(y, f),
+        atol=1e-12,
     )
     W = reduced.likelihood.row_curvature(y, g)
     back = np.einsum("ca,nabs,db->ncds", Q, W, Q)
-    np.testing.assert_allclose(back, law.row_curvature(y, f), atol=1e-12)
+    np.testing.assert_allclose(back, distribution.row_curvature(y, f), atol=1e-12)
     assert between_classes(reduced) is None
 
 
@@ -52,7 +56,7 @@ def test_the_mode_and_root_are_those_of_all_classes(rng, monkeypatch):
     )
 
 
-def test_the_mean_keeps_its_prior_law(rng):
+def test_the_mean_keeps_its_prior_distribution(rng):
     m, c = 3, 4
     root = rng.standard_normal((1, m * (c - 1), m * (c - 1)))
     _, full = of_all_classes(np.zeros((m, c - 1)), root, m)

@@ -52,7 +52,7 @@ COUNTS = [0, 1, 2, 5, 9, 30]
         (Poisson("square"), [0, 0, 0], True),
         (StudentT(scale=0.1), COUNTS, False),
         (ShiftedMixture(3.0, noise_variance=0.1), COUNTS, False),
-        # so close that the two normal laws are one bump
+        # so close that the two normal distributions are one bump
         (ShiftedMixture(0.1, noise_variance=1.0), COUNTS, True),
     ],
     ids=str,

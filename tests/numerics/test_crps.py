@@ -14,7 +14,7 @@ YS = np.array([-2.0, 0.3, 0.31, 4.0])
 
 
 def by_definition(y, cdf):
-    """``∫ (F(z) - 1{y <= z})² dz`` of one law."""
+    """``∫ (F(z) - 1{y <= z})² dz`` of one distribution."""
     options = {"limit": 400, "epsabs": 1e-11, "epsrel": 1e-10}
     left = integrate.quad(lambda z: cdf(z) ** 2, -60.0, y, points=[0.0], **options)[0]
     right = integrate.quad(lambda z: (1.0 - cdf(z)) ** 2, y, 60.0, **options)[0]
@@ -23,7 +23,7 @@ def by_definition(y, cdf):
 
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
 @pytest.mark.parametrize("std", [0.5, 3.0])
-def test_normal_laws(std):
+def test_normal_distributions(std):
     expected = [by_definition(y, stats.norm(0.3, std).cdf) for y in YS]
     assert_allclose(crps.normal_crps(YS, np.float64(0.3), std), expected, rtol=1e-7)
 
@@ -58,7 +58,7 @@ def test_ensembles_against_all_pairs(fair):
     assert_allclose(crps.ensemble_crps(YS, draws, fair), near - 0.5 * apart)
 
 
-def test_fair_ensembles_estimate_the_score_of_their_law():
+def test_fair_ensembles_estimate_the_score_of_their_distribution():
     rng = np.random.default_rng(0)
     scores = crps.ensemble_crps(np.full(20000, 0.4), rng.normal(size=(20000, 5)), True)
     exact = crps.normal_crps(np.array(0.4), np.array(0.0), np.array(1.0))
@@ -75,13 +75,15 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_quadrature_of_continuous_laws(name):
-    law, error = LAWS[name]
+def test_quadrature_of_continuous_distributions(name):
+    distribution, error = LAWS[name]
     ys = np.array([-8.0, -0.5, 0.3, 1.7, 40.0])
-    quantiles = np.broadcast_to(law.ppf(crps.LEVELS), (5, len(crps.LEVELS)))
+    quantiles = np.broadcast_to(distribution.ppf(crps.LEVELS), (5, len(crps.LEVELS)))
     # E|Y - y| - E|Y - Y'| / 2, the second term as 2 ∫ F (1 - F) / 2
-    low, high = law.ppf((1e-12, 1.0 - 1e-12))
-    edges = np.unique(np.concatenate((law.ppf(np.linspace(0.001, 0.999, 60)), ys)))
+    low, high = distribution.ppf((1e-12, 1.0 - 1e-12))
+    edges = np.unique(
+        np.concatenate((distribution.ppf(np.linspace(0.001, 0.999, 60)), ys))
+    )
     edges = np.concatenate(([min(low, -8.0)], edges, [max(high, 40.0)]))
     expected = []
     for y in ys:
@@ -89,13 +91,16 @@ def test_quadrature_of_continuous_laws(name):
         expected.append(
             sum(
                 integrate.quad(
-                    lambda z, y=y: (law.cdf(z) - (z >= y)) ** 2, a, b, epsabs=1e-13
+                    lambda z, y=y: (distribution.cdf(z) - (z >= y)) ** 2,
+                    a,
+                    b,
+                    epsabs=1e-13,
                 )[0]
                 for a, b in parts
                 if b > a
             )
         )
-    found = crps.continuous_crps(ys, law.cdf, quantiles)
+    found = crps.continuous_crps(ys, distribution.cdf, quantiles)
     assert_allclose(found, expected, atol=error, rtol=error)
 
 
@@ -117,22 +122,22 @@ def test_quadrature_of_narrow_modes_far_apart():
 
 @pytest.mark.parametrize("rate", [0.01, 3.0, 90.0])
 def test_counts_against_the_sum(rate):
-    law = stats.poisson(rate)
+    distribution = stats.poisson(rate)
     ys = np.array([0.0, 1.0, 4.0, 100.0, 200.0])
-    low, high = law.ppf((1e-9, 1.0 - 1e-9))
-    found = crps.discrete_crps(ys, law.cdf, np.full(5, low), np.full(5, high))
+    low, high = distribution.ppf((1e-9, 1.0 - 1e-9))
+    found = crps.discrete_crps(ys, distribution.cdf, np.full(5, low), np.full(5, high))
     k = np.arange(0.0, 400.0)
-    expected = [np.sum((law.cdf(k) - (k >= y)) ** 2) for y in ys]
+    expected = [np.sum((distribution.cdf(k) - (k >= y)) ** 2) for y in ys]
     assert_allclose(found, expected, atol=1e-7)
 
 
 # The largest number of integers at which each is visited is 256
 @pytest.mark.parametrize("width", [255, 256, 257, 1000])
 def test_groups_of_counts(width):
-    law = stats.norm(0.5 * width, width / 12.0)
+    distribution = stats.norm(0.5 * width, width / 12.0)
     low, high = np.zeros(3), np.full(3, float(width))
     ys = np.round([0.3 * width, 0.9 * width, 5.0 * width])
-    found = crps.discrete_crps(ys, law.cdf, low, high)
+    found = crps.discrete_crps(ys, distribution.cdf, low, high)
     k = np.arange(0.0, 6.0 * width)
-    expected = [np.sum((law.cdf(k) - (k >= y)) ** 2) for y in ys]
+    expected = [np.sum((distribution.cdf(k) - (k >= y)) ** 2) for y in ys]
     assert_allclose(found, expected, rtol=1e-4)

@@ -173,9 +173,9 @@ def test_distribution_function_of_counts(count):
 def test_probabilities_of_two_classes_by_quadrature(rng, std, shared):
     mean = 2.0 * rng.standard_normal((1, 2, 3))
     widths = std * np.ones((1, 1, 1) if shared else (1, 2, 3))
-    law = LatentMixture(mean, widths**2, np.array([0.2, 0.3, 0.5]))
+    distribution = LatentMixture(mean, widths**2, np.array([0.2, 0.3, 0.5]))
     exact, spread = 0.0, max(math.sqrt(2.0) * std, 1e-9)
-    for weight, gap in zip(law.weights, mean[0, 1] - mean[0, 0], strict=True):
+    for weight, gap in zip(distribution.weights, mean[0, 1] - mean[0, 0], strict=True):
         cuts = np.clip([-9.0, *(-gap + np.array([-9, 0, 9.0])) / spread, 9.0], -9, 9)
         for a, b in pairwise(cuts):
             exact += (
@@ -186,7 +186,7 @@ def test_probabilities_of_two_classes_by_quadrature(rng, std, shared):
                     b,
                 )[0]
             )
-    found = softmax_probabilities(law)[0]
+    found = softmax_probabilities(distribution)[0]
     assert found.sum() == pytest.approx(1.0)
     assert found[1] == pytest.approx(exact, abs=3e-5)
 
@@ -194,8 +194,8 @@ def test_probabilities_of_two_classes_by_quadrature(rng, std, shared):
 @pytest.mark.parametrize("std", [0.3, 1.0, 5.0])
 def test_probabilities_of_ten_classes_by_simulation(rng, std):
     mean = rng.standard_normal((1, 10, 1))
-    law = LatentMixture(mean, np.full((1, 1, 1), std**2), np.ones(1))
+    distribution = LatentMixture(mean, np.full((1, 1, 1), std**2), np.ones(1))
     f = mean[0] + std * rng.standard_normal((10, 100_000))
     p = special.softmax(f, axis=0)
-    gap = np.abs(softmax_probabilities(law)[0] - p.mean(axis=1))
+    gap = np.abs(softmax_probabilities(distribution)[0] - p.mean(axis=1))
     assert np.all(gap < 4.5 * p.std(axis=1) / np.sqrt(1e5) + 3e-5)

@@ -1,4 +1,4 @@
-"""Distances between normal laws against the dense formula and finite differences."""
+"""Distances between Gaussians against the dense formula and finite differences."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def dense(m, A, n, B):
 
 
 @pytest.fixture
-def laws():
+def distributions():
     rng = np.random.default_rng(0)
     m, n = rng.normal(size=(2, 6))
     return m, covariance(rng, 6), n, covariance(rng, 6)
@@ -42,12 +42,14 @@ def symmetric(rng, n):
     return half + half.T
 
 
-def test_the_dense_formula(laws):
-    assert_allclose(wasserstein(*laws).squared, dense(*laws), rtol=1e-8)
+def test_the_dense_formula(distributions):
+    assert_allclose(
+        wasserstein(*distributions).squared, dense(*distributions), rtol=1e-8
+    )
 
 
-def test_equal_laws_have_no_distance(laws):
-    m, A, _, _ = laws
+def test_equal_distributions_have_no_distance(distributions):
+    m, A, _, _ = distributions
     found = wasserstein(m, A, m, A)
     assert found.squared <= 1e-12 * np.trace(A)
     assert_allclose(found.covariances[0], 0.0, atol=1e-9)
@@ -68,9 +70,9 @@ def test_singular_covariances():
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_gradients(laws, place):
+def test_gradients(distributions, place):
     rng = np.random.default_rng(2)
-    found = wasserstein(*laws)
+    found = wasserstein(*distributions)
     slopes = [
         found.means[0],
         found.covariances[0],
@@ -80,7 +82,7 @@ def test_gradients(laws, place):
     change = rng.normal(size=6) if place % 2 == 0 else symmetric(rng, 6)
 
     def value(step):
-        moved = list(laws)
+        moved = list(distributions)
         moved[place] = moved[place] + step
         return wasserstein(*moved).squared
 

@@ -289,10 +289,10 @@ def test_a_proposal_without_an_energy_is_never_accepted(rng):
     assert 0.0 < trace.accepted.mean() < 20.0
 
 
-# ---- Stationary laws -----------------------------------------------------------------
+# ---- Stationary distributions -------------------------------------------------------
 
 
-def law_z_scores(draws, mean, covariance):
+def distribution_z_scores(draws, mean, covariance):
     """z-scores of first and second moments of independent draws (p, s)."""
     p, s = draws.shape
     root = np.linalg.cholesky(covariance)
@@ -321,7 +321,7 @@ SCHEMES = {
 
 @compiled
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
-def test_adjusted_schemes_leave_a_gaussian_law_invariant(rng, scheme):
+def test_adjusted_schemes_leave_a_gaussian_distribution_invariant(rng, scheme):
     target, A, mean = gaussian_problem(rng)
     covariance, s = np.linalg.inv(A), 20_000
     exact = mean[:, np.newaxis] + np.linalg.cholesky(covariance) @ rng.standard_normal(
@@ -331,13 +331,13 @@ def test_adjusted_schemes_leave_a_gaussian_law_invariant(rng, scheme):
     after, trace = langevin.advance(target, chains, scheme, 10, rng)
     # the steps do something, and the test is needed
     assert 0.05 < trace.accepted.mean() / 10 < 0.999
-    z = law_z_scores(after.z[0], mean, covariance)
+    z = distribution_z_scores(after.z[0], mean, covariance)
     assert np.max(np.abs(z)) < LARGEST_Z
 
 
 @compiled
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
-def test_shortened_gradients_leave_the_law_invariant(rng, scheme):
+def test_shortened_gradients_leave_the_distribution_invariant(rng, scheme):
     # a stiff target: nearly every drift is longer than allowed
     scales = np.array([3.0, 40.0])
     target = langevin.quadratic_target(np.diag(scales**2) - np.eye(2), np.zeros(2))
@@ -351,7 +351,7 @@ def test_shortened_gradients_leave_the_law_invariant(rng, scheme):
     excess = np.linalg.norm(chains.gradient[0] - kept, axis=0)
     assert np.mean(excess > 2.0 * np.sqrt(2.0)) > 0.5
     assert 0.02 < trace.accepted.mean() / 10 < 0.999
-    z = law_z_scores(after.z[0], np.zeros(2), np.diag(scales**-2.0))
+    z = distribution_z_scores(after.z[0], np.zeros(2), np.diag(scales**-2.0))
     assert np.max(np.abs(z)) < LARGEST_Z
 
 
@@ -365,7 +365,7 @@ def test_correlated_steps_in_hessian_coordinates_are_always_accepted(rng):
         target, chains, langevin.ornstein_uhlenbeck(0.5), 10, rng
     )
     np.testing.assert_array_equal(trace.accepted, 10.0)
-    z = law_z_scores(after.z[0], np.zeros(4), np.eye(4))
+    z = distribution_z_scores(after.z[0], np.zeros(4), np.eye(4))
     assert np.max(np.abs(z)) < LARGEST_Z
 
 
@@ -390,7 +390,9 @@ ONE_DIMENSIONAL = [
 @pytest.mark.parametrize(
     ("likelihood", "y"), ONE_DIMENSIONAL, ids=[name(a) for a, _ in ONE_DIMENSIONAL]
 )
-def test_adjusted_schemes_leave_a_skewed_law_invariant(rng, likelihood, y, scheme):
+def test_adjusted_schemes_leave_a_skewed_distribution_invariant(
+    rng, likelihood, y, scheme
+):
     target = row_target(likelihood, rng, n=4, m=1)
     target = target._replace(features=np.full((4, 1), 1.3), y=y)
 
@@ -412,17 +414,19 @@ def test_adjusted_schemes_leave_a_skewed_law_invariant(rng, likelihood, y, schem
 
 
 @compiled
-def test_unadjusted_scheme_has_its_own_stationary_law(rng):
+def test_unadjusted_scheme_has_its_own_stationary_distribution(rng):
     target, A, mean = gaussian_problem(rng)
     eta = 0.25
     biased = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) - 0.5 * eta * A)
     chains = langevin.start(target, np.zeros((1, 4, 20_000)))
     scheme = langevin.euler_maruyama(eta, metropolis=False)
     after, _ = langevin.advance(target, chains, scheme, 80, rng)
-    z = law_z_scores(after.z[0], mean, biased)
+    z = distribution_z_scores(after.z[0], mean, biased)
     assert np.max(np.abs(z)) < LARGEST_Z
     # the bias is large enough to be seen
-    assert np.max(np.abs(law_z_scores(after.z[0], mean, np.linalg.inv(A)))) > 20.0
+    assert (
+        np.max(np.abs(distribution_z_scores(after.z[0], mean, np.linalg.inv(A)))) > 20.0
+    )
 
 
 def squared_exponential(X, Y):
@@ -432,7 +436,7 @@ def squared_exponential(X, Y):
 @compiled
 @pytest.mark.parametrize("quadratic", [True, False], ids=["gram", "rows"])
 def test_unadjusted_scheme_in_the_coordinates_of_the_paper(rng, quadratic):
-    """The paper's law: f = Σ u_m e_m, u ~ N(0, Λ), y = f + ε; scheme (236) in u."""
+    """The posterior: f = Σ u_m e_m, u ~ N(0, Λ), y = f + ε; scheme (236)."""
     X, Z = rng.uniform(-2.0, 2.0, (60, 1)), np.linspace(-2.0, 2.0, 6)[:, np.newaxis]
     y, noise = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(60), 0.1
     eigenvalues, V = np.linalg.eigh(squared_exponential(Z, Z) / 6)
@@ -464,9 +468,9 @@ def test_unadjusted_scheme_in_the_coordinates_of_the_paper(rng, quadratic):
     start = mean[:, np.newaxis] + 0.1 * np.sqrt(eigenvalues)[:, np.newaxis]
     chains = langevin.start(target, np.repeat(start, s, axis=1)[np.newaxis])
     after, _ = langevin.advance(target, chains, scheme, n_steps, rng)
-    z = law_z_scores(after.z[0], mean, stationary)
+    z = distribution_z_scores(after.z[0], mean, stationary)
     assert np.max(np.abs(z)) < LARGEST_Z
-    exact = law_z_scores(after.z[0], mean, np.linalg.inv(H))
+    exact = distribution_z_scores(after.z[0], mean, np.linalg.inv(H))
     assert np.max(np.abs(exact)) > LARGEST_Z
 
 
@@ -517,7 +521,7 @@ def test_steps_without_a_centre_do_not_know_the_origin(rng):
             np.random.default_rng(2),
         )  # fmt: skip
         accepted.append(trace.accepted.mean() / 20)
-        z = law_z_scores(after.z[0], moment, np.eye(2))
+        z = distribution_z_scores(after.z[0], moment, np.eye(2))
         assert np.max(np.abs(z)) < LARGEST_Z
     assert accepted[0] > 0.5
     assert accepted[0] == pytest.approx(accepted[1], abs=1e-3)

@@ -163,7 +163,9 @@ def test_later_directions_solve_with_the_hessian_of_their_place(
         assert error @ H @ error <= 1e-5 * (length @ H @ length)
 
 
-def test_root_of_a_law_that_is_not_log_concave_uses_the_fisher_information(rng):
+def test_root_of_a_distribution_that_is_not_log_concave_uses_the_fisher_information(
+    rng,
+):
     target = row_target(StudentT(df=4.0, scale=0.6), rng)
     mode = laplace.find_mode(target, start_of(target))
     fisher = target.weights * 5.0 / (7.0 * 0.36)
@@ -173,7 +175,7 @@ def test_root_of_a_law_that_is_not_log_concave_uses_the_fisher_information(rng):
 
 def test_gaussian_mode_is_the_posterior_in_one_step(rng):
     target = row_target(Gaussian(noise_variance=0.4), rng)
-    law = posterior(
+    distribution = posterior(
         weight_statistics(
             target.features, target.y, target.weights, np.zeros(len(target.y))
         ),
@@ -181,8 +183,8 @@ def test_gaussian_mode_is_the_posterior_in_one_step(rng):
     )
     mode = laplace.find_mode(target, np.zeros((3, 1)))
     assert mode.n_iter <= 2
-    np.testing.assert_allclose(mode.weights, law.mean, rtol=1e-9)
-    covariance = law.root[0] @ law.root[0].T
+    np.testing.assert_allclose(mode.weights, distribution.mean, rtol=1e-9)
+    covariance = distribution.root[0] @ distribution.root[0].T
     np.testing.assert_allclose(mode.root[0] @ mode.root[0].T, covariance, rtol=1e-9)
 
 
@@ -246,10 +248,10 @@ def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypat
     evidence, mode = laplace.laplace_evidence_gradient(target, residual, mode)
 
     def value(features=target.features, residual=residual, theta=None):
-        law = target.likelihood
+        distribution = target.likelihood
         if theta is not None:
-            law = law.with_theta(theta)
-        other = target._replace(features=features, likelihood=law)
+            distribution = distribution.with_theta(theta)
+        other = target._replace(features=features, likelihood=distribution)
         return laplace.laplace_evidence_gradient(other, residual, mode)[0].value
 
     tolerance = {"rtol": 1e-6, "atol": 5e-6 * (1.0 + np.max(np.abs(evidence.features)))}
@@ -267,7 +269,7 @@ def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypat
 # ---- Refinement ----------------------------------------------------------------------
 
 
-def test_refinement_leaves_a_gaussian_law_alone(rng):
+def test_refinement_leaves_a_gaussian_distribution_alone(rng):
     target = row_target(Gaussian(noise_variance=0.4), rng)
     mode = laplace.find_mode(target, start_of(target))
     refined = laplace.refine(target, mode)
@@ -275,23 +277,25 @@ def test_refinement_leaves_a_gaussian_law_alone(rng):
     np.testing.assert_allclose(refined.root, mode.root, atol=1e-7)
 
 
-def whitened_mean_gradient(target, law, rng, half=20_000):
-    """``rootᵀ E∇ψ`` under a Laplace law by antithetic Monte Carlo, with its error."""
-    groups, width = law.root.shape[:2]
-    m, c = law.weights.shape
+def whitened_mean_gradient(target, distribution, rng, half=20_000):
+    """``rootᵀ E∇ψ`` under a Laplace posterior by Monte Carlo, with its error."""
+    groups, width = distribution.root.shape[:2]
+    m, c = distribution.weights.shape
     noise = rng.standard_normal((groups, width, half))
     noise = np.concatenate((noise, -noise), axis=2)
-    w = law.weights.T.reshape(groups, width, 1) + law.root @ noise
+    w = distribution.weights.T.reshape(groups, width, 1) + distribution.root @ noise
     draws = w.reshape(c, m, -1).transpose(1, 0, 2)
     slope = langevin.rows_value_and_gradient(target, draws)[1] + draws
-    pulled = law.root.transpose(0, 2, 1) @ slope.transpose(1, 0, 2).reshape(w.shape)
+    pulled = distribution.root.transpose(0, 2, 1) @ slope.transpose(1, 0, 2).reshape(
+        w.shape
+    )
     pulled = pulled.reshape(groups * width, -1)
     pairs = 0.5 * (pulled[:, :half] + pulled[:, half:])
     return pairs.mean(axis=1), pairs.std(axis=1) / np.sqrt(half)
 
 
 @pytest.mark.parametrize("likelihood", CONVEX[1:], ids=name)
-def test_refined_law_satisfies_the_variational_equations(rng, likelihood):
+def test_refined_distribution_satisfies_the_variational_equations(rng, likelihood):
     target = row_target(likelihood, rng)
     refined = laplace.refine(target, laplace.find_mode(target, start_of(target)))
     gradient, error = whitened_mean_gradient(target, refined, rng)
@@ -300,8 +304,8 @@ def test_refined_law_satisfies_the_variational_equations(rng, likelihood):
     variance = np.sum((target.features @ refined.root[0]) ** 2, axis=1)
     nodes, weights = expectation_nodes(1, 30)
     f = target.features @ refined.weights + np.sqrt(variance)[:, None] * nodes[:, 0]
-    law = target.likelihood
-    curvature = law.curvature(target.y[:, np.newaxis], f) @ weights
+    distribution = target.likelihood
+    curvature = distribution.curvature(target.y[:, np.newaxis], f) @ weights
     scaled = target.features * (target.weights * curvature)[:, np.newaxis]
     H = np.eye(3) + scaled.T @ target.features
     np.testing.assert_allclose(
@@ -336,9 +340,12 @@ def test_refinement_improves_the_moments_of_a_skewed_posterior(rng, likelihood):
     mode = laplace.find_mode(target, np.zeros((1, 1)))
     refined = laplace.refine(target, mode)
 
-    def error(law):
-        law_mean, law_std = law.weights[0, 0], abs(law.root[0, 0, 0])
-        return abs(law_mean - mean) / std + abs(law_std / std - 1.0)
+    def error(distribution):
+        distribution_mean, distribution_std = (
+            distribution.weights[0, 0],
+            abs(distribution.root[0, 0, 0]),
+        )
+        return abs(distribution_mean - mean) / std + abs(distribution_std / std - 1.0)
 
     assert error(refined) < 0.5 * error(mode)
     assert abs(refined.weights[0, 0] - mean) < 0.05 * std

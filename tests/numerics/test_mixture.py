@@ -16,10 +16,14 @@ def mixture(rng, n=4, c=1, s=5, shared=False):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_moments_are_those_of_the_mixture(rng, shared):
-    law = mixture(rng, c=2, shared=shared)
-    mean, variance = law.moments()
-    second = ((law.mean**2 + law.variance) * law.weights).sum(axis=2)
-    np.testing.assert_allclose(mean, (law.mean * law.weights).sum(axis=2))
+    distribution = mixture(rng, c=2, shared=shared)
+    mean, variance = distribution.moments()
+    second = (
+        (distribution.mean**2 + distribution.variance) * distribution.weights
+    ).sum(axis=2)
+    np.testing.assert_allclose(
+        mean, (distribution.mean * distribution.weights).sum(axis=2)
+    )
     np.testing.assert_allclose(variance, second - mean**2)
 
 
@@ -38,10 +42,10 @@ def test_a_mixture_of_mixtures_has_the_moments_of_all_components(rng, shared):
 @pytest.mark.parametrize("s", [1, 3, 100])
 @pytest.mark.parametrize("shared", [False, True])
 def test_atoms_have_the_first_two_moments(rng, s, shared):
-    law = mixture(rng, s=s, shared=shared)
-    values, weights = atoms(law)
+    distribution = mixture(rng, s=s, shared=shared)
+    values, weights = atoms(distribution)
     assert weights.sum() == pytest.approx(1.0, abs=1e-14)
-    mean, variance = law.moments()
+    mean, variance = distribution.moments()
     np.testing.assert_allclose(values @ weights, mean, atol=1e-13)
     centred = values - mean[:, :, np.newaxis]
     np.testing.assert_allclose(centred**2 @ weights, variance, rtol=1e-12)
@@ -49,16 +53,20 @@ def test_atoms_have_the_first_two_moments(rng, s, shared):
 
 @pytest.mark.parametrize("s", [1, 7, 100])
 def test_atoms_integrate_smooth_functions(rng, s):
-    law = mixture(rng, s=s)
-    values, weights = atoms(law)
-    exact = np.exp(law.mean + 0.5 * law.variance) @ law.weights
+    distribution = mixture(rng, s=s)
+    values, weights = atoms(distribution)
+    exact = (
+        np.exp(distribution.mean + 0.5 * distribution.variance) @ distribution.weights
+    )
     np.testing.assert_allclose(np.exp(values) @ weights, exact, rtol=1e-6)
 
 
 def test_atoms_of_coinciding_components_interleave():
-    # The law is N(0, 1) written 100 times: the atoms must resolve narrow functions.
-    law = LatentMixture(np.zeros((1, 1, 100)), np.ones((1, 1, 1)), np.full(100, 0.01))
-    values, weights = atoms(law)
+    # The mixture is N(0, 1) written 100 times: the atoms must resolve narrow functions.
+    distribution = LatentMixture(
+        np.zeros((1, 1, 100)), np.ones((1, 1, 1)), np.full(100, 0.01)
+    )
+    values, weights = atoms(distribution)
     for centre in (0.0, 0.7, -2.0):
         density = stats.norm.pdf(values, loc=centre, scale=0.03) @ weights
         exact = stats.norm.pdf(centre, scale=np.hypot(1.0, 0.03))
@@ -66,37 +74,39 @@ def test_atoms_of_coinciding_components_interleave():
 
 
 def test_no_variance_leaves_one_atom_per_component(rng):
-    law = mixture(rng)._replace(variance=np.zeros((4, 1, 1)))
-    values, weights = atoms(law)
-    np.testing.assert_array_equal(values, law.mean)
-    np.testing.assert_array_equal(weights, law.weights)
+    distribution = mixture(rng)._replace(variance=np.zeros((4, 1, 1)))
+    values, weights = atoms(distribution)
+    np.testing.assert_array_equal(values, distribution.mean)
+    np.testing.assert_array_equal(weights, distribution.weights)
 
 
 def test_number_of_nodes_can_be_chosen(rng):
-    law = mixture(rng, s=5)
-    assert atoms(law, 20)[0].shape == (4, 1, 100)
-    np.testing.assert_allclose(atoms(law, 1)[0], law.mean)
+    distribution = mixture(rng, s=5)
+    assert atoms(distribution, 20)[0].shape == (4, 1, 100)
+    np.testing.assert_allclose(atoms(distribution, 1)[0], distribution.mean)
 
 
 @pytest.mark.parametrize("c", [2, 3, 12])
 @pytest.mark.parametrize("s", [1, 100])
 def test_atoms_of_several_outputs(rng, c, s):
-    law = mixture(rng, c=c, s=s)
-    values, weights = atoms(law)
+    distribution = mixture(rng, c=c, s=s)
+    values, weights = atoms(distribution)
     assert values.shape == (4, c, weights.size)
-    mean, variance = law.moments()
+    mean, variance = distribution.moments()
     np.testing.assert_allclose(values @ weights, mean, atol=1e-12)
     centred = values - mean[:, :, np.newaxis]
     np.testing.assert_allclose(centred**2 @ weights, variance, rtol=0.1)
     # Independent outputs: the covariance of the first two is that of the means.
-    deviation = law.mean - mean[:, :, np.newaxis]
-    expected = (deviation[:, 0] * deviation[:, 1]) @ law.weights
+    deviation = distribution.mean - mean[:, :, np.newaxis]
+    expected = (deviation[:, 0] * deviation[:, 1]) @ distribution.weights
     covariance = (centred[:, 0] * centred[:, 1]) @ weights
     np.testing.assert_allclose(covariance, expected, atol=0.08)
 
 
 @pytest.mark.parametrize("c", [1, 3])
 def test_a_row_does_not_depend_on_the_others(rng, c):
-    law = mixture(rng, c=c)
-    alone = LatentMixture(law.mean[1:2], law.variance[1:2], law.weights)
-    np.testing.assert_array_equal(atoms(alone)[0], atoms(law)[0][1:2])
+    distribution = mixture(rng, c=c)
+    alone = LatentMixture(
+        distribution.mean[1:2], distribution.variance[1:2], distribution.weights
+    )
+    np.testing.assert_array_equal(atoms(alone)[0], atoms(distribution)[0][1:2])

@@ -9,15 +9,17 @@ def brute_force(points):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 30, 31, 200, 201])
-@pytest.mark.parametrize("law", ["normal", "cauchy", "ties", "constant", "spread out"])
-def test_equals_the_median_of_all_pairs(n, law, rng):
+@pytest.mark.parametrize(
+    "distribution", ["normal", "cauchy", "ties", "constant", "spread out"]
+)
+def test_equals_the_median_of_all_pairs(n, distribution, rng):
     points = {
         "normal": lambda: rng.normal(size=(n, 3)),
         "cauchy": lambda: rng.standard_cauchy(size=(n, 3)),
         "ties": lambda: rng.integers(0, 3, size=(n, 3)).astype(float),
         "constant": lambda: np.full((n, 3), 0.1),
         "spread out": lambda: np.exp(rng.normal(scale=30.0, size=(n, 3))),
-    }[law]()
+    }[distribution]()
     np.testing.assert_allclose(median_squares(points), brute_force(points), rtol=1e-14)
 
 

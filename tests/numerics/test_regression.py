@@ -34,14 +34,16 @@ def unweighted(features, y, weights, residual):
 @pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
 def test_posterior_against_dense_conditioning(rng, choose):
     features, y, weights, residual = choose(*problem(rng))
-    law = posterior(weight_statistics(features, y, weights, residual), NOISE)
+    distribution = posterior(weight_statistics(features, y, weights, residual), NOISE)
     rows, targets, _ = repeated(features, y, weights, residual)
-    # w ~ N(0, I), y = Φw + ε: condition the joint normal law
+    # w ~ N(0, I), y = Φw + ε: condition the joint normal distribution
     K = rows @ rows.T + NOISE * np.eye(len(targets))
     gain = np.linalg.solve(K, rows).T
-    np.testing.assert_allclose(law.mean[:, 0], gain @ targets, rtol=1e-10)
+    np.testing.assert_allclose(distribution.mean[:, 0], gain @ targets, rtol=1e-10)
     covariance = np.eye(rows.shape[1]) - gain @ rows
-    np.testing.assert_allclose(law.root[0] @ law.root[0].T, covariance, atol=1e-12)
+    np.testing.assert_allclose(
+        distribution.root[0] @ distribution.root[0].T, covariance, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
@@ -116,10 +118,12 @@ def test_evidence_gradient_against_finite_differences(rng, choose):
 
 def test_more_weights_than_rows(rng):
     data = problem(rng, n=3, m=8)
-    law = posterior(weight_statistics(*data), NOISE)
+    distribution = posterior(weight_statistics(*data), NOISE)
     rows, targets, residual = repeated(*data)
     K = rows @ rows.T + NOISE * np.eye(len(targets))
-    np.testing.assert_allclose(law.mean[:, 0], rows.T @ np.linalg.solve(K, targets))
+    np.testing.assert_allclose(
+        distribution.mean[:, 0], rows.T @ np.linalg.solve(K, targets)
+    )
     expected = multivariate_normal(np.zeros(len(targets)), K).logpdf(targets)
     expected -= 0.5 * residual.sum() / NOISE
     assert log_evidence(weight_statistics(*data), NOISE) == pytest.approx(expected)

@@ -14,10 +14,10 @@ RATIOS = 10.0 ** np.arange(-20.0, 21.0, 2.0)
 def probabilities(mean, variance):
     """(n, c) of one component."""
     shape = (*np.shape(mean), 1)
-    law = LatentMixture(
+    distribution = LatentMixture(
         np.reshape(mean, shape), np.reshape(variance, (len(mean), -1, 1)), np.ones(1)
     )
-    return largest_probabilities(law)
+    return largest_probabilities(distribution)
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
@@ -118,9 +118,11 @@ def test_extreme_sizes():
 
 def test_components_are_averaged(rng):
     mean, weights = rng.standard_normal((3, 4, 5)), np.full(5, 0.2)
-    law = LatentMixture(mean, np.full((3, 1, 1), 0.5), weights)
+    distribution = LatentMixture(mean, np.full((3, 1, 1), 0.5), weights)
     each = [probabilities(mean[:, :, j], np.full((3, 1), 0.5)) for j in range(5)]
-    np.testing.assert_allclose(largest_probabilities(law), np.mean(each, 0), rtol=1e-12)
+    np.testing.assert_allclose(
+        largest_probabilities(distribution), np.mean(each, 0), rtol=1e-12
+    )
 
 
 def test_an_impossible_output_has_no_slope():

@@ -44,8 +44,8 @@ def test_only_kinks_are_smoothed(rng):
 
 
 def test_smoothed_laplace_is_hubers_function(rng):
-    law = Laplace(0.4)
-    one = SmoothedLikelihood(law, np.zeros(4), np.ones(4))
+    distribution = Laplace(0.4)
+    one = SmoothedLikelihood(distribution, np.zeros(4), np.ones(4))
     assert one.information == pytest.approx(1.0 / 0.4**2)
     h = 0.2
     f = np.linspace(-1.0, 1.0, 41)

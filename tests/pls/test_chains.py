@@ -31,7 +31,7 @@ def gaussian_problem(rng, m=3, n=12, noise=0.3):
     return target, mean, covariance, evidence
 
 
-def law_z_scores(draws, mean, covariance):
+def distribution_z_scores(draws, mean, covariance):
     """z-scores of first and second moments of independent draws (p, s)."""
     p, s = draws.shape
     white = np.linalg.solve(np.linalg.cholesky(covariance), draws - mean[:, np.newaxis])
@@ -55,7 +55,7 @@ def test_blocks_cover_all_chains_once(n):
     np.testing.assert_array_equal(covered, np.arange(n))
 
 
-def test_chains_that_start_in_the_law_stop_early(rng):
+def test_chains_that_start_in_the_distribution_stop_early(rng):
     target, mean, covariance, _ = gaussian_problem(rng)
     root = np.linalg.cholesky(covariance)
     target = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
@@ -66,7 +66,7 @@ def test_chains_that_start_in_the_law_stop_early(rng):
     assert sample.acceptance == 1.0
     assert np.all(sample.ess > 3000)
     assert not sample.stopped
-    scores = law_z_scores(sample.z[0], np.zeros(3), np.eye(3))
+    scores = distribution_z_scores(sample.z[0], np.zeros(3), np.eye(3))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 
@@ -77,7 +77,7 @@ def test_chains_that_start_elsewhere_go_on_until_they_agree(rng):
     z = np.linspace(-60.0, 60.0, 3000) * np.ones((1, 3, 1))
     sample = run(target, z, rng, tol=1.02, max_iter=5000)
     assert np.max(sample.r_hat) <= 1.02
-    scores = law_z_scores(sample.z[0], np.zeros(3), np.eye(3))
+    scores = distribution_z_scores(sample.z[0], np.zeros(3), np.eye(3))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 
@@ -275,7 +275,7 @@ def test_steps_are_halved_until_chains_move(rng, kind):
     )
     assert fixed.acceptance < 0.1
     assert sample.acceptance > 0.15
-    scores = law_z_scores(sample.z[0], mean, covariance)
+    scores = distribution_z_scores(sample.z[0], mean, covariance)
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 

@@ -397,8 +397,8 @@ def test_quantiles_and_intervals(name, regressors):
     assert quantiles.shape == (9, 3)
     assert np.all(quantiles[:, 1] <= quantiles[:, 2])
     assert np.all(quantiles[:, 2] <= quantiles[:, 0])
-    law = model.posterior_.marginals(GRID)
-    reached = [model.likelihood_.predictive_cdf(q, law) for q in quantiles.T]
+    weights = model.posterior_.marginals(GRID)
+    reached = [model.likelihood_.predictive_cdf(q, weights) for q in quantiles.T]
     for level, cdf in zip(levels, reached, strict=True):
         if model.likelihood_.discrete:
             assert np.all(cdf >= level - 1e-9)
@@ -516,7 +516,7 @@ def test_probabilities_return_to_the_frequencies_far_away(classifiers):
 
 
 class Kinked(Likelihood):
-    """Laplace's law, without a curvature."""
+    """Laplace's weights, without a curvature."""
 
     location_scale = True
 

@@ -13,7 +13,7 @@ AXIS = np.linspace(-8.0, 8.0, 40_001)
 
 
 def problem(base):
-    """Three counts of one constant function around a base, and its law on a grid."""
+    """Counts of a constant function around a base, and its posterior on a grid."""
     y = np.array([1.0, 2.0, 1.0])
     likelihood = Poisson("square").prepare(y).with_base(base)
     features = np.array([[1.0], [0.9], [1.1]])
@@ -30,7 +30,7 @@ def of_both(target, w, rng):
 
 
 def draws(mass, size, rng):
-    """Independent particles (1, 1, size) with this law on the grid."""
+    """Independent particles (1, 1, size) with this distribution on the grid."""
     return rng.choice(AXIS, size, p=mass / mass.sum())[np.newaxis, np.newaxis]
 
 
@@ -72,7 +72,7 @@ def test_a_mode_far_below_the_other_stays_empty(rng):
 
 
 @pytest.mark.parametrize("base", [0.0, 0.3])
-def test_flips_leave_the_tempered_law_invariant(base, rng):
+def test_flips_leave_the_tempered_distribution_invariant(base, rng):
     target, _ = problem(base)
     energy = langevin.start(target, AXIS[np.newaxis, np.newaxis], 0.4).energy
     mass = np.exp(energy.min() - energy)

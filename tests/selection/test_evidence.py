@@ -91,8 +91,10 @@ def test_two_classes_have_one_evidence(rng, n_inducing):
     double = ConstantKernel(2.6) * RBF([0.8, 1.4])
     Z = rows.X[:n_inducing]
     two, one = (
-        SparseEvidence(rows, Z, k, law.prepare(rows.y)).value_and_gradient(k.theta)
-        for k, law in ((kernel, Categorical()), (double, Bernoulli()))
+        SparseEvidence(rows, Z, k, distribution.prepare(rows.y)).value_and_gradient(
+            k.theta
+        )
+        for k, distribution in ((kernel, Categorical()), (double, Bernoulli()))
     )
     assert two[0] == pytest.approx(one[0], rel=1e-6)
     np.testing.assert_allclose(two[1], one[1], rtol=1e-3, atol=1e-4)
@@ -107,8 +109,8 @@ def test_gaussian_evidence_is_the_collapsed_bound(rng, kernel):
     y = np.repeat(rows.y, rows.weights.astype(int))
     # the bound of Titsias, 2009: Q_nn is what the inducing inputs explain
     Q = kernel(X, Z) @ np.linalg.solve(kernel(Z), kernel(Z, X))
-    law = multivariate_normal(np.zeros(len(y)), Q + noise * np.eye(len(y)))
-    bound = law.logpdf(y) - 0.5 * np.sum(kernel.diag(X) - np.diag(Q)) / noise
+    distribution = multivariate_normal(np.zeros(len(y)), Q + noise * np.eye(len(y)))
+    bound = distribution.logpdf(y) - 0.5 * np.sum(kernel.diag(X) - np.diag(Q)) / noise
     evidence = SparseEvidence(rows, Z, kernel, likelihood)
     theta = np.concatenate((kernel.theta, likelihood.theta))
     assert evidence.value_and_gradient(theta)[0] == pytest.approx(bound, rel=1e-7)
@@ -117,11 +119,11 @@ def test_gaussian_evidence_is_the_collapsed_bound(rng, kernel):
 def test_all_rows_as_inducing_inputs_give_the_evidence_itself(rng):
     rows = rows_for(Gaussian(), rng, n=12)._replace(weights=np.ones(12))
     kernel, likelihood = KERNELS["rbf"], Gaussian(0.3).prepare(rows.y)
-    law = multivariate_normal(np.zeros(12), kernel(rows.X) + 0.3 * np.eye(12))
+    distribution = multivariate_normal(np.zeros(12), kernel(rows.X) + 0.3 * np.eye(12))
     value, _ = SparseEvidence(rows, rows.X, kernel, likelihood).value_and_gradient(
         kernel.theta
     )
-    assert value == pytest.approx(law.logpdf(rows.y), rel=1e-7)
+    assert value == pytest.approx(distribution.logpdf(rows.y), rel=1e-7)
 
 
 def test_weights_are_repetitions(rng):

@@ -65,7 +65,7 @@ def test_whether_the_domain_is_the_box(shift):
     model = prior(PolynomialEigenvalues(), 5, box)
     assert covers_its_box(model, DOMAIN + shift)
     assert not covers_its_box(model, np.array([[-1.0, 0.9]]) + shift)
-    assert not covers_its_box(LatentModel(object(), model.law), DOMAIN)
+    assert not covers_its_box(LatentModel(object(), model.weights), DOMAIN)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.95])

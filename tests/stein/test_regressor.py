@@ -128,7 +128,7 @@ def test_spectrum_is_the_mean_square_of_each_wave(fitted):
     assert fitted.spectrum_.shape == shape
     rng, scale = np.random.default_rng(0), fitted._state.scale
     for k, part in enumerate(fitted.posterior_.models):
-        weights = part.law.draw(n, rng)[:, 0]
+        weights = part.weights.draw(n, rng)[:, 0]
         cosine, sine = np.split(scale * weights, 2)
         squares = (
             0.5 * part.basis.amplitudes[:, np.newaxis] ** 2 * (cosine**2 + sine**2)
@@ -311,7 +311,7 @@ def test_sums_and_products(kernel):
     assert_allclose(F @ F.T, noiseless(X), atol=0.2)
 
 
-def test_kernel_without_a_spectral_law():
+def test_kernel_without_a_spectral_distribution():
     with pytest.raises(ValueError, match=r"DotProduct.*register"):
         SteinRFFRegressor(DotProduct(), **SMALL).fit(X, Y)
 

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 _LARGEST_RADIUS = 1e6
 
 
-class SpectralLaw(Protocol):
+class SpectralDistribution(Protocol):
     """Distribution of the angular frequency of a stationary kernel of variance one.
 
     ``frequencies(U, rng)`` maps uniform points (R, n_coordinates) to frequencies
@@ -51,7 +51,7 @@ class Radius(Protocol):
 
 
 @dataclass(frozen=True)
-class EllipticalLaw:
+class EllipticalDistribution:
     """Frequencies of random radius and uniform direction, over the lengthscales."""
 
     radius: Radius
@@ -207,7 +207,7 @@ def _mixture_table(alpha: float, d: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class SampledLaw:
+class SampledDistribution:
     """A user's sampler: frequencies without coordinates."""
 
     kernel: Any
@@ -229,7 +229,7 @@ class SampledLaw:
 
 
 @dataclass(frozen=True)
-class PeriodicLaw:
+class PeriodicDistribution:
     """Random multiples of ``2π / p``."""
 
     length_scale: float
