@@ -17,7 +17,6 @@ from skgpx._draws import FunctionDraws
 from skgpx._gwi import GWIClassifier, GWIRegressor
 from skgpx._numerics._jit import ANNOUNCEMENT
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
@@ -116,7 +115,6 @@ def _series() -> None:
         X, y = _rows(n_features)
         model = SpectralVGPRegressor(n_basis=9, random_state=0).fit(X, y)
         model.predict(X, return_std=True)
-        sample_distinct_rows(X, y, 20, 0)
     model = SpectralVGPRegressor(RBF(0.3), n_basis=5, basis="inducing", random_state=0)
     model.fit(X, y).partial_fit(X, y).predict(X, return_std=True)
 

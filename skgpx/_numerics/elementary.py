@@ -72,41 +72,6 @@ def exp(x: float) -> float:
     return p * np.int64((t.view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@inlined
-def two_halvings(x: float, y: float) -> tuple[float, float]:
-    """``2^-x`` and ``2^-y`` for 0 <= x, y <= 1000, to 1e-15 relative; propagates NaN.
-
-    Chebyshev of degree 10, exact at 0. Two vectors take turns because the coefficients
-    do not fit into sixteen registers, and are then read once for both.
-    """
-    # x = f - n with an integer n <= 0 in the low bits of t, and |f| <= 1/2
-    t, u = np.float64(_ROUND - x), np.float64(_ROUND - y)
-    f, g = (_ROUND - t) - x, (_ROUND - u) - y
-    c = 1.0206339189489415e-07
-    p, q = c + 7.092409511160615e-09 * f, c + 7.092409511160615e-09 * g
-    c = 1.3215319752732348e-06
-    p, q = c + p * f, c + q * g
-    c = 1.5252670479571473e-05
-    p, q = c + p * f, c + q * g
-    c = 0.0001540353070727906
-    p, q = c + p * f, c + q * g
-    c = 0.0013333558205458292
-    p, q = c + p * f, c + q * g
-    c = 0.00961812910737862
-    p, q = c + p * f, c + q * g
-    c = 0.05550410866461788
-    p, q = c + p * f, c + q * g
-    c = 0.2402265069591067
-    p, q = c + p * f, c + q * g
-    c = 0.6931471805599468
-    p, q = c + p * f, c + q * g
-    p, q = np.float64(1.0 + p * f), np.float64(1.0 + q * g)
-    # times 2^n, added to the exponents
-    n, m = t.view(np.int64) << 52, u.view(np.int64) << 52
-    one = np.int64(p.view(np.int64) + n).view(np.float64)
-    return one, np.int64(q.view(np.int64) + m).view(np.float64)
-
-
 @kernel
 def erfcx(z: float) -> float:
     """``exp(z^2) erfc(z)`` for z >= 0, to 1e-15 relative.

@@ -1,7 +1,8 @@
 """Kernels that are functions of a scaled distance, at many points.
 
 Conventions as in ``trigonometry``: inner loops run over rows, in full blocks. Points
-and centres are divided by the lengthscales beforehand.
+and centres are divided by the lengthscales beforehand. Values have an absolute error of
+1e-15.
 """
 
 from __future__ import annotations
@@ -9,30 +10,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import elementary
 from skgpx._numerics._jit import inlined, kernel, reduction
-from skgpx._numerics.elementary import copy
+from skgpx._numerics.elementary import exp
 
 Array = NDArray[np.float64]
 
-RBF = 0
-MATERN_12 = 1
-MATERN_32 = 2
-MATERN_52 = 3
+RBF, MATERN_12, MATERN_32, MATERN_52 = range(4)
 
-_ROOT_3 = 1.7320508075688772
-_ROOT_5 = 2.23606797749979
-_LOG_2 = 0.6931471805599453
-_LOG2_E = 1.4426950408889634
 # Rows (or pairs of a point and a function) processed at a time.
 _BLOCK = 256
 _PAIRS = 32
-# Entries whose square roots are taken together, and rows of entries at a time.
-_STRETCH, _HALF = 128, 64
-_ROWS = 8
-
-_exp = elementary.exp
-two_halvings = elementary.two_halvings
 
 
 @kernel
@@ -45,16 +32,18 @@ def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
         Kernel: one of the constants of this module.
     points, centres, out : ndarray
         out is C-contiguous.
-
-    Notes
-    -----
-    Absolute error 5e-16; 0.9 to 1.3 ns per entry for d = 2 to 8 (512-bit vectors).
     """
-    for first in range(0, len(centres), _ROWS):
-        last = min(first + _ROWS, len(centres))
-        for j in range(first, last):
-            _squared_distances(points, centres[j], out[j])
-        _profile(code, out[first:last].reshape(-1))
+    for j in range(len(centres)):
+        _squared_distances(points, centres[j], out[j])
+        _profile(code, out[j])
+
+
+@kernel
+def radial_slopes(code: int, points: Array, centres: Array, K: Array, W: Array) -> None:
+    """As `radial_rows`, and write ``w = -(dk/dr) / r`` into W (m, n)."""
+    for j in range(len(centres)):
+        _squared_distances(points, centres[j], K[j])
+        _profile_and_slope(code, K[j], W[j])
 
 
 @kernel
@@ -74,42 +63,24 @@ def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -
 
 
 @kernel
-def radial_sum(
-    code: int,
-    X: Array,
-    centres: Array,
-    weights: Array,
-    out: Array,
-) -> None:
+def radial_sum(code: int, X: Array, centres: Array, weights: Array, out: Array) -> None:
     """Add ``Σ_j v_j k(z_j, x_i)`` at the rows of X (n, d) to out (n,)."""
     n, d = X.shape
-    points, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK)
-    rows, v = np.zeros((4, _BLOCK)), np.empty(4)
+    points, row, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
             for k in range(d):
                 points[k, i] = X[first + i, k]
         total[:] = 0.0
-        for j in range(0, len(centres), 4):
-            for q in range(4):
-                # after the last centre, that one again with weight zero
-                last = min(j + q, len(centres) - 1)
-                v[q] = weights[last] if last == j + q else 0.0
-                _squared_distances(points, centres[last], rows[q])
-            _profile(code, rows.reshape(-1))
-            _add_four(rows, v, total)
+        for j in range(len(centres)):
+            _squared_distances(points, centres[j], row)
+            _profile(code, row)
+            v = weights[j]
+            for i in range(_BLOCK):
+                total[i] += v * row[i]
         for i in range(size):
             out[first + i] += total[i]
-
-
-@inlined
-def _add_four(rows: Array, weights: Array, total: Array) -> None:
-    """Add four weighted rows to total."""
-    v0, v1, v2, v3 = weights[0], weights[1], weights[2], weights[3]
-    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
-    for i in range(_BLOCK):
-        total[i] += (v0 * r0[i] + v1 * r1[i]) + (v2 * r2[i] + v3 * r3[i])
 
 
 @kernel
@@ -204,105 +175,52 @@ def _squared_distances(points: Array, centre: Array, out: Array) -> None:
 
 
 @inlined
-def _bounded(x: float) -> float:
-    """Clip x where 2^-x would leave the doubles; keeps NaN."""
-    return 1000.0 if x > 1000.0 else x
-
-
-@inlined
-def _shortened(t: float) -> float:
-    """Clip t where exp(-t) is zero in double precision, as t² could overflow."""
-    return t if t < 700.0 else 700.0
+def _decay(root: float, square: float) -> tuple[float, float]:
+    """``t = root r`` and ``exp(-t)``; t² must not overflow where that is zero."""
+    t = root * np.sqrt(square)
+    t = t if t < 700.0 else 700.0
+    return t, exp(-t)
 
 
 @kernel
 def _profile(code: int, square: Array) -> None:
     """Turn squared distances into kernel values."""
     if code == RBF:
-        _gauss(square)
+        for i in range(square.size):
+            square[i] = exp(-0.5 * square[i])
     elif code == MATERN_12:
-        _matern(1.0, 0.0, 0.0, square)
+        for i in range(square.size):
+            square[i] = exp(-np.sqrt(square[i]))
     elif code == MATERN_32:
-        _matern(_ROOT_3, 1.0, 0.0, square)
+        for i in range(square.size):
+            t, decay = _decay(1.7320508075688772, square[i])
+            square[i] = (1.0 + t) * decay
     else:
-        _matern(_ROOT_5, 1.0, 1.0 / 3.0, square)
-
-
-@kernel
-def _gauss(square: Array) -> None:
-    """``exp(-r² / 2)``, two vectors at a time."""
-    half = square.size // 2
-    one, other = square[:half], square[half : 2 * half]
-    for i in range(half):
-        x, y = 0.5 * _LOG2_E * one[i], 0.5 * _LOG2_E * other[i]
-        one[i], other[i] = two_halvings(_bounded(x), _bounded(y))
-    for i in range(2 * half, square.size):
-        x = _bounded(0.5 * _LOG2_E * square[i])
-        square[i] = two_halvings(x, x)[0]
-
-
-@kernel
-def _matern(root: float, first: float, second: float, square: Array) -> None:
-    """``(1 + first t + second t²) exp(-t)`` at t = root r.
-
-    Square roots are taken one stretch ahead: they wait for the divider, exponentials
-    for the multiplier, and neither then waits for the other.
-    """
-    rate = root * _LOG2_E
-    first, second = first * _LOG_2, second * _LOG_2 * _LOG_2
-    whole = square.size // _STRETCH * _STRETCH
-    for i in range(min(_STRETCH, whole)):
-        square[i] = _bounded(rate * np.sqrt(square[i]))
-    for start in range(0, whole - _STRETCH, _STRETCH):
-        here = square[start : start + _STRETCH]
-        ahead = square[start + _STRETCH : start + 2 * _STRETCH]
-        for i in range(_HALF):
-            here[i], here[i + _HALF] = _two_decays(
-                here[i], here[i + _HALF], first, second
-            )
-            ahead[i] = _bounded(rate * np.sqrt(ahead[i]))
-            ahead[i + _HALF] = _bounded(rate * np.sqrt(ahead[i + _HALF]))
-    if whole > 0:
-        here = square[whole - _STRETCH : whole]
-        for i in range(_HALF):
-            here[i], here[i + _HALF] = _two_decays(
-                here[i], here[i + _HALF], first, second
-            )
-    rest = square[whole:]
-    for i in range(rest.size):
-        x = _bounded(rate * np.sqrt(rest[i]))
-        rest[i] = _two_decays(x, x, first, second)[0]
-
-
-@inlined
-def _two_decays(x: float, y: float, first: float, second: float) -> tuple[float, float]:
-    """``(1 + first x + second x²) 2^-x``, and the same of y."""
-    p, q = two_halvings(x, y)
-    f = 1.0 + x * (first + second * x)
-    return f * p, (1.0 + y * (first + second * y)) * q
+        for i in range(square.size):
+            t, decay = _decay(2.23606797749979, square[i])
+            square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * decay
 
 
 @kernel
 def _profile_and_slope(code: int, square: Array, slope: Array) -> None:
     """As `_profile`, and write ``w = -(dk/dr) / r``."""
     if code == RBF:
-        _profile(code, square)
-        copy(square, slope)
+        for i in range(square.size):
+            square[i] = exp(-0.5 * square[i])
+            slope[i] = square[i]
     elif code == MATERN_12:
         # no derivative at the kink at zero: take zero, the mean of its two sides
         for i in range(square.size):
             r = np.sqrt(square[i])
-            square[i] = _exp(-r)
+            square[i] = exp(-r)
             slope[i] = square[i] / r if r > 1e-8 else 0.0
     elif code == MATERN_32:
         for i in range(square.size):
-            t = _shortened(_ROOT_3 * np.sqrt(square[i]))
-            decay = _exp(-t)
+            t, decay = _decay(1.7320508075688772, square[i])
             square[i] = (1.0 + t) * decay
             slope[i] = 3.0 * decay
     else:
         for i in range(square.size):
-            t = _shortened(_ROOT_5 * np.sqrt(square[i]))
-            decay = _exp(-t)
+            t, decay = _decay(2.23606797749979, square[i])
             square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * decay
             slope[i] = (5.0 / 3.0) * (1.0 + t) * decay

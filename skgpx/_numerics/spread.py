@@ -13,16 +13,6 @@ Array = NDArray[np.float64]
 # zero.
 LARGEST = 1e120
 
-# A number further from the median than so many times the distance between two outer
-# quantiles lies outside: 9.8 standard deviations of a normal distribution.
-_LEVELS, _FENCE = [0.025, 0.5, 0.975], 2.5
-# Rows that set this fence where only a scale is needed.
-_FENCED_ROWS = 20_000
-# The distance between these quantiles, in standard deviations of a normal distribution.
-_NORMAL_RANGE = 3.92
-# Part of the largest entry up to which a distance counts as rounding.
-_ROUNDING = 1e-14
-
 
 def mean_and_spread(
     values: Array, weights: Array | None, rounding: float
@@ -78,12 +68,16 @@ class Squash(NamedTuple):
     @classmethod
     def of(cls, values: Array, weights: Array) -> Squash:
         """From rows (n, d); O(n d log n)."""
-        quantiles = [weighted_quantiles(x, weights, _LEVELS) for x in values.T]
+        quantiles = [
+            weighted_quantiles(x, weights, [0.025, 0.5, 0.975]) for x in values.T
+        ]
         low, middle, high = np.reshape(quantiles, (-1, 3)).T
         span, largest = high - low, np.max(np.abs(values), axis=0, initial=0.0)
-        spread = span > _ROUNDING * largest
-        fence = np.where(spread, _FENCE * span, np.inf)
-        return cls(middle, fence, np.where(spread, span / _NORMAL_RANGE, 1.0))
+        # up to rounding all are equal
+        spread = span > 1e-14 * largest
+        # 9.8 standard deviations of a normal distribution, whose span is 3.92 of them
+        fence = np.where(spread, 2.5 * span, np.inf)
+        return cls(middle, fence, np.where(spread, span / 3.92, 1.0))
 
     def __call__(self, values: Array) -> Array:
         """Rows (n, d), squashed; exactly as they are where nothing lies outside."""
@@ -103,7 +97,7 @@ def spread_inside(values: Array, weights: Array | None, rounding: float) -> Arra
     """
     counts = np.ones(len(values)) if weights is None else weights
     some = np.flatnonzero(counts > 0.0)
-    some = some[:: -(-len(some) // _FENCED_ROWS)]
+    some = some[:: -(-len(some) // 20_000)]
     squash = Squash.of(values[some], counts[some])
     return mean_and_spread(squash(values), weights, rounding)[1]
 
@@ -128,7 +122,7 @@ class InputFrame(NamedTuple):
     def of(cls, values: Array, weights: Array) -> InputFrame:
         """From rows (n, d)."""
         squash = Squash.of(values, weights)
-        return cls(squash, *mean_and_spread(squash(values), weights, _ROUNDING))
+        return cls(squash, *mean_and_spread(squash(values), weights, 1e-14))
 
     def __call__(self, values: Array) -> Array:
         """Rows (n, d) in this frame."""

@@ -123,15 +123,6 @@ def test_exponential():
     assert np.isnan(elementary.exp(np.nan))
 
 
-def test_powers_of_one_half():
-    points = np.concatenate((np.linspace(0.0, 1000.0, 4001), [0.5, 1.5, 1e-300]))
-    pairs = np.array([elementary.two_halvings(x, 1000.0 - x) for x in points])
-    for found, x in zip(pairs.T, (points, 1000.0 - points), strict=True):
-        np.testing.assert_allclose(found, 2.0**-x, rtol=1.5e-15)
-    assert elementary.two_halvings(0.0, 3.0) == (1.0, 0.125)
-    assert np.isnan(elementary.two_halvings(np.nan, np.nan)).all()
-
-
 def test_scaled_complementary_error_function():
     points = np.concatenate([np.linspace(0.0, 10.0, 200), np.logspace(1, 7, 30)])
     assert relative_error(elementary.erfcx, special.erfcx, points) < 2e-15
