@@ -25,12 +25,12 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgpx import GWIRegressor
 from skgpx._numerics.adam import adam_step
-from skgpx._numerics.gaussian_wasserstein import wasserstein
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.regression import precision_root
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx.bases import Nystroem
+from skgpx.metrics import gaussian_wasserstein_distance
 
 N_STEPS, BATCH, RATE, LEAST_NOISE = 3000, 100, 1e-2, 1e-3
 
@@ -40,9 +40,10 @@ def distance(basis, X, features, root):
     residual = basis.residual_covariance(X, features)
     half, zero = features @ root, np.zeros(len(X))
     prior = residual + features @ features.T
-    found = wasserstein(zero, residual + half @ half.T, zero, prior)
-    slope = 2.0 * features.T @ (found.covariances[0] @ half)
-    return found.squared / len(X), slope / len(X)
+    given = zero, residual + half @ half.T, zero, prior
+    found, slopes = gaussian_wasserstein_distance(*given, return_gradient=True)
+    slope = 2.0 * features.T @ (slopes.first_covariance @ half)
+    return found**2 / len(X), slope / len(X)
 
 
 def train(X, y, basis, noise, objective, rng):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._numerics.gaussian_wasserstein import wasserstein
+from skgpx._numerics.linalg import cholesky, solve_lower_transpose
 from skgpx._validation import check_points
 from skgpx._wrapped import unwrapped
 
@@ -104,16 +104,26 @@ def gaussian_wasserstein_distance(
             f"{m.shape} and a second_mean of shape {n.shape}."
         )
     try:
-        found = wasserstein(m, A, n, B)
+        F, H = cholesky(A).L, cholesky(B).L
     except np.linalg.LinAlgError as error:
         raise ValueError(
             f"A covariance must be positive semi-definite. {error}"
         ) from error
-    distance = float(np.sqrt(found.squared))
+    # with A = F Fᵀ and B = H Hᵀ the last trace is the nuclear norm of FᵀH: roots of
+    # eigenvalues would lose half of the digits
+    U, sizes, Vt = np.linalg.svd(F.T @ H)
+    gap = m - n
+    squared = gap @ gap + np.sum(F**2) + np.sum(H**2) - 2.0 * sizes.sum()
+    distance = float(np.sqrt(max(squared, 0.0)))
     if not return_gradient:
         return distance
-    (dm, dn), (dA, dB) = found.means, found.covariances
-    return distance, WassersteinGradient(dm, dA, dn, dB)
+    # T = F⁻ᵀ U S Uᵀ F⁻¹ maps N(0, A) to N(0, B), and dW²/dA = I - T
+    halves = (
+        solve_lower_transpose(F, U * np.sqrt(sizes)),
+        solve_lower_transpose(H, Vt.T * np.sqrt(sizes)),
+    )
+    dA, dB = (np.eye(len(m)) - half @ half.T for half in halves)
+    return distance, WassersteinGradient(2.0 * gap, dA, -2.0 * gap, dB)
 
 
 def process_wasserstein_distance(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg import sqrtm
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -41,17 +42,42 @@ def test_the_triangle_inequality_and_symmetry():
     assert_allclose(direct, gaussian_wasserstein_distance(*three, *one), rtol=1e-9)
 
 
-def test_gradients_by_name():
-    rng = np.random.default_rng(1)
-    half = rng.normal(size=(3, 5))
-    given = np.ones(3), half @ half.T, np.zeros(3), np.eye(3)
-    distance, slopes = gaussian_wasserstein_distance(*given, return_gradient=True)
-    assert_allclose(slopes.first_mean, 2.0)
-    assert_allclose(slopes.second_mean, -2.0)
-    # W² is homogeneous: of degree one in the covariances together
-    homogeneous = np.sum(slopes.first_covariance * given[1])
-    homogeneous += np.sum(slopes.second_covariance * given[3])
-    assert_allclose(distance**2, 3.0 + homogeneous, rtol=1e-6)
+def normal(rng, rank=9):
+    half = rng.normal(size=(6, rank))
+    return rng.normal(size=6), half @ half.T
+
+
+def dense(m, A, n, B):
+    half = np.real(sqrtm(A))
+    cross = np.trace(np.real(sqrtm(half @ B @ half)))
+    return np.sqrt(np.sum((m - n) ** 2) + np.trace(A) + np.trace(B) - 2.0 * cross)
+
+
+def test_the_dense_formula():
+    rng = np.random.default_rng(0)
+    given = *normal(rng), *normal(rng)
+    assert_allclose(gaussian_wasserstein_distance(*given), dense(*given), rtol=1e-8)
+    singular = *normal(rng, 2), *normal(rng, 3)
+    found = gaussian_wasserstein_distance(*singular)
+    assert_allclose(found, dense(*singular), rtol=1e-3)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_gradients_are_finite_differences(place):
+    rng = np.random.default_rng(2)
+    given = [*normal(rng), *normal(rng)]
+    slope = gaussian_wasserstein_distance(*given, return_gradient=True)[1]
+    names = "first_mean", "first_covariance", "second_mean", "second_covariance"
+    change = rng.normal(size=given[place].shape)
+    change = 1e-5 * (change + change.T)
+
+    def squared(sign):
+        moved = list(given)
+        moved[place] = moved[place] + sign * change
+        return gaussian_wasserstein_distance(*moved) ** 2
+
+    difference = (squared(1.0) - squared(-1.0)) / 2.0
+    assert_allclose(np.sum(getattr(slope, names[place]) * change), difference, 1e-6)
 
 
 def test_models_that_agree_are_near():
