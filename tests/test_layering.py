@@ -105,7 +105,7 @@ BUDGETS = {
     "bases": 1330,
     "kernels": 1500,
     "likelihoods": 1690,
-    "metrics": 620,
+    "metrics": 630,
     "inspection": 420,
     "_numerics": 4650,
     "shell": 2940,
