@@ -117,9 +117,9 @@ def cases(small: bool) -> dict[str, Callable[[Any], object]]:
 
     def rounds(client: Any) -> None:
         del client
-        with workers(None if joblib_is_dask() else 2) as some:
+        with workers(None if joblib_is_dask() else 2) as run:
             for _ in range(20):
-                some.each(nothing, [()] * 2)
+                run(nothing, [()] * 2)
 
     return {
         "chains": lambda _: clone(chains).fit(X, counts),

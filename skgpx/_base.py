@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._predictive_distribution import PredictiveDistribution
-from skgpx._report import ArvizExport, Reporting
+from skgpx._report import Reporting
 from skgpx._validation import (
     check_count,
     check_is_fitted,
@@ -30,7 +30,7 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 
 
-class LatentEstimator(Reporting, ArvizExport, BaseEstimator):
+class LatentEstimator(Reporting, BaseEstimator):
     """Prediction from `posterior_` and `likelihood_`, which fitting sets.
 
     Both are in the units of y.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -14,12 +14,13 @@ from joblib.parallel import get_active_backend
 from skgpx._numerics.blas_threads import current_blas_threads, one_blas_thread
 
 # Most jobs by default: each holds a block of rows in memory.
-_UNASKED = 8
-# Items for each worker that are dealt out at a time where results are added up.
-_WINDOW = 2
+_MOST = 8
+
+# ``run(function, items)`` is the list of ``function(*constants, *item)``.
+Workers = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], list[Any]]
 
 
-def blas_jobs(n_jobs: int | None, most: int = _UNASKED) -> int | None:
+def blas_jobs(n_jobs: int | None, most: int = _MOST) -> int | None:
     """Number of jobs for work that BLAS would otherwise share out among its threads.
 
     Parameters
@@ -32,14 +33,20 @@ def blas_jobs(n_jobs: int | None, most: int = _UNASKED) -> int | None:
         Default jobs that memory has room for; at least one.
     """
     backend, configured = get_active_backend()
-    if n_jobs is not None or configured is not None or backend.nesting_level:
+    chosen = n_jobs is not None or configured is not None or backend.nesting_level
+    if chosen or _is_cluster(backend):
         return n_jobs
-    if _is_cluster(backend):
-        return n_jobs
-    return min(current_blas_threads(), _UNASKED, max(1, most))
+    return min(current_blas_threads(), _MOST, max(1, most))
 
 
-# ---- Workers -------------------------------------------------------------------------
+def on_cluster() -> bool:
+    """Whether ``joblib.parallel_config`` names a cluster, to which tasks are sent."""
+    return _is_cluster(get_active_backend()[0])
+
+
+def _is_cluster(backend: Any) -> bool:
+    """Whether a backend of joblib has a number of workers of its own."""
+    return bool(backend.default_n_jobs != 1)
 
 
 class _Constants:
@@ -48,43 +55,20 @@ class _Constants:
     def __init__(self, values: tuple[Any, ...]):
         self.values = values
 
+    def __sizeof__(self) -> int:
+        """So large that joblib sends it ahead of the tasks."""
+        return 2**20
 
-class Workers(NamedTuple):
-    """Threads, processes or a cluster, while a context of :func:`workers` lasts.
 
-    Attributes
-    ----------
-    parallel : Parallel or None
-        None is a loop in this thread.
-    constants : _Constants
-        First arguments of every call.
-    """
-
-    parallel: Any
-    constants: _Constants
-
-    def stream(
-        self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
-    ) -> Iterator[Any]:
-        """Give ``function(*constants, *item)`` in the order of the items."""
-        if self.parallel is None:
-            return (function(*self.constants.values, *item) for item in items)
-        calls = (delayed(_task)(function, self.constants, *item) for item in items)
-        results: Iterator[Any] = self.parallel(calls)
-        return results
-
-    def each(
-        self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
-    ) -> list[Any]:
-        """List of what :meth:`stream` gives."""
-        return list(self.stream(function, items))
+def _task(function: Callable[..., Any], constants: _Constants, *item: Any) -> Any:
+    """Call of a worker: another process, or a thread with a number of its own."""
+    with one_blas_thread(divided=True):
+        return function(*constants.values, *item)
 
 
 @contextmanager
 def workers(
-    n_jobs: int | None,
-    *constants: Any,
-    in_threads: bool = False,
+    n_jobs: int | None, *constants: Any, in_threads: bool = False
 ) -> Iterator[Workers]:
     """Workers that stay for many rounds of tasks.
 
@@ -94,86 +78,35 @@ def workers(
         As in joblib; threads unless ``joblib.parallel_config`` says otherwise. 1 is
         this thread, whatever the backend.
     *constants : object
-        First arguments of every call. Each worker of a `dask.distributed` cluster is
-        sent them once; processes of one machine map arrays of more than 1 MB into
-        memory; threads share them.
+        First arguments of every call. A `dask.distributed` cluster is sent them once a
+        round; processes of one machine map arrays of more than 1 MB into memory;
+        threads share them.
     in_threads : bool, default=False
         Threads of this process always: tasks change their arguments, or are too short
         to be sent.
+
+    Yields
+    ------
+    run : callable
+        ``run(function, items)`` is the list of ``function(*constants, *item)``.
 
     Notes
     -----
     BLAS is held to one thread: the parallelism is over the items, and a fixed number
     of threads keeps every sum in the same order.
     """
-    held = _Constants(constants)
+    how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
+    backend, configured = get_active_backend(**how)
+    jobs = configured if n_jobs is None else n_jobs
     with one_blas_thread(divided=True):
-        how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
-        backend, configured = get_active_backend(**how)
-        # joblib before 1.4 forgets the number of parallel_config
-        jobs = configured if n_jobs is None else n_jobs
-        if _is_this_thread(backend, jobs):
-            yield Workers(None, held)
+        if jobs == 1 or (jobs is None and not _is_cluster(backend)):
+            yield lambda function, items: [function(*constants, *i) for i in items]
             return
-        # joblib before 1.4 has no generators of dask
-        streams = getattr(backend, "supports_return_generator", False)
-        order = "generator" if streams else "list"
-        with (
-            _sent_once(backend, held),
-            Parallel(n_jobs=jobs, return_as=order, **how) as parallel,
-        ):
-            yield Workers(parallel, held)
-
-
-def _shares_memory(backend: Any) -> bool:
-    return bool(getattr(backend, "supports_sharedmem", False))
-
-
-def _is_cluster(backend: Any) -> bool:
-    """Whether a backend of joblib has a number of workers of its own."""
-    return bool(backend.default_n_jobs != 1)
-
-
-def on_cluster() -> bool:
-    """Whether ``joblib.parallel_config`` names a cluster, to which tasks are sent."""
-    return _is_cluster(get_active_backend()[0])
-
-
-def _is_this_thread(backend: Any, n_jobs: int | None) -> bool:
-    """Whether there is but one worker: no joblib is needed for that."""
-    if n_jobs is None:
-        return not _is_cluster(backend)
-    if n_jobs == 1:
-        return True
-    return _shares_memory(backend) and backend.effective_n_jobs(n_jobs) == 1
-
-
-@contextmanager
-def _sent_once(backend: Any, constants: _Constants) -> Iterator[None]:
-    """Constants on every worker of a dask cluster, by the key under which joblib looks.
-
-    That is what ``parallel_config(backend="dask", scatter=[...])`` does with objects
-    that a user has. `hash` would fail within a task of the cluster.
-    """
-    futures = getattr(backend, "data_futures", None)
-    if futures is None or not constants.values:
-        yield
-        return
-    sent = backend.client.scatter([constants], broadcast=True, hash=False)
-    futures[id(constants)] = sent[0]
-    try:
-        yield
-    finally:
-        del futures[id(constants)]
-
-
-def _task(function: Callable[..., Any], constants: _Constants, *item: Any) -> Any:
-    """Call of a worker: another process, or a thread with a number of its own."""
-    with one_blas_thread(divided=True):
-        return function(*constants.values, *item)
-
-
-# ---- Maps and sums -------------------------------------------------------------------
+        shared = _Constants(constants)
+        with Parallel(n_jobs=jobs, **how) as parallel:
+            yield lambda function, items: parallel(
+                delayed(_task)(function, shared, *item) for item in items
+            )
 
 
 def parallel_map(
@@ -195,8 +128,8 @@ def parallel_map(
     n_jobs, *constants, in_threads
         As of :func:`workers`.
     """
-    with workers(n_jobs, *constants, in_threads=in_threads) as some:
-        return some.each(function, items)
+    with workers(n_jobs, *constants, in_threads=in_threads) as run:
+        return run(function, items)
 
 
 def side_by_side(
@@ -231,10 +164,10 @@ def parallel_stream(
     those of a window.
     """
     left = iter(items)
-    with workers(n_jobs, *constants, in_threads=in_threads) as some:
-        size = 1 if some.parallel is None else _WINDOW * effective_n_jobs(n_jobs)
-        while window := list(islice(left, size)):
-            yield from some.stream(function, window)
+    with workers(n_jobs, *constants, in_threads=in_threads) as run:
+        jobs = effective_n_jobs(n_jobs)
+        while window := list(islice(left, 1 if jobs == 1 else 2 * jobs)):
+            yield from run(function, window)
 
 
 def parallel_sum(

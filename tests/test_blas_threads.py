@@ -131,7 +131,7 @@ def test_every_public_method_holds_blas_to_one_thread(estimator, two_threads):
     before = threads()
     X = np.random.default_rng(0).normal(size=(30, 1))
     y = X[:, 0] > 0.0 if "Classifier" in type(estimator).__name__ else X[:, 0]
-    names = set(methods_of_rows(estimator)) - {"fit", "report", "to_arviz"}
+    names = set(methods_of_rows(estimator)) - {"fit", "report"}
     for name in ["fit", *sorted(names)]:
         rows, method = Rows(X), getattr(estimator, name)
         targets = {"y": y} if "y" in inspect.signature(method).parameters else {}

@@ -42,7 +42,7 @@ LAYERS = {
     "_predictive_distribution": BELOW_SHELL | {"_parallel", "_validation"},
     "_left_out": BELOW_SHELL | {"_validation"},
     "diagnostics": BELOW_SHELL | {"_validation"},
-    "_report": {"_left_out", "_numerics", "_validation", "_wrapped"},
+    "_report": {"_left_out", "_numerics", "_validation"},
     "_base": BELOW_SHELL
     | {"_predictive_distribution", "_report", "_validation", "diagnostics"},
     "_row_statistics": BELOW_SHELL | DOOR,
@@ -290,9 +290,8 @@ def test_warnings_have_one_door():
 
 
 # Loading sklearn.cluster would cost every user a seventh of the import time, and
-# matplotlib and ArviZ are optional; the front modules are loaded when they are named.
-LOADS_LATER = {"__init__.py", "bases/_selectors.py"}
-LOADS_LATER |= {"_report.py", "inspection/_axes.py"}
+# matplotlib is optional; the front modules are loaded when they are named.
+LOADS_LATER = {"__init__.py", "bases/_selectors.py", "inspection/_axes.py"}
 
 
 def test_what_is_loaded_later_is_listed():

@@ -111,7 +111,7 @@ def test_what_all_calls_share_comes_first(backend, in_threads):
         assert parallel_map(scaled, items, None, 2.0, 1.0, **how) == expected
         stream = parallel_stream(scaled, iter(items), 2, 2.0, 1.0, **how)
         assert list(stream) == expected
-        with workers(None, 2.0, 1.0, **how) as some:
-            assert some.each(scaled, items) == expected
-            here = {os.getpid()} == set(some.each(process, items))
+        with workers(None, 2.0, 1.0, **how) as run:
+            assert run(scaled, items) == expected
+            here = {os.getpid()} == set(run(process, items))
             assert here == (in_threads or backend == "threading")

@@ -1,14 +1,12 @@
-"""Reports of fits, and draws for ArviZ."""
+"""Reports of fits."""
 
 import pickle
-import sys
-import types
 import warnings
 from copy import copy
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -176,59 +174,7 @@ def test_rows_are_counted(fitted):
     assert model.fit(X, Y).report()["model"]["rows"] == 60
 
 
-def test_models_that_cannot_be_pickled_and_those_not_fitted():
-    model = PLSRegressor(**{**PLS, "inducing": lambda X, *_: X[:4]}).fit(X, Y)
-    assert np.isnan(model.report()["memory"]["model_megabytes"])
+def test_models_that_are_not_fitted_have_no_report():
     for one in (PLSRegressor(), DecoupledSampler(), SteinFourierFeatures()):
         with pytest.raises(NotFittedError):
             one.report()
-
-
-# ---- ArviZ ---------------------------------------------------------------------------
-
-
-def stand_in(version):
-    """A module that returns what it is given, as ArviZ of this version takes it."""
-    module = types.ModuleType("arviz")
-    module.__version__ = version
-    if version < "1":
-        module.from_dict = lambda dims, **data: {**data, "dims": dims}
-    else:
-        module.from_dict = lambda data, dims: {**data, "dims": dims}
-    return module
-
-
-def test_draws_for_both_interfaces_of_arviz(fitted, monkeypatch):
-    model, counts = fitted["poisson"], np.round(np.exp(TARGETS))
-    for version in ("0.23.4", "1.1.0"):
-        monkeypatch.setitem(sys.modules, "arviz", stand_in(version))
-        weights = model.to_arviz()["posterior"]["weights"]
-        assert_array_equal(weights[0, 3], model.particles_[:, :, 3])
-        drawn = model.to_arviz(ROWS, counts, n_samples=400, random_state=0)
-    assert drawn["posterior"]["f"].shape == (1, 400, 200, 1)
-    y = drawn["posterior_predictive"]["y"][0]
-    expected = model.predict_dist(ROWS)
-    z = (y.mean(axis=0) - expected.mean()) / (expected.std() / 20.0)
-    assert np.max(np.abs(z)) < 5.0
-    density = np.log(np.mean(np.exp(drawn["log_likelihood"]["y"][0]), axis=0))
-    assert_allclose(density, expected.log_density(counts), atol=0.3)
-    assert_array_equal(drawn["observed_data"]["y"], counts)
-    labels = np.where(TARGETS > 0.0, "up", "down")
-    classes = fitted["classes"].to_arviz(ROWS, labels, n_samples=3)
-    assert set(np.unique(classes["observed_data"]["y"])) == {0.0, 1.0}
-    for wrong in (counts[:3], counts + 0.5):
-        with pytest.raises(ValueError, match=r"shape \(200,\)|Poisson expects"):
-            model.to_arviz(ROWS, wrong, n_samples=2)
-    with pytest.raises(ValueError, match="has no particles"):
-        fitted["fourier"].to_arviz()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_what_arviz_makes_of_it(fitted):
-    module = pytest.importorskip("arviz", exc_type=ImportError)
-    counts = np.round(np.exp(TARGETS))
-    data = fitted["poisson"].to_arviz(ROWS, counts, n_samples=50, random_state=0)
-    assert data["posterior"]["f"].dims == ("chain", "draw", "row", "output")
-    assert data["log_likelihood"]["y"].shape == (1, 50, 200)
-    if hasattr(module, "loo"):
-        assert np.isfinite(module.loo(data).elpd_loo)

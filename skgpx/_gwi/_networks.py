@@ -218,10 +218,10 @@ def train_networks(
         )
 
     rounds = np.linspace(0, settings.max_iter, _ROUNDS + 1).astype(int)
-    with workers(n_jobs, in_threads=True) as some:
+    with workers(n_jobs, in_threads=True) as run:
         for last in np.unique(rounds)[1:]:
             active = [s for s in states if s.behind <= _PATIENCE]
-            some.each(problem.advance, [(state, last) for state in active])
+            run(problem.advance, [(state, last) for state in active])
             if not active or report(trained):
                 break
     return trained()

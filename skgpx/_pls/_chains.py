@@ -130,15 +130,15 @@ def run_chains(
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
-    with workers(n_jobs, target) as some:
+    with workers(n_jobs, target) as run:
         starts = [z[:, :, b] for b in chain_blocks(z.shape[2])]
-        states = some.each(langevin.start, [(start,) for start in starts])
+        states = run(langevin.start, [(start,) for start in starts])
         how = max_iter, tol, adaptive, report
-        return _rounds(some, states, z, scheme, rng, *how)
+        return _rounds(run, states, z, scheme, rng, *how)
 
 
 def _rounds(
-    some: Workers,
+    run: Workers,
     states: list[Chains],
     z: Array,
     scheme: Scheme,
@@ -158,7 +158,7 @@ def _rounds(
             (state, parts, stream)
             for state, stream in zip(states, streams, strict=True)
         ]
-        moved = some.each(_advance, items)
+        moved = run(_advance, items)
         states = [chains for chains, _ in moved]
         history.append([trace for _, trace in moved], states, schedule.cost(parts))
         n_rounds += 1

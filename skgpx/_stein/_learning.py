@@ -319,14 +319,14 @@ def learn(
     # what a network makes of the rows would have to be sent in every step
     operations = 3.0 * len(rows.y) * (2 * start.frequencies.shape[1]) ** 2
     short = start.warp is not None or operations < _WORTH_SENDING
-    with workers(n_jobs, rows, in_threads=short) as some:
+    with workers(n_jobs, rows, in_threads=short) as run:
         spaces: list[WaveSpace] = []
         for step in range(settings.max_iter + 1):
             last = step == settings.max_iter
             if last and validation is None:
                 break
             scored = validation if last or step % ROUND == 0 else None
-            found, pullback = _gradients(rows, state.mixture, spaces, some, scored)
+            found, pullback = _gradients(rows, state.mixture, spaces, run, scored)
             if scored is not None:
                 score = _validation_score(scored, state.mixture, found)
                 state.validation_curve.append(score)
@@ -347,7 +347,7 @@ def _gradients(
     rows: WaveRows,
     mixture: WaveMixture,
     spaces: list[WaveSpace],
-    some: Workers,
+    run: Workers,
     validation: ValidationRows | None,
 ) -> tuple[list[WaveGradient], Pullback | None]:
     """Gradient of each component, with covariances of the weights for validation rows.
@@ -361,7 +361,7 @@ def _gradients(
         mapped = WaveRows.of(inputs, rows.y, rows.weights)
     waves = map(mixture.waves, range(len(mixture.frequencies)))
     items = ((one, spaces, validation is not None, mapped) for one in waves)
-    return some.each(_gradient, items), pullback
+    return run(_gradient, items), pullback
 
 
 def _gradient(
