@@ -27,8 +27,8 @@ from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.fourier_sums import sketched_statistics
 from skgpx._numerics.radial import RBF
-from skgpx._numerics.series_statistics import sketched_statistics
 from skgpx._numerics.svgd import median_squares, pooled_force
 from skgpx.bases import Fourier
 from skgpx.kernels import kernel_matrix

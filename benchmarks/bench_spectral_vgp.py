@@ -27,7 +27,7 @@ from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx import SpectralVGPRegressor
 from skgpx._numerics.fourier_index import Box
-from skgpx._numerics.series_statistics import sketched_statistics
+from skgpx._numerics.fourier_sums import sketched_statistics
 from skgpx.bases import PolynomialEigenvalues
 
 Array = NDArray[np.float64]

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parents[1]
 ANNOUNCED = """
 import numpy as np
 import skgpx
-from skgpx._numerics import elementary, tridiagonal
+from skgpx._numerics import elementary, fourier_gram
 
 for _ in range(2):
     elementary.exp(0.1)
-    tridiagonal.ridge_pivots(np.ones(3), np.zeros(2), 1.0)
+    one, place = np.ones(1), np.zeros(1, np.int64)
+    fourier_gram._assemble(place, place > 0, one, one, one, np.ones((1, 1)))
 """
 
 COMPLETE = """

@@ -67,6 +67,11 @@ class BinMoments:
         """Largest wave number with full accuracy."""
         return self.size // BINS_PER_WAVE
 
+    @property
+    def reach(self) -> NDArray[np.int64]:
+        """Largest wave number of functions, whose products reach twice as far; (1,)."""
+        return np.array([self.largest_wave // 2])
+
     def add(self, other: BinMoments) -> BinMoments:
         """Moments of both sets of rows, in the wider bins of the two."""
         one, two = self, other
@@ -94,12 +99,12 @@ class BinMoments:
         left, right = self.values[::2] @ _HALVES[0], self.values[1::2] @ _HALVES[1]
         return BinMoments(left + right, self.size // 2)
 
-    def tables(self, reach: int) -> tuple[WaveTable, WaveTable]:
-        """Sums of waves up to ``reach`` with the weights, half as far with y too.
+    def tables(self, reach: Any) -> tuple[WaveTable, WaveTable]:
+        """Sums of waves up to ``reach`` (1,) with the weights, half as far with y too.
 
         No further than the largest wave.
         """
-        found = self
+        found, reach = self, int(np.squeeze(reach))
         while len(found.values) > 2 * _PARTS and found.size // 2 >= (
             BINS_PER_WAVE * reach
         ):

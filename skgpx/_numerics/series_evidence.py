@@ -1,8 +1,8 @@
-"""Evidence of a series prior: gradient in its eigenvalues, fast paths for its scale.
+"""Evidence of a series prior and its gradient in the eigenvalues.
 
 With functions φ, eigenvalues λ and a tail that the functions leave out, the bound is
 :func:`skgpx._numerics.regression.log_evidence` of the features ``√λ φ``. It depends on
-the data through :class:`~skgpx._numerics.series_statistics.NormalEquations` only.
+the data through sums over rows only, those of the functions that are not whitened.
 """
 
 from __future__ import annotations
@@ -16,20 +16,12 @@ from scipy import optimize
 from skgpx._numerics.linalg import invert_lower
 from skgpx._numerics.regression import (
     WeightStatistics,
+    log_evidence,
     log_evidence_from,
     precision_root,
 )
-from skgpx._numerics.series_statistics import NormalEquations
-from skgpx._numerics.tridiagonal import ridge_pivots, tridiagonal_from
 
 Array = NDArray[np.float64]
-
-# Errors of a tridiagonal form, in units of the machine precision of its largest entry.
-_ROUNDING = 16.0
-# Search interval of the noise variance, in units of the variance of y, and points of a
-# grid around the best of which its maximum is looked for.
-_NOISE_BOUNDS = (1e-8, 10.0)
-_GRID = 41
 
 
 class Spectrum(NamedTuple):
@@ -54,38 +46,47 @@ class Spectrum(NamedTuple):
     tail_slopes: Array
 
 
-class SeriesEvidence(NamedTuple):
-    """Value of the bound and its derivatives.
+def whitened(
+    sums: WeightStatistics, eigenvalues: Array, residual: float
+) -> WeightStatistics:
+    """Statistics of the features ``√λ_j φ_j``, whose weights are N(0, I).
 
-    Attributes
+    Parameters
     ----------
-    value : float
-        In nats.
-    noise : float
-        Derivative in ``log σ²``.
-    parameters : ndarray of shape (p,)
-        Derivative in the parameters of the rule.
+    sums : WeightStatistics
+        Of the functions ``φ_j``.
+    eigenvalues : ndarray of shape (m,)
+        ``λ``, not negative.
+    residual : float
+        ``Σ w var g``, the prior variance outside the functions.
     """
-
-    value: float
-    noise: float
-    parameters: Array
+    root = np.sqrt(eigenvalues)
+    return sums._replace(
+        gram=sums.gram * (root[:, np.newaxis] * root),
+        moment=sums.moment * root,
+        residual=residual,
+    )
 
 
 def series_evidence(
-    equations: NormalEquations,
-    spectrum: Spectrum,
-    noise_variance: float,
-) -> SeriesEvidence:
+    sums: WeightStatistics, spectrum: Spectrum, noise_variance: float
+) -> tuple[float, Array]:
     """Bound of the log evidence and its analytic gradient.
 
     Parameters
     ----------
-    equations : NormalEquations
-        Of the functions the spectrum lists.
+    sums : WeightStatistics
+        Of the functions the spectrum lists, not whitened.
     spectrum : Spectrum
     noise_variance : float
         ``σ²``, positive.
+
+    Returns
+    -------
+    value : float
+        In nats.
+    gradient : ndarray of shape (1 + p,)
+        In ``log σ²`` and the parameters of the rule.
 
     Notes
     -----
@@ -98,8 +99,8 @@ def series_evidence(
     .. [1] Nieman, Szabó, van Zanten, "Uncertainty quantification for sparse spectral
        variational approximations in Gaussian process regression", 2023.
     """
-    residual = equations.weight * spectrum.tail
-    statistics = equations.whitened(spectrum.eigenvalues, residual)
+    residual = sums.weight * spectrum.tail
+    statistics = whitened(sums, spectrum.eigenvalues, residual)
     L = precision_root(statistics.gram, noise_variance)
     inverse = invert_lower(L)
     # diag S = diag(L⁻ᵀ L⁻¹)
@@ -110,98 +111,11 @@ def series_evidence(
     scatter = statistics.square - 2.0 * mean @ statistics.moment
     scatter += mean @ statistics.gram @ mean + residual
     fitted = len(spread) - float(np.sum(spread))
-    noise = -0.5 * (equations.weight - fitted - scatter / noise_variance)
-    beyond = -0.5 * equations.weight / noise_variance
-    return SeriesEvidence(
-        log_evidence_from(statistics, noise_variance, L),
-        float(noise),
-        scales @ spectrum.slopes + beyond * spectrum.tail_slopes,
-    )
-
-
-class ScaleProfile(NamedTuple):
-    """Bound as a function of ``σ²`` and a factor of all eigenvalues.
-
-    An orthogonal change of the weights makes ``Λ½ G Λ½`` tridiagonal and all but the
-    first entry of ``Λ½ Φᵀ y`` zero. One such change serves every value of both.
-
-    Attributes
-    ----------
-    diagonal, below : ndarray of shape (m,) and (m - 1,)
-        The tridiagonal matrix.
-    moment : float
-        Squared length of ``Λ½ Φᵀ y``.
-    square, residual, weight : float
-        As in :class:`~skgpx._numerics.regression.WeightStatistics`.
-    """
-
-    diagonal: Array
-    below: Array
-    moment: float
-    square: float
-    residual: float
-    weight: float
-
-    @classmethod
-    def of(cls, statistics: WeightStatistics) -> ScaleProfile:
-        """Change the weights once; O(m^3), half of an eigendecomposition."""
-        s = statistics
-        diagonal, below = tridiagonal_from(s.gram, s.moment)
-        moment = float(s.moment @ s.moment)
-        # rounding errors must not make a matrix indefinite that may be near singular
-        largest = float(np.max(diagonal) + 2.0 * np.max(np.abs(below), initial=0.0))
-        diagonal = diagonal + _ROUNDING * np.finfo(float).eps * largest
-        return cls(
-            diagonal=diagonal,
-            below=below,
-            moment=moment,
-            square=s.square,
-            residual=s.residual,
-            weight=s.weight,
-        )
-
-    def value_and_gradient(
-        self, noise_variance: float, scale: float
-    ) -> tuple[float, Array]:
-        """Bound at ``σ²`` and eigenvalues ``scale λ``; O(m).
-
-        Returns
-        -------
-        value : float
-            In nats.
-        gradient : ndarray of shape (2,)
-            In ``log σ²`` and ``log scale``.
-        """
-        # B = I + a T;  yᵀ(..)⁻¹y = |y|²/σ² - a |c|²/σ² (B⁻¹)₁₁
-        a = scale / noise_variance
-        volume, in_volume, corner, in_corner = ridge_pivots(
-            self.diagonal, self.below, a
-        )
-        gain = a * self.moment / noise_variance * corner
-        in_gain = a * self.moment / noise_variance * in_corner
-        misfit = self.square / noise_variance - gain
-        penalty = a * self.residual
-        constant = self.weight * np.log(2.0 * np.pi * noise_variance)
-        value = -0.5 * (constant + volume + misfit + penalty)
-        in_scale = in_volume - gain - in_gain + penalty
-        # σ² is in a, and once more in the constant and the misfit
-        in_noise = self.weight - misfit - in_scale
-        return float(value), -0.5 * np.array([in_noise, in_scale])
-
-    def best_noise_variance(self) -> float:
-        """Noise variance that maximises the bound, the scale as it is; O(m)."""
-
-        def negative(log_noise: float) -> float:
-            return -self.value_and_gradient(float(np.exp(log_noise)), 1.0)[0]
-
-        low, high = np.log(noise_bounds(self.square, self.weight))
-        grid = np.linspace(low, high, _GRID)
-        best = int(np.argmin([negative(point) for point in grid]))
-        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
-        found = optimize.minimize_scalar(
-            negative, bounds=around, method="bounded", options={"xatol": 1e-9}
-        )
-        return float(np.exp(found.x))
+    noise = -0.5 * (sums.weight - fitted - scatter / noise_variance)
+    beyond = -0.5 * sums.weight / noise_variance
+    slopes = scales @ spectrum.slopes + beyond * spectrum.tail_slopes
+    value = log_evidence_from(statistics, noise_variance, L)
+    return value, np.append(noise, slopes)
 
 
 def noise_bounds(square: float, weight: float) -> Array:
@@ -209,4 +123,23 @@ def noise_bounds(square: float, weight: float) -> Array:
 
     In units of the variance of y, or of one where y has none, so that logarithms exist.
     """
-    return np.multiply(_NOISE_BOUNDS, square / weight or 1.0)
+    return np.multiply((1e-8, 10.0), square / weight or 1.0)
+
+
+def best_noise_variance(statistics: WeightStatistics, start: float) -> float:
+    """Noise variance that maximises the bound, within a factor of 1000 of a start.
+
+    O(m^3) a step, of which there are about a dozen.
+    """
+    found = optimize.minimize_scalar(
+        lambda log_noise: -log_evidence(statistics, float(np.exp(log_noise))),
+        bounds=np.log(
+            np.clip(
+                (1e-3 * start, 1e3 * start),
+                *noise_bounds(statistics.square, statistics.weight),
+            )
+        ),
+        method="bounded",
+        options={"xatol": 1e-4},
+    )
+    return float(np.exp(found.x))

@@ -14,7 +14,7 @@ from skgpx._numerics.regression import (
     precision_root,
     weight_statistics,
 )
-from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._numerics.series_evidence import best_noise_variance
 from skgpx._selection._evidence import normal_density, with_noise
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
@@ -101,12 +101,12 @@ def final_noise(
 
     Notes
     -----
-    O(m^3): one tridiagonal form and, with held-out rows, about ten factorisations.
+    O(m^3): about a dozen factorisations, and ten more with held-out rows.
     """
     if not len(likelihood.theta):
         return likelihood
     learned = float(likelihood.variance(0.0))
-    bounded = with_noise(likelihood, ScaleProfile.of(statistics).best_noise_variance())
+    bounded = with_noise(likelihood, best_noise_variance(statistics, learned))
     best = float(bounded.variance(0.0))
     tight = statistics.residual <= _TIGHT * best * statistics.weight
     if tight and len(rows.y) <= SEARCHED_ROWS:

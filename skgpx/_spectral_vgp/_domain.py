@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._validation import Rows, warn
-from skgpx.bases import BoundedSeries, Box, KernelEigenvalues
+from skgpx.bases import Box, ContinuedSeries, FourierSeries, KernelEigenvalues
 from skgpx.diagnostics import Finding
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import longest_length_scales
@@ -95,7 +95,7 @@ def kernel_of(rule: Any) -> Any:
 
 
 def continued(
-    series: BoundedSeries, rule: Any, domain: Array, inside: Array, seen: Array
+    series: FourierSeries, rule: Any, domain: Array, inside: Array, seen: Array
 ) -> Any:
     """Series that answers outside of its region as the prior does.
 
@@ -115,7 +115,7 @@ def continued(
         reach = np.maximum(np.minimum(0.5 * gap, gap - _APART * scales), 0.0)
         around = np.stack((seen[:, 0] - reach, seen[:, 1] + reach), axis=1)
         region = joint_range(inside, around)
-    return series.continued(region, kernel)
+    return ContinuedSeries.of(series, region, kernel)
 
 
 def warn_outside(model: LatentModel, rule: Any, X: Array, seen: Array) -> None:

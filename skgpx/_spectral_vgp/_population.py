@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from skgpx._latent import LatentModel
+from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import log_evidence, posterior
 from skgpx._numerics.rows import sample_distinct_rows
-from skgpx._numerics.series_statistics import SeriesStatistics
+from skgpx._numerics.series_evidence import whitened
 from skgpx._selection import SearchRecord, counted_once
 from skgpx._spectral_vgp._domain import (
     box_of,
@@ -33,7 +34,6 @@ from skgpx._spectral_vgp._solution import SpectralFit
 from skgpx._spectral_vgp._sums import MOST_WAVES, StandardSums, row_sums
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import (
-    BoundedSeries,
     FourierSeries,
     KernelEigenvalues,
     PolynomialEigenvalues,
@@ -312,12 +312,11 @@ def solved(
         ranks=np.concatenate((prior.functions.ranks, index.ranks[later])),
     )
     series = FourierSeries.from_rule(rule, sums.box, len(prior.functions), both)
-    basis = BoundedSeries(
-        series.box, series.functions, series.spectrum, series.n_basis, series.remainder
-    )
     spectrum = rule.spectrum(prior.functions, sums.box)
-    statistics = sums.equations(prior.functions).whitened(
-        spectrum.eigenvalues, sums.weight * spectrum.tail
+    statistics = whitened(
+        sums.equations(prior.functions),
+        spectrum.eigenvalues,
+        sums.weight * spectrum.tail,
     )
     # as the search of the default kernels took the functions left out
     white = spectrum.tail if settings.is_default else 0.0
@@ -327,7 +326,7 @@ def solved(
     searches = settings.learns or settings.given_noise(1.0) is None
     record = SearchRecord(criterion, 0, "all") if searches else SearchRecord()
     return SpectralFit(
-        posterior=LatentModel(continued(basis, rule, domain, inside, seen), weights),
+        posterior=LatentModel(continued(series, rule, domain, inside, seen), weights),
         noise_variance=noise * sums.scale**2,
         log_evidence=log_evidence(statistics, noise)
         - sums.weight * float(np.log(sums.scale)),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
-from skgpx._numerics.series_evidence import ScaleProfile
+from skgpx._numerics.series_evidence import best_noise_variance
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
@@ -124,7 +124,7 @@ class SparseState:
         noise = self.noise_variance
         # the search saw the first rows, and the noise that it found is of all of them
         if self.noise_is_free and self.statistics is not self.first:
-            best = ScaleProfile.of(self.statistics).best_noise_variance()
+            best = best_noise_variance(self.statistics, noise)
             noise = float(np.clip(best, *self.noise_bounds))
         weight = self.statistics.weight
         evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)

@@ -22,14 +22,18 @@ from skgpx._numerics.fourier_index import (
     function_list,
     half_space,
 )
-from skgpx._numerics.regression import posterior_mean_from, precision_root
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    posterior_mean_from,
+    precision_root,
+)
 from skgpx._numerics.series_evidence import (
-    ScaleProfile,
     Spectrum,
+    best_noise_variance,
     noise_bounds,
     series_evidence,
+    whitened,
 )
-from skgpx._numerics.series_statistics import NormalEquations
 from skgpx._selection import stretched
 from skgpx._spectral_vgp._domain import kernel_of
 from skgpx._spectral_vgp._sums import StandardSums
@@ -294,10 +298,10 @@ class _Search:
         if is_free and len(functions) > len(prior.functions):
             spectrum = rule.spectrum(functions, sums.box)
             equations = sums.equations(functions)
-            statistics = equations.whitened(
-                spectrum.eigenvalues, spectrum.tail * sums.weight
+            statistics = whitened(
+                equations, spectrum.eigenvalues, spectrum.tail * sums.weight
             )
-            noise = ScaleProfile.of(statistics).best_noise_variance()
+            noise = best_noise_variance(statistics, noise)
         return prior._replace(sums=sums, functions=functions, noise_variance=noise)
 
     # ---- Maxima ----------------------------------------------------------------------
@@ -362,7 +366,7 @@ class _Search:
         return Prior(sums, functions, rule, noise, value, value + more)
 
     def _value(
-        self, equations: NormalEquations, spectrum: Spectrum, noise: float
+        self, equations: WeightStatistics, spectrum: Spectrum, noise: float
     ) -> tuple[float, Array]:
         """Evidence and its gradient in ``log σ²`` and theta.
 
@@ -371,13 +375,12 @@ class _Search:
         bound with few functions would prefer kernels that are too smooth.
         """
         if not self.settings.is_default:
-            e = series_evidence(equations, spectrum, noise)
-            return e.value, np.r_[e.noise, e.parameters]
+            return series_evidence(equations, spectrum, noise)
         tail, slopes = spectrum.tail, spectrum.tail_slopes
         spectrum = spectrum._replace(tail=0.0, tail_slopes=0.0 * slopes)
-        e = series_evidence(equations, spectrum, noise + tail)
-        by_tail = e.noise / (noise + tail) * slopes
-        return e.value, np.r_[e.noise * noise / (noise + tail), e.parameters + by_tail]
+        value, gradient = series_evidence(equations, spectrum, noise + tail)
+        in_noise = gradient[0] / (noise + tail)
+        return value, gradient + in_noise * np.r_[-tail, slopes]
 
     def _hyperprior(self, point: Array) -> tuple[float, Array]:
         """Log density of ``log σ²`` and theta up to a constant, and its gradient."""
@@ -458,7 +461,7 @@ class _Search:
         functions = sums.first(rule, 1)
         noise = self.given_noise or self.variance
         spectrum = rule.spectrum(functions, box)
-        value = series_evidence(sums.equations(functions), spectrum, noise).value
+        value = series_evidence(sums.equations(functions), spectrum, noise)[0]
         return Prior(sums, functions, rule, noise, value, -np.inf)
 
     def _reach(self, rule: Any, box: Box, size: int) -> Integers:
@@ -564,14 +567,14 @@ def standing_out(prior: Prior) -> Integers:
     Where the rows cannot tell two waves apart, as on a grid, the longer is taken.
     """
     sums, rule, noise = prior.sums, prior.rule, prior.noise_variance
-    tables = sums.statistics.wave_tables()
+    tables = sums.statistics.tables(sums.statistics.reach())
     waves = half_space(tables[1].reach)
     length = np.sum(waves**2, axis=1)
     order = np.argsort(length, kind="stable")
     waves, length = waves[order], length[order]
     functions, box = prior.functions, sums.box
     values = rule.spectrum(functions, box).eigenvalues
-    statistics = sums.equations(functions).whitened(values, 0.0)
+    statistics = whitened(sums.equations(functions), values, 0.0)
     root = precision_root(statistics.gram, noise)
     mean = posterior_mean_from(statistics, noise, root)
     fitted = convolved(

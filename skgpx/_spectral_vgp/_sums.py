@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
 from skgpx._numerics.fourier_sketch import n_bins
-from skgpx._numerics.series_statistics import (
-    NormalEquations,
+from skgpx._numerics.fourier_sums import (
     SeriesStatistics,
     direct_statistics,
     sketched_statistics,
 )
+from skgpx._numerics.regression import WeightStatistics
 from skgpx._parallel import parallel_sum
 from skgpx._spectral_vgp._domain import box_of
 from skgpx._validation import Rows
@@ -173,7 +173,7 @@ class StandardSums:
         held = np.all(np.abs(index.waves) <= self.statistics.reach(), axis=1)
         return index if held.all() else index.part(np.flatnonzero(held))
 
-    def equations(self, functions: FourierIndex) -> NormalEquations:
+    def equations(self, functions: FourierIndex) -> WeightStatistics:
         """Sums for these functions, of ``(y - shift) / scale``."""
         raw = self.statistics.normal_equations(functions)
         return raw._replace(

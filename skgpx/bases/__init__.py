@@ -2,7 +2,7 @@
 
 from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier_index import Box
-from skgpx.bases._bounded_series import BoundedSeries
+from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
     GivenEigenvalues,
     KernelEigenvalues,
@@ -19,9 +19,9 @@ from skgpx.bases._warped import Warped
 from skgpx.kernels import SpectralSample, sample_frequencies
 
 __all__ = [
-    "BoundedSeries",
     "Box",
     "Conditioning",
+    "ContinuedSeries",
     "EmpiricalSpectral",
     "Fourier",
     "FourierGradients",

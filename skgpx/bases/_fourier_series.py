@@ -13,8 +13,7 @@ from skgpx._draws import (
     FiniteProcess,
     FourierFeatures,
     FunctionDraws,
-    Term,
-    linear_draws,
+    LinearTerm,
 )
 from skgpx._numerics import trigonometry
 from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
@@ -136,9 +135,6 @@ class FourierSeries:
         """Residual variance averaged over the box."""
         return float(np.sum(self.spectrum[self.n_basis :])) + self.remainder
 
-    def check(self, X: Array) -> None:
-        """Do nothing: the functions are defined everywhere, and repeat."""
-
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m); their prior weights are N(0, I)."""
         return _features(self.index, self.eigenvalues, self.box.turns(X))
@@ -158,8 +154,7 @@ class FourierSeries:
 
         O(n^2 J).
         """
-        m, turns = self.n_basis, self.box.turns(X)
-        rest = _features(self.functions.part(slice(m, None)), self.spectrum[m:], turns)
+        rest = self.all_features(X)[:, self.n_basis :]
         covariance = rest @ rest.T
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
         return covariance
@@ -187,24 +182,20 @@ class FourierSeries:
         """
         del prior
         _, c, s = weights.shape
-        J = len(self.spectrum)
-        rest = rng.standard_normal((J - self.n_basis, c, s))
-        return self.linear(np.concatenate((weights, rest)))
+        rest = rng.standard_normal((self.n_functions - self.n_basis, c, s))
+        return FunctionDraws(self.all_terms(np.concatenate((weights, rest))), c, s)
 
-    def linear(self, weights: Array) -> FunctionDraws:
-        """Functions with given whitened weights of the first functions, (q, c, s)."""
-        index = self.functions.part(slice(len(weights)))
-        scale = np.sqrt(2.0 * self.spectrum[: len(weights)]) * index.scales()
-        everything = len(weights) == len(self.spectrum)
-        waves, place = self._all_waves if everything else _box_waves(self.box, index)
-        both = np.zeros((2 * len(waves.waves), *weights.shape[1:]))
-        both[place] = scale[:, np.newaxis, np.newaxis] * weights
-        return linear_draws(waves, both)
+    @property
+    def n_functions(self) -> int:
+        """Functions that draws are combinations of."""
+        return len(self.spectrum)
 
     @cached_property
     def _all_waves(self) -> tuple[BoxFourierFeatures, Index]:
         # one object: terms of the same feature map are evaluated as one
-        return _box_waves(self.box, self.functions)
+        waves, place = self.functions.distinct()
+        features = BoxFourierFeatures(self.box, waves)
+        return features, place + len(waves) * self.functions.sine
 
     def process(self, weights: GaussianWeights) -> FiniteProcess:
         """Distribution of draws as a process that can be conditioned."""
@@ -228,9 +219,13 @@ class FourierSeries:
         """Functions that draws are combinations of, residual included, (n, J)."""
         return _features(self.functions, self.spectrum, self.box.turns(X))
 
-    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+    def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
         """Terms of the functions with whitened weights (J, c, s)."""
-        return self.linear(weights).terms
+        scale = np.sqrt(2.0 * self.spectrum) * self.functions.scales()
+        waves, place = self._all_waves
+        both = np.zeros((2 * len(waves.waves), *weights.shape[1:]))
+        both[place] = scale[:, np.newaxis, np.newaxis] * weights
+        return (LinearTerm(waves, both),)
 
     @cached_property
     def _excess(self) -> tuple[Integers, Array]:
@@ -320,17 +315,10 @@ class SeriesMarginals:
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
-        self.basis.check(X)
         values = evaluate(self._tables, self.basis.box.turns(X))
         residual = self.basis.residual_variance(X, values)
         variance = np.maximum(values[:, 1], 0.0) + residual
         return values[:, :1, np.newaxis], variance[:, np.newaxis, np.newaxis]
-
-
-def _box_waves(box: Box, index: FourierIndex) -> tuple[BoxFourierFeatures, Index]:
-    """Waves of listed functions, and the feature of each function."""
-    waves, place = index.distinct()
-    return BoxFourierFeatures(box, waves), place + len(waves) * index.sine
 
 
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:

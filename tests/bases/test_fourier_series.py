@@ -9,8 +9,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from skgpx import SpectralVGPRegressor
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.fourier_sums import direct_statistics, sketched_statistics
 from skgpx._numerics.regression import posterior
-from skgpx._numerics.series_statistics import direct_statistics, sketched_statistics
+from skgpx._numerics.series_evidence import whitened
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import (
     Box,
@@ -47,7 +48,7 @@ def fitted(rule, box, m, X, y):
         s = direct_statistics(X, y, None, box, 0.0, basis.index.reach())
     equations = s.normal_equations(basis.index)
     residual = basis.residual_variance(X, basis(X)).sum()
-    white = equations.whitened(basis.eigenvalues, residual)
+    white = whitened(equations, basis.eigenvalues, residual)
     return LatentModel(basis, posterior(white, NOISE)), white
 
 
@@ -87,7 +88,8 @@ def test_covariance_features_and_draws_agree(m):
     assert np.abs((found - covariance) / error).max() < 4.5
     # the features are those of the draws
     w = rng.standard_normal((m, 1, 2))
-    assert np.allclose(basis.linear(w)(X), basis(X) @ w[:, 0], rtol=0, atol=1e-13)
+    one, rest = (basis.draw(v, np.random.default_rng(1))(X) for v in (w, 0.0 * w))
+    assert np.allclose(one - rest, basis(X) @ w[:, 0], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +181,10 @@ def test_large_offsets_and_other_outputs():
     x = np.array([[12345.0], [999_999.0]])
     assert np.array_equal(basis(x + 1.7e9), near(x))
     weights = np.random.default_rng(0).standard_normal((201, 2, 3))
-    expected = near.linear(weights)(x)
+    expected = near.draw(weights, np.random.default_rng(1))(x)
     assert expected.shape == (2, 2, 3)
-    assert np.array_equal(basis.linear(weights)(x + 1.7e9), expected)
+    found = basis.draw(weights, np.random.default_rng(1))(x + 1.7e9)
+    assert np.array_equal(found, expected)
 
 
 def test_draws_can_be_differentiated():

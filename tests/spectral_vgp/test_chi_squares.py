@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
-from skgpx._numerics.chi_squares import chi_square_sum_quantile
+from skgpx._spectral_vgp._credible import chi_square_sum_quantile
 
 LEVELS = [1e-3, 0.05, 0.5, 0.6, 0.9, 0.95, 0.999, 1.0 - 1e-6]
 

@@ -1,4 +1,4 @@
-"""Fourier functions within a region: the same inside; outside an error or the prior."""
+"""Fourier functions within a region: the same inside, the prior outside."""
 
 import pickle
 
@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import (
-    BoundedSeries,
     Box,
+    ContinuedSeries,
     FourierSeries,
     GivenEigenvalues,
     KernelEigenvalues,
@@ -20,49 +21,6 @@ from skgpx.bases import (
 from skgpx.bases._kernel_basis import FeatureMarginals
 
 BOX = Box(np.array([-1.0]), np.array([3.0]))
-DOMAIN = np.array([[-1.0, 1.0]])
-INSIDE = np.linspace(-1.0, 1.0, 7)[:, np.newaxis]
-OUTSIDE = np.array([[0.0], [1.5]])
-
-
-def residual_draws(basis, n_outputs, size, rng):
-    """Functions whose weights in the basis are zero."""
-    return basis.draw(np.zeros((basis.n_basis, n_outputs, size)), rng)
-
-
-def bases():
-    rule = PolynomialEigenvalues()
-    free = FourierSeries.from_rule(rule, BOX, 9)
-    bounded = BoundedSeries(
-        free.box, free.functions, free.spectrum, 9, free.remainder, DOMAIN
-    )
-    return free, bounded
-
-
-@pytest.mark.parametrize("continued", [False, True])
-def test_features_and_draws_inside(continued):
-    free, bounded = bases()
-    if continued:
-        bounded = bounded.continued(DOMAIN)
-    assert_array_equal(bounded(INSIDE), free(INSIDE))
-    one, two = (
-        residual_draws(basis, 1, 3, np.random.default_rng(0))
-        for basis in (free, bounded)
-    )
-    assert_array_equal(one(INSIDE), two(INSIDE))
-    for a, b in zip(
-        one.value_and_grad(INSIDE), two.value_and_grad(INSIDE), strict=True
-    ):
-        assert_array_equal(a, b)
-
-
-def test_error_outside():
-    _, bounded = bases()
-    draws = residual_draws(bounded, 1, 2, np.random.default_rng(0))
-    for function in (bounded, draws, draws.value_and_grad):
-        with pytest.raises(ValueError, match=r"Column 0 .*\[-1, 1\].*1\.5.*domain"):
-            function(OUTSIDE)
-
 
 # ---- Continued outside ---------------------------------------------------------------
 
@@ -85,9 +43,15 @@ def continued(name, d, n_basis=9):
     box = (BOX, PLANE)[d - 1]
     kernel = KERNELS.get(name)
     rule = SERIES.get(name) or KernelEigenvalues(kernel)
-    series = BoundedSeries.from_rule(rule, box, n_basis, n_residual=60)
+    series = FourierSeries.from_rule(rule, box, n_basis, n_residual=60)
     region = np.array([[-1.0, 1.0], [0.0, 1.2]])[:d]
-    return series.continued(region, kernel)
+    return ContinuedSeries.of(series, region, kernel)
+
+
+def inside(basis):
+    """The series on its box."""
+    parts = basis.box, basis.functions, basis.spectrum, basis.n_basis, basis.remainder
+    return FourierSeries(*parts)
 
 
 def places(d):
@@ -109,16 +73,31 @@ def distribution(basis, seed=0):
 
 
 @pytest.mark.parametrize(("name", "d"), CASES)
+def test_inside_it_is_the_series(name, d):
+    basis, X = continued(name, d), places(d)[:2]
+    free, weights = inside(basis), distribution(basis)
+    assert_array_equal(basis(X), free(X))
+    for one, other in zip(
+        basis.marginals(weights)(X), free.marginals(weights)(X), strict=True
+    ):
+        assert_array_equal(one, other)
+    w = np.random.default_rng(0).standard_normal((basis.n_functions, 1, 3))
+    one, other = (
+        FunctionDraws(terms, 1, 3)
+        for terms in (basis.all_terms(w), free.all_terms(w[: len(basis.spectrum)]))
+    )
+    assert_array_equal(one(X), other(X))
+    assert_array_equal(one.value_and_grad(X[:1])[1], other.value_and_grad(X[:1])[1])
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
 def test_prior_variance_goes_from_that_of_the_series_to_that_of_the_prior(name, d):
     basis = continued(name, d)
     X = places(d)
     features = basis(X)
     variance = np.sum(features**2, axis=1) + basis.residual_variance(X, features)
-    E = basis.continuation.nearest(X)
-    rho = basis.continuation.place(X)[1]
-    free = FourierSeries(
-        basis.box, basis.functions, basis.spectrum, basis.n_basis, basis.remainder
-    )
+    E, rho = basis.continuation.place(X)
+    free = inside(basis)
     at_edge = np.sum(free(E) ** 2, axis=1) + free.residual_variance(E, free(E))
     # where sines and cosines differ, the variance at the edge is that of the edge
     prior = basis.continuation.fresh + basis.continuation.level
@@ -258,9 +237,9 @@ def test_a_model_is_conditioned_inside_only():
 def test_a_long_lengthscale_has_the_variance_of_its_kernel_far_away():
     """The sum over the images of a narrow box is more."""
     box, kernel = Box(np.zeros(1), np.ones(1)), RBF(3.0)
-    series = BoundedSeries.from_rule(KernelEigenvalues(kernel), box, 9)
+    series = FourierSeries.from_rule(KernelEigenvalues(kernel), box, 9)
     assert series.variance > 3.0
-    series = series.continued(np.array([[0.0, 0.8]]), kernel)
+    series = ContinuedSeries.of(series, np.array([[0.0, 0.8]]), kernel)
     far = np.array([[100.0]])
     features = series(far)
     total = np.sum(features**2, axis=1) + series.residual_variance(far, features)
