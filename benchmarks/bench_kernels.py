@@ -26,10 +26,9 @@ from benchmarks.ours import ROUND, ours_step
 from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
+from skgpx._numerics import svgd
 from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.fourier_sums import sketched_statistics
-from skgpx._numerics.radial import RBF
-from skgpx._numerics.svgd import median_squares, pooled_force
 from skgpx.bases import Fourier
 from skgpx.kernels import kernel_matrix
 
@@ -92,8 +91,9 @@ def stein_force() -> Pair:
         return k @ g + np.einsum("ij,ijk->ik", k, differences / squares)
 
     def ours() -> object:
-        squares = median_squares(omega.reshape(-1, 8))
-        return pooled_force(omega, slopes, squares, 1.0, RBF)
+        pool = omega.reshape(-1, 8)
+        squares = svgd.median_squares(pool)
+        return svgd.stein_force(pool, pool, slopes.reshape(-1, 8), squares)
 
     return reference, ours, 1
 

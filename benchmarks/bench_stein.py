@@ -28,9 +28,8 @@ from benchmarks.data import add_data_argument, load
 from benchmarks.peers.stein_jax import JaxStein
 from benchmarks.report import progress, report
 from skgpx._numerics.adam import adam_step
-from skgpx._numerics.radial import RBF
-from skgpx._numerics.svgd import bandwidths, pooled_force
-from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_gradient
+from skgpx._numerics.svgd import bandwidths, stein_force
+from skgpx._numerics.wave_evidence import Waves, wave_gradient
 
 COMPONENTS, FREQUENCIES, NOISE = 6, 100, 0.05
 # Rows of the training sets of the paper.
@@ -41,7 +40,7 @@ class OurStein:
     """The step of the library, without its bookkeeping."""
 
     def __init__(self, X, y, omega, length_scale, noise_variance):
-        self._rows = WaveRows.of(X, y, np.ones(len(y)))
+        self._rows = X, y, np.ones(len(y))
         self.frequencies, self._t = omega.copy(), 0
         self._first, self._second = np.zeros_like(omega), np.zeros_like(omega)
         self._amplitudes = np.full(omega.shape[1], omega.shape[1] ** -0.5)
@@ -56,10 +55,12 @@ class OurStein:
         """Move the frequencies once."""
         self._t += 1
         omega = self.frequencies
-        found = (wave_gradient(self._rows, w, self._space) for w in self._waves())
+        found = (wave_gradient(*self._rows, w, self._space) for w in self._waves())
         slopes = np.stack([gradient.frequencies for gradient in found])
-        squares = bandwidths(omega)
-        force = pooled_force(omega, slopes / self._scale, squares, 1.0, RBF)
+        d = omega.shape[-1]
+        pool, slopes = omega.reshape(-1, d), (slopes / self._scale).reshape(-1, d)
+        force = stein_force(pool, pool, slopes, bandwidths(pool)) / len(omega)
+        force = force.reshape(omega.shape)
         adam_step(omega, -force, self._first, self._second, self._t, 0.1)
 
 

@@ -20,7 +20,6 @@ from skgpx import (
     _row_statistics,
 )
 from skgpx._spectral_vgp import _sums
-from skgpx._stein import _learning
 from skgpx.likelihoods import Poisson
 
 distributed = pytest.importorskip("distributed")
@@ -87,7 +86,6 @@ def sent(cluster, monkeypatch):
     """Small blocks of rows, so that there is something to deal out."""
     monkeypatch.setattr(_sums, "_CHUNK", 128)
     monkeypatch.setattr(_row_statistics, "_CHUNK", 64)
-    monkeypatch.setattr(_learning, "_WORTH_SENDING", 0.0)
     return Sent(cluster, monkeypatch)
 
 

@@ -96,7 +96,7 @@ SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
 BUDGETS = {
     "_pls": 1160,
     "_spectral_vgp": 1486,
-    "_stein": 1120,
+    "_stein": 900,
     "_gwi": 1480,
     "_decoupled": 640,
     "_selection": 1240,

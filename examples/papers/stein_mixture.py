@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
@@ -25,10 +24,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skgpx import SteinRFFRegressor
+from skgpx._latent import MixtureModel
 from skgpx._numerics.adam import adam_step
-from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.svgd import bandwidths, pooled_force
-from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_gradient
+from skgpx._numerics.svgd import bandwidths, stein_force
+from skgpx._numerics.wave_evidence import wave_gradient
+from skgpx._stein._waves import WaveMixture
+from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian
 
 Array = np.ndarray
@@ -46,57 +47,44 @@ def published(
     learning_rate: float = 0.1,
     n_steps: int = 100,
     adam: bool = True,
-) -> list[tuple[Waves, Array, Array]]:
-    """Waves of each component, with mean and covariance of their weights."""
+) -> MixtureModel:
+    """Posterior of the mixture at the frequencies where the steps end."""
     d = X.shape[1]
-    length_scale = np.full(d, np.sqrt(d))
     start = [
         qmc.MultivariateNormalQMC(np.zeros(d), engine=qmc.Halton(d, seed=m)).random(
             n_frequencies
         )
         for m in range(n_components)
     ]
-    omega = np.ascontiguousarray(start)
-    rows = WaveRows.of(X, y, np.ones(len(y)))
+    omega, length_scale = np.ascontiguousarray(start), np.full(d, np.sqrt(d))
     amplitudes = np.full(n_frequencies, n_frequencies**-0.5)
-    first, second = np.zeros_like(omega), np.zeros_like(omega)
-
-    def gradients() -> list[Any]:
-        each = (Waves(w / length_scale, amplitudes, noise_variance) for w in omega)
-        return [(w, wave_gradient(rows, w, w.workspace(len(y)))) for w in each]
-
+    mixture = WaveMixture(None, omega, amplitudes, length_scale, noise_variance)
+    rows, means = Rows(X, y, np.ones(len(y))), np.zeros((2, *omega.shape))
     for step in range(n_steps):
-        slopes = np.stack([g.frequencies for _, g in gradients()])
+        found = [wave_gradient(*rows[:3], waves) for waves in mixture.waves()]
+        slopes = np.stack([gradient.frequencies for gradient in found])
         # the slope of the mean evidence of the components, and that of the prior
         slopes = slopes / length_scale / n_components - omega / PRIOR_VARIANCE
         cycle = n_steps / CYCLES
         slopes *= ((step % cycle) / cycle) ** power
-        force = pooled_force(omega, slopes, bandwidths(omega), repulsion)
+        pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
+        force = stein_force(pool, pool, slopes, bandwidths(pool), repulsion)
+        force = force.reshape(omega.shape) / n_components
         omega *= 1.0 - learning_rate * DECAY
         if adam:
-            adam_step(omega, -force, first, second, step + 1, learning_rate)
+            adam_step(omega, -force, means[0], means[1], step + 1, learning_rate)
         else:
             omega += learning_rate / len(y) * force
-    return [(w, g.mean.copy(), g.covariance.copy()) for w, g in gradients()]
+    return mixture.posterior(mixture.statistics(rows, 1), noise_variance)
 
 
 def scores(
-    model: list[tuple[Waves, Array, Array]], noise: float, X: Array, y: Array
+    model: MixtureModel, noise: float, X: Array, y: Array
 ) -> tuple[float, float]:
     """RMSE and NLPD of the mixture."""
-    means, variances = [], []
-    for waves, mean, covariance in model:
-        features = waves.features(np.ascontiguousarray(X.T))
-        means.append(mean @ features)
-        variances.append(np.einsum("mn,mn->n", features, covariance @ features))
-    shares = np.full(len(means), 1.0 / len(means))
-    mixture = LatentMixture(
-        np.transpose(means)[:, np.newaxis],
-        np.transpose(variances)[:, np.newaxis],
-        shares,
-    )
-    density = Gaussian(noise).prepare([0.0]).predictive_log_density(y, mixture)
-    error = np.mean(means, axis=0) - y
+    latent = model.marginals(X)
+    density = Gaussian(noise).prepare([0.0]).predictive_log_density(y, latent)
+    error = latent.moments()[0][:, 0] - y
     return float(np.sqrt(np.mean(error**2))), -float(np.mean(density))
 
 

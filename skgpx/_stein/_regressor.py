@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,8 +18,8 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._row_statistics import AdditiveModel
-from skgpx._stein._fit import SteinSettings, fit_stein
-from skgpx._stein._learning import Learning
+from skgpx._stein._descent import SteinDescent
+from skgpx._stein._fit import fit_stein
 from skgpx._stein._waves import SteinState
 from skgpx._validation import (
     Interval,
@@ -34,7 +33,6 @@ from skgpx._validation import (
     generator,
 )
 from skgpx.diagnostics import conclude
-from skgpx.likelihoods import Gaussian
 
 
 class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -67,7 +65,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         First step size of Adam, in units of the standard deviation of the frequencies
         of each input; it decays to zero as a cosine. Down to a half of it for inputs
         whose standard deviation is more than their lengthscale.
-    hidden_layer_sizes : tuple of int, default=()
+    hidden_layer_sizes : array-like of int or int, default=()
         Sizes of the hidden layers of a network g that is learned with the frequencies
         and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a
         deep kernel for functions that change faster in some places than in others. It
@@ -180,6 +178,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     (2, 20, 1)
     """
 
+    _state: SteinState
     _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
         {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "spectrum_"}
     )
@@ -194,7 +193,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         "repulsion": [Interval(Real, 0.0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "hidden_layer_sizes": [tuple, list],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "validation_fraction": [
@@ -217,7 +219,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         repulsion: float | None = 1.0,
         max_iter: int = 300,
         learning_rate: float = 0.4,
-        hidden_layer_sizes: tuple[int, ...] = (),
+        hidden_layer_sizes: Any = (),
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
         validation_fraction: float | str = "auto",
@@ -270,13 +272,11 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         """
         reporter = RoundReporter(self, X, y, sample_weight)
 
-        def report(state: Callable[[], SteinState], learning: Learning) -> bool:
-            figures = {"steps": len(learning.loss_curve) - 1}
-            figures["loss"] = learning.loss_curve[-1]
-            if learning.validation_curve:
-                figures["held_out"] = learning.validation_curve[-1].density
-            now = partial(self._attributes_now, state, learning)
-            return reporter.round(now, **figures)
+        def report(state: Callable[[], SteinState], descent: SteinDescent) -> bool:
+            figures = {"steps": descent.n_iter, "loss": descent.loss_curve[-1]}
+            if descent.validation_curve:
+                figures["held_out"] = descent.validation_curve[-1]
+            return reporter.round(lambda: _attributes(state(), descent, 1.0), **figures)
 
         self._begin(self._rows(X, y, sample_weight), report)
         reporter.finish()
@@ -352,65 +352,46 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     # ---- From parameters to a fit ----------------------------------------------------
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
-        _check_sizes(self.hidden_layer_sizes)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         check_kernel(self.kernel, X, self.noise_variance)
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:
         clock, rng = StageClock(), generator(self.random_state)
-        found = fit_stein(rows, SteinSettings.of(self), rng, clock, report)
-        solution = self._attributes(found.state, found.learning, found.variance_scale)
+        hidden = _layer_sizes(self.hidden_layer_sizes)
+        found = fit_stein(rows, self, hidden, rng, clock, report)
+        solution = _attributes(found.state, found.descent, found.variance_scale)
         clock.end_of("solution")
         self._solved(solution | {"_record": found.record}, clock)
         conclude(self, found.findings)
 
     def _solution(self) -> dict[str, Any]:
-        return self._posterior_attributes(self._state)
-
-    def _attributes_now(
-        self, state: Callable[[], SteinState], learning: Learning
-    ) -> dict[str, Any]:
-        return self._attributes(state(), learning, 1.0)
-
-    def _attributes(
-        self, state: SteinState, learning: Learning, variance_scale: float
-    ) -> dict[str, Any]:
-        """Fitted attributes of a search."""
-        mixture = state.mixture
-        densities = [verdict.density for verdict in learning.validation_curve]
-        return self._posterior_attributes(state) | {
-            "frequencies_": mixture.frequencies / mixture.length_scale,
-            "amplitudes_": mixture.amplitudes * state.scale,
-            "kernel_": state.kernel,
-            "variance_scale_": variance_scale,
-            "loss_curve_": np.array(learning.loss_curve),
-            "validation_curve_": np.array(densities),
-            "n_iter_": learning.n_iter,
-        }
-
-    def _posterior_attributes(self, state: SteinState) -> dict[str, Any]:
-        """Fitted attributes that change with every row."""
-        found = state.solve()
-        return {
-            "_state": state,
-            "posterior_": found.model,
-            "noise_variance_": found.noise_variance,
-            "likelihood_": Gaussian(found.noise_variance).prepare([0.0]),
-            "log_evidence_": found.log_evidence,
-            "spectrum_": found.powers,
-        }
+        return self._state.solve()
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+def _attributes(
+    state: SteinState, descent: SteinDescent, variance_scale: float
+) -> dict[str, Any]:
+    """Fitted attributes of a search."""
+    mixture = state.mixture
+    return state.solve() | {
+        "_state": state,
+        "frequencies_": mixture.frequencies / mixture.length_scale,
+        "amplitudes_": mixture.amplitudes * state.scale,
+        "kernel_": mixture.kernel,
+        "variance_scale_": variance_scale,
+        "loss_curve_": np.array(descent.loss_curve),
+        "validation_curve_": np.array(descent.validation_curve),
+        "n_iter_": descent.n_iter,
+    }
 
 
-def _check_sizes(sizes: Any) -> None:
-    """Refuse what is not a sequence of positive integers."""
-    if all(_is_count(size) and size >= 1 for size in sizes):
-        return
-    raise ValueError(
-        "hidden_layer_sizes must hold positive integers, one for each layer; got "
-        f"{sizes!r}."
-    )
+def _layer_sizes(given: Any) -> tuple[int, ...]:
+    """Positive integers from a number or a sequence of these."""
+    sizes = tuple(np.atleast_1d(np.asarray(given, dtype=object)))
+    if not all(isinstance(n, Integral) and n is not True and int(n) > 0 for n in sizes):
+        raise ValueError(
+            "hidden_layer_sizes must be positive integers, one for each hidden layer, "
+            f"such as (32, 32, 32); got {given!r}."
+        )
+    return tuple(int(size) for size in sizes)

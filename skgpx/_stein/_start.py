@@ -8,22 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.regression import posterior, weight_statistics
-from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence
+from skgpx._numerics.wave_evidence import Waves, wave_evidence
+from skgpx._selection import grow
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import WaveMixture
-
-# ---- Quasi-random frequencies --------------------------------------------------------
-
+from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 # Median of |N(0, 1)|.
 _HALF_NORMAL = 0.6744897501960817
-# Numbers of frequencies that "auto" compares, and the gain in nats per observation
-# required of the next.
-NUMBERS = (50, 100, 200, 400)
-_WORTH = 0.01
 
 
 def starting_waves(
@@ -43,66 +38,51 @@ def starting_waves(
     # the length scale of an RBF with frequencies of this size
     size = np.median(np.abs(omega).reshape(-1, d), axis=0)
     scale = _HALF_NORMAL / np.where(size > 0.0, size, _HALF_NORMAL)
-    return WaveMixture(omega * scale, samples[0].amplitudes, scale, noise_variance)
+    amplitudes = samples[0].amplitudes
+    return WaveMixture(kernel, omega * scale, amplitudes, scale, noise_variance)
 
 
-def enough_frequencies(
-    kernel: Any, noise_variance: float, rows: WaveRows, rng: Rng
-) -> int:
-    """As many frequencies as the evidence of the rows pays for, before they move.
+def enough_frequencies(kernel: Any, noise_variance: float, rows: Rows, rng: Rng) -> int:
+    """Double 50 up to 400 while the evidence gains, and functions are below rows."""
+    seed = int(rng.spawn(1)[0].integers(2**31))
 
-    The number doubles, from 50 to 400, while that gains a hundredth of a nat a row and
-    leaves fewer functions than rows.
-    """
-    n, d = len(rows.y), len(rows.points)
-    (stream,) = rng.spawn(1)
-    seed = int(stream.integers(2**31))
-    best, chosen = -np.inf, NUMBERS[0]
-    for number in NUMBERS:
-        if number > NUMBERS[0] and 2 * number > n:
-            break
-        shape, again = (1, number, d), np.random.default_rng(seed)
-        start = starting_waves(kernel, noise_variance, shape, again)
-        evidence = wave_evidence(rows, start.waves(0))
-        if evidence < best + _WORTH * float(rows.weights.sum()):
-            break
-        best, chosen = evidence, number
-    return chosen
+    def evidence(number: int) -> float:
+        shape = 1, number, rows.X.shape[1]
+        start = starting_waves(
+            kernel, noise_variance, shape, np.random.default_rng(seed)
+        )
+        return wave_evidence(rows.X, rows.y, rows.weights, start.waves()[0])
+
+    largest = min(400, len(rows.y) // 2)
+    return grow(evidence, 50, largest, float(rows.weights.sum()))[0]
 
 
 # ---- Waves that stand out of the periodogram -----------------------------------------
 
 
-# Most frequencies that are tried in a column, most waves that are added, and
-# frequencies whose features are in memory at a time.
-_TRIED, _MOST, _BLOCK = 1000, 10, 100
-# Waves that stand out gain this many nats an observation, and in all this many more
-# than the largest of the waves that are tried would by chance.
-_GAIN, _BY_CHANCE = 0.01, 7.0
-# Least share of a row that its own fitted value leaves free.
-_LEAST_FREE = 1e-3
-
-
-def peaks(rows: WaveRows, waves: Waves) -> Waves:
-    """Waves along one column that stand out of what some waves leave of y.
+def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
+    """Waves along one column that stand out of what the first component leaves of y.
 
     Frequencies far out in the spectral density of the kernel are next to no
     quasi-random point, and no descent gets there: the evidence has a peak as narrow as
     ``1 / range`` at each.
     """
-    found = waves
-    for _ in range(min(_MOST, len(waves.amplitudes) // 4)):
-        peak = _peak(rows, residuals(rows, found))
+    waves = start.waves()[0]
+    R = len(waves.amplitudes)
+    for _ in range(min(most, R // 4)):
+        peak = _peak(rows, residuals(rows, waves))
         if peak is None:
             break
         omega, amplitude = peak
-        found = found._replace(
-            frequencies=np.vstack((omega, found.frequencies)),
-            amplitudes=np.append(amplitude, found.amplitudes),
+        waves = waves._replace(
+            frequencies=np.vstack((omega, waves.frequencies)),
+            amplitudes=np.append(amplitude, waves.amplitudes),
         )
-    n = len(found.amplitudes) - len(waves.amplitudes)
-    return found._replace(
-        frequencies=found.frequencies[:n], amplitudes=found.amplitudes[:n]
+    n = len(waves.amplitudes) - R
+    if n == 0:
+        return None
+    return waves._replace(
+        frequencies=waves.frequencies[:n], amplitudes=waves.amplitudes[:n]
     )
 
 
@@ -115,61 +95,63 @@ def with_peaks(start: WaveMixture, peaks: Waves) -> WaveMixture:
     return start._replace(frequencies=frequencies, amplitudes=amplitudes)
 
 
-def without_peaks(rows: WaveRows, peaks: Waves) -> Array:
-    """What least squares of the peaks leave of y."""
+def without_peaks(rows: Rows, peaks: Waves) -> Rows:
+    """Rows with what least squares of the peaks leave of y."""
     root = np.sqrt(rows.weights)
-    features = peaks.features(rows.points)
+    features = peaks.features(rows.X)
     coefficients = np.linalg.lstsq((features * root).T, rows.y * root, rcond=None)[0]
-    rest: Array = rows.y - coefficients @ features
-    return rest
+    return rows._replace(y=rows.y - coefficients @ features)
 
 
-def residuals(rows: WaveRows, waves: Waves) -> Array:
+def residuals(rows: Rows, waves: Waves) -> Array:
     """Leave-one-out residuals: a start that overfits would hide what it follows."""
-    features = waves.features(rows.points)
-    nothing, noise = np.zeros(len(rows.y)), waves.noise_variance
-    sums = weight_statistics(features.T, rows.y, rows.weights, nothing)
+    features, noise = waves.features(rows.X), waves.noise_variance
+    sums = weight_statistics(features.T, rows.y, rows.weights, np.zeros(len(rows.y)))
     weights = posterior(sums, noise)
     # diagonal of the matrix from y to fitted values, ΦSΦᵀ / σ²
     leverage = np.sum((weights.root[0].T @ features) ** 2, axis=0) / noise
     errors: Array = rows.y - weights.mean[:, 0] @ features
-    return errors / np.maximum(1.0 - rows.weights * leverage, _LEAST_FREE)
+    return errors / np.maximum(1.0 - rows.weights * leverage, 1e-3)
 
 
-def _peak(rows: WaveRows, errors: Array) -> tuple[Array, float] | None:
-    """Frequency (d,) and amplitude of the strongest wave, if it stands out."""
-    n, tried, best, chosen = len(errors), 0, 0.0, None
+def _peak(rows: Rows, errors: Array) -> tuple[Array, float] | None:
+    """Frequency (d,) and amplitude of the strongest wave, if it stands out.
+
+    It gains 0.01 nats an observation, and 7 nats more than the largest of the waves
+    that were tried would by chance.
+    """
+    tried, best, chosen = 0, 0.0, np.zeros(rows.X.shape[1])
     weighted = rows.weights * errors
     size = float(np.sum(weighted**2))
-    for k, x in enumerate(rows.points):
-        extent, different = np.ptp(x), len(np.unique(x))
+    for k, x in enumerate(rows.X.T):
+        different = len(np.unique(x))
         if different < 3 or size == 0.0:
             continue
         # twice as dense as peaks are wide
-        grid = np.pi / extent * np.arange(1.0, min(different, _TRIED) + 1.0)
+        step = np.pi / np.ptp(x)
+        grid = step * np.arange(1.0, min(different, 1000) + 1.0)
         power = _power(x, weighted, grid)
-        i = int(np.argmax(power))
         tried += len(grid)
-        if power[i] > best:
-            fine = grid[i] + np.pi / extent * np.linspace(-0.5, 0.5, 9)
+        if power.max() > best:
+            fine = grid[np.argmax(power)] + step * np.linspace(-0.5, 0.5, 9)
             power = _power(x, weighted, fine)
-            best, chosen = float(np.max(power)), np.zeros(len(rows.points))
+            best, chosen = float(power.max()), np.zeros(rows.X.shape[1])
             chosen[k] = fine[np.argmax(power)]
-    if chosen is None:
+    if tried == 0:
         return None
     # for independent residuals twice this is chi-squared of two degrees of freedom
     chance = best / size
-    gain = -0.5 * np.log1p(-min(2.0 * chance / n, 0.999))
-    if gain < _GAIN or chance < np.log(tried) + _BY_CHANCE:
+    gain = -0.5 * np.log1p(-min(2.0 * chance / len(errors), 0.999))
+    if gain < 0.01 or chance < np.log(tried) + 7.0:
         return None
     return chosen, float(np.sqrt(2.0 * best) / rows.weights.sum())
 
 
 def _power(x: Array, weighted: Array, omega: Array) -> Array:
-    """``|Σ r exp(iωx)|²`` of frequencies along one column."""
+    """``|Σ r exp(iωx)|²`` of frequencies along one column, a hundred at a time."""
     parts = []
-    for first in range(0, len(omega), _BLOCK):
-        some = omega[first : first + _BLOCK, np.newaxis]
-        features = Waves(some, np.ones(len(some)), 1.0).features(x[np.newaxis])
+    for first in range(0, len(omega), 100):
+        some = omega[first : first + 100, np.newaxis]
+        features = Waves(some, np.ones(len(some)), 1.0).features(x[:, np.newaxis])
         parts.append(np.sum((features @ weighted).reshape(2, -1) ** 2, axis=0))
     return np.concatenate(parts)

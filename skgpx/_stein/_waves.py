@@ -12,20 +12,17 @@ from scipy.special import logsumexp
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
-from skgpx._numerics.regression import (
-    WeightStatistics,
-    log_evidence,
-    posterior,
-)
+from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._row_statistics import statistics_of_all
 from skgpx._validation import Rows
 from skgpx.bases import Fourier, InputMap, Warped
-
-# ---- A network in front of the waves -------------------------------------------------
-
+from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
+Statistics = tuple[WeightStatistics, ...]
+
+# ---- A network in front of the waves -------------------------------------------------
 
 
 class NetworkWarp(NamedTuple):
@@ -70,40 +67,29 @@ class NetworkWarp(NamedTuple):
         std = np.where(std > 0.0, std, 1.0)
         return cls(network, parameters, centre, std, unit)
 
-    def copied(self) -> NetworkWarp:
-        """Return the same map, with parameters of its own."""
-        return self._replace(parameters=self.parameters.copy())
-
     def __call__(self, X: Array) -> Array:
         """Mapped rows (n, d)."""
-        shifted = X - self.centre
-        residual = self.network(self.parameters, shifted / self.std)
-        mapped: Array = shifted + self.unit * residual
-        return mapped
+        return self.with_pullbacks(X)[0]
 
-    def with_parameter_pullback(
+    def with_pullbacks(
         self, X: Array
-    ) -> tuple[Array, Callable[[Array], Array]]:
-        """Mapped rows, and a function from derivatives in these to the parameters'."""
+    ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
+        """Mapped rows, and what pulls derivatives back to the rows and parameters."""
         shifted = X - self.centre
         residual, pullback = self.network.with_pullback(
             self.parameters, shifted / self.std
         )
-        return (
-            shifted + self.unit * residual,
-            lambda G: pullback(G * self.unit).parameters,
-        )
+
+        def pulled(G: Array) -> tuple[Array, Array]:
+            found = pullback(G * self.unit)
+            return G + found.inputs / self.std, found.parameters
+
+        return shifted + self.unit * residual, pulled
 
     def with_pullback(self, X: Array) -> tuple[Array, Callable[[Array], Array]]:
         """Mapped rows, and a function from derivatives in these to the rows'."""
-        shifted = X - self.centre
-        residual, pullback = self.network.with_pullback(
-            self.parameters, shifted / self.std
-        )
-        return (
-            shifted + self.unit * residual,
-            lambda G: G + pullback(G * self.unit).inputs / self.std,
-        )
+        mapped, pulled = self.with_pullbacks(X)
+        return mapped, lambda G: pulled(G)[0]
 
     def prior_slope(self) -> Array:
         """Slope of the log prior.
@@ -121,12 +107,6 @@ class NetworkWarp(NamedTuple):
             by_bias[:] = -biases
         return slope
 
-    def input_map(self) -> InputMap:
-        """The map, as a basis takes it."""
-        return InputMap(
-            self, len(self.centre), floats_per_row=2 * sum(self.network.sizes)
-        )
-
 
 # ---- Sets of waves -------------------------------------------------------------------
 
@@ -136,6 +116,8 @@ class WaveMixture(NamedTuple):
 
     Attributes
     ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Whose spectral density is the prior of the frequencies.
     frequencies : ndarray of shape (M, R, d)
         Ω, in radians per length scale.
     amplitudes : ndarray of shape (R,)
@@ -146,6 +128,7 @@ class WaveMixture(NamedTuple):
         What inputs go through before.
     """
 
+    kernel: Any
     frequencies: Array
     amplitudes: Array
     length_scale: Array
@@ -154,22 +137,36 @@ class WaveMixture(NamedTuple):
 
     def copied(self) -> WaveMixture:
         """Return the same mixture, with frequencies and network of its own."""
-        warp = None if self.warp is None else self.warp.copied()
+        warp = self.warp
+        if warp is not None:
+            warp = warp._replace(parameters=warp.parameters.copy())
         return self._replace(frequencies=self.frequencies.copy(), warp=warp)
 
-    def equals(self, other: WaveMixture) -> bool:
-        """Whether the features of both are the same functions."""
-        own, theirs = (
-            () if mixture.warp is None else mixture.warp.parameters
-            for mixture in (self, other)
-        )
-        pairs = zip((*self[:-1], own), (*other[:-1], theirs), strict=True)
-        return all(np.array_equal(one, two) for one, two in pairs)
+    def waves(self) -> list[Waves]:
+        """Each set, in radians per unit of the inputs."""
+        omega = self.frequencies / self.length_scale
+        return [Waves(one, self.amplitudes, self.noise_variance) for one in omega]
 
-    def waves(self, component: int) -> Waves:
-        """One set, in radians per unit of the inputs."""
-        omega = self.frequencies[component] / self.length_scale
-        return Waves(omega, self.amplitudes, self.noise_variance)
+    def bases(self) -> list[Any]:
+        """The basis of each component."""
+        rest = self.amplitudes, self.length_scale
+        waves = [Fourier(omega, *rest) for omega in self.frequencies]
+        warp: Any = self.warp
+        if warp is None:
+            return waves
+        floats = 2 * sum(warp.network.sizes)
+        seen = InputMap(warp, len(self.length_scale), floats_per_row=floats)
+        return [Warped(wave, seen) for wave in waves]
+
+    def statistics(self, rows: Rows, n_jobs: int | None) -> Statistics:
+        """Sums over rows for each component, in blocks of rows."""
+        return statistics_of_all(self.bases(), rows, n_jobs)
+
+    def posterior(self, statistics: Statistics, noise_variance: float) -> MixtureModel:
+        """Components of equal weight, given the sums over the rows; O(M m³)."""
+        parts = zip(self.bases(), statistics, strict=True)
+        models = [LatentModel(b, posterior(s, noise_variance)) for b, s in parts]
+        return MixtureModel(tuple(models), np.zeros(len(models)))
 
     def scaled(self, factor: float) -> WaveMixture:
         """Prior and noise variance times a factor: the posterior mean is the same."""
@@ -179,26 +176,7 @@ class WaveMixture(NamedTuple):
         )
 
 
-# ---- Fixed waves, and sums over rows -------------------------------------------------
-
-
-class Solution(NamedTuple):
-    """Posterior in the units of y.
-
-    Attributes
-    ----------
-    model : MixtureModel
-    noise_variance : float
-    log_evidence : float
-        Of the mixture: the logarithm of the mean evidence of its components.
-    powers : ndarray of shape (M, R)
-        Of the waves, see :func:`wave_powers`.
-    """
-
-    model: MixtureModel
-    noise_variance: float
-    log_evidence: float
-    powers: Array
+# ---- Sums over rows ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -208,7 +186,6 @@ class SteinState:
     Attributes
     ----------
     mixture : WaveMixture
-    kernel : sklearn.gaussian_process.kernels.Kernel
     statistics : tuple of WeightStatistics
         Of the standardised y, one for each component.
     first : tuple of WeightStatistics
@@ -218,30 +195,15 @@ class SteinState:
     """
 
     mixture: WaveMixture
-    kernel: Any
-    statistics: tuple[WeightStatistics, ...]
-    first: tuple[WeightStatistics, ...]
+    statistics: Statistics
+    first: Statistics
     shift: float
     scale: float
-
-    @classmethod
-    def of(
-        cls,
-        mixture: WaveMixture,
-        kernel: Any,
-        rows: Rows,
-        shift: float,
-        scale: float,
-        n_jobs: int | None,
-    ) -> SteinState:
-        """Sums over rows of the standardised y."""
-        sums = sums_of(mixture, rows, n_jobs)
-        return cls(mixture, kernel, sums, sums, shift, scale)
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SteinState:
         """State after more rows."""
         standard = rows._replace(y=(rows.y - self.shift) / self.scale)
-        more = sums_of(self.mixture, standard, n_jobs)
+        more = self.mixture.statistics(standard, n_jobs)
         return replace(self, statistics=_added(self.statistics, more))
 
     def merged(self, other: SteinState) -> SteinState:
@@ -262,32 +224,34 @@ class SteinState:
         return replace(self, statistics=_added(total, self.first, -1.0))
 
     def _began_like(self, other: SteinState) -> bool:
-        moments = zip(self.first, other.first, strict=False)
+        """Whether frequencies, and sums of the first rows through a network, agree."""
+        mixture, others = self.mixture, other.mixture
+        units = self.shift, self.scale, mixture.noise_variance
         return (
-            self.mixture.equals(other.mixture)
-            and (self.shift, self.scale) == (other.shift, other.scale)
-            and all(np.array_equal(one.moment, two.moment) for one, two in moments)
-        )
-
-    def solve(self) -> Solution:
-        """Posterior and evidence; O(M m³)."""
-        noise = self.mixture.noise_variance
-        models = tuple(
-            LatentModel(basis, posterior(statistics, noise))
-            for basis, statistics in zip(
-                bases(self.mixture), self.statistics, strict=True
+            units == (other.shift, other.scale, others.noise_variance)
+            and np.array_equal(mixture.frequencies, others.frequencies)
+            and all(
+                np.array_equal(one.gram, two.gram)
+                for one, two in zip(self.first, other.first, strict=True)
             )
         )
-        evidence = [log_evidence(one, noise) for one in self.statistics]
-        weight = self.statistics[0].weight
-        k = len(models)
-        return Solution(
-            MixtureModel(models, np.zeros(k)).affine(self.shift, self.scale),
-            noise * self.scale**2,
-            float(logsumexp(evidence) - np.log(k) - weight * np.log(self.scale)),
-            self.scale**2
-            * np.stack([wave_powers(m, self.mixture.amplitudes) for m in models]),
-        )
+
+    def solve(self) -> dict[str, Any]:
+        """Fitted attributes that follow from the sums; O(M m³)."""
+        mixture, scale = self.mixture, self.scale
+        noise = mixture.noise_variance
+        model = mixture.posterior(self.statistics, noise)
+        evidence = [log_evidence(sums, noise) for sums in self.statistics]
+        units = self.statistics[0].weight * np.log(scale)
+        powers = [wave_powers(one, mixture.amplitudes) for one in model.models]
+        return {
+            "posterior_": model.affine(self.shift, scale),
+            "noise_variance_": noise * scale**2,
+            "likelihood_": Gaussian(noise * scale**2).prepare([0.0]),
+            # the logarithm of the mean evidence of the components
+            "log_evidence_": float(logsumexp(evidence) - np.log(len(evidence)) - units),
+            "spectrum_": scale**2 * np.stack(powers),
+        }
 
 
 def wave_powers(model: LatentModel, amplitudes: Array) -> Array:
@@ -299,26 +263,5 @@ def wave_powers(model: LatentModel, amplitudes: Array) -> Array:
     return power
 
 
-def bases(mixture: WaveMixture) -> list[Fourier | Warped]:
-    """The basis of each component."""
-    rest = mixture.amplitudes, mixture.length_scale
-    waves = [Fourier(omega, *rest) for omega in mixture.frequencies]
-    if mixture.warp is None:
-        return list(waves)
-    seen = mixture.warp.input_map()
-    return [Warped(wave, seen) for wave in waves]
-
-
-def sums_of(
-    mixture: WaveMixture, rows: Rows, n_jobs: int | None
-) -> tuple[WeightStatistics, ...]:
-    """Sums over rows for each component, in blocks of rows."""
-    return statistics_of_all(bases(mixture), rows, n_jobs)
-
-
-def _added(
-    one: tuple[WeightStatistics, ...],
-    other: tuple[WeightStatistics, ...],
-    sign: float = 1.0,
-) -> tuple[WeightStatistics, ...]:
+def _added(one: Statistics, other: Statistics, sign: float = 1.0) -> Statistics:
     return tuple(a.add(b, sign) for a, b in zip(one, other, strict=True))

@@ -4,51 +4,109 @@ import numpy as np
 import pytest
 
 from skgpx._numerics import svgd
-from skgpx._numerics.svgd import (
-    bandwidths,
-    median_bandwidths,
-    pooled_force,
-    svgd_force,
-    transported,
-)
+from skgpx._numerics.svgd import bandwidths, median_squares, stein_force, transported
 
 
-def brute_force(points, scores, bandwidths):
-    """Eq. (8) of Liu and Wang, pair by pair, for points ±x."""
-    others, pulls = np.vstack((points, -points)), np.vstack((scores, -scores))
+def brute_median(points):
+    return np.median((points[:, np.newaxis] - points) ** 2, axis=(0, 1))
+
+
+def brute_force(points, pool, slopes, squares, repulsion):
+    """Eq. (8) of Liu and Wang, pair by pair; the repulsion is ``α ∇_z k``."""
     force = np.zeros_like(points)
     for i, x in enumerate(points):
-        for y, s in zip(others, pulls, strict=True):
-            k = np.exp(-0.5 * np.sum((x - y) ** 2 / bandwidths))
-            force[i] += k * (s + (x - y) / bandwidths)
-    return force / len(others)
+        for z, g in zip(pool, slopes, strict=True):
+            k = np.exp(-0.5 * np.sum((x - z) ** 2 / squares))
+            force[i] += k * (g + repulsion * (x - z) / squares)
+    return force
+
+
+# ---- Medians over all pairs ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 30, 31, 200, 201])
+@pytest.mark.parametrize(
+    "distribution", ["normal", "cauchy", "ties", "constant", "spread out", "mirrored"]
+)
+def test_equals_the_median_of_all_pairs(n, distribution, rng):
+    points = {
+        "normal": lambda: rng.normal(size=(n, 3)),
+        "cauchy": lambda: rng.standard_cauchy(size=(n, 3)),
+        "ties": lambda: rng.integers(0, 3, size=(n, 3)).astype(float),
+        "constant": lambda: np.full((n, 3), 0.1),
+        "spread out": lambda: np.exp(rng.normal(scale=30.0, size=(n, 3))),
+        "mirrored": lambda: np.outer([1.0, -1.0], rng.normal(size=n)).reshape(-1, 1),
+    }[distribution]()
+    np.testing.assert_allclose(median_squares(points), brute_median(points), rtol=1e-14)
+
+
+def test_bandwidths_are_medians_times_factors(rng):
+    pool, factors = rng.normal(size=(20, 3)) * [1.0, 5.0, 0.0], np.array([1.0, 2.0, 3])
+    expected = factors * brute_median(pool)
+    expected[2] = 3.0
+    np.testing.assert_allclose(bandwidths(pool, factors), expected, rtol=1e-14)
+
+
+# ---- The force -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("R", "d"), [(1, 1), (2, 3), (13, 1), (30, 4), (9, 50)])
-def test_the_force_is_the_sum_over_pairs(R, d, rng):
-    points, scores = rng.normal(size=(2, R, d))
-    bandwidths = rng.uniform(0.5, 2.0, size=d) * d
-    expected = brute_force(points, scores, bandwidths)
-    found = svgd_force(points, scores, bandwidths)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+@pytest.mark.parametrize("repulsion", [0.0, 0.7])
+def test_the_force_is_the_sum_over_pairs(R, d, repulsion, rng):
+    points, pool, slopes = rng.normal(size=(3, R, d))
+    squares = rng.uniform(0.5, 2.0, size=d) * d
+    how = pool, slopes, squares, repulsion
+    expected = brute_force(points, *how)
+    np.testing.assert_allclose(
+        stein_force(points, *how), expected, rtol=1e-11, atol=1e-13
+    )
+
+
+def test_the_repulsion_is_the_gradient_of_the_kernel(rng):
+    """In the points of the pool, by finite differences."""
+    points, pool = rng.normal(size=(2, 4, 3))
+    squares, step = np.array([0.5, 1.0, 3.0]), 1e-5
+
+    def total(pool, i):
+        return np.sum(np.exp(-0.5 * np.sum((points[i] - pool) ** 2 / squares, axis=1)))
+
+    found = stein_force(points, pool, np.zeros_like(pool), squares)
+    for i, k in np.ndindex(found.shape):
+        shift = step * np.eye(3)[k]
+        slope = (total(pool + shift, i) - total(pool - shift, i)) / (2.0 * step)
+        np.testing.assert_allclose(found[i, k], slope, atol=1e-8)
+
+
+def test_pooled_form_is_the_published_one(rng):
+    """Equations (26), (66) and (67) with their arrays of five axes."""
+    omega, slopes = rng.normal(size=(2, 3, 5, 2))
+    pool, squares = omega.reshape(-1, 2), np.array([0.7, 1.2])
+    # of frequency r of component m and frequency l of component j, at [m, j, r, l]
+    difference = omega[:, np.newaxis, :, np.newaxis] - omega[:, np.newaxis]
+    K = np.exp(-0.5 * np.sum(difference**2 / squares, axis=-1))
+    push = K[..., np.newaxis] * difference / squares
+    pull = K[..., np.newaxis] * slopes[np.newaxis, :, np.newaxis]
+    expected = np.sum(pull + 0.7 * push, axis=(1, 3))
+    force = stein_force(pool, pool, slopes.reshape(-1, 2), squares, 0.7)
+    np.testing.assert_allclose(force.reshape(omega.shape), expected, rtol=1e-12)
 
 
 def test_far_points_neither_overflow_nor_interact():
     points = np.array([[0.0], [1e3], [-2e3]])
-    scores = np.array([[1.0], [2.0], [3.0]])
-    found = svgd_force(points, scores, np.ones(1))
-    np.testing.assert_allclose(found[1:], [[2.0 / 6.0], [3.0 / 6.0]])
-    assert found[0] == 0.0
+    slopes = np.array([[1.0], [2.0], [3.0]])
+    found = stein_force(points, points, slopes, np.ones(1))
+    np.testing.assert_allclose(found, slopes)
 
 
-def test_bandwidths_are_medians_of_each_column(rng):
-    points = rng.normal(size=(20, 3)) * [1.0, 5.0, 0.0]
-    factors = np.array([1.0, 2.0, 3.0])
-    pool = np.vstack((points, -points))
-    expected = factors * np.median((pool[:, np.newaxis] - pool) ** 2, axis=(0, 1))
-    expected[2] = 3.0
-    found = median_bandwidths(points, factors)
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
+def test_blocks_of_points_change_nothing(rng, monkeypatch):
+    pool, slopes = rng.normal(size=(2, 129, 2))
+    whole = stein_force(pool, pool, slopes, np.ones(2))
+    monkeypatch.setattr(svgd, "_BLOCK", 64)
+    parts = stein_force(pool, pool, slopes, np.ones(2))
+    np.testing.assert_allclose(whole, parts, rtol=1e-12, atol=1e-14)
+
+
+# ---- Where points end ----------------------------------------------------------------
 
 
 def test_a_single_point_and_equal_points_stay_finite():
@@ -67,57 +125,11 @@ def test_points_end_with_the_moments_of_the_density(rng):
 
 def test_the_start_and_the_order_of_points(rng):
     start, order = rng.normal(size=(15, 3)), rng.permutation(15)
-    kept = start.copy()
-    moved = transported(start, lambda x: -x, 50, 0.1, np.full(3, 3.0))
+    kept, how = start.copy(), (lambda x: -x, 50, 0.1, np.full(3, 3.0))
+    moved = transported(start, *how)
     np.testing.assert_array_equal(start, kept)
-    again = transported(start, lambda x: -x, 50, 0.1, np.full(3, 3.0))
-    np.testing.assert_array_equal(moved, again)
-    other = transported(start[order], lambda x: -x, 50, 0.1, np.full(3, 3.0))
+    np.testing.assert_array_equal(moved, transported(start, *how))
+    other = transported(start[order], *how)
     np.testing.assert_allclose(other, moved[order], rtol=1e-6, atol=1e-8)
-
-
-def test_no_step_moves_nothing(rng):
-    start = rng.normal(size=(5, 2))
-    moved = transported(start, lambda x: -x, 0, 0.1, np.ones(2))
-    np.testing.assert_array_equal(moved, start)
-
-
-# ---- The force on a mixture ----------------------------------------------------------
-
-
-def mixture(rng, M=3, R=5, d=2):
-    omega, slopes = rng.normal(size=(2, M, R, d))
-    return omega, slopes, bandwidths(omega)
-
-
-@pytest.mark.parametrize("repulsion", [0.0, 0.7])
-def test_pooled_form_is_the_published_one(rng, repulsion):
-    """Equations (26), (66) and (67) with their arrays of five axes."""
-    omega, slopes, squares = mixture(rng)
-    # of frequency r of component m and frequency l of component j, at [m, j, r, l]
-    difference = omega[:, np.newaxis, :, np.newaxis] - omega[:, np.newaxis]
-    K = np.exp(-0.5 * np.sum(difference**2 / squares, axis=-1))
-    push = K[..., np.newaxis] * difference / squares
-    pull = K[..., np.newaxis] * slopes[np.newaxis, :, np.newaxis]
-    expected = np.sum(pull + repulsion * push, axis=(1, 3)) / len(omega)
-    force = pooled_force(omega, slopes, squares, repulsion)
-    np.testing.assert_allclose(force, expected, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("R", [21, 43])
-def test_blocks_of_the_pool_change_nothing(rng, R, monkeypatch):
-    omega, slopes, squares = mixture(rng, R=R)
-    whole = pooled_force(omega, slopes, squares, 1.0)
-    monkeypatch.setattr(svgd, "_BLOCK", 64)
-    parts = pooled_force(omega, slopes, squares, 1.0)
-    np.testing.assert_allclose(whole, parts, rtol=1e-12, atol=1e-14)
-
-
-def test_repulsion_has_no_total_and_spares_equal_frequencies(rng):
-    omega, slopes, squares = mixture(rng, M=4)
-    force = pooled_force(omega, 0.0 * slopes, squares, 1.0)
-    np.testing.assert_allclose(force.sum(axis=(0, 1)), 0.0, atol=1e-13)
-    omega[:] = 1.0
-    np.testing.assert_allclose(bandwidths(omega), 1.0)
-    force = pooled_force(omega, 0.0 * slopes, bandwidths(omega), 1.0)
-    np.testing.assert_allclose(force, 0.0, atol=1e-15)
+    still = transported(start, how[0], 0, *how[2:])
+    np.testing.assert_array_equal(still, start)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import SteinRFFRegressor
-from skgpx._numerics.wave_evidence import WaveRows, Waves, wave_evidence, wave_gradient
+from skgpx._numerics.wave_evidence import Waves, wave_evidence, wave_gradient
 from skgpx._stein._waves import NetworkWarp
 
 SMALL = {"n_components": 2, "n_frequencies": 10, "max_iter": 25, "random_state": 0}
@@ -67,13 +67,13 @@ def test_evidence_in_the_parameters_of_the_network():
 
     def value(parameters):
         mapped = warp._replace(parameters=parameters)(X)
-        return wave_evidence(WaveRows.of(mapped, Y, weights), waves)
+        return wave_evidence(mapped, Y, weights, waves)
 
-    mapped, pullback = warp.with_parameter_pullback(X)
+    mapped, pullback = warp.with_pullbacks(X)
     assert_array_equal(mapped, warp(X))
-    found = wave_gradient(WaveRows.of(mapped, Y, weights), waves, inputs=True)
+    found = wave_gradient(mapped, Y, weights, waves, inputs=True)
     expected = slope(value, warp.parameters)
-    got = pullback(found.inputs)
+    got = pullback(found.inputs)[1]
     assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
 
 
@@ -187,16 +187,13 @@ def test_chunks_add_up(fitted):
     other = copy.deepcopy(fitted).partial_fit(more_X[15:], more_y[15:])
     assert_allclose((one + other).predict(NEW), whole.predict(NEW), rtol=1e-8)
     stranger = clone(fitted).set_params(random_state=5).fit(X, Y)
-    twin = copy.deepcopy(fitted)
-    twin._state.mixture.warp.parameters[0] += 1e-3
-    for unlike in (stranger, twin):
-        with pytest.raises(ValueError, match="same frequencies"):
-            fitted.merge(unlike)
+    with pytest.raises(ValueError, match="same frequencies"):
+        fitted.merge(stranger)
 
 
 @pytest.mark.parametrize("sizes", [(0,), (4, -1), (2.5,), ("a",)])
 def test_sizes_of_layers_are_checked(sizes):
-    with pytest.raises(ValueError, match="hidden_layer_sizes must hold"):
+    with pytest.raises(ValueError, match="hidden_layer_sizes must be"):
         SteinRFFRegressor(hidden_layer_sizes=sizes).fit(X, Y)
 
 
