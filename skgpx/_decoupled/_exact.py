@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,13 @@ from skgpx._draws import (
     Conditioning,
     FunctionDraws,
     KernelProcess,
+    condition,
     draw_prior,
-    remembers,
-    section_terms,
-    update_weights,
 )
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
-from skgpx._parallel import parallel_map
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
-# Draws updated at a time: fixed, so that results do not depend on the workers.
-_DRAWS = 64
 
 
 @dataclass(frozen=True)
@@ -70,14 +65,7 @@ class ExactPosterior:
         """Covariance of the latent function."""
         return latent_kernel(self.full_kernel)
 
-    def draw(
-        self,
-        size: int,
-        rng: np.random.Generator,
-        *,
-        n_jobs: int | None = None,
-        **prior: Any,
-    ) -> FunctionDraws:
+    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
         """Functions from the posterior in the units of y, without noise.
 
         `prior` are the options of :func:`skgpx.bases.draw_prior`.
@@ -88,25 +76,16 @@ class ExactPosterior:
         d = self.points.shape[1]
         draws = draw_prior(self.kernel, d, c, size, prior_rng, given=given, **prior)
         if n:
-            # ε is drawn here for all draws: the blocks below have no randomness
             noise = noise_rng.standard_normal((n, c, size))
             noise *= np.sqrt(self.noise)[:, np.newaxis, np.newaxis]
-            draws = self._updated(draws, self.targets[:, :, np.newaxis] - noise, n_jobs)
+            values = self.targets[:, :, np.newaxis] - noise
+            draws = condition(draws, self.kernel, self.points, values, self._solve)
         draws = draws.with_process(self.process())
         return draws.affine(self.shift, self.scale)
 
-    def _updated(
-        self, prior: FunctionDraws, values: Array, n_jobs: int | None
-    ) -> FunctionDraws:
-        """Matheron's update with values (n, c, s), blocks of draws in parallel."""
-        blocks = [slice(i, i + _DRAWS) for i in range(0, prior.n_draws, _DRAWS)]
-        items = [(prior[b], values[:, :, b]) for b in blocks]
-        jobs, known = n_jobs if len(items) > 1 else 1, (self.points, self.root)
-        # draws that remember their values share that memory
-        how = {"in_threads": remembers(prior)}
-        parts = parallel_map(_update, items, jobs, *known, **how)
-        weights = np.concatenate(parts, axis=2)
-        return prior.plus(section_terms(self.kernel, self.points, weights))
+    def _solve(self, B: Array) -> Array:
+        """``(L Lᵀ)⁻¹ B``."""
+        return solve_lower_transpose(self.root, solve_lower(self.root, B))
 
     def noise_variance(self, X: Array) -> Array:
         """Variance of the white noise of each output at the rows of X, (n, c)."""
@@ -142,13 +121,3 @@ def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
     return ExactPosterior(
         regressor.kernel_, points, regressor.L_, targets, noise, shift, scale
     )
-
-
-def _update(points: Array, root: Array, prior: FunctionDraws, values: Array) -> Array:
-    """Weights of the sections for a block of draws."""
-    return update_weights(prior, points, values, partial(solve_cholesky, root))
-
-
-def solve_cholesky(root: Array, B: Array) -> Array:
-    """``(L Lᵀ)⁻¹ B``."""
-    return solve_lower_transpose(root, solve_lower(root, B))

@@ -31,7 +31,7 @@ from skgpx._decoupled._regressors import (
     posterior_of,
     sparse_process,
 )
-from skgpx._draws import FunctionDraws, remembers
+from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
@@ -538,7 +538,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             (X[block], stream) for block, stream in zip(blocks, streams, strict=True)
         ]
         # draws that remember their values are evaluated in the order of the rows
-        n_jobs = 1 if len(items) == 1 or remembers(draws) else self.n_jobs
+        n_jobs = 1 if len(items) == 1 or draws.remembers else self.n_jobs
         parts = parallel_stream(observed, items, n_jobs, draws, noise_variance)
         for block, part in zip(blocks, parts, strict=True):
             y[block] = part
@@ -557,9 +557,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             "n_groups": min(8, max(1, size // 64)),
             "prior": self.prior,
         }
-        if isinstance(posterior, LatentModel):
-            return posterior.draw(size, rng, **prior)
-        return posterior.draw(size, rng, n_jobs=self.n_jobs, **prior)
+        return posterior.draw(size, rng, **prior)
 
     def _check_width(self) -> None:
         """Compare the columns of X with those the frozen estimator was fitted on."""

@@ -1,6 +1,5 @@
 """Draws of random functions: sums of linear terms that can be called anywhere."""
 
-from skgpx._draws._conditioning import condition, update_weights
 from skgpx._draws._features import (
     FourierFeatures,
     KernelSections,
@@ -12,18 +11,16 @@ from skgpx._draws._features import (
     with_ones,
 )
 from skgpx._draws._frequencies import Conditioning
-from skgpx._draws._functions import FunctionDraws, linear_draws
+from skgpx._draws._functions import FunctionDraws, Process, linear_draws, side_by_side
 from skgpx._draws._mapped import (
     InputMap,
     MappedProcess,
-    MappedTerm,
     central_differences,
+    mapped_draws,
 )
 from skgpx._draws._optima import Optima
 from skgpx._draws._prior import draw_prior
-from skgpx._draws._processes import FiniteProcess, KernelProcess, Process
-from skgpx._draws._remembered import RememberedTerm
-from skgpx._draws._side_by_side import remembers, side_by_side
+from skgpx._draws._processes import FiniteProcess, KernelProcess, condition
 
 __all__ = [
     "Conditioning",
@@ -35,20 +32,17 @@ __all__ = [
     "KernelSections",
     "LinearTerm",
     "MappedProcess",
-    "MappedTerm",
     "Optima",
     "Process",
-    "RememberedTerm",
     "Term",
     "central_differences",
     "check_sections",
     "condition",
     "draw_prior",
     "linear_draws",
+    "mapped_draws",
     "ones",
-    "remembers",
     "section_terms",
     "side_by_side",
-    "update_weights",
     "with_ones",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -21,73 +21,13 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics import radial, trigonometry
 from skgpx.kernels import GREKernel, matrix_and_input_pullback, record_of
 
-# ---- Products of features and weights ------------------------------------------------
-
-
 Array = NDArray[np.float64]
-# Which features are computed together, and their weights.
-Panel = tuple[slice, Array]
-# Rows at a time: their features stay in the cache. Many draws repay wider products.
-_ROWS, _MANY_DRAWS, _MANY_ROWS = 128, 256, 512
-
-
-def panel_size(n_draws: int) -> int:
-    """Features whose product with the weights of so many draws is fast, 32 to 256.
-
-    OpenBLAS does not copy the factors of a product of at most 10⁶ multiplications.
-    """
-    few = 10**6 // (_ROWS * max(1, n_draws)) // 8 * 8
-    return 256 if n_draws >= _MANY_DRAWS else min(256, max(32, few))
-
-
-def add_product(
-    X: Array,
-    panels: Sequence[Panel],
-    fill: Callable[[Array, slice, Array], None],
-    out: Array,
-) -> None:
-    """Add ``F(X) @ weights``, with features computed block by block in the cache.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    panels : sequence of (slice, ndarray of shape (m, k))
-        Parts of the features, and their coefficients, C-contiguous.
-    fill : callable
-        ``fill(points, part, features)`` writes a part of the features (m, b) of
-        points (d, b).
-    out : ndarray of shape (n, k), C-contiguous
-        Added to.
-    """
-    n, k = out.shape
-    if not k:
-        return
-    size = _MANY_ROWS if k >= _MANY_DRAWS else _ROWS
-    points = np.zeros((X.shape[1], size))
-    for first in range(0, n, size):
-        rows, total = X[first : first + size], out[first : first + size]
-        if len(rows) < size:
-            # full vectors only: the remainder of a loop may round differently
-            points = np.zeros((X.shape[1], -(-len(rows) // 64) * 64))
-        points[:, : len(rows)] = rows.T
-        for part, weights in panels:
-            features = np.empty((len(weights), points.shape[1]))
-            fill(points, part, features)
-            if features.shape[1] == len(total):
-                # in Fortran's order: totalᵀ += weightsᵀ F, in place
-                how = {"trans_b": 1, "overwrite_c": 1}
-                dgemm(1.0, weights.T, features.T, 1.0, total.T, **how)
-            else:
-                total += dgemm(1.0, weights.T, features.T, trans_b=1).T[: len(total)]
-
+Index = NDArray[np.intp]
+# Rows and features multiplied together, in the cache: OpenBLAS copies no factor of a
+# product of at most 10⁶ multiplications.
+_ROWS, _PANEL = 128, 96
 
 # ---- The summands of function draws --------------------------------------------------
-
-
-Index = NDArray[np.intp]
-# Floats in a block of features.
-_FLOATS = 2**22
 
 
 class FeatureMap(Protocol):
@@ -96,8 +36,7 @@ class FeatureMap(Protocol):
     Terms also use these optional methods: ``contract(X, weights, out)``, which adds
     ``self(X) @ weights`` without storing the features; ``pairs(X, weights, index)``,
     values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one function for
-    each input; ``pair_values``, the same without gradients, for weights in the form
-    returned by ``prepare(weights)``, if there is such a method.
+    each input.
     """
 
     def __call__(self, X: Array) -> Array:
@@ -107,7 +46,8 @@ class FeatureMap(Protocol):
 class Term(Protocol):
     """One summand of a set of draws.
 
-    A term of rows that are not numbers has the attribute ``numeric = False``.
+    A term of rows that are not numbers has the attribute ``numeric = False``, and one
+    whose values depend on those drawn before ``remembers = True``.
     """
 
     @property
@@ -117,11 +57,11 @@ class Term(Protocol):
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""
 
-    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
 
-        Gradients may be None if they are not wanted.
-        """
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
 
     def scaled(self, factor: Array | float) -> Term:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""
@@ -162,48 +102,39 @@ class LinearTerm:
         if contract is not None:
             contract(X, flat, total)
             return
-        size = max(16, _FLOATS // max(1, len(flat)))
-        for first in range(0, len(X), size):
-            rows = slice(first, first + size)
+        for rows in self._blocks(len(X)):
             total[rows] += self.features(X[rows]) @ flat
 
-    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
+        values = np.empty(self.weights.shape[:0:-1])
+        for rows in self._blocks(len(X)):
+            own = self.features(X[rows]), self.weights[:, :, rows]
+            values[rows] = np.einsum("pm,mcp->pc", *own)
+        return values
 
-        Gradients may be None if they are not wanted.
-        """
-        if not gradient:
-            return self._pair_values(X, draws), None
-        p, c = len(X), self.weights.shape[1]
+    def _blocks(self, n: int) -> list[slice]:
+        # some tens of megabytes of features at a time
+        size = max(16, 2**22 // max(1, len(self.weights)))
+        return [slice(first, first + size) for first in range(0, n, size)]
+
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        (p, d), c = X.shape, self.weights.shape[1]
         contract = getattr(self.features, "pairs", None)
         if contract is None:
             raise ValueError(
                 f"The gradient of {type(self.features).__name__} is not known: "
                 "draws of this model can be evaluated, but not differentiated."
             )
-        rows, index = functions_at(X, draws, c)
-        values, slopes = contract(rows, self.by_draw, index)
-        return values.reshape(p, c), slopes.reshape(p, c, -1)
-
-    def _pair_values(self, X: Array, draws: Index) -> Array:
-        """One draw at each row of X, shape (p, c)."""
-        p, c = len(X), self.weights.shape[1]
-        contract = getattr(self.features, "pair_values", None)
-        if contract is None:
-            chosen = self.by_draw.reshape(-1, c, len(self.weights))[draws]
-            return np.einsum("pm,pcm->pc", self.features(X), chosen)
-        rows, index = functions_at(X, draws, c)
-        values: Array = contract(rows, self._prepared, index)
-        return values.reshape(p, c)
+        # function i is output i % c of draw i // c
+        index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
+        rows = X if c == 1 else np.repeat(X, c, axis=0)
+        values, slopes = contract(rows, self._by_draw, index)
+        return values.reshape(p, c), slopes.reshape(p, c, d)
 
     @cached_property
-    def _prepared(self) -> Any:
-        """Weights in the form for which ``pair_values`` is fastest."""
-        prepare = getattr(self.features, "prepare", None)
-        return self.by_draw if prepare is None else prepare(self.by_draw)
-
-    @cached_property
-    def by_draw(self) -> Array:
+    def _by_draw(self) -> Array:
         """Weights with one function per row, shape (s c, m)."""
         m = len(self.weights)
         return np.ascontiguousarray(self.weights.transpose(2, 1, 0).reshape(-1, m))
@@ -220,74 +151,61 @@ class LinearTerm:
         return replace(self, weights=self.weights[:, :, draws])
 
 
-def functions_at(X: Array, draws: Index, c: int) -> tuple[Array, Index]:
-    """Rows (p c, d) and positions among the functions (s c, m) of c outputs."""
-    if c == 1:
-        return X, draws
-    # function i is output i % c of draw i // c
-    index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
-    return np.repeat(X, c, axis=0), index
-
-
 def merged(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     """Merge terms with the same features object, so that it is called once."""
-    kept: list[Term] = []
-    for term in terms:
-        for i, earlier in enumerate(kept):
-            if (
-                isinstance(term, LinearTerm)
-                and isinstance(earlier, LinearTerm)
-                and term.features is earlier.features
-            ):
-                kept[i] = replace(earlier, weights=earlier.weights + term.weights)
-                break
+    kept: dict[int, Term] = {}
+    for i, term in enumerate(terms):
+        key = id(term.features) if isinstance(term, LinearTerm) else -1 - i
+        earlier = kept.get(key)
+        if isinstance(term, LinearTerm) and isinstance(earlier, LinearTerm):
+            kept[key] = replace(earlier, weights=earlier.weights + term.weights)
         else:
-            kept.append(term)
-    return tuple(kept)
+            kept[key] = term
+    return tuple(kept.values())
 
 
-# ---- Waves as features: cosines and sines of given frequencies -----------------------
+# ---- Products of features and weights ------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ShiftedCosines:
-    """Functions ``Σ_r a_r cos(2π (ω_r·x - φ_r))``, several for each set of ω.
+def add_product(
+    X: Array,
+    panels: list[tuple[slice, Array]],
+    fill: Callable[[Array, slice, Array], None],
+    out: Array,
+) -> None:
+    """Add ``F(X) @ weights``, with features computed block by block in the cache.
 
     Parameters
     ----------
-    turns : ndarray of shape (g, d', R)
-        Sets of frequencies ω, in turns; inputs are padded to a multiple of four.
-    owners : ndarray of shape (f,)
-        Number of the set of each function.
-    amplitudes, phases : ndarray of shape (f, R)
-        a, and φ in turns.
+    X : ndarray of shape (n, d)
+        Inputs.
+    panels : list of (slice, ndarray of shape (m, k))
+        Parts of the features, and their coefficients, C-contiguous.
+    fill : callable
+        ``fill(points, part, features)`` writes a part of the features (m, b) of
+        points (d, b).
+    out : ndarray of shape (n, k)
+        Added to.
     """
+    n, k = out.shape
+    if not k:
+        return
+    # full vectors only: the remainder of a loop may round differently
+    width = min(_ROWS, -(-n // 64) * 64)
+    points, total = np.zeros((X.shape[1], width)), np.empty((width, k))
+    for first in range(0, n, _ROWS):
+        rows = X[first : first + _ROWS]
+        points[:, : len(rows)], total[:] = rows.T, 0.0
+        for part, weights in panels:
+            features = np.empty((len(weights), width))
+            fill(points, part, features)
+            # in Fortran's order: totalᵀ += weightsᵀ F, in place
+            how = {"trans_b": 1, "overwrite_c": 1}
+            dgemm(1.0, weights.T, features.T, 1.0, total.T, **how)
+        out[first : first + _ROWS] += total[: len(rows)]
 
-    turns: Array
-    owners: Index
-    amplitudes: Array
-    phases: Array
 
-    def __call__(self, X: Array, index: Index) -> Array:
-        """Values (p,) of function ``index[i]`` at row i of X."""
-        values, points = np.zeros(len(X)), np.zeros((len(X), self.turns.shape[1]))
-        points[:, : X.shape[1]] = X
-        trigonometry.shifted_cosines_at_pairs(
-            points, self.turns, self.owners, self.amplitudes, self.phases, index, values
-        )
-        return values
-
-    @staticmethod
-    def joined(parts: Sequence[ShiftedCosines]) -> ShiftedCosines:
-        """Functions of all parts, which have equal numbers of frequencies."""
-        sets = np.cumsum([0] + [len(part.turns) for part in parts[:-1]])
-        owners = [part.owners + g for part, g in zip(parts, sets, strict=True)]
-        return ShiftedCosines(
-            np.concatenate([part.turns for part in parts]),
-            np.concatenate(owners),
-            np.concatenate([part.amplitudes for part in parts]),
-            np.concatenate([part.phases for part in parts]),
-        )
+# ---- Waves as features: cosines and sines of given frequencies -----------------------
 
 
 @dataclass(frozen=True)
@@ -331,37 +249,17 @@ class FourierFeatures:
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
-        if weights.shape[1] != 1:
-            panels = self._panels(weights)
-            add_product(X, panels, self._fill, out)
+        R, k = len(self.amplitudes), out.shape[1]
+        cosine, sine = weights.reshape(2, R, k)
+        if k == 1:
+            # a cos + b sin = A cos(· - φ) is half the work
+            heights = self.amplitudes * np.hypot(cosine, sine)[:, 0]
+            phases = np.arctan2(sine, cosine)[:, 0] / (2.0 * np.pi)
+            trigonometry.shifted_cosines(X, self._turns, heights, phases, out[:, 0])
             return
-        # a cos + b sin = A cos(· - φ) is half the work
-        waves = self.prepare(weights.T)
-        trigonometry.shifted_cosines(
-            X, self._turns, waves.amplitudes[0], waves.phases[0], out[:, 0]
-        )
-
-    def _panels(self, weights: Array) -> list[Panel]:
-        """Some waves each, with the weights of their cosines, then of their sines."""
-        R, k = len(self.amplitudes), weights.shape[1]
-        pairs, size = weights.reshape(2, R, k), panel_size(k) // 2
-        parts = [slice(r, r + size) for r in range(0, R, size)]
-        return [(p, np.concatenate(pairs[:, p])) for p in parts]
-
-    def prepare(self, weights: Array) -> ShiftedCosines:
-        """Functions with the coefficients ``weights`` (f, 2 R) as waves."""
-        cosine, sine = np.split(weights, 2, axis=1)
-        cosine, sine = cosine * self.amplitudes, sine * self.amplitudes
-        R, d = self._turns.shape
-        turns = np.zeros((1, -(-d // 4) * 4, R))
-        turns[0, :d] = self._turns.T
-        phases = np.arctan2(sine, cosine) / (2.0 * np.pi)
-        owners = np.zeros(len(weights), np.intp)
-        return ShiftedCosines(turns, owners, np.hypot(cosine, sine), phases)
-
-    def pair_values(self, X: Array, waves: ShiftedCosines, index: Index) -> Array:
-        """Values (p,) of function ``index[i]`` at row i of X; waves by `prepare`."""
-        return waves(X, index)
+        waves = [slice(r, r + _PANEL // 2) for r in range(0, R, _PANEL // 2)]
+        panels = [(part, np.concatenate((cosine[part], sine[part]))) for part in waves]
+        add_product(X, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X.
@@ -425,17 +323,20 @@ with_ones = LinearFeatures()
 
 @dataclass(frozen=True)
 class KernelSections:
-    """``k(X, Z)`` of any kernel, shape (n, m).
+    """``k(X, Z)`` of any kernel, times a factor for each point, shape (n, m).
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     points : ndarray of shape (m, d)
         Right arguments ``Z``.
+    factors : float or ndarray of shape (m,), default=1.0
+        Of the columns.
     """
 
     kernel: Any
     points: Array
+    factors: float | Array = 1.0
 
     @property
     def n_features(self) -> int:
@@ -443,14 +344,14 @@ class KernelSections:
         return self.points.shape[1]
 
     def __call__(self, X: Array) -> Array:
-        """Kernel matrix, shape (n, m)."""
-        K: Array = self.kernel(X, self.points)
+        """Features at the rows of X, shape (n, m)."""
+        K: Array = self.kernel(X, self.points) * self.factors
         return K
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
-        G = weights[index]
+        G = weights[index] * self.factors
         return np.einsum("pm,pm->p", K, G), pullback(G)
 
 
@@ -484,10 +385,6 @@ class RadialSections:
     def _centres(self) -> Array:
         return self._scaled(self.points)
 
-    @cached_property
-    def _centres_by_input(self) -> Array:
-        return np.ascontiguousarray(self._centres.T)
-
     def _scaled(self, X: Array) -> Array:
         return np.ascontiguousarray((X - self._origin) / self.length_scale)
 
@@ -504,8 +401,7 @@ class RadialSections:
         """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
         scaled = self._scaled(X)
         if weights.shape[1] != 1:
-            size = panel_size(weights.shape[1])
-            parts = [slice(j, j + size) for j in range(0, len(weights), size)]
+            parts = [slice(j, j + _PANEL) for j in range(0, len(weights), _PANEL)]
             add_product(scaled, [(p, weights[p]) for p in parts], self._fill, out)
             return
         radial.radial_sum(
@@ -517,19 +413,10 @@ class RadialSections:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         values, gradients = np.zeros(len(X)), np.zeros(X.shape)
         radial.radial_pairs(
-            self.code, self._scaled(X), self._centres_by_input,
+            self.code, self._scaled(X), np.ascontiguousarray(self._centres.T),
             weights, index, values, gradients,
         )  # fmt: skip
         return values, gradients / self.length_scale
-
-    def pair_values(self, X: Array, weights: Array, index: Index) -> Array:
-        """Values (p,) of function ``index[i]`` at row i of X."""
-        values = np.zeros(len(X))
-        radial.radial_pair_values(
-            self.code, X, self._origin, self.length_scale,
-            self._centres_by_input, weights, index, values,
-        )  # fmt: skip
-        return values
 
 
 def check_sections(kernel: Any, X: Array) -> None:

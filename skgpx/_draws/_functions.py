@@ -2,77 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws._features import LinearTerm, Term, merged, ones
 from skgpx._draws._optima import Optima, minimise
-from skgpx._draws._processes import Process
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.spread import LARGEST
 
-# ---- Checks of observations of drawn functions ---------------------------------------
-
-
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+# Rows evaluated at a time: bounds the memory used beside the values.
+_ROWS = 4096
 
 
-def observations(
-    y: ArrayLike, noise_variance: ArrayLike, shape: tuple[int, int, int]
-) -> tuple[Array, Array]:
-    """Observations (p, c, s) and the variances of their noise (p,).
+class Process(Protocol):
+    """Covariance of the Gaussian process that draws come from."""
 
-    Raises
-    ------
-    ValueError
-        If shapes do not agree, a value is not finite, or a variance is negative.
-    """
-    p = shape[0]
-    observed = _observed(y, shape)
-    noise = np.asarray(noise_variance, dtype=np.float64)
-    if noise.shape not in ((), (p,)):
-        raise ValueError(
-            f"noise_variance must be a number or one for each of {p} rows; "
-            f"got shape {noise.shape}."
-        )
-    if not np.all((noise >= 0.0) & np.isfinite(noise)):
-        raise ValueError(
-            f"noise_variance must be finite and not negative; got {noise_variance!r}."
-        )
-    return observed, np.broadcast_to(noise, p)
+    def scaled(self, factor: Array) -> Process:
+        """Process of the functions times a factor for each output, shape (c,)."""
 
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output between the rows of X, (n, n)."""
 
-def _observed(y: ArrayLike, shape: tuple[int, int, int]) -> Array:
-    """Observations broadcast to (p, c, s)."""
-    p, c, s = shape
-    y = np.asarray(y, dtype=np.float64)
-    if c == 1 and y.ndim <= 2 and y.shape in ((p,), (p, s)):
-        y = y.reshape(p, 1, -1)
-    elif y.shape == (p, c):
-        y = y[:, :, np.newaxis]
-    if y.shape not in ((p, c, s), (p, c, 1)):
-        one = f"({p},)" if c == 1 else f"({p}, {c})"
-        raise ValueError(
-            f"y must have shape {one}, or {(p, c, s) if c > 1 else (p, s)} with values "
-            f"for each draw; got {y.shape}."
-        )
-    if not np.isfinite(y).all():
-        raise ValueError("y must be finite; got NaN or infinity.")
-    return np.broadcast_to(y, shape)
+    def learn(
+        self, X: Array, discrepancy: Array, noise_variance: Array
+    ) -> tuple[Array, Process]:
+        """What observing values at X adds to whitened variables, and what it leaves."""
+
+    def update(
+        self, X: Array, discrepancy: Array, noise_variance: Array
+    ) -> tuple[FunctionDraws, Process]:
+        """What observing values at X adds to draws, and the process it leaves.
+
+        Parameters
+        ----------
+        X : ndarray of shape (p, d)
+            Where something is observed.
+        discrepancy : ndarray of shape (p, c, s)
+            Observed values less those of the draws and of their noise.
+        noise_variance : ndarray of shape (p,)
+            Of the observations, in the squared units of the outputs.
+        """
 
 
 # ---- Draws of random functions: sums of linear terms that can be called anywhere -----
-
-
-# Rows evaluated at a time, and values where the draws are few: bounds the memory used
-# beside the values.
-_ROWS = 2048
-_VALUES = 2**15
-# Pairs of a row and a draw that are differentiated at a time.
-_PAIRS = 4096
 
 
 class FunctionDraws(OneBlasThread):
@@ -143,6 +122,8 @@ class FunctionDraws(OneBlasThread):
         self.n_features = widths.pop() if widths else None
         # rows that a map makes numbers of travel as objects
         self.numeric = all(getattr(term, "numeric", True) for term in self.terms)
+        # values depend on those drawn before: such draws exist only once
+        self.remembers = any(getattr(term, "remembers", False) for term in self.terms)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Values of the functions at the rows of X.
@@ -197,9 +178,8 @@ class FunctionDraws(OneBlasThread):
     def values(self, X: Array) -> Array:
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
         out = np.zeros((X.shape[0], self.n_outputs, self.n_draws))
-        size = max(_ROWS, _VALUES // max(1, self.n_outputs * self.n_draws))
-        for start in range(0, X.shape[0], size):
-            rows = slice(start, start + size)
+        for start in range(0, X.shape[0], _ROWS):
+            rows = slice(start, start + _ROWS)
             for term in self.terms:
                 term.add_to(out[rows], X[rows])
         return out
@@ -227,8 +207,15 @@ class FunctionDraws(OneBlasThread):
                 f"draws.at expects one input for each of {self.n_draws} draws; got "
                 f"{len(X)} rows. Call draws(X) to evaluate all draws at all rows."
             )
-        values = self._pairs(X, np.arange(self.n_draws), gradient=False)[0]
+        values = self._own_values(X)
         return values[:, 0] if self.n_outputs == 1 else values
+
+    def _own_values(self, X: Array) -> Array:
+        """Draw i at row i of X, with the output axis kept, shape (s, c)."""
+        values = np.zeros((self.n_draws, self.n_outputs))
+        for term in self.terms:
+            values += term.at(X)
+        return values
 
     def value_and_grad(self, X: ArrayLike) -> tuple[Array, Array]:
         """Values and gradients of the functions at the rows of X.
@@ -253,26 +240,22 @@ class FunctionDraws(OneBlasThread):
         X = self._rows(X)
         (n, d), s, c = X.shape, self.n_draws, self.n_outputs
         values, gradients = np.empty((n * s, c)), np.empty((n * s, c, d))
-        pairs = np.arange(n * s)
-        for start in range(0, n * s, _PAIRS):
-            part = pairs[start : start + _PAIRS]
-            chosen = self._pairs(X[part // s], part % s, gradient=True)
-            values[part], gradients[part] = chosen
+        # some thousand pairs of a row and a draw at a time
+        for start in range(0, n * s, _ROWS):
+            pair = np.arange(start, min(start + _ROWS, n * s))
+            values[pair], gradients[pair] = self._pairs(X[pair // s], pair % s)
         values = values.reshape(n, s, c).swapaxes(1, 2)
         gradients = gradients.reshape(n, s, c, d).swapaxes(1, 2)
         return (values[:, 0], gradients[:, 0]) if c == 1 else (values, gradients)
 
-    def _pairs(
-        self, X: Array, draws: NDArray[np.intp], gradient: bool
-    ) -> tuple[Array, Any]:
-        """Draw ``draws[i]`` at row i: values (p, c), gradients (p, c, d) or None."""
+    def _pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """Draw ``draws[i]`` at row i: values (p, c), gradients (p, c, d)."""
         values = np.zeros((len(X), self.n_outputs))
-        gradients = np.zeros((*values.shape, X.shape[1])) if gradient else None
+        gradients = np.zeros((*values.shape, X.shape[1]))
         for term in self.terms:
-            value, slope = term.pairs(X, draws, gradient)
+            value, slope = term.pairs(X, draws)
             values += value
-            if gradients is not None:
-                gradients += slope
+            gradients += slope
         return values, gradients
 
     def minimize(
@@ -368,15 +351,16 @@ class FunctionDraws(OneBlasThread):
                 "model to all observations instead."
             )
         X = self._rows(X)
-        shape = (len(X), self.n_outputs, self.n_draws)
-        observed, noise = observations(y, noise_variance, shape)
         if not len(X):
             return self
+        shape = (len(X), self.n_outputs, self.n_draws)
+        observed, noise = _observations(y, noise_variance, shape)
         rng = np.random.default_rng(random_state)
         error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
-        discrepancy = observed - self.values(X) - error
-        terms, process = self.process.update(X, discrepancy, noise)
-        return self.plus(terms).with_process(process)
+        moved, process = self.process.update(
+            X, observed - self.values(X) - error, noise
+        )
+        return self.plus(moved.terms).with_process(process)
 
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
         """Add terms to the functions; the distribution is then no longer known."""
@@ -403,8 +387,7 @@ class FunctionDraws(OneBlasThread):
         if (self.n_outputs, self.n_draws) != (other.n_outputs, other.n_draws):
             raise ValueError(
                 "FunctionDraws can be added if they have equal numbers of outputs and "
-                "draws; "
-                f"got {(self.n_outputs, self.n_draws)} and "
+                f"draws; got {(self.n_outputs, self.n_draws)} and "
                 f"{(other.n_outputs, other.n_draws)}."
             )
         return self.plus(other.terms)
@@ -452,3 +435,152 @@ def linear_draws(features: Any, weights: Array) -> FunctionDraws:
     """FunctionDraws ``features(X) @ weights`` with weights (m, c, s)."""
     _, c, s = weights.shape
     return FunctionDraws((LinearTerm(features, weights),), c, s)
+
+
+def _observations(
+    y: ArrayLike, noise_variance: ArrayLike, shape: tuple[int, int, int]
+) -> tuple[Array, Array]:
+    """Observations (p, c, s) and the variances of their noise (p,).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, a value is not finite, or a variance is negative.
+    """
+    p, c, s = shape
+    values = np.asarray(y, dtype=np.float64)
+    if c == 1 and values.shape in ((p,), (p, s)):
+        values = values.reshape(p, 1, -1)
+    elif values.shape == (p, c):
+        values = values[:, :, np.newaxis]
+    if values.shape not in (shape, (p, c, 1)):
+        one = f"({p},)" if c == 1 else f"({p}, {c})"
+        raise ValueError(
+            f"y must have shape {one}, or {shape if c > 1 else (p, s)} with values "
+            f"for each draw; got {np.shape(y)}."
+        )
+    noise = np.asarray(noise_variance, dtype=np.float64)
+    if noise.shape not in ((), (p,)) or not np.all((noise >= 0) & np.isfinite(noise)):
+        raise ValueError(
+            "noise_variance must be a finite number that is not negative, or one for "
+            f"each of {p} rows; got {noise_variance!r}."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("y must be finite; got NaN or infinity.")
+    return np.broadcast_to(values, shape), np.broadcast_to(noise, p)
+
+
+# ---- Several sets of draws as one ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlacedTerm:
+    """A set of draws among others: its draw j is draw ``places[j]``, the others zero.
+
+    Parameters
+    ----------
+    draws : FunctionDraws
+    places : ndarray of shape (k,)
+        Distinct.
+    n_draws : int
+        Number of all draws.
+    """
+
+    draws: FunctionDraws
+    places: Index
+    n_draws: int
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return self.draws.n_features
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers."""
+        return self.draws.numeric
+
+    @property
+    def remembers(self) -> bool:
+        """Whether values depend on those drawn before."""
+        return self.draws.remembers
+
+    def _positions(self, draws: Index) -> tuple[Index, Index]:
+        """Which of these draws are in the set, and where."""
+        place = np.full(self.n_draws, -1)
+        place[self.places] = np.arange(len(self.places))
+        inside = np.flatnonzero(place[draws] >= 0)
+        return inside, place[draws][inside]
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        k = len(self.places)
+        if k and self.places[-1] - self.places[0] == k - 1:
+            # neighbours, in this order where draws come from groups of frequencies
+            out[:, :, self.places[0] : self.places[-1] + 1] += self.draws.values(X)
+        elif k:
+            out[:, :, self.places] += self.draws.values(X)
+
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
+        values = np.zeros((self.n_draws, self.draws.n_outputs))
+        values[self.places] = self.draws._own_values(X[self.places])
+        return values
+
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        values = np.zeros((len(X), self.draws.n_outputs))
+        gradients = np.zeros((*values.shape, X.shape[1]))
+        rows, own = self._positions(draws)
+        if len(rows):
+            values[rows], gradients[rows] = self.draws._pairs(X[rows], own)
+        return values, gradients
+
+    def scaled(self, factor: Array | float) -> PlacedTerm:
+        """Multiply the functions by a factor."""
+        return replace(self, draws=self.draws.affine(0.0, factor))
+
+    def select(self, draws: Index) -> PlacedTerm:
+        """Keep the draws at these positions."""
+        places, own = self._positions(draws)
+        return PlacedTerm(self.draws[own], places, len(draws))
+
+
+def side_by_side(
+    sets: Sequence[FunctionDraws], order: Index | None = None
+) -> FunctionDraws:
+    """One set of draws that holds those of several sets.
+
+    Parameters
+    ----------
+    sets : sequence of FunctionDraws
+        With the same number of outputs.
+    order : ndarray of shape (s,), default=None
+        Draw i is number ``order[i]`` of the concatenated sets; None keeps their order.
+
+    Returns
+    -------
+    draws : FunctionDraws
+        As many draws as the sets have together.
+
+    Raises
+    ------
+    ValueError
+        If there is no set, or the numbers of outputs differ.
+    """
+    outputs = {draws.n_outputs for draws in sets}
+    if len(outputs) != 1:
+        raise ValueError(
+            "side_by_side expects at least one set of draws, all with equally many "
+            f"outputs; got {len(sets)} sets with {sorted(outputs)} outputs."
+        )
+    together = sets[0]
+    if len(sets) > 1:
+        ends = np.cumsum([0, *map(len, sets)])
+        total = int(ends[-1])
+        terms = tuple(
+            PlacedTerm(draws.with_process(None), np.arange(first, last), total)
+            for draws, first, last in zip(sets, ends[:-1], ends[1:], strict=True)
+        )
+        together = FunctionDraws(terms, outputs.pop(), total)
+    return together if order is None else together[order]

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws._features import Term
-from skgpx._draws._processes import Process
+from skgpx._draws._functions import FunctionDraws
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -131,17 +130,17 @@ class InputMap:
 
 @dataclass(frozen=True)
 class MappedTerm:
-    """Sum of terms at mapped inputs.
+    """Draws at mapped inputs.
 
     Parameters
     ----------
-    terms : tuple of Term
-        Of the functions of ``h(x)``.
+    draws : FunctionDraws
+        Functions of ``h(x)``.
     map : InputMap
         h.
     """
 
-    terms: tuple[Term, ...]
+    draws: FunctionDraws
     map: InputMap
 
     @property
@@ -154,33 +153,40 @@ class MappedTerm:
         """Whether the rows are numbers."""
         return self.map.numeric
 
+    @property
+    def remembers(self) -> bool:
+        """Whether values depend on those drawn before."""
+        return self.draws.remembers
+
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
-        mapped = self.map(X)
-        for term in self.terms:
-            term.add_to(out, mapped)
+        out += self.draws.values(self.map(X))
 
-    def pairs(self, X: Array, draws: Index, gradient: bool) -> tuple[Array, Any]:
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
+        return self.draws._own_values(self.map(X))
+
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        if not gradient:
-            mapped = self.map(X)
-            parts = [term.pairs(mapped, draws, False)[0] for term in self.terms]
-            return np.sum(parts, axis=0), None
         mapped, pullback = self.map.with_pullback(X)
-        both = [term.pairs(mapped, draws, True) for term in self.terms]
-        values = np.sum([value for value, _ in both], axis=0)
-        slopes = np.sum([slope for _, slope in both], axis=0)
+        values, slopes = self.draws._pairs(mapped, draws)
         # dh/dx' of the slope of each output in h
         pulled = [pullback(slopes[:, o]) for o in range(slopes.shape[1])]
         return values, np.stack(pulled, axis=1)
 
     def scaled(self, factor: Array | float) -> MappedTerm:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""
-        return replace(self, terms=tuple(term.scaled(factor) for term in self.terms))
+        return replace(self, draws=self.draws.affine(0.0, factor))
 
     def select(self, draws: Index) -> MappedTerm:
         """Keep the draws at these positions."""
-        return replace(self, terms=tuple(term.select(draws) for term in self.terms))
+        return replace(self, draws=self.draws[draws])
+
+
+def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
+    """``f(h(x))`` for each of these functions f."""
+    term = MappedTerm(draws.with_process(None), inputs)
+    return FunctionDraws((term,), draws.n_outputs, draws.n_draws)
 
 
 class MappedProcess(NamedTuple):
@@ -212,16 +218,12 @@ class MappedProcess(NamedTuple):
         covariance: Array = self.inner.covariance(self.map(X), output)
         return covariance
 
-    def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
-    ) -> tuple[Array, MappedProcess]:
+    def learn(self, X: Array, *observed: Any) -> tuple[Array, MappedProcess]:
         """What observing values at X adds to whitened variables, and what it leaves."""
-        moved, after = self.inner.learn(self.map(X), discrepancy, noise_variance, white)
+        moved, after = self.inner.learn(self.map(X), *observed)
         return moved, self._replace(inner=after)
 
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], Process]:
+    def update(self, X: Array, *observed: Any) -> tuple[FunctionDraws, MappedProcess]:
         """What observing values at X adds to draws, and the process it leaves."""
-        terms, after = self.inner.update(self.map(X), discrepancy, noise_variance)
-        return (MappedTerm(terms, self.map),), self._replace(inner=after)
+        moved, after = self.inner.update(self.map(X), *observed)
+        return mapped_draws(moved, self.map), self._replace(inner=after)

@@ -10,10 +10,6 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
 Array = NDArray[np.float64]
-# Searches of each function that are refined one by one.
-_POLISHED = 2
-# Iterations of the batched search.
-_JOINT = 30
 
 
 class Optima(NamedTuple):
@@ -55,7 +51,7 @@ def minimise(
             f"n_starts={n_starts}, n_mesh={n_mesh}."
         )
     # draws without gradients raise here, before they are evaluated on the mesh
-    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp), gradient=True)
+    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp))
     d, s = len(box), draws.n_draws
     n_powers = max(n_mesh - 1, 1).bit_length()
     rng = np.random.default_rng(seed)
@@ -98,8 +94,7 @@ def _search(
 
     def evaluate(flat: Array) -> tuple[Array, Array]:
         U = flat.reshape(-1, len(box))
-        which = np.full(len(U), i)
-        value, slope = draws._pairs(_placed(U, box), which, gradient=True)
+        value, slope = draws._pairs(_placed(U, box), np.full(len(U), i))
         return sign * value[:, 0], sign * slope[:, 0] * width
 
     def total(flat: Array) -> tuple[float, Array]:
@@ -114,24 +109,9 @@ def _search(
         )  # fmt: skip
 
     # all starts as one problem: the sum is minimal where each term is
-    joint = descend(starts, _JOINT, ftol=1e-9, gtol=1e-7)
+    joint = descend(starts, 30, ftol=1e-9, gtol=1e-7)
     candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
     values = evaluate(candidates.ravel())[0]
-    order = np.argsort(values, kind="stable")
-    u, fun = candidates[order[0]], float(values[order[0]])
-    for start in _distinct(candidates[order]):
-        found = descend(start, 200, ftol=1e-14, gtol=1e-9)
-        if found.fun < fun:
-            u, fun = found.x, float(found.fun)
-    return u, fun
-
-
-def _distinct(candidates: Array) -> Array:
-    """Return the first few candidates at distinct points."""
-    kept = candidates[:1]
-    for candidate in candidates[1:]:
-        if len(kept) == _POLISHED:
-            break
-        if np.min(np.abs(kept - candidate).max(axis=1)) > 1e-2:
-            kept = np.vstack((kept, candidate))
-    return kept
+    u, fun = candidates[np.argmin(values)], float(values.min())
+    found = descend(u, 200, ftol=1e-14, gtol=1e-9)
+    return (found.x, float(found.fun)) if found.fun < fun else (u, fun)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws._features import Term, section_terms
+from skgpx._draws._functions import FunctionDraws
 from skgpx._numerics.linalg import (
     NUGGET,
     block_diagonal,
@@ -17,147 +19,172 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.weights import GaussianWeights
 
+Array = NDArray[np.float64]
+
+# ---- Matheron's rule -----------------------------------------------------------------
+
+
+def condition(
+    prior: FunctionDraws,
+    kernel: Any,
+    points: Array,
+    values: Array | float,
+    solve: Callable[[Array], Array],
+    combinations: Array | None = None,
+) -> FunctionDraws:
+    """Matheron's update: draws of the process given linear functionals of it.
+
+    ::
+
+        (f | Aᵀf(Z) = v)(·)  =  f(·) + k(·, Z) A S (v - Aᵀf(Z))
+                                ----   ------------------------
+                                prior  one more linear term
+
+    Parameters
+    ----------
+    prior : FunctionDraws
+        Draws ``f`` of the unconditioned process.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Its covariance.
+    points : ndarray of shape (n, d)
+        Where the values are known.
+    values : ndarray broadcastable to (m, c, s), or float
+        The values (for noisy observations: minus a draw of their noise).
+    solve : callable
+        ``S``: maps (m, k) to (m, k), the inverse of ``Aᵀ k(Z, Z) A`` plus the variance
+        of the noise.
+    combinations : ndarray of shape (n, m), default=None
+        ``A``; None for the values themselves.
+
+    Returns
+    -------
+    draws : FunctionDraws
+        As many draws as in ``prior``.
+    """
+    at_points, A = prior.values(points), combinations
+    drawn = at_points if A is None else np.tensordot(A.T, at_points, 1)
+    weights = solve((values - drawn).reshape(len(drawn), -1))
+    weights = (weights if A is None else A @ weights).reshape(at_points.shape)
+    return prior.plus(section_terms(kernel, points, weights))
+
+
 # ---- Roots of covariances of variables, and what observations make of them -----------
 
 
-Array = NDArray[np.float64]
-
-
 class WeightRoot(NamedTuple):
-    """Root ``[S 0; 0 I] (I - B₁ᵀY₁) (I - B₂ᵀY₂) ...`` of a covariance of variables.
+    """Root ``R = [S 0; 0 I] (I - Bᵀ Y)`` of a covariance of variables.
 
     Attributes
     ----------
     spread : ndarray of shape (m, r)
         ``S``, of the first m variables; nothing is known of the others.
-    learned : tuple of (ndarray, ndarray) of shape (p, ·)
-        B and Y of each set of observations. What is wider than they are is not
-        changed by them.
+    seen, gain : ndarray of shape (p, q - m + r), default=None
+        ``B``, everything that was observed of ``S⁻¹`` times the variables in units of
+        the noise, and ``Y``; None before.
     """
 
     spread: Array
-    learned: tuple[tuple[Array, Array], ...] = ()
+    seen: Array | None = None
+    gain: Array | None = None
+
+    def whitened(self, features: Array) -> Array:
+        """``features [S 0; 0 I]``: (n, q) to (n, q - m + r)."""
+        m = len(self.spread)
+        return np.concatenate((features[:, :m] @ self.spread, features[:, m:]), axis=1)
 
     def times(self, features: Array) -> Array:
         """``features R``: (n, q) to (n, q - m + r)."""
-        m = len(self.spread)
-        product = np.concatenate((features[:, :m] @ self.spread, features[:, m:]), 1)
-        for B, Y in self.learned:
-            seen = product[:, : B.shape[1]]
-            seen -= (seen @ B.T) @ Y
-        return product
-
-    def apply(self, shift: Array) -> Array:
-        """``R shift``: (q - m + r, k) to (q, k)."""
-        for B, Y in reversed(self.learned):
-            seen = shift[: B.shape[1]]
-            shift = np.concatenate((seen - B.T @ (Y @ seen), shift[len(seen) :]))
-        r = self.spread.shape[1]
-        return np.concatenate((self.spread @ shift[:r], shift[r:]))
+        half = self.whitened(features)
+        if self.seen is None or self.gain is None:
+            return half
+        return half - (half @ self.seen.T) @ self.gain
 
     @property
     def n_known(self) -> int:
         """Number of variables that something is known of."""
         m, r = self.spread.shape
-        return self.learned[-1][0].shape[1] + m - r if self.learned else m
+        return m if self.seen is None else self.seen.shape[1] + m - r
 
     def dense(self) -> Array:
         """``R`` of the variables that something is known of."""
-        return self.times(np.eye(self.n_known)) if self.learned else self.spread
+        return self.times(np.eye(self.n_known))
 
-    def after(self, A: Array, noise: Array) -> tuple[WeightRoot, Array, Array]:
-        """Root after ``A ξ + ε`` was observed, ξ ~ N(0, I) and ε of variances `noise`.
+    def observe(
+        self, features: Array, noise: Array, discrepancy: Array
+    ) -> tuple[Array, WeightRoot]:
+        """Observe ``features v + ε`` of the variables v, ε of variances `noise`.
 
-        With ``B = N^(-1/2) A`` and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least
-        one, ``I - Bᵀ Y``, ``Y = L⁻ᵀ (L + I)⁻¹ B``, is a root of the covariance ``(I +
-        Bᵀ B)⁻¹`` of what is left of ξ [1]_. Returns B and L, too.
+        With everything observed so far, ``B ξ`` of ``ξ ~ N(0, I)`` in units of the
+        noise, and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least one, ``I - Bᵀ
+        Y``, ``Y = L⁻ᵀ (L + I)⁻¹ B``, is a root of the covariance ``(I + Bᵀ B)⁻¹`` of
+        what is left of ξ [1]_.
+
+        Parameters
+        ----------
+        features : ndarray of shape (p, q)
+        noise : ndarray of shape (p,)
+            Positive.
+        discrepancy : ndarray of shape (p, k)
+            Observed values less those of draws of v.
+
+        Returns
+        -------
+        moved : ndarray of shape (q, k)
+            What is added to the draws.
+        root : WeightRoot
+            Of the covariance that is left.
 
         References
         ----------
         .. [1] Andrews, "A square root formulation of the Kalman covariance equations",
            AIAA Journal, 1968.
         """
-        B, unit = A / np.sqrt(noise)[:, np.newaxis], np.eye(len(A))
+        std = np.sqrt(noise)[:, np.newaxis]
+        B = self.whitened(features) / std
+        B = B if self.seen is None else np.concatenate((self.seen, B))
+        unit = np.eye(len(B))
         L = cholesky(unit + B @ B.T, jitter=0.0).L
         Y = solve_lower_transpose(L, solve_lower(L + unit, B))
-        return self._replace(learned=(*self.learned, (B, Y))), B, L
+        # draws agree with what was observed before: zeros
+        values = np.zeros((len(B), discrepancy.shape[1]))
+        values[len(B) - len(noise) :] = discrepancy / std
+        # [S 0; 0 I] Bᵀ (B Bᵀ + I)⁻¹ (y - f)
+        shift = B.T @ solve_lower_transpose(L, solve_lower(L, values))
+        r = self.spread.shape[1]
+        moved = np.concatenate((self.spread @ shift[:r], shift[r:]))
+        return moved, self._replace(seen=B, gain=Y)
 
 
 def observe(
     roots: tuple[WeightRoot, ...],
-    seen: Array,
+    features: Array,
     scale: Array,
     discrepancy: Array,
     noise_variance: Array,
     nugget: Array,
 ) -> tuple[Array, tuple[WeightRoot, ...]]:
-    """Observe ``seen v + ε`` of variables v with covariances ``R Rᵀ``.
+    """Observe ``features v + ε`` for each output, see :meth:`WeightRoot.observe`.
 
-    Parameters
-    ----------
-    roots : tuple of WeightRoot
-        ``R``, one for each output or one for all.
-    seen : ndarray of shape (p, q)
-    scale : ndarray of shape (c,)
-        Units of the outputs.
-    discrepancy : ndarray of shape (p, c, s)
-        In the units of the outputs.
-    noise_variance, nugget : ndarray of shape (p,)
-        In the squared units of the outputs, and of v; their sum is positive.
-
-    Returns
-    -------
-    moved : ndarray of shape (q, c, s)
-        What is added to draws of v, in the units of the outputs.
-    roots : tuple of WeightRoot
-        Of the covariances that are left.
+    `roots` are those of the covariances of v, one for each output or one for all, and
+    `scale` (c,) the units of the outputs. The discrepancy (p, c, s) and the variance of
+    the noise are in these units, the nugget is in those of v. Returns what is added to
+    draws of v, (q, c, s), in the units of the outputs.
     """
-    p, _, s = discrepancy.shape
-    shared = len(roots) == 1 and bool(np.all(scale == scale[0]))
-    moves, left = [], []
-    for o in range(1 if shared else len(scale)):
-        root, noise = roots[o % len(roots)], noise_variance / scale[o] ** 2 + nugget
-        outputs = discrepancy if shared else discrepancy[:, o : o + 1]
-        after, B, L = root.after(root.times(seen), noise)
-        # R Aᵀ (A Aᵀ + N)⁻¹ (y - f)
-        scaled = outputs.reshape(p, -1) / np.sqrt(noise)[:, np.newaxis]
-        solved = solve_lower_transpose(L, solve_lower(L, scaled))
-        moves.append(root.apply(B.T @ solved).reshape(seen.shape[1], -1, s))
-        left.append(after)
-    return np.concatenate(moves, axis=1), tuple(left)
+    (p, c, s), q = discrepancy.shape, features.shape[1]
+    if len(roots) == 1 and np.all(scale == scale[0]):
+        noise = noise_variance / scale[0] ** 2 + nugget
+        moved, after = roots[0].observe(features, noise, discrepancy.reshape(p, -1))
+        return moved.reshape(q, c, s), (after,)
+    found = [
+        roots[o % len(roots)].observe(
+            features, noise_variance / scale[o] ** 2 + nugget, discrepancy[:, o]
+        )
+        for o in range(c)
+    ]
+    return np.stack([moved for moved, _ in found], 1), tuple(left for _, left in found)
 
 
 # ---- Processes of drawn functions, and their conditioning ----------------------------
-
-
-class Process(Protocol):
-    """Covariance of the Gaussian process that draws come from."""
-
-    def scaled(self, factor: Array) -> Process:
-        """Process of the functions times a factor for each output, shape (c,)."""
-
-    def covariance(self, X: Array, output: int = 0) -> Array:
-        """Covariance of one output between the rows of X, (n, n)."""
-
-    def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[Array, Process]:
-        """What observing values at X adds to whitened variables, and what it leaves."""
-
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], Process]:
-        """What observing values at X adds to draws, and the process it leaves.
-
-        Parameters
-        ----------
-        X : ndarray of shape (p, d)
-            Where something is observed.
-        discrepancy : ndarray of shape (p, c, s)
-            Observed values less those of the draws and of their noise.
-        noise_variance : ndarray of shape (p,)
-            Of the observations, in the squared units of the outputs.
-        """
 
 
 class KernelProcess(NamedTuple):
@@ -265,7 +292,7 @@ class KernelProcess(NamedTuple):
 
     def update(
         self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], KernelProcess]:
+    ) -> tuple[FunctionDraws, KernelProcess]:
         """What observing values at X adds to draws, and the process it leaves.
 
         O(q p (q + r) + p^3) time, for each output with its own covariance or scale.
@@ -274,9 +301,10 @@ class KernelProcess(NamedTuple):
         weights = solve_lower_transpose(after.root, moved.reshape(len(moved), -1))
         if after.combinations is not None:
             weights = after.combinations @ weights
-        shape = (len(after.points), *moved.shape[1:])
-        terms = section_terms(self.kernel, after.points, weights.reshape(shape))
-        return terms, after
+        c, s = moved.shape[1:]
+        weights = weights.reshape(len(after.points), c, s)
+        terms = section_terms(self.kernel, after.points, weights)
+        return FunctionDraws(terms, c, s), after
 
 
 class FiniteBasis(Protocol):
@@ -351,10 +379,10 @@ class FiniteProcess(NamedTuple):
 
     def update(
         self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[tuple[Term, ...], FiniteProcess]:
+    ) -> tuple[FunctionDraws, FiniteProcess]:
         """What observing values at X adds to draws, and the process it leaves.
 
         O(q p (p + p') + p^3) time for p rows after p' others, and O(q p) memory.
         """
         moved, after = self.learn(X, discrepancy, noise_variance)
-        return self.basis.all_terms(moved), after
+        return FunctionDraws(self.basis.all_terms(moved), *moved.shape[1:]), after

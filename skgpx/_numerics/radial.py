@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics._jit import inlined, kernel, reduction
+from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.elementary import exp
 
 Array = NDArray[np.float64]
@@ -128,33 +128,6 @@ def radial_pairs(
             value[first + p] += total[p]
             for q in range(d):
                 gradient[first + p, q] += pulled[p, q] - points[first + p, q] * mass[p]
-
-
-@reduction
-def radial_pair_values(
-    code: int,
-    X: Array,
-    origin: Array,
-    length_scale: Array,
-    centres: Array,
-    weights: Array,
-    index: NDArray[np.intp],
-    value: Array,
-) -> None:
-    """Add the value of one function at each point ``(x - origin) / length_scale``.
-
-    X has shape (p, d); other arguments as in `radial_pairs`.
-    """
-    k, point = np.empty(centres.shape[1]), np.empty(len(centres))
-    for p in range(len(X)):
-        for q in range(len(point)):
-            point[q] = (X[p, q] - origin[q]) / length_scale[q]
-        _squared_distances(centres, point, k)
-        _profile(code, k)
-        v, total = weights[index[p]], 0.0
-        for j in range(k.size):
-            total += k[j] * v[j]
-        value[p] += total
 
 
 @inlined

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics._jit import inlined, kernel, reduction
+from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.elementary import copy
 
 Array = NDArray[np.float64]
@@ -187,40 +187,3 @@ def cosines_and_sines_at_pairs(
             value[first + p] += total[p]
             for k in range(d):
                 gradient[first + p, k] += pulled[p, k]
-
-
-@reduction
-def shifted_cosines_at_pairs(
-    points: Array,
-    frequencies: Array,
-    owners: NDArray[np.intp],
-    amplitudes: Array,
-    phases: Array,
-    index: NDArray[np.intp],
-    value: Array,
-) -> None:
-    """Add ``Σ_r a_r cos(2π (ω_r·x - φ_r))``, one function at each point.
-
-    Parameters
-    ----------
-    points : ndarray of shape (p, d), C-contiguous
-        Inputs, one per row.
-    frequencies : ndarray of shape (g, d, R), C-contiguous
-        Sets of frequencies, in turns.
-    owners : ndarray of shape (f,)
-        Which set has the frequencies of each function.
-    amplitudes, phases : ndarray of shape (f, R), C-contiguous
-        Of the waves of f functions, phases in turns.
-    index : ndarray of shape (p,)
-        Which function goes with which point.
-    value : ndarray of shape (p,)
-        Added to.
-    """
-    phase = np.empty(frequencies.shape[2])
-    for p in range(len(points)):
-        _project(points[p], frequencies[owners[index[p]]], 0.0, phase)
-        a, shift = amplitudes[index[p]], phases[index[p]]
-        total = 0.0
-        for r in range(phase.size):
-            total += a[r] * cos_turns(phase[r] - shift[r])
-        value[p] += total

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, InputMap, MappedProcess, MappedTerm
+from skgpx._draws import FunctionDraws, InputMap, MappedProcess, mapped_draws
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 
 Array = NDArray[np.float64]
@@ -89,9 +89,7 @@ class Warped:
 
         Their gradients follow by the chain rule, see :class:`InputMap`.
         """
-        draws = self.basis.draw(weights, rng, **prior)
-        term = MappedTerm(draws.terms, self.map)
-        return FunctionDraws((term,), draws.n_outputs, draws.n_draws)
+        return mapped_draws(self.basis.draw(weights, rng, **prior), self.map)
 
     def process(self, weights: GaussianWeights) -> MappedProcess:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""

@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._draws import remembers
 from skgpx._draws._prior import decompose
 from skgpx.bases import Conditioning, draw_prior, side_by_side
 from skgpx.kernels import GREKernel
@@ -167,9 +166,9 @@ def test_same_generator_same_draws(given, X):
 class TestGroups:
     def test_have_their_own_frequencies(self):
         draws = draw(RBF(0.3), 10, n_groups=4)
-        (term,) = draws.terms
-        assert [len(group) for group in term.sets] == [3, 3, 2, 2]
-        frequencies = [g.terms[0].features.frequencies for g in term.sets]
+        sets = [term.draws for term in draws.terms]
+        assert [len(group) for group in sets] == [3, 3, 2, 2]
+        frequencies = [group.terms[0].features.frequencies for group in sets]
         assert not np.allclose(frequencies[0], frequencies[1])
 
     def test_errors_average_out(self):
@@ -196,6 +195,17 @@ class TestGroups:
         np.testing.assert_allclose((both + both)(X), 2.0 * values)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(both))(X), values)
         assert side_by_side([a]) is a
+        reordered = side_by_side([a], np.array([2, 0, 1]))
+        np.testing.assert_array_equal(reordered(X), a(X)[:, [2, 0, 1]])
+
+    def test_few_draws_of_many_groups(self, X):
+        """Draws of one group are differentiated, and minimised, without the others."""
+        draws = draw(RBF(), 6, n_groups=3)
+        gradients = draws.value_and_grad(X)[1]
+        np.testing.assert_allclose(draws[4].value_and_grad(X)[1], gradients[:, [4]])
+        found = draws.minimize([(-2.0, 2.0)], n_starts=2, n_mesh=64, random_state=0)
+        assert np.all(found.fun <= draws(X).min(axis=0) + 0.1)
+        assert np.all(np.abs(draws.at(found.x) - found.fun) < 1e-9)
 
     def test_different_outputs_are_refused(self):
         two = draw_prior(RBF(), 1, 2, 3, np.random.default_rng(0))
@@ -210,4 +220,4 @@ class TestGroups:
 def test_which_draws_remember(prior, together):
     sets = [draw(RBF(0.7), prior=prior) for _ in range(2)]
     one = side_by_side(sets, np.arange(8)[::-1]) if together else sets[0]
-    assert remembers(one) == (prior == "exact")
+    assert one.remembers == (prior == "exact")

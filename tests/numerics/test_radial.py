@@ -82,10 +82,6 @@ class TestRadial:
             step = 1e-5 * np.eye(X.shape[1])[k]
             slope = (evaluate(X + step)[0] - evaluate(X - step)[0]) / 2e-5
             np.testing.assert_allclose(gradient[1:, k], slope[1:], rtol=1e-6, atol=1e-7)
-        origin, scale = rng.normal(size=3), rng.uniform(0.5, 2.0, size=3)
-        alone, far = np.zeros(len(X)), origin + scale * X
-        radial.radial_pair_values(code, far, origin, scale, *arguments, alone)
-        np.testing.assert_allclose(alone, value, rtol=1e-12, atol=1e-13)
 
     def test_far_away_everything_is_nearly_zero(self, name):
         code, _ = KERNELS[name]

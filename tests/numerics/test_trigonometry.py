@@ -40,19 +40,6 @@ class TestSums:
         expected = 1.0 + np.cos(2.0 * np.pi * (X @ W.T - phases)) @ a
         np.testing.assert_allclose(out, expected, atol=1e-12)
 
-    def test_shifted_cosines_of_one_function_at_each_point(self, d):
-        X, W, a, rng = self.problem(d)
-        amplitudes, phases = rng.normal(size=(2, 3, len(a)))
-        index, out = rng.integers(3, size=len(X)), np.ones(len(X))
-        owners = np.array([1, 0, 1])
-        trigonometry.shifted_cosines_at_pairs(
-            X, np.stack((W.T, 2.0 * W.T)), owners, amplitudes, phases, index, out
-        )
-        turns = X @ W.T * (1.0 + owners[index])[:, None]
-        waves = np.cos(2.0 * np.pi * (turns - phases[index]))
-        expected = 1.0 + np.sum(amplitudes[index] * waves, axis=1)
-        np.testing.assert_allclose(out, expected, atol=1e-12)
-
     def test_pairs_have_the_gradient_of_their_values(self, d):
         X, W, a, rng = self.problem(d)
         weights = rng.normal(size=(3, 2 * len(a)))
