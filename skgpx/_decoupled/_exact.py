@@ -87,7 +87,7 @@ class ExactPosterior:
         """``(L Lᵀ)⁻¹ B``."""
         return solve_lower_transpose(self.root, solve_lower(self.root, B))
 
-    def noise_variance(self, X: Array) -> Array:
+    def noise_variance_at(self, X: Array) -> Array:
         """Variance of the white noise of each output at the rows of X, (n, c)."""
         return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
 

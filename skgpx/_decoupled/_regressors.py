@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from numbers import Real
 from typing import Any
 
@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
 
-from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
 from skgpx._draws import check_sections
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.linalg import cholesky, solve_lower
@@ -42,8 +41,6 @@ from skgpx.likelihoods import Gaussian
 
 
 Array = NDArray[np.float64]
-# Relative size of negative eigenvalues of a covariance that count as rounding errors.
-_ROUNDING = 1e-8
 
 
 class SparseProcess(RegressorMixin, BaseEstimator):
@@ -114,18 +111,9 @@ class SparseProcess(RegressorMixin, BaseEstimator):
 
 
 def sparse_process(
-    kernel: Any,
-    Z: ArrayLike,
-    *,
-    q_mean: ArrayLike | None,
-    q_cov: ArrayLike | None,
-    q_root: ArrayLike | None,
-    u_samples: ArrayLike | None,
-    whitened: bool,
-    mean: Any,
-    noise_variance: ArrayLike,
-    jitter: float,
-) -> SparseProcess:
+    kernel: Any, Z: ArrayLike, given: dict[str, Any], whitened: bool, mean: Any,
+    noise_variance: ArrayLike, jitter: float,
+) -> SparseProcess:  # fmt: skip
     """Check the arguments of `DecoupledSampler.from_inducing`, and whiten them."""
     if not isinstance(kernel, Kernel):
         raise ValueError(
@@ -135,23 +123,32 @@ def sparse_process(
     points = check_points("Z", Z, (None, None))
     check_kernel(kernel, points)
     check_sections(kernel, points)
-    weights = _given_weights(u_samples, q_mean, q_cov, q_root, len(points))
-    if not (np.isscalar(jitter) and np.isfinite(jitter) and jitter >= 0.0):
+    weights = _given_weights(**given, m=len(points))
+    if not (_is_number(jitter) and jitter >= 0.0):
         raise ValueError(f"jitter must be finite and not negative; got {jitter!r}.")
-    if not callable(mean) and not (np.isscalar(mean) and _is_finite(mean)):
+    if not callable(mean) and not _is_number(mean):
         raise ValueError(
             f"mean must be a finite number or a callable of the inputs; got {mean!r}."
         )
     latent = latent_kernel(kernel)
     basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
-    prior_mean = Mean.of(mean, weights.shape[1])
+    c = weights.shape[1]
+    noise = np.asarray(noise_variance, dtype=np.float64)
+    if noise.shape not in ((), (c,)) or not np.all(np.isfinite(noise) & (noise >= 0)):
+        raise ValueError(
+            "noise_variance must be a finite number that is not negative, or one for "
+            f"each of {c} outputs; got {noise_variance!r}."
+        )
+    prior_mean = Mean.of(mean, c)
     values = prior_mean(points)  # raises if the mean has a wrong shape
     if not whitened:
         weights = _whiten(weights, basis.root, values)
     model = LatentModel(basis, weights, prior_mean)
-    return SparseProcess(
-        model, kernel, _noise_of_outputs(noise_variance, weights.shape[1])
-    )
+    return SparseProcess(model, kernel, np.array(np.broadcast_to(noise, (c,))))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def _given_weights(
@@ -164,38 +161,14 @@ def _given_weights(
     """Posterior of the values at the inducing points, from samples or moments."""
     given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
     if given == [True, False, False, False]:
-        return _particles(u_samples, m)
-    if given[:2] == [False, True] and sum(given[2:]) == 1:
-        return _gaussian(q_mean, q_cov, q_root, m)
-    raise ValueError(
-        "from_inducing expects either u_samples, or q_mean and one of q_cov and q_root."
-    )
-
-
-def _noise_of_outputs(noise_variance: ArrayLike, c: int) -> Array:
-    noise = np.asarray(noise_variance, dtype=np.float64)
-    if noise.shape not in ((), (c,)) or not np.all(np.isfinite(noise) & (noise >= 0)):
+        samples = np.asarray(u_samples, dtype=np.float64)
+        samples = samples[:, np.newaxis] if samples.ndim == 2 else samples
+        return WeightParticles(check_points("u_samples", samples, (m, None, None)))
+    if given[:2] != [False, True] or sum(given[2:]) != 1:
         raise ValueError(
-            "noise_variance must be a finite number that is not negative, or one for "
-            f"each of {c} outputs; got {noise_variance!r}."
+            "from_inducing expects either u_samples, or q_mean and one of q_cov and "
+            "q_root."
         )
-    return np.array(np.broadcast_to(noise, (c,)))
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and bool(np.isfinite(value))
-
-
-def _particles(u_samples: ArrayLike | None, m: int) -> WeightParticles:
-    samples = np.asarray(u_samples, dtype=np.float64)
-    if samples.ndim == 2:
-        samples = samples[:, np.newaxis]
-    return WeightParticles(check_points("u_samples", samples, (m, None, None)))
-
-
-def _gaussian(
-    q_mean: ArrayLike | None, q_cov: ArrayLike | None, q_root: ArrayLike | None, m: int
-) -> GaussianWeights:
     centre = np.atleast_1d(np.asarray(q_mean, dtype=np.float64))
     centre = check_points("q_mean", centre.reshape(len(centre), -1), (m, None))
     name, matrices = ("q_cov", q_cov) if q_root is None else ("q_root", q_root)
@@ -212,13 +185,13 @@ def _gaussian(
     return GaussianWeights(centre, stack)
 
 
-def _symmetric_root(covariance: Array) -> Array:
-    """R with ``R Rᵀ = covariance``, which may be singular."""
+def _symmetric_root(covariance: Array, rounding: float = 1e-8) -> Array:
+    """R with ``R Rᵀ = covariance``, which may be singular up to rounding errors."""
     size = np.abs(covariance).max(initial=0.0)
-    if not np.allclose(covariance, covariance.T, rtol=0.0, atol=_ROUNDING * size):
+    if not np.allclose(covariance, covariance.T, rtol=0.0, atol=rounding * size):
         raise ValueError("q_cov must be symmetric; use q_root for a factor R of R Rᵀ.")
     values, vectors = np.linalg.eigh(covariance)
-    if values[0] < -_ROUNDING * size:
+    if values[0] < -rounding * size:
         raise ValueError(
             "q_cov must be positive semi-definite; got a smallest eigenvalue of "
             f"{values[0]:g}, the largest being {values[-1]:g}."
@@ -227,53 +200,14 @@ def _symmetric_root(covariance: Array) -> Array:
     return root
 
 
-def _whiten(
-    weights: WeightDistribution, root: Array, mean: Array
-) -> WeightDistribution:
+def _whiten(weights: WeightDistribution, root: Any, mean: Array) -> WeightDistribution:
     """Posterior of ``L⁻¹ (u - m(Z))`` from that of u."""
     if isinstance(weights, GaussianWeights):
         roots = [solve_lower(root, spread) for spread in weights.root]
         return GaussianWeights(solve_lower(root, weights.mean - mean), np.stack(roots))
-    m, c, s = weights.values.shape
-    centred = (weights.values - mean[:, :, np.newaxis]).reshape(m, c * s)
-    return WeightParticles(solve_lower(root, centred).reshape(m, c, s))
-
-
-# ---- The distribution of the functions of a regressor, its kernel, and the noise -----
-
-
-def check_kernel_of(estimator: Any, X: Array) -> None:
-    """Refuse a kernel, fitted or not, that no sections can be made of."""
-    kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
-    if isinstance(kernel, Kernel):
-        check_kernel(kernel, X)
-        check_sections(kernel, X)
-
-
-def posterior_of(
-    estimator: Any, n_features: int
-) -> ExactPosterior | LatentModel | None:
-    """Posterior of the functions; None for an estimator with `sample_functions`."""
-    if isinstance(estimator, SparseProcess):
-        return estimator.model
-    if isinstance(estimator, GaussianProcessRegressor):
-        return regressor_posterior(estimator, n_features)
-    return None
-
-
-def kernel_of(estimator: Any, posterior: Any) -> Any:
-    """Kernel of the regressor, white noise included; None if it has none."""
-    if isinstance(posterior, ExactPosterior):
-        return posterior.full_kernel
-    return getattr(estimator, "kernel_", None)
-
-
-def noise_variance_of(estimator: Any, posterior: Any) -> Callable[[Array], Array]:
-    """Function that gives the noise variance of observations at rows, (n, c)."""
-    if isinstance(estimator, SparseProcess):
-        return estimator.noise_variance_at
-    noise: Callable[[Array], Array] = posterior.noise_variance
-    return noise
+    centred = weights.values - mean[:, :, np.newaxis]
+    whitened = solve_lower(root, centred.reshape(len(mean), -1))
+    return WeightParticles(whitened.reshape(centred.shape))
 
 
 # ---- Which estimators functions can be drawn from ------------------------------------
@@ -287,41 +221,45 @@ def check_drawable(estimator: Any) -> None:
     ValueError
         With a message that says what to do instead.
     """
-    if isinstance(estimator, GaussianProcessRegressor | SparseProcess):
-        return
     if is_search(estimator):
         check_drawable(estimator.estimator)
         return
+    advice = None
     if isinstance(estimator, type):
-        raise ValueError(
-            f"DecoupledSampler expects an estimator; got the class "
-            f"{estimator.__name__}. Call it: {estimator.__name__}()."
-        )
-    expected = (
-        "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with a "
-        f"method sample_functions; got {estimator!r}. "
-    )
-    if hasattr(estimator, "steps"):
-        raise ValueError(
-            f"{expected}Put the sampler inside the pipeline, as its last step: "
+        advice = f"Call the class: {estimator.__name__}()."
+    elif hasattr(estimator, "steps"):
+        advice = (
+            "Put the sampler inside the pipeline, as its last step: "
             "make_pipeline(scaler, DecoupledSampler(regressor))."
         )
-    if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
-        raise ValueError(
-            f"{expected}PLSClassifier draws functions itself: sample_functions."
+    elif isinstance(estimator, BaseEstimator) and is_classifier(estimator):
+        advice = "PLSClassifier draws functions itself: sample_functions."
+    elif not isinstance(
+        estimator, GaussianProcessRegressor | SparseProcess
+    ) and not hasattr(estimator, "sample_functions"):
+        advice = (
+            "For a sparse model of another library see DecoupledSampler.from_inducing."
         )
-    if not hasattr(estimator, "sample_functions"):
+    if advice is not None:
         raise ValueError(
-            f"{expected}For a sparse model of another library see "
-            "DecoupledSampler.from_inducing."
+            "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with "
+            f"a method sample_functions; got {estimator!r}. {advice}"
         )
+
+
+def check_kernel_of(estimator: Any, X: Array) -> None:
+    """Refuse a kernel, fitted or not, that no sections can be made of."""
+    kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
+    if isinstance(kernel, Kernel):
+        check_kernel(kernel, X)
+        check_sections(kernel, X)
 
 
 # ---- The process of DecoupledSampler if no estimator is given ------------------------
 
 
-# Most rows of the exact process that is the default.
-EXACT_ROWS = 1500
+# Most rows of the exact process that is the default; more than these are a finding.
+EXACT_ROWS, MANY_ROWS = 1500, 10_000
 
 
 def default_estimator(
@@ -340,9 +278,8 @@ def default_estimator(
     ones = np.ones(len(y))
     shift, scale = standardisation(y.ravel(), ones)
     rows = canonical_rows(X, (y.ravel() - shift) / scale, ones)
-    likelihood = Gaussian().prepare(rows.y, rows.weights)
     rng = generator(random_state)
-    found = learn_prior(rows, likelihood, rng)
+    found = learn_prior(rows, Gaussian().prepare(rows.y, rows.weights), rng)
     noise = float(found.likelihood.variance(0.0))
     if len(X) <= EXACT_ROWS:
         kernel = found.kernel + WhiteKernel(noise)
@@ -356,10 +293,6 @@ def default_estimator(
     model = LatentModel(basis, posterior(sums, noise)).affine(shift, scale)
     kernel = ConstantKernel(scale**2) * found.kernel + WhiteKernel(noise * scale**2)
     return SparseProcess(model, kernel, np.zeros(1)), found
-
-
-# Rows from which an exact process is warned about.
-MANY_ROWS = 10_000
 
 
 def many_rows(estimator: Any, n: int) -> Finding | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -20,15 +19,13 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._decoupled._exact import ExactPosterior
+from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
 from skgpx._decoupled._regressors import (
+    SparseProcess,
     check_drawable,
     check_kernel_of,
     default_estimator,
-    kernel_of,
     many_rows,
-    noise_variance_of,
-    posterior_of,
     sparse_process,
 )
 from skgpx._draws import FunctionDraws
@@ -54,36 +51,25 @@ from skgpx._validation import (
 from skgpx._wrapped import best_of
 from skgpx.diagnostics import conclude
 
-# ---- What workers do with blocks of rows ---------------------------------------------
-
-
 Array = NDArray[np.float64]
+# Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
+_ROWS = 1024
 
 
 def moments_of(estimator: Any, options: dict[str, bool], rows: Any) -> Any:
-    """Mean, and what the options ask for besides."""
+    """Mean, and what the options ask for besides, at a block of rows."""
     return estimator.predict(rows, **options)
 
 
 def observed(
-    draws: FunctionDraws,
-    noise_variance: Callable[[Array], Array],
-    X: Array,
-    rng: np.random.Generator,
+    draws: FunctionDraws, noise_of: Any, X: Array, rng: np.random.Generator
 ) -> Array:
-    """Values with white noise, (n, c, s)."""
-    y = draws(X).reshape(len(X), draws.n_outputs, draws.n_draws)
-    variance = noise_variance(X)
+    """Values with white noise at a block of rows, (n, c, s)."""
+    y = draws.values(X)
+    variance = noise_of.noise_variance_at(X)
     if variance.any():
         y += np.sqrt(variance)[:, :, np.newaxis] * rng.standard_normal(y.shape)
     return y
-
-
-# ---- Decoupled sampling: draws of Gaussian-process posteriors as callable functions --
-
-
-# Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
-_ROWS = 1024
 
 
 class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEstimator):
@@ -240,8 +226,13 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             checked = self._use_frozen(X)
         else:
             checked = self._fit_fresh(X, y, reporter, clock)
-        self.posterior_ = posterior_of(self.estimator_, checked.shape[1])
-        self.kernel_ = kernel_of(self.estimator_, self.posterior_)
+        model, self.posterior_ = self.estimator_, None
+        self.kernel_ = getattr(model, "kernel_", None)
+        if isinstance(model, SparseProcess):
+            self.posterior_ = model.model
+        elif isinstance(model, GaussianProcessRegressor):
+            self.posterior_ = regressor_posterior(model, checked.shape[1])
+            self.kernel_ = self.posterior_.full_kernel
         clock.end_of("posterior")
         vars(self).update(clock.attributes())
         reporter.finish()
@@ -254,7 +245,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         check_columns(X)
         checked: Array = validate_data(self, X, dtype=np.float64)
         self.estimator_, self._record = best_of(self.estimator.estimator), None
-        self._check_width()
+        seen = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
+        if seen != self.n_features_in_:
+            raise ValueError(
+                f"X has {self.n_features_in_} features, but the frozen "
+                f"{type(self.estimator_).__name__} was fitted with {seen}."
+            )
         check_kernel_of(self.estimator_, checked)
         conclude(self, [])
         return checked
@@ -370,10 +366,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         >>> sampler.sample_functions(3, random_state=0)(Z).shape
         (5, 3)
         """
-        process = sparse_process(
-            kernel, Z, q_mean=q_mean, q_cov=q_cov, q_root=q_root, u_samples=u_samples,
-            whitened=whitened, mean=mean, noise_variance=noise_variance, jitter=jitter,
-        )  # fmt: skip
+        given = {"u_samples": u_samples, "q_mean": q_mean, "q_cov": q_cov}
+        given["q_root"] = q_root
+        how = whitened, mean, noise_variance, jitter
+        process = sparse_process(kernel, Z, given, *how)
         return cls(FrozenEstimator(process), **options).fit(np.asarray(Z, np.float64))
 
     @overload
@@ -493,7 +489,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         if self.posterior_ is None:
             draws: FunctionDraws = self.estimator_.sample_functions(n_samples, seed)
             return draws
-        return self._draw(self.posterior_, n_samples, generator(seed))
+        return self._draw(n_samples, generator(seed))
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
@@ -529,44 +525,27 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             y: NDArray[Any] = self.estimator_.sample_y(rows, n_samples, seed)
             return y
         rng, noise_rng = generator(seed).spawn(2)
-        draws = self._draw(self.posterior_, n_samples, rng)
+        draws = self._draw(n_samples, rng)
         y = np.empty((len(X), draws.n_outputs, n_samples))
         blocks = [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]
         streams = noise_rng.spawn(len(blocks))
-        noise_variance = noise_variance_of(self.estimator_, self.posterior_)
-        items = [
-            (X[block], stream) for block, stream in zip(blocks, streams, strict=True)
-        ]
+        sparse = isinstance(self.estimator_, SparseProcess)
+        noise_of = self.estimator_ if sparse else self.posterior_
+        items = [(X[block], rng) for block, rng in zip(blocks, streams, strict=True)]
         # draws that remember their values are evaluated in the order of the rows
         n_jobs = 1 if len(items) == 1 or draws.remembers else self.n_jobs
-        parts = parallel_stream(observed, items, n_jobs, draws, noise_variance)
+        parts = parallel_stream(observed, items, n_jobs, draws, noise_of)
         for block, part in zip(blocks, parts, strict=True):
             y[block] = part
         return y[:, 0] if y.shape[1] == 1 else y
 
-    def _draw(
-        self,
-        posterior: ExactPosterior | LatentModel,
-        size: int,
-        rng: np.random.Generator,
-    ) -> FunctionDraws:
-        prior = {
-            "n_basis": self.n_basis,
-            # errors of different sets of frequencies average out; the cosines of a set
-            # cost as much as the product with the weights of a few tens of draws
-            "n_groups": min(8, max(1, size // 64)),
-            "prior": self.prior,
-        }
-        return posterior.draw(size, rng, **prior)
-
-    def _check_width(self) -> None:
-        """Compare the columns of X with those the frozen estimator was fitted on."""
-        seen = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
-        if seen != self.n_features_in_:
-            raise ValueError(
-                f"X has {self.n_features_in_} features, but the frozen "
-                f"{type(self.estimator_).__name__} was fitted with {seen}."
-            )
+    def _draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+        # errors of different sets of frequencies average out; the cosines of a set cost
+        # as much as the product with the weights of a few tens of draws
+        n_groups = min(8, max(1, size // 64))
+        how: Any = {"n_basis": self.n_basis, "prior": self.prior, "n_groups": n_groups}
+        draws: FunctionDraws = self.posterior_.draw(size, rng, **how)  # type: ignore[union-attr]
+        return draws
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

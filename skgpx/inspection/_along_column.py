@@ -111,15 +111,13 @@ class PredictiveDisplay:
         -------
         display : PredictiveDisplay
         """
-        line = line_along(X, feature, resolution, margin)
-        distribution = predict_dist(estimator, line.rows)
+        rows, x, data, name = line_along(X, feature, resolution, margin)
+        distribution = predict_dist(estimator, rows)
         levels = sorted(float(one) for one in coverages)
         bounds = np.stack([distribution.interval(one) for one in levels], axis=1)
-        data = None if y is None else line.data
-        return cls.from_predictions(
-            line.x, distribution.mean(), bounds, coverages=levels, x_data=data,
-            y_data=y, name=line.name, ax=ax,
-        )  # fmt: skip
+        shown: Any = {"x_data": None if y is None else data, "y_data": y, "name": name}
+        mean = distribution.mean()
+        return cls.from_predictions(x, mean, bounds, coverages=levels, **shown, ax=ax)
 
     @classmethod
     def from_predictions(
@@ -308,13 +306,11 @@ class FunctionDrawsDisplay:
         ValueError
             If the functions have several outputs.
         """
-        line = line_along(X, feature, resolution, margin)
+        rows, x, data, name = line_along(X, feature, resolution, margin)
         n_draws = check_count(n_draws, "n_draws")
-        values = sample_functions(estimator, n_draws, random_state)(line.rows)
-        data = None if y is None else line.data
-        return cls.from_predictions(
-            line.x, values, x_data=data, y_data=y, name=line.name, ax=ax
-        )
+        values = sample_functions(estimator, n_draws, random_state)(rows)
+        shown: Any = {"x_data": None if y is None else data, "y_data": y, "name": name}
+        return cls.from_predictions(x, values, **shown, ax=ax)
 
     @classmethod
     def from_predictions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,32 +48,14 @@ def draw_data(ax: Any, x: Any, y: Any) -> None:
 Array = NDArray[np.float64]
 
 
-class Line(NamedTuple):
-    """Rows of X along one column.
-
-    Attributes
-    ----------
-    rows : array-like of shape (k, n_features)
-        Of the kind of X.
-    x : ndarray of shape (k,)
-        Values of the column.
-    data : ndarray of shape (n_rows,)
-        Values of the column in X.
-    name : str
-        Of the column.
-    """
-
-    rows: Any
-    x: Array
-    data: Array
-    name: str
-
-
-def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Line:
+def line_along(
+    X: Any, feature: int | str, resolution: int, margin: float
+) -> tuple[Any, Array, Array, str]:
     """Rows from one end of a column to the other, and a margin on either side.
 
     Other columns are at their median; those that are not numbers, of a data frame, at
-    their most frequent value.
+    their most frequent value. Also returns the values of the column in these rows and
+    in X, and its name.
 
     Raises
     ------
@@ -85,11 +67,17 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
         raise ValueError(
             f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
         )
-    names = _names_of(frame)
-    position = _position_of(feature, names)
-    column = _column(frame, position)
+    named, d = hasattr(frame, "columns"), frame.shape[1]
+    keys = column_names(frame) if named else range(d)
+    names = [str(key) if named else f"x{key}" if d > 1 else "x" for key in keys]
+    position = names.index(feature) if feature in names else feature
+    if not isinstance(position, int | np.integer) or not 0 <= position < d:
+        raise ValueError(
+            "feature must be the number or the name of a column of X, one of "
+            f"{names[:10]}; got {feature!r}."
+        )
     try:
-        data = np.asarray(column, dtype=np.float64)
+        data = np.asarray(_column(frame, position), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Column {feature!r} of X is not of numbers.") from error
     if not np.any(np.isfinite(data)):
@@ -97,7 +85,7 @@ def line_along(X: Any, feature: int | str, resolution: int, margin: float) -> Li
     low, high = float(np.nanmin(data)), float(np.nanmax(data))
     more = margin * ((high - low) or 1.0)
     x = np.linspace(low - more, high + more, resolution)
-    return Line(_fixed_but(frame, position, x), x, data, names[position])
+    return _fixed_but(frame, position, x), x, data, names[position]
 
 
 def _column(frame: Any, position: int) -> Any:
@@ -114,43 +102,18 @@ def _middle(column: NDArray[Any]) -> Any:
     return Counter(column.tolist()).most_common(1)[0][0]
 
 
-def _names_of(frame: Any) -> list[str]:
-    if hasattr(frame, "columns"):
-        return [str(name) for name in column_names(frame)]
-    several = frame.shape[1] > 1
-    return [f"x{j}" if several else "x" for j in range(frame.shape[1])]
-
-
-def _position_of(feature: int | str, names: list[str]) -> int:
-    """Position of a column that is given by number or name.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column.
-    """
-    if isinstance(feature, str) and feature in names:
-        return names.index(feature)
-    if isinstance(feature, int | np.integer) and 0 <= feature < len(names):
-        return int(feature)
-    raise ValueError(
-        f"feature must be the number or the name of a column of X, one of "
-        f"{names[:10]}; got {feature!r}."
-    )
-
-
 def _fixed_but(frame: Any, position: int, x: Array) -> Any:
     """Rows of medians with the values x in one column."""
-    if not hasattr(frame, "iloc"):
-        columns = [np.asarray(_column(frame, j)) for j in range(frame.shape[1])]
-        kind = np.float64 if isinstance(frame, np.ndarray) else np.object_
-        rows = np.array([[_middle(one) for one in columns]] * len(x), dtype=kind)
-        rows[:, position] = x
-        return rows if isinstance(frame, np.ndarray) else frame_of(frame, rows)
-    rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
-    for j in range(frame.shape[1]):
-        column = frame.iloc[:, j]
-        numeric = getattr(column.dtype, "kind", "O") in "fiu"
-        middle = column.median() if numeric else column.mode().iloc[0]
-        rows.isetitem(j, x if j == position else middle)
-    return rows
+    if hasattr(frame, "iloc"):
+        rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
+        for j in range(frame.shape[1]):
+            column = frame.iloc[:, j]
+            numeric = getattr(column.dtype, "kind", "O") in "fiu"
+            middle = column.median() if numeric else column.mode().iloc[0]
+            rows.isetitem(j, x if j == position else middle)
+        return rows
+    columns = [np.asarray(_column(frame, j)) for j in range(frame.shape[1])]
+    kind = np.float64 if isinstance(frame, np.ndarray) else np.object_
+    rows = np.array([[_middle(one) for one in columns]] * len(x), dtype=kind)
+    rows[:, position] = x
+    return rows if isinstance(frame, np.ndarray) else frame_of(frame, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skgpx._validation import check_is_fitted
 from skgpx._wrapped import innermost
@@ -22,7 +22,7 @@ class TraceDisplay:
     order beside the tolerance at which chains stop. Of a SteinRFFRegressor: its loss,
     and the density of held-out rows.
 
-    Made by :meth:`from_estimator` or :meth:`from_predictions`.
+    Made by :meth:`from_estimator`, or from arrays, to :meth:`plot`.
 
     Parameters
     ----------
@@ -105,45 +105,6 @@ class TraceDisplay:
             "TraceDisplay shows chains or the steps of a search, and this model was "
             f"fitted without: {model!r}."
         )
-
-    @classmethod
-    def from_predictions(
-        cls,
-        curve: ArrayLike,
-        rhat: ArrayLike | None = None,
-        *,
-        tol: float | None = None,
-        ax: Any = None,
-    ) -> Self:
-        """Draw curves that were kept elsewhere.
-
-        Parameters
-        ----------
-        curve : array-like of shape (n_rounds,)
-            Energy by rounds of steps.
-        rhat : array-like of shape (n_coordinates,), default=None
-        tol : float, default=None
-            Line beside R-hat.
-        ax : matplotlib.axes.Axes or array of two, default=None
-            None is a new figure.
-
-        Returns
-        -------
-        display : TraceDisplay
-
-        Raises
-        ------
-        ValueError
-            If a curve has another shape.
-        """
-        energy = np.asarray(curve, dtype=np.float64)
-        values = None if rhat is None else np.asarray(rhat, dtype=np.float64)
-        if energy.ndim != 1 or not energy.size or np.ndim(values) > 1:
-            raise ValueError(
-                "curve and rhat must have shapes (n_rounds,) and (n_coordinates,); got "
-                f"{energy.shape} and {np.shape(values)}."
-            )
-        return cls(energy, values, tol).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the display.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import log_loss
@@ -108,15 +108,26 @@ class PredictiveScorer:
         """
         if is_classifier(estimator):
             value = self._of_classes(estimator, X, y, sample_weight)
+            return value if self.greater_is_better else -value
+        known = {
+            name: of_rows for name, of_rows in given.items() if of_rows is not None
+        }
+        distribution = predict_dist(estimator, X, **known)
+        inner, targets = innermost(estimator), np.asarray(y)
+        if hasattr(inner, "_warn_of_missing"):
+            # counts over known exposures would be scored as if over one
+            inner._warn_of_missing(known.get("exposure"))
+        if isinstance(distribution, list):
+            pairs = list(zip(targets.T, distribution, strict=True))
+        elif targets.ndim == 1 or targets.shape[1] == 1:
+            pairs = [(np.ravel(targets), distribution)]
         else:
-            distribution = predict_dist(estimator, X, **_told(given))
-            _warn_of_missing(estimator, given)
-            pairs = _target_by_target(distribution, np.asarray(y))
-            weights = {"sample_weight": sample_weight}
-            scores = [
-                self.metric(t, one, **weights, **self.options) for t, one in pairs
-            ]
-            value = float(np.mean(scores))
+            raise ValueError(
+                f"A predictive distribution has one target; got {targets.shape[1]} "
+                f"targets and {distribution!r}."
+            )
+        how = {"sample_weight": sample_weight, **self.options}
+        value = float(np.mean([self.metric(t, one, **how) for t, one in pairs]))
         return value if self.greater_is_better else -value
 
     def set_score_request(self, **requests: bool | str | None) -> PredictiveScorer:
@@ -179,36 +190,8 @@ class PredictiveScorer:
                 f"{self!r} scores regressors; got {estimator!r}. For classes take "
                 'log_predictive_density_scorer, or scoring="neg_log_loss".'
             )
-        proba, labels = estimator.predict_proba(X), estimator.classes_
-        return float(
-            self.class_metric(y, proba, labels=labels, sample_weight=sample_weight)
-        )
-
-
-def _warn_of_missing(estimator: Any, given: dict[str, Any]) -> None:
-    """Warn if counts over known exposures are scored as if over one."""
-    inner = innermost(estimator)
-    if hasattr(inner, "_warn_of_missing"):
-        inner._warn_of_missing(given.get("exposure"))
-
-
-def _told(given: dict[str, Any]) -> dict[str, Any]:
-    """Keywords that say something."""
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _target_by_target(
-    distribution: Predictive | list[Predictive], y: NDArray[Any]
-) -> list[tuple[NDArray[Any], Predictive]]:
-    """Targets (n,) with their distributions: one, or those of each column of y."""
-    if isinstance(distribution, list):
-        return list(zip(y.T, distribution, strict=True))
-    if y.ndim == 1 or y.shape[1] == 1:
-        return [(np.ravel(y), distribution)]
-    raise ValueError(
-        f"A predictive distribution has one target; got {y.shape[1]} targets and "
-        f"{distribution!r}."
-    )
+        how = {"labels": estimator.classes_, "sample_weight": sample_weight}
+        return float(self.class_metric(y, estimator.predict_proba(X), **how))
 
 
 def _interval_score_of(y_true: Any, distribution: Predictive, **options: Any) -> float:

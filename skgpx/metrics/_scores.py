@@ -16,7 +16,6 @@ from skgpx.metrics._targets import (
     beside,
     checked_distribution,
     checked_targets,
-    mixture_shares,
     not_negative,
 )
 
@@ -66,8 +65,8 @@ def neg_log_predictive_density(
     True
     """
     y = checked_targets(y_true)
-    return float(
-        averaged(-checked_distribution(distribution, y).log_density(y), sample_weight)
+    return averaged(
+        -checked_distribution(distribution, y).log_density(y), sample_weight
     )
 
 
@@ -77,8 +76,7 @@ def gaussian_neg_log_density(
     std: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """Negative log density of normal distributions, smaller being better.
 
     Parameters
@@ -89,12 +87,10 @@ def gaussian_neg_log_density(
         Standard deviations of y, noise included; positive.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the loss of each target; an array weights them.
 
     Returns
     -------
-    loss : float, or ndarray of shape (n_targets,)
+    loss : float
         Mean of ``-log N(y | mean, std^2)``, in nats.
 
     Examples
@@ -103,13 +99,11 @@ def gaussian_neg_log_density(
     >>> round(gaussian_neg_log_density([0.0, 1.0], [0.0, 0.0], 1.0), 4)
     1.1689
     """
-    y = checked_targets(y_true)
-    middle = beside("mean", mean, y)
-    spread = not_negative("std", beside("std", std, y), strictly=True)
+    y, middle, spread = _normal(y_true, mean, std, strictly=True)
     with np.errstate(over="ignore"):
         square = ((y - middle) / spread) ** 2
     scores = 0.5 * square + np.log(spread) + 0.5 * np.log(2.0 * np.pi)
-    return averaged(scores, sample_weight, multioutput)
+    return averaged(scores, sample_weight)
 
 
 def mixture_neg_log_density(
@@ -119,8 +113,7 @@ def mixture_neg_log_density(
     weights: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """Negative log density of normal mixtures, smaller being better.
 
     Parameters
@@ -134,12 +127,10 @@ def mixture_neg_log_density(
         Of the components, summing to one; None for equal ones.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the loss of each target; an array weights them.
 
     Returns
     -------
-    loss : float, or ndarray of shape (n_targets,)
+    loss : float
         In nats.
 
     Examples
@@ -148,15 +139,49 @@ def mixture_neg_log_density(
     >>> round(mixture_neg_log_density([0.0], [[-1.0, 1.0]], [[1.0, 1.0]]), 4)
     1.4189
     """
-    y = checked_targets(y_true)
-    middle = beside("mean", mean, y, last=0)
-    spread = beside("std", std, y, last=middle.shape[-1])
-    spread = not_negative("std", spread, strictly=True)
-    share = mixture_shares(weights, middle)
+    y, middle, spread, share = _mixture(y_true, mean, std, weights, strictly=True)
     square = ((y[..., np.newaxis] - middle) / spread) ** 2
     log_heights = -0.5 * square - np.log(spread) - 0.5 * np.log(2.0 * np.pi)
     scores = -logsumexp(log_heights, axis=-1, b=share)
-    return averaged(scores, sample_weight, multioutput)
+    return averaged(scores, sample_weight)
+
+
+def _normal(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, strictly: bool = False
+) -> tuple[Array, Array, Array]:
+    """Targets, means and standard deviations of one shape."""
+    y = checked_targets(y_true)
+    spread = not_negative("std", beside("std", std, y), strictly=strictly)
+    return y, beside("mean", mean, y), spread
+
+
+def _mixture(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, weights: ArrayLike | None,
+    strictly: bool = False,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """Targets, and means, standard deviations and weights of the components.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, a standard deviation is negative, or weights are
+        negative or do not sum to one.
+    """
+    y = checked_targets(y_true)
+    middle = beside("mean", mean, y, last=0)
+    s = middle.shape[-1]
+    spread = not_negative("std", beside("std", std, y, last=s), strictly=strictly)
+    share = np.full(s, 1.0 / s) if weights is None else np.asarray(weights, float)
+    if share.shape not in ((s,), middle.shape):
+        raise ValueError(
+            f"weights must have shape ({s},) or {middle.shape}, as mean; got "
+            f"{share.shape}."
+        )
+    if not np.all(share >= 0.0) or not np.allclose(share.sum(axis=-1), 1.0):
+        raise ValueError(
+            "weights must be non-negative and sum to one for each distribution."
+        )
+    return y, middle, spread, np.broadcast_to(share, middle.shape)
 
 
 # ---- Continuous ranked probability ---------------------------------------------------
@@ -209,7 +234,7 @@ def crps(
     True
     """
     y = checked_targets(y_true)
-    return float(averaged(checked_distribution(distribution, y).crps(y), sample_weight))
+    return averaged(checked_distribution(distribution, y).crps(y), sample_weight)
 
 
 def gaussian_crps(
@@ -218,8 +243,7 @@ def gaussian_crps(
     std: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """CRPS of normal distributions, smaller being better.
 
     Parameters
@@ -230,12 +254,10 @@ def gaussian_crps(
         Standard deviations of y, noise included; not negative.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the score of each target; an array weights them.
 
     Returns
     -------
-    loss : float, or ndarray of shape (n_targets,)
+    loss : float
         In the units of y.
 
     Examples
@@ -244,11 +266,8 @@ def gaussian_crps(
     >>> round(gaussian_crps([0.0, 1.0], [0.0, 0.0], 1.0), 4)
     0.4181
     """
-    y = checked_targets(y_true)
-    middle = beside("mean", mean, y)
-    spread = not_negative("std", beside("std", std, y))
-    scores = formulas.normal_crps(y, middle, spread)
-    return averaged(scores, sample_weight, multioutput)
+    scores = formulas.normal_crps(*_normal(y_true, mean, std))
+    return averaged(scores, sample_weight)
 
 
 def mixture_crps(
@@ -258,8 +277,7 @@ def mixture_crps(
     weights: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """CRPS of normal mixtures in closed form, smaller being better.
 
     Parameters
@@ -273,12 +291,10 @@ def mixture_crps(
         Of the components, summing to one; None for equal ones.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the score of each target; an array weights them.
 
     Returns
     -------
-    loss : float, or ndarray of shape (n_targets,)
+    loss : float
         In the units of y.
 
     Notes
@@ -291,12 +307,8 @@ def mixture_crps(
     >>> round(mixture_crps([0.0], [[-1.0, 1.0]], [[1.0, 1.0]]), 4)
     0.3594
     """
-    y = checked_targets(y_true)
-    middle = beside("mean", mean, y, last=0)
-    spread = not_negative("std", beside("std", std, y, last=middle.shape[-1]))
-    share = mixture_shares(weights, middle)
-    scores = formulas.mixture_crps(y, middle, spread, share)
-    return averaged(scores, sample_weight, multioutput)
+    scores = formulas.mixture_crps(*_mixture(y_true, mean, std, weights))
+    return averaged(scores, sample_weight)
 
 
 def ensemble_crps(
@@ -305,8 +317,7 @@ def ensemble_crps(
     *,
     fair: bool = False,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """CRPS of the empirical distribution of draws, smaller being better.
 
     Parameters
@@ -320,12 +331,10 @@ def ensemble_crps(
         which is larger.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the score of each target; an array weights them.
 
     Returns
     -------
-    loss : float, or ndarray of shape (n_targets,)
+    loss : float
         In the units of y.
 
     Raises
@@ -344,7 +353,7 @@ def ensemble_crps(
     values: Any = beside("draws", draws, y, last=0)
     if fair and values.shape[-1] < 2:
         raise ValueError("fair=True needs at least two draws of each row; got one.")
-    return averaged(formulas.ensemble_crps(y, values, fair), sample_weight, multioutput)
+    return averaged(formulas.ensemble_crps(y, values, fair), sample_weight)
 
 
 # ---- Intervals -----------------------------------------------------------------------
@@ -356,8 +365,7 @@ def interval_score(
     *,
     coverage: float = 0.9,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """Score of central intervals (Winkler's): width plus a price for each miss.
 
     Parameters
@@ -369,12 +377,10 @@ def interval_score(
         Probability that the intervals claim, in (0, 1).
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the score of each target; an array weights them.
 
     Returns
     -------
-    loss : float, or ndarray of shape (n_targets,)
+    loss : float
         Mean of ``width + 2 / (1 - coverage) * distance of y from the interval``, in the
         units of y; smaller is better. Proper: the central interval of the true
         distribution has the smallest expectation.
@@ -389,7 +395,7 @@ def interval_score(
     low, high = _ends(bounds, y)
     price = 2.0 / (1.0 - check_coverage(coverage))
     outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    return averaged(high - low + price * outside, sample_weight, multioutput)
+    return averaged(high - low + price * outside, sample_weight)
 
 
 def interval_coverage(
@@ -397,8 +403,7 @@ def interval_coverage(
     bounds: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """Fraction of the targets inside their intervals.
 
     Parameters
@@ -408,12 +413,10 @@ def interval_coverage(
         Lower and upper end, both inside.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the fraction of each target; an array weights them.
 
     Returns
     -------
-    fraction : float, or ndarray of shape (n_targets,)
+    fraction : float
         Of n independent rows, its standard error is ``sqrt(c (1 - c) / n)``: 0.03 with
         a hundred rows at c = 0.9.
 
@@ -426,15 +429,14 @@ def interval_coverage(
     y = checked_targets(y_true)
     low, high = _ends(bounds, y)
     inside = (low <= y) & (y <= high)
-    return averaged(inside.astype(np.float64), sample_weight, multioutput)
+    return averaged(inside.astype(np.float64), sample_weight)
 
 
 def interval_width(
     bounds: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
+) -> float:
     """Mean width of intervals.
 
     Parameters
@@ -443,12 +445,10 @@ def interval_width(
         Lower and upper end.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
-    multioutput : str or array-like of shape (n_targets,), default="uniform_average"
-        "raw_values" returns the width of each target; an array weights them.
 
     Returns
     -------
-    width : float, or ndarray of shape (n_targets,)
+    width : float
         In the units of y. Of two models with the same coverage, the one with the
         narrower intervals is sharper.
 
@@ -461,7 +461,7 @@ def interval_width(
     array = np.asarray(bounds, dtype=np.float64)
     middle = array[..., 0] if array.ndim > 1 and array.shape[-1] == 2 else array
     low, high = _ends(array, middle)
-    return averaged(high - low, sample_weight, multioutput)
+    return averaged(high - low, sample_weight)
 
 
 def _ends(bounds: ArrayLike, y: Array) -> tuple[Array, Array]:

@@ -9,35 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._predictive_distribution import Predictive
 
-# ---- Weights of the components of mixtures -------------------------------------------
-
-
 Array = NDArray[np.float64]
-
-
-def mixture_shares(weights: ArrayLike | None, mean: Array) -> Array:
-    """Weights of the components, of the shape of their means (..., s).
-
-    Raises
-    ------
-    ValueError
-        If they have another shape, are negative, or do not sum to one.
-    """
-    s = mean.shape[-1]
-    share = np.full(s, 1.0 / s) if weights is None else np.asarray(weights, float)
-    if share.shape not in ((s,), mean.shape):
-        raise ValueError(
-            f"weights must have shape ({s},) or {mean.shape}, as mean; got "
-            f"{share.shape}."
-        )
-    if not np.all(share >= 0.0) or not np.allclose(share.sum(axis=-1), 1.0):
-        raise ValueError(
-            "weights must be non-negative and sum to one for each distribution."
-        )
-    return np.broadcast_to(share, mean.shape)
-
-
-# ---- Checks of targets and what is predicted of them, and averages over rows ---------
 
 
 def checked_targets(y_true: ArrayLike) -> Array:
@@ -111,10 +83,9 @@ def checked_distribution(distribution: Any, y: Array) -> Predictive:
     if not isinstance(distribution, Predictive):
         raise ValueError(
             "distribution must be a predictive distribution, such as "
-            "skgpx.predict_dist(model, X) returns; "
-            f"got {type(distribution).__name__}. For means and standard deviations see "
-            "the "
-            "functions whose names begin with gaussian_."
+            f"skgpx.predict_dist(model, X) returns; got {type(distribution).__name__}. "
+            "For means and standard deviations see the functions whose names begin "
+            "with gaussian_."
         )
     if y.ndim != 1:
         raise ValueError(
@@ -146,51 +117,19 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> Array:
             f"sample_weight must hold {n} numbers, one for each row; got shape "
             f"{weights.shape}."
         )
-    return _shares("sample_weight", weights)
-
-
-def _shares(name: str, weights: Array) -> Array:
-    """Weights that sum to one.
-
-    Raises
-    ------
-    ValueError
-        If one is negative or not finite, or all are zero.
-    """
     if not np.all(np.isfinite(weights)):
-        raise ValueError(f"{name} must be finite; got NaN or infinity.")
+        raise ValueError("sample_weight must be finite; got NaN or infinity.")
     if np.any(weights < 0.0) or not np.any(weights > 0.0):
         raise ValueError(
-            f"{name} must be non-negative with at least one positive weight; got "
+            "sample_weight must be non-negative with at least one positive weight; got "
             f"weights between {weights.min():g} and {weights.max():g}."
         )
     return weights / weights.sum()
 
 
-def averaged(
-    scores: Array,
-    sample_weight: ArrayLike | None,
-    multioutput: str | ArrayLike = "uniform_average",
-) -> float | Array:
-    """Mean of scores (n,) or (n, t) over rows, then over targets.
-
-    Raises
-    ------
-    ValueError
-        If weights have a wrong shape, or `multioutput` is none of its values.
-    """
+def averaged(scores: Array, sample_weight: ArrayLike | None) -> float:
+    """Mean of scores (n,) or (n, t) over rows and targets."""
     weights = checked_weights(sample_weight, len(scores))
     # rows of weight zero are left out, whatever their score
     kept = weights > 0.0
-    means = weights[kept] @ scores[kept]
-    if isinstance(multioutput, str) and multioutput == "raw_values":
-        return np.atleast_1d(means)
-    if isinstance(multioutput, str) and multioutput == "uniform_average":
-        return float(np.mean(means))
-    means, given = np.atleast_1d(means), np.asarray(multioutput)
-    if given.dtype.kind not in "buif" or given.shape != means.shape:
-        raise ValueError(
-            'multioutput must be "uniform_average", "raw_values" or an array of one '
-            f"weight for each target; got {multioutput!r}."
-        )
-    return float(_shares("multioutput", given.astype(np.float64)) @ means)
+    return float(np.mean(weights[kept] @ scores[kept]))

@@ -59,7 +59,7 @@ def test_the_process_is_that_of_the_draws():
 
 def test_white_noise_is_that_of_new_observations():
     kernel = LINEAR + WhiteKernel(0.3)
-    noise = posterior(kernel).noise_variance(T)
+    noise = posterior(kernel).noise_variance_at(T)
     assert_allclose(noise, np.full((6, 1), 0.3) * SCALE**2)
 
 

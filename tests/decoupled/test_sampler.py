@@ -149,7 +149,7 @@ class TestMatheron:
         process = model.posterior_.process().scaled(model.posterior_.scale)
         latent = process.covariance(T)
         cov = model.predict(T, return_cov=True)[1]
-        noise = np.diag(model.posterior_.noise_variance(T)[:, 0])
+        noise = np.diag(model.posterior_.noise_variance_at(T)[:, 0])
         assert_allclose(latent + noise, cov, rtol=1e-9, atol=1e-10)
 
 

@@ -31,23 +31,6 @@ def test_labels_in_a_column():
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ([0, 0], "between 0 and 0"),
-        ([2, -1], "between -1 and 2"),
-        ([np.nan, 1.0], "be finite"),
-        (["a", "b"], "one weight for each target"),
-        ([1, 1, 1], "one weight for each target"),
-        ("mean", "one weight for each target"),
-    ],
-)
-def test_weights_of_targets(weights, said):
-    with pytest.raises(ValueError, match=rf"multioutput must.*{said}"):
-        metrics.interval_width(BOUNDS, multioutput=weights)
-    assert metrics.interval_width(BOUNDS, multioutput=[3, 0]) == 2.0
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
         ([1.0, -2.0, 1.0], "non-negative.*between -2 and 1"),
         ([0.0, 0.0, 0.0], "at least one positive.*between 0 and 0"),
         ([1.0, np.inf, 1.0], "finite"),

@@ -49,25 +49,15 @@ def test_the_same_as_scoringrules():
     }
     for name, expected in rows.items():
         function, given, options = SCORES[name]
-        found = function(Y, *given, **options, multioutput="raw_values")
-        assert_allclose(found, np.mean(expected, axis=0), rtol=1e-9)
+        assert_allclose(function(Y, *given, **options), np.mean(expected), rtol=1e-9)
 
 
 @scores
 def test_targets_are_scored_one_by_one(name):
     function, given, options = SCORES[name]
-    raw = function(Y, *given, **options, multioutput="raw_values")
-    assert raw.shape == (T,)
     one = [function(Y[:, j], *(a[:, j] for a in given), **options) for j in range(T)]
     assert all(isinstance(value, float) for value in one)
-    assert_allclose(raw, one, rtol=1e-12)
     assert_allclose(function(Y, *given, **options), np.mean(one), rtol=1e-12)
-    weighted = function(Y, *given, **options, multioutput=[1.0, 3.0])
-    assert_allclose(weighted, 0.25 * one[0] + 0.75 * one[1], rtol=1e-12)
-    single = function(
-        Y[:, 0], *(a[:, 0] for a in given), **options, multioutput="raw_values"
-    )
-    assert single.shape == (1,)
 
 
 @scores
@@ -108,9 +98,6 @@ def test_what_is_refused():
         gaussian(Y, MEAN, STD, sample_weight=[1.0])
     with pytest.raises(ValueError, match="at least one positive weight"):
         gaussian(Y, MEAN, STD, sample_weight=np.zeros(N))
-    for multioutput in ("mean", [1.0]):
-        with pytest.raises(ValueError, match="multioutput must be"):
-            gaussian(Y, MEAN, STD, multioutput=multioutput)
     with pytest.raises(ValueError, match="weights must be non-negative and sum to one"):
         metrics.mixture_crps(Y, MEANS, STDS, 2.0 * SHARES)
     with pytest.raises(ValueError, match="weights must have shape"):
