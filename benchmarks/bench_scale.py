@@ -5,8 +5,8 @@
 Eight inputs, 300 inducing points, 100 particles, Gaussian, Bernoulli and Student-t
 likelihoods. Each fit runs in a process of its own, whose largest resident memory is
 read at the end; ``memory`` has that of the imports and the data taken off as well.
-``--full`` goes to a million rows. Seconds inside the named parts of the library are
-those of their outermost calls.
+``--full`` goes to a million rows. Seconds of the stages are
+those of `stage_seconds_`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,17 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.report import progress, report
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._pls import _base
 from skgpx.likelihoods import StudentT
 
 ROWS = (10_000, 30_000, 100_000)
 FULL = (300_000, 1_000_000)
 LIKELIHOODS = ("gaussian", "bernoulli", "student_t")
-# Columns of seconds, and the functions that the estimators call for them.
-STAGES = {
-    "hyperparameters": "learn_prior",
-    "inducing": "select_inducing",
-    "inference": "infer",
-}
 PREDICTED_ROWS = 10_000
 
 
@@ -70,27 +62,11 @@ def peak_memory() -> float:
     return peak / (2.0**30 if sys.platform == "darwin" else 2.0**20)
 
 
-def clock(name: str, seconds: dict[str, float]) -> Callable[..., Any]:
-    """Wrap a function of the estimators so that it leaves its seconds behind."""
-    function = getattr(_base, STAGES[name])
-
-    def timed(*arguments: Any, **options: Any) -> Any:
-        start = time.perf_counter()
-        result = function(*arguments, **options)
-        seconds[name] += time.perf_counter() - start
-        return result
-
-    return timed
-
-
 def measure(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, Any]:
     """Fit once in this process, kernels compiled before, and measure."""
     small = make_data(likelihood, 300)
     make_model(likelihood, 10, n_jobs).fit(*small)
     X, y = make_data(likelihood, n)
-    seconds = dict.fromkeys(STAGES, 0.0)
-    for name, function in STAGES.items():
-        setattr(_base, function, clock(name, seconds))
     before, start = peak_memory(), time.perf_counter()
     model = make_model(likelihood, n_inducing, n_jobs).fit(X, y)
     fitted, peak = time.perf_counter(), peak_memory()
@@ -98,7 +74,7 @@ def measure(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, 
     predict(X[:PREDICTED_ROWS])
     predicted = time.perf_counter()
     row = {"likelihood": likelihood, "n": n, "m": n_inducing, "fit s": fitted - start}
-    row |= {f"{name} s": s for name, s in seconds.items()}
+    row |= {f"{name} s": s for name, s in model.stage_seconds_.items()}
     row |= {"predict 10 000 s": predicted - fitted, "peak GiB": peak}
     return row | {"fit GiB": peak - before, "steps": model.n_iter_}
 

@@ -13,7 +13,6 @@ from benchmarks.problems import (
     STUDENT_T,
     make_problem,
 )
-from skgpx.metrics import gaussian_wasserstein_distance
 
 langevin = pytest.importorskip("benchmarks.peers.langevin")
 svgp = pytest.importorskip("benchmarks.peers.svgp")
@@ -209,32 +208,3 @@ def test_the_expected_error_of_frequencies_is_that_of_samples():
         optimal_frequencies.mean_square(omega + h * way, s)[0] for h in (1e-5, -1e-5)
     )
     np.testing.assert_allclose((up - down) / 2e-5, np.sum(slope * way), rtol=1e-7)
-
-
-def test_the_torch_distance_is_that_of_the_processes():
-    """Where the sample is the batch its eigenvalues are those of the dense formula."""
-    peer = pytest.importorskip("benchmarks.peers.gwi_torch")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 2))
-    model = peer.TorchGWI(X, np.sin(X[:, 0]), X[:6], np.ones(2), 0.1, amplitude=2.0)
-    rows = model.X
-    with peer.torch.no_grad():
-        m, r = model.mean(rows)[:, 0], model.variance(rows)
-        squared = float(model.squared_distance(rows, m, r, rows))
-        distribution = m.numpy(), model.r(rows, rows).numpy()
-        prior = np.zeros(40), model.k(rows, rows).numpy()
-    exact = gaussian_wasserstein_distance(*distribution, *prior) ** 2 / 40
-    # roots of eigenvalues, the smallest of which are cut off
-    assert abs(squared - exact) < 1e-3 * exact
-
-
-def test_the_torch_covariance_starts_as_that_of_sparse_regression():
-    """Σ = (K_ZZ + K Kᵀ / σ²)⁻¹."""
-    peer = pytest.importorskip("benchmarks.peers.gwi_torch")
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    model = peer.TorchGWI(X, X[:, 0], X[:6], np.ones(2), 0.1, amplitude=2.0)
-    with peer.torch.no_grad():
-        K, K_ZZ = model.k(model.Z, model.X).numpy(), model.k(model.Z, model.Z).numpy()
-        root = model.root.numpy()
-    precision = K_ZZ + K @ K.T / 0.1
-    np.testing.assert_allclose(root @ root.T @ precision, np.eye(6), atol=1e-5)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import comb
@@ -29,10 +28,6 @@ N_MOMENTS = 12
 # Bins for each unit of the largest wave number; with 12 moments the error of a sum of
 # unit waves is below 4 J₁₂(π/5) = 8e-15 of the sum of the weights, for any data.
 BINS_PER_WAVE = 5
-# Rows, and powers of a wave, handled at a time.
-_ROWS, _POWERS = 256, 128
-# Steps of the period of the waves, in parts of the interval.
-_PARTS = 16
 
 
 def _half_bins() -> tuple[Array, Array]:
@@ -89,8 +84,8 @@ class BinMoments:
 
     def periodic(self, periods: float) -> BinMoments:
         """For waves whose period is so many intervals, rounded up to sixteenths."""
-        part = len(self.values) // _PARTS
-        size = part * max(1, math.ceil(_PARTS * periods - 1e-9))
+        part = len(self.values) // 16
+        size = part * max(1, math.ceil(16.0 * periods - 1e-9))
         return self if size == self.size else BinMoments(self.values, size)
 
     @cached_property
@@ -105,9 +100,7 @@ class BinMoments:
         No further than the largest wave.
         """
         found, reach = self, int(np.squeeze(reach))
-        while len(found.values) > 2 * _PARTS and found.size // 2 >= (
-            BINS_PER_WAVE * reach
-        ):
+        while len(found.values) > 32 and found.size // 2 >= (BINS_PER_WAVE * reach):
             found = found.coarser
         sums, moments = found._sums
         return _two_sided(sums[: reach + 1]), _two_sided(moments[: reach // 2 + 1])
@@ -168,11 +161,11 @@ def _add_rows(
     values: Array,
 ) -> float:
     """Add the moments of all rows to flat values (B 2 p); return ``Σ w y²``."""
-    bins = values.size // 24
-    places, inside = np.empty(_ROWS, np.int64), np.empty(_ROWS)
+    bins, block = values.size // 24, 256
+    places, inside = np.empty(block, np.int64), np.empty(block)
     square = 0.0
-    for first in range(0, x.size, _ROWS):
-        size = min(_ROWS, x.size - first)
+    for first in range(0, x.size, block):
+        size = min(block, x.size - first)
         for i in range(size):
             scaled = (x[first + i] - origin) / period * bins
             place = max(0, min(int(scaled), bins - 1))
@@ -211,14 +204,12 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
 
 def _sums_from_moments(moments: Array, size: int, factors: Complex) -> Complex:
     """``Σ w exp(2πi k t)`` from moments (B, p) and the factors (p, K) of k < K."""
-    sums = np.zeros(factors.shape[1], np.complex128)
     # bins that are a period apart have the same waves
     moments = np.pad(moments, ((0, -len(moments) % size), (0, 0)))
     moments = moments.reshape(-1, size, moments.shape[1]).sum(axis=0)
-    for q in range(0, len(moments.T), 4):
-        # Σ_b exp(2πi k b/B) M_bq; four columns share vector registers
-        waves = np.conj(fft.rfft(moments[:, q : q + 4], axis=0)[: len(sums)])
-        sums += np.einsum("kq,qk->k", waves, factors[q : q + 4])
+    # Σ_b exp(2πi k b/B) M_bq
+    waves = np.conj(fft.rfft(moments, axis=0)[: factors.shape[1]])
+    sums: Complex = np.einsum("kq,qk->k", waves, factors)
     return sums
 
 
@@ -228,29 +219,10 @@ def _exponential_polynomials(a: float, count: int) -> Complex:
     They interpolate in the zeros of a Chebyshev polynomial: an error of at most ``4
     J_p(a k)``, where that of the Taylor series is 2^(p-2) times larger.
     """
-    nodes, to_series, to_powers = _chebyshev()
-    angles = 1j * a * (nodes[:, np.newaxis] + 1.0)
-    # powers of the first wave by those of the largest below and the rest
-    coarse, fine = np.arange(0, count, _POWERS), np.arange(_POWERS)
-    waves = np.exp(angles * coarse)[:, :, np.newaxis]
-    waves = waves * np.exp(angles * fine)[:, np.newaxis]
-    # one map after the other: their product has large entries that would cancel
-    series = to_series.T @ waves.reshape(len(nodes), -1)[:, :count]
-    coefficients: Complex = to_powers.T @ series
+    nodes = np.cos(np.pi * (np.arange(N_MOMENTS) + 0.5) / N_MOMENTS)
+    waves = np.exp(1j * a * np.outer(nodes + 1.0, np.arange(count)))
+    coefficients: Complex = np.linalg.solve(np.vander(nodes, increasing=True), waves)
     return coefficients
-
-
-@lru_cache(maxsize=1)
-def _chebyshev() -> tuple[Any, Any, Any]:
-    """Chebyshev nodes, map of values there to a series, and of that to powers."""
-    p = N_MOMENTS
-    nodes = np.cos(np.pi * (np.arange(p) + 0.5) / p)
-    series = 2.0 / p * chebyshev.chebvander(nodes, p - 1)
-    series[:, 0] *= 0.5
-    powers = np.zeros((p, p))
-    for j in range(p):
-        powers[j, : j + 1] = chebyshev.cheb2poly(np.eye(p)[j, : j + 1])
-    return nodes, series, powers
 
 
 def _two_sided(sums: Complex) -> WaveTable:

@@ -13,10 +13,6 @@ from skgpx._numerics.trigonometry import cos_turns
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-# Doubles in a block of tables, which stays in the second-level cache, and its rows.
-_BLOCK = 1 << 16
-_FEWEST, _MOST = 32, 256
-
 
 @kernel
 def multiple_angles(turns: Array, out: Array) -> None:
@@ -66,9 +62,9 @@ def angle_tables(
         Overwritten by the next block. Always whole blocks, so that no row depends on
         the others; in the last one only the first columns belong to rows.
     """
-    # whole vectors; and few enough rows that the tables stay in the cache
-    rows = _BLOCK // (2 * sum(r + 1 for r in reach))
-    rows = max(_FEWEST, min(_MOST, rows // _FEWEST * _FEWEST))
+    # whole vectors, and few enough that the tables stay in the second-level cache
+    rows = (1 << 15) // sum(r + 1 for r in reach)
+    rows = max(32, min(256, rows // 32 * 32))
     tables = [np.zeros((2, r + 1, rows)) for r in reach]
     angles = np.zeros((len(reach), rows))
     for start in range(0, len(turns), rows):

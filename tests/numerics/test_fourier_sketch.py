@@ -1,3 +1,5 @@
+"""Bin moments: the sums of any waves, for any data."""
+
 import numpy as np
 import pytest
 from scipy.special import jv
@@ -43,17 +45,19 @@ def test_every_wave_for_any_data(bins, name):
     assert square == pytest.approx(w @ y**2, rel=1e-14)
 
 
-def test_sketches_add_and_shift():
+def test_sketches_of_any_bins_add_and_shift():
     rng = np.random.default_rng(1)
     x, y = rng.random(999), rng.standard_normal(999)
     whole, _ = bin_moments(x, y, None, UNIT, 0.0, 256)
-    parts = [
-        bin_moments(x[c], y[c], None, UNIT, 0.0, 256)[0]
-        for c in np.array_split(np.arange(999), 100)
+    parts = np.array_split(np.arange(999), 100)
+    # the finest bins first: they are joined to those of the others
+    sketches = [
+        bin_moments(x[c], y[c], None, UNIT, 0.0, 256 << (i < 3))[0]
+        for i, c in enumerate(parts)
     ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.add(part)
+    total = sketches[0]
+    for sketch in sketches[1:]:
+        total = total.add(sketch)
     assert np.allclose(total.values, whole.values, rtol=1e-12, atol=1e-13)
     shifted, _ = bin_moments(x, y, None, UNIT, 0.5, 256)
     assert np.allclose(whole.less(0.5).values, shifted.values, rtol=1e-12, atol=1e-13)
@@ -64,12 +68,7 @@ def test_rows_at_and_outside_the_sides_are_kept_in_the_first_and_last_bin():
     sketch, _ = bin_moments(x, np.zeros(4), None, UNIT, 0.0, 256)
     assert sketch.values[:, 0, 0].sum() == 4
     assert sketch.values[1:-1, 0, 0].sum() == 0
-
-
-def test_number_of_bins():
-    assert n_bins(1) == 256
-    assert n_bins(204) == 1024
-    assert n_bins(205) == 2048
+    assert [n_bins(k) for k in (1, 204, 205)] == [256, 1024, 2048]
 
 
 @pytest.mark.parametrize("periods", [0.5, 1.0, 3.3])
