@@ -99,7 +99,7 @@ BUDGETS = {
     "_stein": 900,
     "_gwi": 1480,
     "_decoupled": 560,
-    "_selection": 1240,
+    "_selection": 950,
     "_latent": 230,
     "_draws": 1380,
     "bases": 1245,

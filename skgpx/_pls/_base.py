@@ -157,7 +157,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return [
             *found.findings,
             *result.findings,
-            self._few_points(len(Z), len(rows.y), found, result),
+            # fewer points than were counted span the whole prior
+            None
+            if m is not None and len(Z) < m
+            else self._few_points(len(Z), len(rows.y), found, result),
         ]
 
     def _few_points(

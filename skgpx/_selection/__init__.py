@@ -10,16 +10,20 @@ from skgpx._selection._evidence import (
     row_form,
     row_target,
 )
-from skgpx._selection._grow import grow, inducing_by_capacity, most_inducing
-from skgpx._selection._noise import final_noise
 from skgpx._selection._prior import (
     MOST,
     Hyperparameters,
+    SearchRecord,
     counted_once,
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._record import SearchRecord
+from skgpx._selection._sparse import (
+    final_noise,
+    grow,
+    inducing_by_capacity,
+    most_inducing,
+)
 
 __all__ = [
     "MOST",

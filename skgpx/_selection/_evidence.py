@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.langevin import latent_values
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
@@ -17,13 +16,11 @@ from skgpx._numerics.linalg import (
     log_determinant,
     solve_lower,
     solve_lower_transpose,
-    subtract_from_square,
 )
-from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._validation import Rows
-from skgpx.bases import Nystroem, select_inducing
+from skgpx.bases import select_inducing
 from skgpx.kernels import inducing_and_pullback, kernel_matrix, triangle_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 from skgpx.likelihoods._base import RowForm
@@ -42,7 +39,8 @@ class ExactEvidence:
         log N(y | 0, C) - ½ Σ [(ω_i - 1) log(2π noise_variance) + log ω_i]
 
     the second term being what turns a row of noise ``noise_variance / ω`` into ω
-    repetitions of it: an integer weight equals that many copies of the row.
+    repetitions of it: an integer weight equals that many copies of the row. Targets of
+    shape (n, c) are c independent functions of the same kernel.
 
     Parameters
     ----------
@@ -76,45 +74,49 @@ class ExactEvidence:
         numpy.linalg.LinAlgError
             If the covariance of the rows is not positive definite.
         """
-        p = self._p
+        p, omega = self._p, self.rows.precisions
         likelihood = self.likelihood.with_theta(theta[p:])
-        kernel = self.kernel.clone_with_theta(theta[:p])
         noise_variance = float(likelihood.variance(0.0))
-        y, weights = self.rows.y, self.rows.precisions
+        kernel = self.kernel.clone_with_theta(theta[:p])
         K, pullback = triangle_and_pullback(kernel, self.rows.X)
         L = _root(K, self.rows, noise_variance)
-        alpha = solve_lower_transpose(L, solve_lower(L, y))
-        log_volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
-        repeated = np.sum(weights - 1.0) * np.log(2.0 * np.pi * noise_variance)
-        value = log_volume + y @ alpha + repeated + np.log(weights).sum()
-        # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - C⁻¹), in the memory of L
-        slope = L
-        invert_factorised(slope)
-        subtract_from_square(slope, alpha)
+        y = self.rows.y.reshape(len(L), -1)
+        value = _log_density(L, y, omega, noise_variance)
+        alpha, c = solve_lower_transpose(L, solve_lower(L, y)), y.shape[1]
+        # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - c C⁻¹), of which the lower triangle is read
+        invert_factorised(L)
+        slope = 0.5 * (alpha @ alpha.T - c * L)
         gradient = pullback(slope)
         if len(likelihood.theta):
             # C_ii holds σ²/ω, and -½ Σ(ω - 1) log σ² stands beside
-            noise = noise_variance * float(np.sum(np.diagonal(slope) / weights))
-            gradient = np.append(gradient, noise - 0.5 * float(np.sum(weights - 1.0)))
-        return -0.5 * float(value), gradient
+            noise = noise_variance * float(np.sum(np.diagonal(slope) / omega))
+            gradient = np.append(gradient, noise - 0.5 * c * float(np.sum(omega - 1.0)))
+        return value, gradient
 
 
 def exact_value(rows: Rows, kernel: Any, noise_variance: float) -> float:
-    """:class:`ExactEvidence` of unit weights without its gradient; O(n^3 / 3)."""
+    """:class:`ExactEvidence` without its gradient; O(n^3 / 3)."""
     try:
         L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
     except np.linalg.LinAlgError:
         return -np.inf
-    half = solve_lower(L, rows.y)
-    volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
-    return -0.5 * float(volume + half @ half)
+    return _log_density(L, rows.y.reshape(len(L), -1), rows.precisions, noise_variance)
+
+
+def _log_density(L: Array, y: Array, omega: Array, noise_variance: float) -> float:
+    """The formula of :class:`ExactEvidence`, given the root of C."""
+    log_volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
+    repeated = np.sum(omega - 1.0) * np.log(2.0 * np.pi * noise_variance)
+    each = log_volume + repeated + np.log(omega).sum()
+    return -0.5 * float(y.shape[1] * each + np.sum(solve_lower(L, y) ** 2))
 
 
 def noise_only(rows: Rows, likelihood: Gaussian) -> float:
     """Evidence of normal noise around zero with the best variance, in nats."""
-    n, square = rows.precisions.sum(), float(rows.precisions @ rows.y**2)
-    best = with_noise(likelihood, float(np.average(rows.y**2, weights=rows.precisions)))
-    variance = float(best.variance(0.0))
+    y, omega = rows.y.reshape(len(rows.X), -1), rows.precisions
+    square = float(np.sum(omega @ y**2))
+    n = float(omega.sum()) * y.shape[1]
+    variance = float(with_noise(likelihood, square / n).variance(0.0))
     return -0.5 * float(n * np.log(2.0 * np.pi * variance) + square / variance)
 
 
@@ -267,24 +269,6 @@ class SparseEvidence:
         if np.all(np.isfinite(mode)):
             self._mode = mode
         return evidence
-
-
-def laplace_density(
-    basis: Nystroem, rows: Rows, other: Rows, likelihood: Likelihood
-) -> Array:
-    """Log predictive densities of other rows under Laplace's approximation, in nats."""
-    target = smoothed(row_target(basis(rows.X), rows, likelihood))
-    mode = laplace.find_mode(target, rough_start(target))
-    features = basis(other.X)
-    variance = laplace.latent_variance(features, mode.root, likelihood.n_outputs_)
-    variance += basis.residual_variance(other.X, features)[:, np.newaxis]
-    mean = latent_values(target._replace(features=features), mode.weights)
-    mixture = LatentMixture(
-        mean[:, :, np.newaxis], variance[:, :, np.newaxis], np.ones(1)
-    )
-    noise = likelihood if other.known is None else likelihood.at_rows(other.known)
-    density: Array = noise.predictive_log_density(other.y, mixture)
-    return density
 
 
 # ---- Targets in the weights of a basis -----------------------------------------------

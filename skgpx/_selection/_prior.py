@@ -9,44 +9,71 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skgpx import diagnostics
-from skgpx._selection._candidates import (
-    Candidate,
-    default_candidates,
-    of_kernel,
-)
-from skgpx._selection._evidence import (
-    ExactEvidence,
-    SparseEvidence,
-    with_noise,
-)
-from skgpx._selection._grow import grow
-from skgpx._selection._noise import ABUNDANT_ROWS, SEARCHED_ROWS
-from skgpx._selection._optimise import Found, Objective, maximise
-from skgpx._selection._record import SearchRecord
+from skgpx._numerics import laplace
+from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
+from skgpx._selection._evidence import SparseEvidence, with_noise
 from skgpx._selection._select import (
     NOISE_PRICE,
-    ExactModel,
-    SparseModel,
+    Found,
     Split,
+    maximise,
     refine,
+    screen,
     select,
     subset,
     train,
 )
+from skgpx._selection._sparse import grow
 from skgpx._validation import Rows, standardisation
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, split_noise, theta_entries
+from skgpx.kernels import GREKernel, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
-# From so many inducing points on the exact evidence is a better guide than their bound.
-_LARGEST_BOUND, _BOUND_ROWS, _BOUND_ITER = 400, 2000, 60
-# The most points of a model whose likelihood is not Gaussian, of one that is only
-# evaluated, and of a search.
-MOST, _COUNTED, _SEARCHED = 500, 1000, 400
-# Observations from which on no signal is noise; fewer leave the function uncertain.
-_FEWEST_NOISY = 100
+# The most points of a model whose likelihood is not Gaussian, and of a search.
+MOST, _SEARCHED = 500, 400
+
+
+class SearchRecord(NamedTuple):
+    """Which rows chose the hyperparameters, and by what; what is empty did not happen.
+
+    Attributes
+    ----------
+    criterion : str
+        What the search maximised.
+    distinct_rows : int
+        Rows of positive weight of the fit, repetitions counted once.
+    rows_searched : int or str
+        Rows that the last search read; "all" where it read sums over every row.
+    kernel : str
+        Name of the candidate that was chosen.
+    rows_held_out : int
+        Rows that no search read, and by which candidates were compared.
+    frequency_rows : int
+        Rows from which frequencies were learned.
+    calibration_rows : int
+        Errors at held-out rows, which chose the size of the variances; a row left out
+        twice counts twice.
+
+    Examples
+    --------
+    >>> from skgpx._selection import SearchRecord
+    >>> SearchRecord("log evidence", 2000, 1500).section()
+    {'criterion': 'log evidence', 'distinct_rows': 2000, 'rows_searched': 1500}
+    """
+
+    criterion: str = "nothing was free"
+    distinct_rows: int = 0
+    rows_searched: int | str = 0
+    kernel: str = ""
+    rows_held_out: int = 0
+    frequency_rows: int = 0
+    calibration_rows: int = 0
+
+    def section(self) -> dict[str, Any]:
+        """What happened, by name."""
+        return {name: value for name, value in self._asdict().items() if value}
 
 
 class Hyperparameters(NamedTuple):
@@ -129,78 +156,67 @@ def learn_prior(
     if not learn or not len(kernel.theta) + len(likelihood.theta):
         return Hyperparameters(kernel, likelihood, record=record)
     counted = rows if likelihood.discrete else counted_once(rows)
+    split = Split.of(counted, screening_rows, rng)
+    start = None if previous is None else previous.found
+    if start is not None:
+        start = start._replace(likelihood=likelihood)
+    exact_noise, needed, searched = np.nan, 0, split.training
     if isinstance(likelihood, Gaussian):
-        sizes = screening_rows, SEARCHED_ROWS, SEARCHED_ROWS, ABUNDANT_ROWS
-        model: Any = ExactModel(sizes)
-    else:
-        planned = len(rows.y) if n_inducing is None else n_inducing
-        model = SparseModel.of(likelihood, inducing, planned, rng)
-    split = Split.of(counted, model.sizes, rng)
-    if previous is None or previous.found is None:
-        best = select(groups, split, likelihood, model, n_jobs)
-    else:
-        best = train(
-            split.training, model, previous.found._replace(likelihood=likelihood)
+        best = (
+            train(searched, start)
+            if start
+            else select(groups, split, likelihood, n_jobs)
         )
-    exact_noise = np.nan
-    if isinstance(likelihood, Gaussian):
         best = refine(best, split, n_jobs)
-        exact_noise = best.noise_variance if best.gain > NOISE_PRICE else np.nan
-        if n_inducing is not None and n_inducing < min(len(rows.y), _LARGEST_BOUND):
+        if best.gain > NOISE_PRICE:
+            exact_noise = float(best.likelihood.variance(0.0))
+        if n_inducing is not None and n_inducing < min(len(rows.y), _SEARCHED):
             best = _by_bound(best, counted, inducing, n_inducing, rng)
-    elif likelihood.n_outputs_ == 1 and n_inducing is not None:
-        best = _with_capacity(best, groups[0], counted, model, n_inducing, rng)
-    share = float(rows.weights.sum() / split.training.weights.sum())
-    default, found_signal = not groups[0][0].given, best.gain > NOISE_PRICE
-    found = best if found_signal else None
+    else:
+        starts = (
+            [start] if start else _rough_starts(groups[0], split.screening, likelihood)
+        )
+        planned = len(rows.y) if n_inducing is None else n_inducing
+        best, searched, needed = _by_laplace(starts, counted, inducing, planned, rng)
+    found_signal, n_searched = best.gain > NOISE_PRICE, searched.weights.sum()
+    given = groups[0][0].given
     findings = [diagnostics.no_signal(best.gain, NOISE_PRICE, rows.y, rows.weights)]
-    if (found_signal and not isinstance(likelihood, Gaussian)) or not default:
-        how = best.kernel, default, likelihood.log_scale
-        findings.append(diagnostics.at_bounds(*how))
-    if not found_signal and split.training.weights.sum() >= _FEWEST_NOISY:
-        best = _all_noise(best, split.training)
+    if given or (found_signal and not isinstance(likelihood, Gaussian)):
+        log_scale = likelihood.log_scale
+        findings.append(diagnostics.at_bounds(best.kernel, not given, log_scale))
+    # few observations leave the function uncertain
+    if not (found_signal or given) and n_searched >= 100:
+        best = _all_noise(best, searched)
     record = record._replace(
         criterion="log posterior of the hyperparameters",
-        rows_searched=len(split.training.y),
+        rows_searched=len(searched.y),
         kernel=best.candidate.name,
         rows_held_out=0 if split.validation is None else len(split.validation.y),
     )
     return Hyperparameters(
         best.kernel,
         best.likelihood,
-        share * best.evidence,
+        float(rows.weights.sum() / n_searched) * best.evidence,
         record,
-        found,
+        best if found_signal else None,
         exact_noise,
-        best.n_inducing,
+        needed,
         tuple(one for one in findings if one is not None),
     )
 
 
 def _all_noise(found: Found, rows: Rows) -> Found:
-    """The smallest amplitude with the variance of y as noise, unless that is worse.
+    """The default kernel with its smallest amplitude; the variance of y as noise.
 
     Without a signal the evidence cannot tell short lengthscales from noise: it is the
     hyperprior that divides the variance of y between them.
     """
-    candidate = found.candidate
-    gaussian = isinstance(found.likelihood, Gaussian)
-    if not (gaussian and len(found.likelihood.theta) and candidate.n_free):
+    candidate, likelihood = found.candidate, found.likelihood
+    if not (isinstance(likelihood, Gaussian) and len(likelihood.theta)):
         return found
-    theta = found.kernel.theta
-    for entry, part in theta_entries(found.kernel):
-        if entry.endswith("constant_value"):
-            theta[part] = found.kernel.bounds[part, 0]
-    u = candidate.coordinates_of(found.kernel.clone_with_theta(theta))
-    u = np.where(candidate.lengths, candidate.starts()[0], u)
+    u = np.where(candidate.lengths, candidate.starts()[0], candidate.bounds[:, 0])
     square = float(np.average(rows.y**2, weights=rows.precisions))
-    noise = with_noise(found.likelihood, square)
-    quiet = candidate.kernel_at(u)
-    how = np.concatenate((quiet.theta, noise.theta))
-    value = ExactEvidence(rows, quiet, noise).value_and_gradient(how)[0]
-    if value < found.evidence - NOISE_PRICE:
-        return found
-    return found._replace(u=u, likelihood=noise, evidence=value)
+    return found._replace(u=u, likelihood=with_noise(likelihood, square))
 
 
 def _by_bound(
@@ -211,90 +227,90 @@ def _by_bound(
     The noise starts as it was found or as the variance of y, whichever is better. A
     bound that is lost in pure noise does not replace the kernel.
     """
-    some = subset(rows, rng.permutation(len(rows.y))[:_BOUND_ROWS])
+    some = subset(rows, rng.permutation(len(rows.y))[:2000])
     square = float(np.average(some.y**2, weights=some.precisions))
-    scales = [found.likelihood, with_noise(found.likelihood, square)]
-    starts = [
-        SparseEvidence.selected(some, found.kernel, scale, inducing, m, rng)
-        for scale in scales
-    ]
-    values = [
-        Objective(found.candidate, [one])(np.append(found.u, one.likelihood.theta))[0]
-        for one in starts
-    ]
-    start = starts[int(np.argmin(values))]
-    end = maximise(found.candidate, [start], found.u, _BOUND_ITER)
-    again = SparseEvidence.selected(some, end.kernel, end.likelihood, inducing, m, rng)
-    end = maximise(found.candidate, [again], end.u, _BOUND_ITER)
-    return end if end.gain > NOISE_PRICE else found
+    ends = [found, found._replace(likelihood=with_noise(found.likelihood, square))]
+    for n_iter in (0, 60, 60):
+        searches = []
+        for one in ends:
+            how = inducing, m, rng
+            bound = SparseEvidence.selected(some, one.kernel, one.likelihood, *how)
+            searches.append(maximise(one.candidate, [bound], one.u, n_iter))
+        ends = [max(searches, key=lambda one: one.posterior)]
+    return ends[0] if ends[0].gain > NOISE_PRICE else found
 
 
-def _with_capacity(
-    found: Found,
-    group: list[Candidate],
+def _rough_starts(
+    group: list[Candidate], few: Rows, likelihood: Likelihood
+) -> list[Found]:
+    """Where an exact process of rough latent values ends, for candidates to train.
+
+    Normal noise around rough values tells kernels apart at the cost of regression, and
+    sees what the evidence of few inducing points cannot, which prefers smooth
+    functions. Candidates that are simpler than the best one are trained as well.
+    """
+    values = rough_latent(few, likelihood)
+    if values.shape[1] > 1:
+        # at most three contrasts, as independent of each other as the functions
+        values = values @ np.linalg.svd(values, full_matrices=False)[2][:3].T
+    robust = likelihood.heavy_tailed
+    units = [standardisation(one, few.weights, robust=robust) for one in values.T]
+    shift, scale = np.transpose(units)
+    y = np.sqrt(group[0].unit) * (values - shift) / scale.max()
+    noise = Gaussian().prepare(y[:, 0], few.weights)
+    ends = screen(few._replace(y=y, known=None), noise, group)
+    best = int(np.argmax([one.posterior for one in ends]))
+    if ends[best].gain > NOISE_PRICE:
+        return [one._replace(likelihood=likelihood) for one in ends[: best + 1]]
+    starts = group[0].starts()
+    starts = starts if group[0].given or not np.any(values) else starts[:1]
+    return [Found(group[0], u, likelihood) for u in starts]
+
+
+def _by_laplace(
+    starts: list[Found],
     rows: Rows,
-    model: SparseModel,
+    inducing: Any,
     planned: int,
     rng: np.random.Generator,
-) -> Found:
-    """Search on with as many inducing points as gain, for one latent function.
+) -> tuple[Found, Rows, int]:
+    """Laplace's evidence from each start; its rows, and the points that it gains from.
 
-    The evidence of few points prefers smooth functions: the kernel of an exact process
-    of rough latent values competes, each with the points that it gains from.
+    For one latent function the points of a start are doubled while that gains.
     """
-    chosen = rng.permutation(len(rows.y))
-    some = subset(rows, chosen[:SEARCHED_ROWS])
+    likelihood, n = starts[0].likelihood, len(rows.y)
+    between = max(likelihood.n_outputs_ - 1, 1)
+    most = laplace.LARGEST_COUPLED // between
+    # an evaluation takes a tenth of a second: 1.5e8 n m²
+    budget, order = 1.5e8 / between**2, rng.permutation(n)
+    m = min(max(planned, 100), 250, most, n)
+    m = m if budget / m**2 >= 1000 else min(m, 100)
 
-    def grown(one: Found) -> tuple[int, float]:
-        theta = np.concatenate((one.kernel.theta, one.likelihood.theta))
+    def evidence(part: Rows, one: Found, m: int) -> SparseEvidence:
+        how = inducing, m, rng
+        return SparseEvidence.selected(part, one.kernel, one.likelihood, *how)
 
-        def score(m: int) -> float:
-            how = some, one.kernel, one.likelihood, model.inducing, m, rng
-            return SparseEvidence.selected(*how).value_and_gradient(theta)[0]
+    some = subset(rows, order[:1500])
 
-        return grow(score, planned, min(_COUNTED, len(rows.y)), some.weights.sum())
+    def needed(one: Found) -> int:
+        if likelihood.n_outputs_ > 1:
+            return m
+        theta = np.append(one.kernel.theta, one.likelihood.theta)
 
-    (m, value), searched = grown(found), planned
-    starts = []
-    for start in _of_rough_values(group, rows, found.likelihood, rng):
-        larger, other = grown(start)
-        if other > value:
-            m, value, starts = larger, other, [start]
-    while (m > searched or starts) and searched < _SEARCHED:
-        searched = min(max(m, 2 * planned if starts else m), _SEARCHED)
-        n = min(max(int(1.5e8 / searched**2), 900), len(chosen))
-        part = subset(rows, chosen[:n])
-        ends = []
-        for start in [found, *starts]:
-            how = model.inducing, searched, rng
-            evidence = SparseEvidence.selected(
-                part, start.kernel, start.likelihood, *how
-            )
-            ends.append(maximise(start.candidate, [evidence], start.u, 40))
-        found, starts = max(ends, key=lambda one: one.posterior), []
-        m, value = grown(found)
-    return found._replace(n_inducing=m if m > planned else 0)
+        def score(size: int) -> float:
+            return evidence(some, one, size).value_and_gradient(theta)[0]
 
+        return grow(score, m, min(1000, n), some.weights.sum())[0]
 
-def _of_rough_values(
-    group: list[Candidate],
-    rows: Rows,
-    likelihood: Likelihood,
-    rng: np.random.Generator,
-) -> list[Found]:
-    """Kernels of an exact process of 500 rough latent values under normal noise."""
-    values = rough_latent(rows, likelihood)[:, 0]
-    shift, scale = standardisation(values, rows.weights, robust=likelihood.heavy_tailed)
-    rough = Rows(
-        rows.X, np.sqrt(group[0].unit) * (values - shift) / scale, rows.weights
-    )
-    few = subset(rough, rng.permutation(len(rows.y))[:500])
-    noise = Gaussian().prepare(few.y, few.weights)
-    best = select([group], Split(few, few), noise, ExactModel())
-    if best.gain <= NOISE_PRICE:
-        return []
-    u = np.where(best.candidate.lengths, best.u, best.candidate.starts()[0])
-    return [Found(best.candidate, u, likelihood)]
+    sizes = [min(needed(one), max(_SEARCHED, m)) for one in starts]
+    part = subset(rows, order[: int(np.clip(budget / max(sizes) ** 2, 300, 2000))])
+    ends = [
+        maximise(one.candidate, [evidence(part, one, size)], one.u, 40)
+        for one, size in zip(starts, sizes, strict=True)
+    ]
+    best = max(ends, key=lambda one: one.posterior)
+    size = needed(best)
+    return best, part, size if size > m else 0
 
 
 # ---- What the search reads -----------------------------------------------------------

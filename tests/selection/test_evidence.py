@@ -5,12 +5,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx._numerics import laplace
+from skgpx._numerics.regression import weight_statistics
 from skgpx._selection import SparseEvidence, held_out, left_out
 from skgpx._selection._candidates import default_candidates, of_kernel
-from skgpx._selection._evidence import ExactEvidence, noise_only
-from skgpx._selection._noise import sparse_density
-from skgpx._selection._optimise import Objective
+from skgpx._selection._evidence import ExactEvidence, exact_value, noise_only
+from skgpx._selection._select import Objective
+from skgpx._selection._sparse import best_noise
 from skgpx._validation import Rows
+from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
 
@@ -116,43 +118,29 @@ def test_gaussian_evidence_is_the_collapsed_bound(rng, kernel):
     assert evidence.value_and_gradient(theta)[0] == pytest.approx(bound, rel=1e-7)
 
 
-def test_all_rows_as_inducing_inputs_give_the_evidence_itself(rng):
-    rows = rows_for(Gaussian(), rng, n=12)._replace(weights=np.ones(12))
-    kernel, likelihood = KERNELS["rbf"], Gaussian(0.3).prepare(rows.y)
-    distribution = multivariate_normal(np.zeros(12), kernel(rows.X) + 0.3 * np.eye(12))
-    value, _ = SparseEvidence(rows, rows.X, kernel, likelihood).value_and_gradient(
-        kernel.theta
-    )
-    assert value == pytest.approx(distribution.logpdf(rows.y), rel=1e-7)
+def written_out(rows):
+    times = rows.weights.astype(int)
+    y = np.repeat(rows.y, times, axis=0)
+    return Rows(np.repeat(rows.X, times, axis=0), y, np.ones(len(y)))
 
 
-def test_weights_are_repetitions(rng):
-    for likelihood in (Gaussian(0.3), Bernoulli(), Categorical()):
-        rows = rows_for(likelihood, rng)
-        times = rows.weights.astype(int)
-        written_out = Rows(
-            np.repeat(rows.X, times, axis=0),
-            np.repeat(rows.y, times),
-            np.ones(sum(times)),
-        )
-        kernel, Z = KERNELS["rbf"], rows.X[:5]
-        one, other = (
-            SparseEvidence(
-                r, Z, kernel, likelihood.prepare(r.y, r.weights)
-            ).value_and_gradient(kernel.theta)
-            for r in (rows, written_out)
-        )
-        assert one[0] == pytest.approx(other[0], rel=1e-9)
-        np.testing.assert_allclose(one[1], other[1], atol=1e-4)
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("likelihood", [Gaussian(0.3), Bernoulli(), Categorical()])
+def test_weights_are_repetitions(rng, likelihood, exact):
+    rows, kernel = rows_for(likelihood, rng), KERNELS["rbf"]
+    if exact and not isinstance(likelihood, Gaussian):
+        return
+    found = []
+    for r in (rows, written_out(rows)):
+        how = kernel, likelihood.prepare(r.y, r.weights)
+        sparse = SparseEvidence(r, rows.X[:5], *how)
+        evidence = ExactEvidence(r, *how) if exact else sparse
+        found.append(evidence.value_and_gradient(kernel.theta))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-9)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
 
 
 # ---- The exact process ---------------------------------------------------------------
-
-
-def written_out(rows):
-    times = rows.weights.astype(int)
-    y = np.repeat(rows.y, times)
-    return Rows(np.repeat(rows.X, times, axis=0), y, np.ones(len(y)))
 
 
 def theta_of(evidence):
@@ -187,17 +175,18 @@ def test_exact_gradient_with_weights(rng, kernel, noise_variance):
     np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-6)
 
 
-def test_exact_weights_are_repetitions(rng):
+def test_columns_of_targets_are_independent_functions(rng):
+    """The sum of their evidences, of weighted rows; and the value without a slope."""
     rows, kernel = rows_for(Gaussian(), rng), KERNELS["rbf"]
-    likelihood = Gaussian().prepare(rows.y, rows.weights)
-    one, other = (
-        ExactEvidence(r, kernel, likelihood).value_and_gradient(
-            np.append(kernel.theta, np.log(0.2))
-        )
-        for r in (rows, written_out(rows))
-    )
-    assert one[0] == pytest.approx(other[0], rel=1e-9)
-    np.testing.assert_allclose(one[1], other[1], rtol=1e-7)
+    both = rows._replace(y=np.stack((rows.y, np.cos(rows.X[:, 0])), axis=1))
+    likelihood, found = Gaussian().prepare(rows.y, rows.weights), []
+    for y in (both.y, *both.y.T):
+        evidence = ExactEvidence(rows._replace(y=y), kernel, likelihood)
+        found.append(evidence.value_and_gradient(theta_of(evidence)))
+    assert found[0][0] == pytest.approx(found[1][0] + found[2][0], rel=1e-12)
+    np.testing.assert_allclose(found[0][1], found[1][1] + found[2][1], rtol=1e-9)
+    noise = float(likelihood.noise_variance)
+    assert exact_value(both, kernel, noise) == pytest.approx(found[0][0], rel=1e-12)
 
 
 def test_noise_only_is_the_evidence_without_a_function(rng):
@@ -220,9 +209,13 @@ def test_held_out_densities_are_those_of_scikit_learn(rng):
     np.testing.assert_allclose(found, mean, atol=1e-9)
     np.testing.assert_allclose(variance, std**2 + 0.2, rtol=1e-9)
     # all rows as inducing points: the sparse model is exact
-    density = norm.logpdf(other.y, mean, np.sqrt(std**2 + 0.2))
-    sparse = sparse_density(rows, other, kernel, (0.2, 0.2), 600)
-    assert sparse == pytest.approx(density.mean(), rel=1e-6)
+    basis = Nystroem.from_kernel(kernel, rows.X)
+    seen = weight_statistics(basis(rows.X), rows.y, rows.weights, np.zeros(24))
+    expected = norm.logpdf(other.y, mean, np.sqrt(std**2 + 0.2)).mean()
+    assert best_noise(basis, seen, other, 0.2, 0.2)[1] == pytest.approx(expected)
+    noise, best = best_noise(basis, seen, other, 0.02, 2.0)
+    assert best >= expected
+    assert 0.02 < noise < 2.0
 
 
 def test_left_out_moments_are_those_of_models_without_the_row(rng):

@@ -9,8 +9,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SteinRFFRegressor
 from skgpx._selection import counted_once, grow
-from skgpx._selection._optimise import Found
-from skgpx._selection._select import simplest
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
@@ -39,20 +37,6 @@ def test_a_wave_in_one_of_five_columns(seed):
     errors = model.predict(new) - np.sin(3.0 * np.pi * new[:, 0])
     assert root_mean_square(errors) < 0.1
     assert model.findings_ == ()
-
-
-def test_the_simplest_within_one_standard_error(rng):
-    class Sized:
-        def __init__(self, n_free):
-            self.n_free = n_free
-
-    few, many = (Found(Sized(n), np.zeros(n), None) for n in (2, 5))
-    base, noise = rng.standard_normal((2, 400))
-    noise -= noise.mean()
-    assert simplest([many, few], [base + noise + 0.04, base]) is few
-    assert simplest([many, few], [base + noise + 0.07, base]) is many
-    # a single number each: the better
-    assert simplest([many, few], [np.array([1.1]), np.array([1.0])]) is many
 
 
 def test_more_columns_than_matter():
