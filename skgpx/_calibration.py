@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -18,18 +16,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
-    process_routing,
 )
 
 from skgpx._callbacks import StageClock
-from skgpx._cross_fitting import (
-    UNWEIGHTED,
-    CrossFit,
-    cross_fit,
-    cross_fit_prefit,
-    warn_of_lost_weights,
-    weight_keyword,
-)
+from skgpx._cross_fitting import cross_fit
 from skgpx._numerics.variance_scale import fit_affine_scale, fit_scale
 from skgpx._predictive_distribution import (
     NormalDistribution,
@@ -39,11 +29,10 @@ from skgpx._predictive_distribution import (
 )
 from skgpx._report import Reporting
 from skgpx._selection import SearchRecord
-from skgpx._table import Training, as_table, training_rows
+from skgpx._table import as_table, training_rows
 from skgpx._validation import (
     StrOptions,
     check_is_fitted,
-    check_some_folds,
     fit_context,
     validate_data,
 )
@@ -52,9 +41,6 @@ from skgpx._wrapped import best_of, is_search, unwrapped
 __all__ = ["TemperedRegressor"]
 
 Array = NDArray[np.float64]
-
-# Smallest standard deviation: rounding of the largest target.
-_ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstimator):
@@ -72,7 +58,8 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         over one. It is cloned. ``FrozenEstimator(model)`` is used as it is.
     method : {"factor", "affine"}, default="factor"
         "factor" multiplies the variance v by T, the mean of ``error^2 / v``, shrunk
-        towards one by the standard error of its logarithm. "affine" is ``a + b r`` with
+        towards one by the standard error of its logarithm; up to four held-out rows
+        leave one. "affine" is ``a + b r`` with
         a, b >= 0, by maximum likelihood; r is the variance of the noise-free function
         where `predict` of the regressor takes `include_noise`, as all of this library
         do, and v otherwise.
@@ -112,8 +99,8 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
     and too large at others; a and b can, as far as r distinguishes these rows. Both
     follow from the normal likelihood [1]_; the shape of the predictive distribution,
     which is stretched about its mean, is arbitrary. With kurtosis κ of the standardised
-    errors the standard error of log T is the root of ``(κ - 1) / n``: a few errors
-    with heavy tails leave T near one.
+    errors the standard error of log T is the root of ``(κ - 1) / (n - 4)``: a few
+    errors with heavy tails leave T near one.
 
     Costs as many fits as there are folds, and one more.
 
@@ -180,11 +167,11 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
-            row, zero leaves it out. An estimator that takes none gets repeated rows,
-            if the weights are whole numbers. With metadata routing it gets them if it
-            requests them.
+            row, zero leaves it out. An estimator that takes none, or with metadata
+            routing does not request them, gets repeated rows, if the weights are whole
+            numbers.
         groups : array-like of shape (n_samples,), default=None
-            For splitters that use them, such as GroupKFold.
+            For splitters that use them; with a number of folds, that of a GroupKFold.
 
         Returns
         -------
@@ -202,15 +189,36 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
             If there are weights, and the estimator cannot take them.
         """
         clock, rows = StageClock(), training_rows(self, X, y, sample_weight)
-        found = self._fitted(rows, groups, weighted=sample_weight is not None)
+        if not _takes(self.estimator, "return_std"):
+            raise ValueError(_refusal(self.estimator))
+        affine = self.method == "affine"
+        self._parts_noise = affine and _takes(self.estimator, "include_noise")
+        predict = partial(moments_of, parts_noise=self._parts_noise)
+        how = {"cv": self.cv, "groups": groups, "n_jobs": self.n_jobs}
+        found = cross_fit(self.estimator, rows, predict, **how)
+        used = found.held_out
+        if not np.any(used):
+            raise ValueError(
+                "TemperedRegressor needs at least two distinct rows, so that a row can "
+                f"be held out; got n_samples={len(found.positions)}."
+            )
         clock.end_of("fits")
-        errors = rows.y[found.positions] - found.predictions[:, 0]
-        self._fit_scale(errors[found.held_out], found, found.held_out)
+        moments, weights = found.predictions[used], found.weights[used]
+        squares = (rows.y[found.positions[used]] - moments[:, 0]) ** 2
+        # up to four rows do not determine a variance
+        if affine and len(squares) > 4:
+            self.constant_, self.slope_ = fit_affine_scale(
+                squares, moments[:, -1], weights
+            )
+        else:
+            self._parts_noise, self.constant_ = False, 0.0
+            self.slope_ = fit_scale(squares, moments[:, 1], weights)
         self.estimator_ = found.estimator
+        # the smallest standard deviation is rounding of the largest target
         largest = float(np.max(np.abs(rows.y))) or 1.0
-        self._least = (_ROUNDING * largest) ** 2
+        self._least = (np.finfo(np.float64).eps * largest) ** 2
         clock.end_of("scale")
-        self._record = SearchRecord("", calibration_rows=int(np.sum(found.held_out)))
+        self._record = SearchRecord("", calibration_rows=len(squares))
         vars(self).update(clock.attributes())
         return self
 
@@ -308,53 +316,6 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         tags.target_tags.multi_output = False
         return tags
 
-    # ---- From rows to a variance scale -----------------------------------------------
-
-    def _fitted(self, rows: Training, groups: Any, weighted: bool) -> CrossFit:
-        """Out-of-fold moments of each row."""
-        estimator = self.estimator
-        if not _takes(estimator, "return_std"):
-            raise ValueError(_refusal(estimator))
-        affine = self.method == "affine"
-        self._parts_noise = affine and _takes(estimator, "include_noise")
-        predict = partial(moments_of, parts_noise=self._parts_noise)
-        if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
-            check_is_fitted(estimator)
-            return cross_fit_prefit(estimator, rows, predict)
-        check_some_folds(self.cv)
-        keyword = self._weight_keyword(rows.weights, weighted)
-        found = cross_fit(
-            estimator, rows, predict,
-            cv=self.cv, groups=groups, keyword=keyword, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        if not np.any(found.held_out):
-            raise ValueError(
-                "TemperedRegressor needs at least two distinct rows, so that a row can "
-                f"be held out; got n_samples={len(found.positions)}."
-            )
-        return found
-
-    def _weight_keyword(self, weights: Array, given: bool) -> str | None:
-        if not get_config()["enable_metadata_routing"]:
-            keyword = weight_keyword(self.estimator)
-            warn_of_lost_weights(self.estimator, weights, keyword)
-            return keyword
-        if not given:
-            return None
-        routed = process_routing(self, "fit", sample_weight=weights)
-        wanted = "sample_weight" in routed.estimator.fit
-        return "sample_weight" if wanted else UNWEIGHTED
-
-    def _fit_scale(
-        self, errors: Array, found: CrossFit, used: NDArray[np.bool_]
-    ) -> None:
-        r, weights = found.predictions[used, -1], found.weights[used]
-        if self.method == "factor":
-            self.constant_ = 0.0
-            self.slope_ = fit_scale(errors**2, r, weights)
-        else:
-            self.constant_, self.slope_ = fit_affine_scale(errors**2, r, weights)
-
     def _check(self, X: Any) -> Any:
         check_is_fitted(self, "slope_")
         table = as_table(X)
@@ -395,20 +356,16 @@ def _refusal(estimator: Any) -> str:
     )
 
 
-def _innermost(estimator: Any) -> Any:
-    """The regressor inside pipelines, searches and FrozenEstimator."""
-    if isinstance(estimator, Pipeline):
-        return _innermost(estimator.steps[-1][1])
-    if isinstance(estimator, FrozenEstimator) or is_search(estimator):
-        return _innermost(estimator.estimator)
-    return estimator
-
-
 def _takes(estimator: Any, keyword: str) -> bool:
-    """Whether `predict` takes a keyword."""
-    predict: Callable[..., Any] | None
-    predict = getattr(_innermost(estimator), "predict", None)
-    return predict is not None and keyword in inspect.signature(predict).parameters
+    """Whether `predict` takes a keyword, in pipelines, searches and frozen ones."""
+    while True:
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, FrozenEstimator) or is_search(estimator):
+            estimator = estimator.estimator
+        else:
+            predict = getattr(estimator, "predict", None)
+            return predict is not None and keyword in signature(predict).parameters
 
 
 def _distribution_of(estimator: Any, X: Any) -> Predictive | None:

@@ -1,11 +1,13 @@
 """Cross-fitting of other estimators: out-of-fold predictions.
 
-The estimator is cloned, never fitted in place, and a FrozenEstimator never fitted.
+The estimator is cloned, never fitted in place; one that is fitted already is used as it
+is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,8 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.model_selection import KFold, check_cv
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
@@ -21,21 +24,16 @@ from sklearn.utils.validation import has_fit_parameter
 from skgpx._numerics.rows import distinct_rows
 from skgpx._parallel import parallel_map
 from skgpx._table import Training, row_codes, take_rows
-from skgpx._validation import (
-    warn,
-)
+from skgpx._validation import check_is_fitted, check_some_folds, warn
 from skgpx._wrapped import is_search
 from skgpx.exceptions import DataWarning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+Predict = Callable[[Any, Any], Array]
 
-# Folds if their number is not given, and the seed of their shuffle.
-N_FOLDS, _SEED = 5, 0
-# What stands for the name of the weights if an estimator is to be fitted without.
-UNWEIGHTED = ""
-# Fold of the rows that no estimator was fitted without.
-NOT_HELD_OUT = -1
+# Folds if their number is not given.
+N_FOLDS = 5
 
 
 class CrossFit(NamedTuple):
@@ -52,30 +50,30 @@ class CrossFit(NamedTuple):
     predictions : ndarray of shape (r, k)
         At each row, of the estimator that was not fitted to it; where there is none, of
         the one fitted to all.
-    folds : ndarray of int of shape (r,)
-        Number of the fold; -1 where there is no such estimator.
+    held_out : ndarray of bool of shape (r,)
+        Rows predicted by an estimator that was not fitted to them.
     """
 
     estimator: Any
     positions: Index
     weights: Array
     predictions: Array
-    folds: Index
+    held_out: NDArray[np.bool_]
 
-    @property
-    def held_out(self) -> NDArray[np.bool_]:
-        """Rows predicted by an estimator that was not fitted to them."""
-        return self.folds != NOT_HELD_OUT
+
+def is_given_fitted(estimator: Any, cv: Any) -> bool:
+    """Whether an estimator is used as it is: it is frozen, or `cv` is "prefit"."""
+    return isinstance(estimator, FrozenEstimator) or isinstance(cv, str)
 
 
 def cross_fit(
     estimator: Any,
     rows: Training,
-    predict: Callable[[Any, Any], Array],
+    predict: Predict,
     *,
     cv: Any = None,
     groups: Any = None,
-    keyword: str | None = None,
+    stratify: bool = False,
     n_jobs: int | None = None,
 ) -> CrossFit:
     """Fit clones of an estimator to the rows outside each fold, and one to all.
@@ -83,56 +81,84 @@ def cross_fit(
     Parameters
     ----------
     estimator : estimator
-        Not frozen, and reproducible; see :func:`seeded`.
+        Reproducible; see :func:`seeded`.
     rows : Training
     predict : callable
-        ``respond(fitted, X)``, shape (n, k); picklable.
-    cv : int, splitter, iterable or None, default=None
+        ``predict(fitted, X)``, shape (n, k); picklable.
+    cv : int, splitter, iterable, "prefit" or None, default=None
         A number of folds of the distinct rows, in random order, 5 for None: all copies
         of a row are in one fold, and estimators see distinct rows, weighted if they
         take weights. A splitter, or its splits, is applied to the rows in the order in
-        which they are given. No row may be in two test sets.
+        which they are given. No row may be in two test sets. With "prefit", or a
+        FrozenEstimator, all rows count as held out.
     groups : array-like of shape (n,), default=None
-        For splitters that use them.
-    keyword : str or None, default=None
-        Under which `fit` of the estimator takes weights. None: it takes none, and gets
-        each row as often as it occurs; :data:`UNWEIGHTED`: distinct rows, once.
+        For splitters; a number of folds is then that of a GroupKFold.
+    stratify : bool, default=False
+        Whether y holds labels: each class is in each fold in turn, and the only row of
+        a class in none.
     n_jobs : int or None
         Folds side by side.
-
-    Returns
-    -------
-    found : CrossFit
 
     Raises
     ------
     ValueError
         If test sets overlap, or a training set has no row of positive weight.
+
+    Warns
+    -----
+    DataWarning
+        If the estimator takes no weights, and these are not whole numbers.
     """
-    plan = _plan(rows, cv, groups)
-    jobs = [(estimator, rows, part, keyword) for part in plan.training_sets]
-    *fitted, final = parallel_map(_fitted_clone, jobs, n_jobs)
-    calls = [(one, predict, rows, plan, i) for i, one in enumerate(fitted)]
-    calls.append((final, predict, rows, plan, NOT_HELD_OUT))
-    parts = parallel_map(_predictions, calls, n_jobs)
-    width = max(part.shape[1] for part in parts)
-    predictions = np.empty((len(plan.positions), width))
-    for fold, part in zip([*range(len(fitted)), NOT_HELD_OUT], parts, strict=True):
+    table = np.column_stack((row_codes(rows.X), row_codes(rows.y[:, np.newaxis])))
+    if is_given_fitted(estimator, cv):
+        check_is_fitted(estimator)
+        positions, weights = distinct_rows(table, rows.weights)
+        predictions = predict(estimator, take_rows(rows.X, positions))
+        held_out = np.ones(len(positions), dtype=bool)
+        return CrossFit(estimator, positions, weights, predictions, held_out)
+    keyword = weight_keyword(estimator)
+    if keyword is None and np.any(rows.weights != np.rint(rows.weights)):
+        warn(
+            f"{estimator!r} takes no sample_weight, and rows cannot be repeated "
+            "because the weights are not whole numbers: it is fitted without weights, "
+            "and its predictions ignore them. Use an estimator that takes "
+            "sample_weight, or integer weights.",
+            DataWarning,
+        )
+    check_some_folds(cv)
+    given = np.arange(len(rows.y))
+    if groups is None and (cv is None or isinstance(cv, Integral)):
+        given, weights = distinct_rows(table, rows.weights)
+        # estimators with folds of their own must not see sorted rows
+        order = np.random.default_rng(0).permutation(len(given))
+        given, table = given[order], table[given[order]]
+        rows = Training(take_rows(rows.X, given), rows.y[given], weights[order])
+        splits = _random_folds(rows.y, cv or N_FOLDS, stratify)
+    else:
+        splits = _splitter(cv, groups, stratify).split(rows.X, rows.y, groups)
+    folds, training = _checked_folds(splits, len(rows.y))
+    positions, weights = distinct_rows(np.column_stack((table, folds)), rows.weights)
+    folds = folds[positions]
+    jobs = []
+    for fold, train in enumerate([*training, np.arange(len(rows.y))]):
+        kept, counts = distinct_rows(table[train], rows.weights[train])
+        if not len(kept):
+            raise ValueError(
+                "A training set of `cv` has no row of positive weight: use fewer "
+                "folds, or other ones."
+            )
+        # in the order of their first occurrence
+        first = np.argsort(kept)
+        part = train[kept[first]], counts[first]
+        test = positions[folds == (fold if fold < len(training) else -1)]
+        jobs.append((estimator, rows, *part, keyword, predict, test))
+    fits = parallel_map(_fitted_clone, jobs, n_jobs)
+    predictions = np.empty((len(positions), max(part.shape[1] for _, part in fits)))
+    for fold, (_, part) in zip([*range(len(training)), -1], fits, strict=True):
         if len(part):
-            predictions[plan.folds == fold] = part
-    return CrossFit(final, plan.positions, plan.weights, predictions, plan.folds)
-
-
-def cross_fit_prefit(
-    estimator: Any, rows: Training, predict: Callable[[Any, Any], Array]
-) -> CrossFit:
-    """Predictions of a fitted estimator, all taken as held out.
-
-    It is used as it is, neither cloned nor fitted.
-    """
-    positions, weights, folds = _shuffled_folds(rows, N_FOLDS)
-    predictions = predict(estimator, take_rows(rows.X, positions))
-    return CrossFit(estimator, positions, weights, predictions, np.maximum(folds, 0))
+            predictions[folds == fold] = part
+    final = fits[-1][0]
+    return CrossFit(final, given[positions], weights, predictions, folds >= 0)
 
 
 def weight_keyword(estimator: Any) -> str | None:
@@ -170,70 +196,36 @@ def seeded(estimator: Any, rng: np.random.Generator) -> Any:
     return fresh.set_params(**chosen) if chosen else fresh
 
 
-# ---- Folds ---------------------------------------------------------------------------
+def _splitter(cv: Any, groups: Any, stratify: bool) -> Any:
+    """The splitter that was given; for a number, one that keeps groups together."""
+    if cv is not None and not isinstance(cv, Integral):
+        return check_cv(cv)
+    n_folds = cv or min(N_FOLDS, max(len(np.unique(np.asarray(groups))), 2))
+    return (StratifiedGroupKFold if stratify else GroupKFold)(n_folds)
 
 
-class _Part(NamedTuple):
-    """Rows (r,) of a training set, in the order of fitting, with their weights."""
-
-    positions: Index
-    weights: Array
-
-
-class _Plan(NamedTuple):
-    """Distinct rows, the fold of each, and training sets: one a fold, and all rows."""
-
-    positions: Index
-    weights: Array
-    folds: Index
-    training_sets: list[_Part]
-
-
-def _distinct(rows: Training) -> tuple[Index, Array]:
-    """Distinct rows in canonical order, and their weights."""
-    return distinct_rows(_table_of(rows), rows.weights)
+def _random_folds(
+    y: NDArray[Any], n_folds: int, stratify: bool
+) -> list[tuple[Index, Index]]:
+    """Rows in each fold in turn, class after class; the only row of a class in none."""
+    classes = y if stratify else np.zeros(len(y))
+    _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    several = np.flatnonzero(counts[codes] > 1)
+    ordered = several[np.argsort(codes[several], kind="stable")]
+    folds = np.full(len(y), -1)
+    folds[ordered] = np.arange(len(ordered)) % n_folds
+    return [
+        (np.flatnonzero(folds != k), np.flatnonzero(folds == k))
+        for k in range(folds.max(initial=-1) + 1)
+    ]
 
 
-def _table_of(rows: Training) -> Array:
-    """Numbers that are equal where rows and their targets are, (n, d + 1)."""
-    return np.column_stack((row_codes(rows.X), row_codes(rows.y[:, np.newaxis])))
-
-
-def _plan(rows: Training, cv: Any, groups: Any) -> _Plan:
-    if cv is None or isinstance(cv, int | np.integer):
-        return _shuffled_plan(rows, N_FOLDS if cv is None else int(cv))
-    return _given_plan(rows, cv, groups)
-
-
-def _shuffled_folds(rows: Training, n_folds: int) -> tuple[Index, Array, Index]:
-    """Distinct rows in random order, their weights, and the fold of each."""
-    positions, weights = _distinct(rows)
-    n = len(positions)
-    # estimators with folds of their own must not see sorted rows
-    order = np.random.default_rng(_SEED).permutation(n)
-    folds = np.full(n, NOT_HELD_OUT)
-    if n > 1:
-        for fold, (_, test) in enumerate(KFold(min(n_folds, n)).split(order)):
-            folds[test] = fold
-    return positions[order], weights[order], folds
-
-
-def _shuffled_plan(rows: Training, n_folds: int) -> _Plan:
-    """Folds of the distinct rows: no matter how often and in which order they occur."""
-    positions, weights, folds = _shuffled_folds(rows, n_folds)
-    masks = [folds != fold for fold in range(folds.max() + 1)]
-    parts = [_Part(positions[kept], weights[kept]) for kept in masks]
-    return _Plan(positions, weights, folds, [*parts, _Part(positions, weights)])
-
-
-def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
-    """Folds of a splitter, which may depend on the order of the rows."""
-    n, parts = len(rows.y), []
-    folds = np.full(n, NOT_HELD_OUT)
-    splits = check_cv(cv).split(rows.X, rows.y, groups)
-    for fold, (train, test) in enumerate(splits):
-        train, test = (np.arange(n)[part] for part in (train, test))
-        if np.any(folds[test] != NOT_HELD_OUT) or np.any(np.isin(test, train)):
+def _checked_folds(splits: Iterable[Any], n: int) -> tuple[Index, list[Index]]:
+    """Fold of each row, -1 where it is never held out, and the training sets."""
+    folds, training = np.full(n, -1), []
+    for fold, split in enumerate(splits):
+        train, test = (np.arange(n)[part] for part in split)
+        if np.any(folds[test] != -1) or np.any(np.isin(test, train)):
             raise ValueError(
                 "Test sets of `cv` must not overlap, nor share rows with their "
                 "training set: a row is predicted once, by an estimator that was not "
@@ -241,78 +233,26 @@ def _given_plan(rows: Training, cv: Any, groups: Any) -> _Plan:
                 "TimeSeriesSplit rather than repeated or random splits."
             )
         folds[test] = fold
-        parts.append(_merged(rows, train))
-    table = np.column_stack(
-        (row_codes(rows.X), row_codes(rows.y[:, np.newaxis]), folds)
-    )
-    positions, weights = distinct_rows(table, rows.weights)
-    everything = _merged(rows, np.arange(n))
-    return _Plan(positions, weights, folds[positions], [*parts, everything])
-
-
-def _merged(rows: Training, chosen: Index) -> _Part:
-    """Some of the rows, repetitions merged, in the order of their first occurrence."""
-    table = np.column_stack((row_codes(rows.X), row_codes(rows.y[:, np.newaxis])))[
-        chosen
-    ]
-    kept, weights = distinct_rows(table, rows.weights[chosen])
-    if not len(kept):
-        raise ValueError(
-            "A training set of `cv` has no row of positive weight: use fewer folds, "
-            "or other ones."
-        )
-    # distinct_rows names the first of equal rows
-    order = np.argsort(kept)
-    return _Part(chosen[kept[order]], weights[order])
-
-
-# ---- Fits ----------------------------------------------------------------------------
+        training.append(train)
+    return folds, training
 
 
 def _fitted_clone(
-    estimator: Any, rows: Training, part: _Part, keyword: str | None
-) -> Any:
-    """Clone fitted to some of the rows, with their weights as it can take them."""
-    positions, weights = part
-    fresh = clone(estimator)
-    if keyword == UNWEIGHTED or np.all(weights == 1.0):
-        return fresh.fit(take_rows(rows.X, positions), rows.y[positions])
-    if keyword is not None:
-        weighted = {keyword: weights}
-        return fresh.fit(take_rows(rows.X, positions), rows.y[positions], **weighted)
-    if np.all(weights == np.rint(weights)):
-        positions = np.repeat(positions, weights.astype(np.intp))
-    return fresh.fit(take_rows(rows.X, positions), rows.y[positions])
-
-
-def warn_of_lost_weights(estimator: Any, weights: Array, keyword: str | None) -> None:
-    """Warn if an estimator takes no weights, and rows cannot be repeated instead."""
-    if keyword is not None or np.all(weights == np.rint(weights)):
-        return
-    warn(
-        f"{estimator!r} takes no sample_weight, and rows cannot be repeated because "
-        "the weights are not whole numbers: it is fitted without weights, and its "
-        "predictions ignore them. Use an estimator that takes sample_weight, or "
-        "integer weights.",
-        DataWarning,
-    )
-
-
-def _predictions(
-    fitted: Any,
-    predict: Callable[[Any, Any], Array],
+    estimator: Any,
     rows: Training,
-    plan: _Plan,
-    fold: int,
-) -> Array:
-    """Predictions (r, k) of one estimator at the rows of its fold."""
-    chosen = plan.positions[plan.folds == fold]
-    return _predictions_at(fitted, predict, rows, chosen)
-
-
-def _predictions_at(
-    fitted: Any, predict: Callable[[Any, Any], Array], rows: Training, chosen: Index
-) -> Array:
-    if not len(chosen):
-        return np.empty((0, 0))
-    return predict(fitted, take_rows(rows.X, chosen))
+    train: Index,
+    weights: Array,
+    keyword: str | None,
+    predict: Predict,
+    test: Index,
+) -> tuple[Any, Array]:
+    """Clone fitted to some of the rows, and its predictions (r, k) at others."""
+    weighted = {}
+    if keyword is not None and np.any(weights != 1.0):
+        weighted[keyword] = weights
+    elif keyword is None and np.all(weights == np.rint(weights)):
+        train = np.repeat(train, weights.astype(np.intp))
+    fitted = clone(estimator).fit(take_rows(rows.X, train), rows.y[train], **weighted)
+    if not len(test):
+        return fitted, np.empty((0, 0))
+    return fitted, predict(fitted, take_rows(rows.X, test))

@@ -73,15 +73,12 @@ def test_copies_of_a_row_are_in_one_fold():
     assert np.all(found.predictions[:, 0] != Y[twice][found.positions])
 
 
-@pytest.mark.parametrize(
-    ("estimator", "keyword"),
-    [(BayesianRidge(), "sample_weight"), (KNeighborsRegressor(3), None)],
-)
-def test_weights_are_repetitions_in_any_order(estimator, keyword):
+@pytest.mark.parametrize("estimator", [BayesianRidge(), KNeighborsRegressor(3)])
+def test_weights_are_repetitions_in_any_order(estimator):
     weights = np.random.default_rng(1).integers(0, 4, size=40).astype(float)
     repeated = rng.permutation(np.repeat(np.arange(40), weights.astype(int)))
-    one = cross(estimator, weights=weights, keyword=keyword)
-    other = cross(estimator, X[repeated], Y[repeated], keyword=keyword)
+    one = cross(estimator, weights=weights)
+    other = cross(estimator, X[repeated], Y[repeated])
     assert_array_equal(one.weights, other.weights)
     assert_array_equal(X[one.positions], X[repeated][other.positions])
     assert_array_equal(one.predictions, other.predictions)
@@ -100,8 +97,7 @@ def test_weights_reach_the_estimator_in_every_way():
         TransformedTargetRegressor(),
         GridSearchCV(pipeline, {}, cv=2),
     ):
-        keyword = weight_keyword(estimator)
-        found = cross(estimator, weights=weights, keyword=keyword)
+        found = cross(estimator, weights=weights)
         assert_allclose(found.estimator.predict(X), plain.predict(X))
     for estimator in (
         KNeighborsRegressor(),

@@ -97,7 +97,7 @@ BUDGETS = {
     "_pls": 1160,
     "_spectral_vgp": 1486,
     "_stein": 900,
-    "_gwi": 1480,
+    "_gwi": 1100,
     "_decoupled": 560,
     "_selection": 950,
     "_latent": 230,

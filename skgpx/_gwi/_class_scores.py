@@ -13,73 +13,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from skgpx._draws import InputMap
-from skgpx._gwi._base_models import TableForm
+from skgpx._gwi._networks import Loss
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
-from skgpx._numerics.rows import distinct_rows
+from skgpx._numerics.spread import weighted_quantiles
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._table import Training, row_codes, take_rows
 from skgpx.likelihoods import Categorical, Likelihood, RobustMax
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Seed of the order of the rows of folds.
-_SEED = 0
-# Standard deviation of the logarithms of both factors a priori: rows that do not
-# identify them leave them near one. Largest size of either, and step of differences:
-# the rules of probabilities change by some 1e-6 where they are refined.
-_PRIOR_STD, _FARTHEST, _STEP = 1.0, 7.0, 1e-3
-# Points of the search where probabilities have no fast rule.
-_POINTS = 128
-# Share of the held-out rows at which the mean does not fade, and the least share of it
-# that a row at the edge keeps.
-_WITHIN, _LEAST_EXPLAINED = 0.95, 1e-3
-
 
 # ---- What networks of classes minimise: expected log likelihood and distance ---------
 
 
-class ClassLoss(NamedTuple):
+def class_loss(
+    likelihood: Likelihood,
+    codes: Array,
+    weights: Array,
+    variance: Array,
+    distance_weight: float,
+) -> Loss:
     """``Σ w (E[-log p(y | f)] + κ |m - m_P|²) / Σ w`` over the rows of a batch.
 
     The expectation is over ``f ~ N(m, r)`` at each row: eqs. (69) and (70) of the paper
     for RobustMax, otherwise by a rule of a dozen nodes, or two for each output.
 
-    Attributes
+    Parameters
     ----------
     likelihood : Likelihood
         Prepared.
-    codes : ndarray of shape (n,)
-        Numbers of the classes.
-    weights : ndarray of shape (n,)
+    codes, weights : ndarray of shape (n,)
+        Numbers of the classes, and weights of the rows.
     variance : ndarray of shape (n,)
         r, the same for all outputs.
     distance_weight : float
         κ: one over the number of rows, times the weight of the distances.
     """
+    expected = _robust_max if isinstance(likelihood, RobustMax) else _by_nodes
 
-    likelihood: Likelihood
-    codes: Array
-    weights: Array
-    variance: Array
-    distance_weight: float
+    def loss(outputs: Array, rows: Index) -> tuple[Array, Array]:
+        m, at = outputs.reshape(-1, outputs.shape[-1]), rows.ravel()
+        nll, slopes = expected(likelihood, codes[at], m, variance[at])
+        gap = m - likelihood.base_latent_
+        nll = nll + distance_weight * np.sum(gap**2, axis=1)
+        slopes = slopes + 2.0 * distance_weight * gap
+        share = weights[rows] / weights[rows].sum(axis=1, keepdims=True)
+        values = np.sum(share * nll.reshape(rows.shape), axis=1)
+        return values, share[..., np.newaxis] * slopes.reshape(outputs.shape)
 
-    def __call__(self, outputs: Array, rows: Index) -> tuple[float, Array]:
-        """Value, and its derivative in the outputs (len(rows), c) of these rows."""
-        expected = _robust_max if isinstance(self.likelihood, RobustMax) else _by_nodes
-        y, r = self.codes[rows], self.variance[rows]
-        nll, slope = expected(self.likelihood, y, outputs, r)
-        gap = outputs - self.likelihood.base_latent_
-        nll = nll + self.distance_weight * np.sum(gap**2, axis=1)
-        slope = slope + 2.0 * self.distance_weight * gap
-        share = self.weights[rows] / self.weights[rows].sum()
-        return float(share @ nll), share[:, np.newaxis] * slope
+    return loss
 
 
 def _robust_max(
@@ -102,191 +88,59 @@ def _by_nodes(
     return likelihood.row_nll(y, f) @ weights, likelihood.row_gradient(y, f) @ weights
 
 
-# ---- Scores of other classifiers -----------------------------------------------------
+# ---- Scores of other classifiers, and of the process ---------------------------------
 
 
-class ClassScores:
-    """Predictions of a fitted classifier, one column for each class.
-
-    Log probabilities where it has them, otherwise its decision function. Picklable.
+def class_scores(
+    classes: NDArray[Any], mixed: float, n_outputs: int, fitted: Any, X: Any
+) -> Array:
+    """Latent scores (n, n_outputs) from the probabilities of a fitted classifier.
 
     Parameters
     ----------
     classes : ndarray of shape (K,)
-        Labels in the order of the columns.
+        All labels; a fitted classifier may know some of them only.
+    mixed : float
+        Share of the uniform distribution in the probabilities, so that none is zero.
+    n_outputs : int
+        One for log odds, otherwise K; these sum to zero.
+    fitted : classifier
+    X : array-like of shape (n, d)
+
+    Raises
+    ------
+    ValueError
+        If it knows none of the classes, or predicts values that are no probabilities.
     """
-
-    def __init__(self, classes: NDArray[Any]) -> None:
-        self.classes = classes
-
-    def __call__(self, fitted: Any, X: Any) -> Array:
-        """Probabilities (n, K), or values of the decision function.
-
-        Raises
-        ------
-        ValueError
-            If it was fitted to none of the classes, has neither of the two methods, or
-            predicts values of another shape.
-        """
-        known = np.asarray(fitted.classes_)
-        columns = _columns(known, self.classes)
-        values = _values(fitted, X, len(known))
-        out = np.full((len(values), len(self.classes)), _absent(fitted, values))
-        out[:, columns >= 0] = values[:, columns[columns >= 0]]
-        return out
-
-
-def has_probabilities(classifier: Any) -> bool:
-    """Whether probabilities are read, rather than a decision function."""
-    return hasattr(classifier, "predict_proba")
-
-
-def _columns(known: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Column of each class among those of a classifier, or -1."""
-    position = {label: i for i, label in enumerate(known.tolist())}
+    position = {
+        label: i for i, label in enumerate(np.asarray(fitted.classes_).tolist())
+    }
     columns = np.array([position.get(label, -1) for label in classes.tolist()])
     if np.all(columns < 0):
         raise ValueError(
-            f"The classifier was fitted to the classes {known.tolist()}, none of which "
+            f"The classifier was fitted to the classes {list(position)}, none of which "
             f"is in y, which has {classes.tolist()}. Fit it to the same labels."
         )
-    return columns
-
-
-def _values(fitted: Any, X: Any, n_known: int) -> Array:
-    """(n, n_known) of `predict_proba` or `decision_function`."""
-    if has_probabilities(fitted):
-        values = np.asarray(fitted.predict_proba(X), dtype=np.float64)
-    else:
-        _refuse_pairs(fitted, n_known)
-        values = np.asarray(fitted.decision_function(X), dtype=np.float64)
-        if values.ndim == 1:
-            values = np.stack([-0.5 * values, 0.5 * values], axis=1)
-    if values.ndim != 2 or values.shape[1] != n_known:
+    found = np.asarray(fitted.predict_proba(X), dtype=np.float64)
+    if found.shape != (len(X), len(position)) or not np.all(np.isfinite(found)):
         raise ValueError(
-            f"{fitted!r} must give one value for each of its {n_known} classes; got "
-            f"shape {values.shape}. Set decision_function_shape='ovr'."
+            f"{fitted!r} must give a finite probability for each of its "
+            f"{len(position)} classes; got NaN, infinity, or shape {found.shape}."
         )
-    if not np.all(np.isfinite(values)):
-        raise ValueError(f"{fitted!r} gives scores that are NaN or infinite.")
-    return values
-
-
-def _refuse_pairs(fitted: Any, n_known: int) -> None:
-    """Raise a ValueError for one-versus-one scores: three classes have three pairs."""
-    inner = fitted
-    while True:
-        if isinstance(inner, Pipeline):
-            inner = inner.steps[-1][1]
-        elif isinstance(inner, FrozenEstimator):
-            inner = inner.estimator
-        elif hasattr(inner, "best_estimator_"):
-            inner = inner.best_estimator_
-        else:
-            break
-    if n_known > 2 and getattr(inner, "decision_function_shape", None) == "ovo":
-        raise ValueError(
-            f"{fitted!r} must give one value for each of its {n_known} classes; its "
-            "decision function has one for each pair of them. Set "
-            "decision_function_shape='ovr'."
-        )
-
-
-def _absent(fitted: Any, values: Array) -> float:
-    """Score of a class that the classifier was not fitted to."""
-    return 0.0 if has_probabilities(fitted) else float(values.min())
-
-
-def latent_scores(predictions: Array, mixed: float | None, n_outputs: int) -> Array:
-    """Latent values (n, n_outputs) from predictions (n, K) of a classifier.
-
-    Parameters
-    ----------
-    predictions : ndarray of shape (n, K)
-    mixed : float or None
-        Share of the uniform distribution in probabilities, so that none is zero; None
-        where they are scores already.
-    n_outputs : int
-        One for log odds, otherwise K; these sum to zero.
-    """
-    scores = predictions
-    if mixed is not None:
-        total = predictions.sum(axis=1, keepdims=True)
-        share = predictions / np.where(total > 0.0, total, 1.0)
-        scores = np.log((1.0 - mixed) * share + mixed / predictions.shape[1])
+    p = np.where(columns >= 0, found[:, columns], 0.0)
+    total = p.sum(axis=1, keepdims=True)
+    p = p / np.where(total > 0.0, total, 1.0)
+    scores = np.log((1.0 - mixed) * p + mixed / len(classes))
     if n_outputs == 1:
         return scores[:, 1:] - scores[:, :1]
-    return scores - scores.mean(axis=1, keepdims=True)
+    centred: Array = scores - scores.mean(axis=1, keepdims=True)
+    return centred
 
 
-@dataclass(frozen=True)
-class ClassifierMean:
-    """Latent scores of a fitted classifier, as a function of rows.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    form : TableForm
-        What it gets.
-    predict : ClassScores
-    mixed : float or None
-    n_outputs : int
-    """
-
-    estimator: Any
-    form: TableForm
-    predict: ClassScores
-    mixed: float | None
-    n_outputs: int
-
-    def __call__(self, X: NDArray[Any]) -> Array:
-        """Values (n, n_outputs) at the rows of X (n, d)."""
-        scores = self.predict(self.estimator, self.form.table(X))
-        return latent_scores(scores, self.mixed, self.n_outputs)
-
-
-@dataclass(frozen=True)
-class BasisMean:
-    """``base + φ(x)ᵀw``: the mode of the process itself.
-
-    Parameters
-    ----------
-    basis : Nystroem
-    weights : ndarray of shape (m, c)
-    base : ndarray of shape (c,)
-    """
-
-    basis: Any
-    weights: Array
-    base: Array
-
-    def __call__(self, X: Array) -> Array:
-        """Values (n, c) at the rows of X (n, d)."""
-        values: Array = self.base + self.basis(X) @ self.weights
-        return values
-
-
-def stratified_folds(given: Training, n_folds: int) -> tuple[Training, Any]:
-    """Distinct rows in an order that is always the same, and splits of them.
-
-    The rows of a class are in each fold in turn; the only row of a class in none.
-    """
-    table = np.column_stack((row_codes(given.X), row_codes(given.y[:, np.newaxis])))
-    positions, weights = distinct_rows(table, given.weights)
-    order = np.random.default_rng(_SEED).permutation(len(positions))
-    chosen = positions[order]
-    y = given.y[chosen]
-    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    several = np.flatnonzero(counts[codes] > 1)
-    ordered = several[np.argsort(codes[several], kind="stable")]
-    folds = np.full(len(y), -1)
-    folds[ordered] = np.arange(len(ordered)) % n_folds
-    splits = [
-        (np.flatnonzero(folds != k), np.flatnonzero(folds == k))
-        for k in range(folds.max() + 1)
-    ]
-    return Training(take_rows(given.X, chosen), y, weights[order]), splits
+def basis_scores(basis: Any, weights: Array, base: Array, X: Array) -> Array:
+    """``base + φ(x)ᵀw`` (n, c): the mode of the process itself."""
+    values: Array = base + basis(X) @ weights
+    return values
 
 
 # ---- How scores fade away from the data ----------------------------------------------
@@ -341,38 +195,11 @@ def share_of_prior(kernel: Any, X: Array, variance: Array) -> Array:
 
 def fading(prior_share: Array, edge: float) -> Array:
     """Share h of the mean that is kept, from the share of the variance left."""
-    kept: Array = (1.0 - prior_share) / max(1.0 - edge, _LEAST_EXPLAINED)
+    kept: Array = (1.0 - prior_share) / max(1.0 - edge, 1e-3)
     return np.minimum(kept, 1.0)
 
 
 # ---- Factors of scores and variances, by held-out log loss ---------------------------
-
-
-class HeldOutClasses(NamedTuple):
-    """Rows that a mean was not fitted to.
-
-    Attributes
-    ----------
-    codes, weights : ndarray of shape (n,)
-    scores : ndarray of shape (n, c)
-    variance, prior_share : ndarray of shape (n,)
-        r of the process without the row, and ``r / k``.
-    """
-
-    codes: Array
-    weights: Array
-    scores: Array
-    variance: Array
-    prior_share: Array
-
-    def edge(self) -> float:
-        """The 95 % quantile of the share of the prior variance."""
-        if not len(self.prior_share):
-            return 0.0
-        order = np.argsort(self.prior_share, kind="stable")
-        level = np.cumsum(self.weights[order])
-        place = np.searchsorted(level, _WITHIN * level[-1])
-        return float(self.prior_share[order][min(place, len(order) - 1)])
 
 
 class ClassScale(NamedTuple):
@@ -393,45 +220,70 @@ class ClassScale(NamedTuple):
     edge: float = 0.0
 
 
-def fit_class_scale(rows: HeldOutClasses, likelihood: Likelihood) -> ClassScale:
+def fit_class_scale(
+    likelihood: Likelihood,
+    codes: Array,
+    weights: Array,
+    scores: Array,
+    variance: Array,
+    share: Array,
+) -> ClassScale:
     """Factors of scores and variances with the lowest held-out log loss.
 
     Minimises their log loss plus ``(log² a + log² b) / 2``, half a nat at a factor of
-    e. Under RobustMax, which is invariant to the scale of f, only b moves, as in
-    the paper.
+    e: rows that do not identify them leave them near one. Under RobustMax, which is
+    invariant to the scale of f, only b moves, as in the paper. Fewer than ten rows
+    leave both at one.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    codes, weights : ndarray of shape (n,)
+    scores : ndarray of shape (n, c)
+    variance, share : ndarray of shape (n,)
+        r of the process without the row, and ``r / k``; at its 95 % quantile scores
+        begin to fade.
     """
-    edge, n = rows.edge(), 1 if isinstance(likelihood, RobustMax) else 2
+    if not len(codes):
+        return ClassScale()
+    edge = float(weighted_quantiles(share, weights, [0.95])[0])
+    if len(codes) < 10:
+        return ClassScale(edge=edge)
+    n = 1 if isinstance(likelihood, RobustMax) else 2
 
     def scale(u: Array) -> ClassScale:
         a, b = np.exp(np.append(np.zeros(2 - n), u))
         return ClassScale(float(a), float(b), edge)
 
     def loss(u: Array) -> float:
-        total = rows.weights @ log_losses(rows, likelihood, scale(u))
-        return float(total + 0.5 * np.sum((u / _PRIOR_STD) ** 2))
+        losses = log_losses(scale(u), likelihood, codes, scores, variance, share)
+        return float(weights @ losses + 0.5 * u @ u)
 
+    # the rules of probabilities change by some 1e-6 where they are refined
+    options = {"maxiter": 30, "eps": 1e-3, "ftol": 1e-9}
     found = minimize(
-        loss,
-        np.zeros(n),
-        method="L-BFGS-B",
-        bounds=[(-_FARTHEST, _FARTHEST)] * n,
-        options={"maxiter": 30, "eps": _STEP, "ftol": 1e-9},
+        loss, np.zeros(n), method="L-BFGS-B", bounds=[(-7.0, 7.0)] * n, options=options
     )
     return scale(found.x)
 
 
 def log_losses(
-    rows: HeldOutClasses, likelihood: Likelihood, scale: ClassScale
+    scale: ClassScale,
+    likelihood: Likelihood,
+    codes: Array,
+    scores: Array,
+    variance: Array,
+    share: Array,
 ) -> Array:
     """Log loss of each row (n,) under the scaled distribution."""
     base = likelihood.base_latent_
-    kept = fading(rows.prior_share, scale.edge)[:, np.newaxis]
-    mean = base + kept * (scale.score_factor * rows.scores - base)
-    variance = (scale.variance_factor * rows.variance)[:, np.newaxis, np.newaxis]
+    kept = fading(share, scale.edge)[:, np.newaxis]
+    mean = base + kept * (scale.score_factor * scores - base)
+    variance = (scale.variance_factor * variance)[:, np.newaxis, np.newaxis]
     mixture = LatentMixture(mean[:, :, np.newaxis], variance, np.ones(1))
     if not isinstance(likelihood, Categorical):
-        log_loss: Array = -likelihood.predictive_log_density(rows.codes, mixture)
+        log_loss: Array = -likelihood.predictive_log_density(codes, mixture)
         return log_loss
-    values, weights = atoms(mixture, _POINTS)
-    share = np.exp(-likelihood.row_nll(rows.codes, values)) @ weights
-    return np.asarray(-np.log(np.maximum(share, 1e-300)))
+    values, weights = atoms(mixture, 128)
+    density = np.exp(-likelihood.row_nll(codes, values)) @ weights
+    return np.asarray(-np.log(np.maximum(density, 1e-300)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
@@ -17,34 +17,23 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._draws import InputMap
-from skgpx._gwi._base_models import BaseModel, BaseModelMixin, cross_fit_mean
+from skgpx._gwi._base_models import BaseModel, BaseModelMixin
 from skgpx._gwi._class_scores import (
-    BasisMean,
-    ClassifierMean,
-    ClassLoss,
     ClassScale,
-    ClassScores,
     FadingScores,
-    HeldOutClasses,
+    basis_scores,
+    class_loss,
+    class_scores,
     fit_class_scale,
-    has_probabilities,
-    latent_scores,
     log_losses,
     share_of_prior,
-    stratified_folds,
 )
-from skgpx._gwi._networks import (
-    Networks,
-    NetworkSettings,
-    hold_out,
-    train_networks,
-)
-from skgpx._gwi._process import Process, leave_one_out, regression
-from skgpx._gwi._regressor import CONSTRAINTS
+from skgpx._gwi._networks import Trained, hold_out, train_networks
+from skgpx._gwi._process import fit_process, leave_one_out
+from skgpx._gwi._regressor import CONSTRAINTS, FittedMean
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import laplace
-from skgpx._selection import learn_prior, rough_start, row_target
+from skgpx._selection import Hyperparameters, rough_start, row_target
 from skgpx._table import training_rows
 from skgpx._validation import (
     Rows,
@@ -55,25 +44,16 @@ from skgpx._validation import (
     fit_context,
     generator,
 )
-from skgpx.bases import Warped, select_inducing
+from skgpx.bases import Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
 
 Array = NDArray[np.float64]
-
-# Inducing points in units of the root of the number of rows, and the least of them.
-_PER_ROOT, _LEAST_INDUCING = 3.0, 50
-# max_iter="auto": steps of a network, and least number of passes.
-_STEPS, _LEAST_EPOCHS = 600, 20
-# Half the squared Newton decrement at which the search for a mode ends, in nats.
-_TOLERANCE = 1e-6
-# Fewest held-out rows that calibrate, and that compare networks and process;
-# standard errors by which networks have to be better.
-_FEWEST, _FEWEST_COMPARED, _CLEARLY = 10, 50, 1.0
+Index = NDArray[np.intp]
 
 
 class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
-    """Gaussian-process uncertainty around the scores of any classifier.
+    """Gaussian-process uncertainty around the probabilities of any classifier.
 
     The latent functions are ``f = m + sqrt(b) (Φᵀw + g)``: m are the scores of networks
     or of another classifier, the rest is a Gaussian process that is certain near the
@@ -88,9 +68,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         class, by expected log likelihood and distance from the prior; "svgp" is the
         mode of the process in the basis of its covariance. "auto" is "net" where
         networks have the lower log loss at the held-out rows, by more than a standard
-        error, and "svgp" otherwise. A classifier with `predict_proba` or
-        `decision_function` is cloned and fitted, once to all rows and once without each
-        fold; a FrozenEstimator is used as it is, and has to be fitted to other rows.
+        error, and "svgp" otherwise. A classifier with `predict_proba`, which
+        CalibratedClassifierCV adds to any, is cloned and fitted, once to all rows and
+        once without each fold; a FrozenEstimator is used as it is, and has to be fitted
+        to other rows.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance of each latent function, in squared units of the link. None
         stands for a constant times an RBF with one lengthscale, or with one for each
@@ -128,7 +109,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         rows as they are, if they are finite numbers, otherwise the output of the steps
         of a Pipeline before its classifier. For classifiers only.
     n_jobs : int or None, default=None
-        Threads, for folds and networks; the same bits for every number.
+        Threads, for folds and blocks of rows; the same bits for every number.
     random_state : int, RandomState or None, default=None
         Seed of networks, of classifiers without one, and of held-out rows.
 
@@ -290,83 +271,93 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         _check_mean(self.mean)
         check_likelihood_given(self.likelihood)
         self._check_groups(groups)
-        base = None
-        if isinstance(self.mean, str):
-            rows = self._numeric_rows(X, y, sample_weight)
-        else:
-            base = self._cross_fit(X, y, sample_weight, groups, folds)
-            rows = base.rows
-            clock.end_of("mean")
+        rows, base = self._rows(X, y, sample_weight, groups, folds)
+        clock.end_of("process" if base is None else "mean")
         check_kernel(self.kernel, rows.X)
-        problem = _Problem(self, rows, search)
+
+        # 1 the process, by the evidence of a smooth likelihood; the mean p (1 - p),
+        # second derivative of the loss of a softmax, is one over its noise variance
+        smooth = Bernoulli() if len(self.classes_) == 2 else Categorical()
+        counts = np.bincount(rows.y.astype(np.intp), weights=rows.weights) + 0.5
+        share = counts / counts.sum()
+        noise = 1.0 / float(np.mean(share * (1.0 - share)))
+        m = self.n_inducing
+        if isinstance(m, str):
+            m = max(round(3.0 * np.sqrt(len(rows.y))), 50)
+        smooth = smooth.prepare(rows.y, rows.weights)
+        process, _, prior = fit_process(rows, smooth, self, m, noise, search)
+        problem = _Problem(self, rows, process, prior, noise)
         clock.end_of("process")
 
-        findings: list[Finding | None] = [*problem.findings]
-        if base is not None:
-            mean = problem.base_mean(base, self.classes_)
-            self._form, findings = base.form, [*base.findings, *findings]
+        # 2 the scores, also of held-out rows
+        finding = None
+        if base is None:
+            parts = hold_out(
+                len(rows.y), self.validation_fraction, self.n_estimators, split
+            )
+            mean, finding = self._own_or_networks(problem, parts, train, reporter)
         else:
-            how = self.validation_fraction, self.n_estimators, split
-            parts = hold_out(len(rows.y), *how)
-
-            def report(trained: Callable[[], Networks]) -> bool:
-                return reporter.round(
-                    lambda: problem.attributes(problem.network_mean(trained(), parts))
-                )
-
-            mean, finding = self._own_or_networks(problem, parts, train, report)
-            findings.append(finding)
+            at = np.flatnonzero(base.cross_fit.held_out)
+            name, scores = base.cross_fit.estimator, base.cross_fit.predictions[at]
+            mean = FittedMean(name, base.function, at, scores, None, base.map)
+            finding = base.finding
         clock.end_of("mean")
+
+        # 3 factors of scores and variances, by the held-out log loss
         vars(self).update(problem.attributes(mean))
         clock.end_of("calibration")
         vars(self).update(clock.attributes())
-        conclude(self, findings)
+        conclude(self, [*prior.findings, finding])
         reporter.finish()
         return self
+
+    def _rows(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
+    ) -> tuple[Rows, BaseModel | None]:
+        """Rows of the process, whose y holds codes of classes, and the base model."""
+        if isinstance(self.mean, str):
+            X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
+            check_classification_targets(y)
+            kept = weights > 0.0
+            codes = self._encoded(y[kept])
+            return canonical_rows(X[kept], codes, weights[kept]), None
+        given = training_rows(self, X, y, sample_weight, labels=True)
+        self._encoded(given.y[given.weights > 0.0])
+        c = self._class_likelihood().prepare(np.arange(float(len(self.classes_))))
+        mixed = len(self.classes_) / (float(given.weights.sum()) + len(self.classes_))
+        predict = partial(class_scores, self.classes_, mixed, c.n_outputs_)
+        base = self._base_model(given, groups, predict, True, rng)
+        codes = np.searchsorted(self.classes_, base.y).astype(np.float64)
+        return Rows(base.inputs, codes, base.cross_fit.weights), base
 
     def _own_or_networks(
         self,
         problem: _Problem,
-        parts: NDArray[np.intp],
+        parts: Index,
         rng: np.random.Generator,
-        report: Callable[[Callable[[], Networks]], bool],
-    ) -> tuple[_Mean, Finding | None]:
+        reporter: RoundReporter,
+    ) -> tuple[FittedMean, Finding | None]:
         """The mode of the process, or networks if they predict held-out rows better."""
-        compared = int(np.sum(parts >= 0)) >= _FEWEST_COMPARED
+        compared = parts.size >= 50
         if self.mean == "svgp" or (self.mean == "auto" and not compared):
-            return problem.own_mean(parts), None
-        networks = problem.trained(parts, rng, report)
-        mean = problem.network_mean(networks, parts)
+            return problem.mode(parts), None
+
+        def around(networks: Trained) -> FittedMean:
+            function, values, curves = networks
+            return FittedMean("net", function, parts.ravel(), values, curves)
+
+        def report(trained: Callable[[], Trained]) -> bool:
+            return reporter.round(lambda: problem.attributes(around(trained())))
+
+        networks = around(problem.networks(parts, rng, report))
         if not compared:
-            return mean, None
-        own = problem.own_mean(parts)
-        gain = problem.held_out_losses(own) - problem.held_out_losses(mean)
+            return networks, None
+        own = problem.mode(parts)
+        gain = problem.held_out_losses(own) - problem.held_out_losses(networks)
         if self.mean == "net":
-            return mean, better_class_process(gain)
-        better = gain.mean() > _CLEARLY * gain.std() / np.sqrt(len(gain))
-        return (mean if better else own._replace(networks=networks)), None
-
-    def _numeric_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        """Rows of numbers, for means of the library itself."""
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
-        check_classification_targets(y)
-        kept = weights > 0.0
-        codes = self._encoded(y[kept])
-        return canonical_rows(X[kept], codes, weights[kept])
-
-    def _cross_fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
-    ) -> BaseModel:
-        """Cross-fit a classifier, whose input need not be numeric."""
-        given = training_rows(self, X, y, sample_weight, labels=True)
-        self._encoded(given.y[given.weights > 0.0])
-        self._class_likelihood()
-
-        def codes(labels: NDArray[Any]) -> Array:
-            return np.searchsorted(self.classes_, labels).astype(np.float64)
-
-        how = codes, stratified_folds, StratifiedGroupKFold, rng
-        return cross_fit_mean(self, given, groups, ClassScores(self.classes_), *how)
+            return networks, better_class_process(gain)
+        better = gain.mean() > gain.std() / np.sqrt(len(gain))
+        return (networks if better else own._replace(curves=networks.curves)), None
 
     def _encoded(self, y: NDArray[Any]) -> Array:
         """Codes of the classes (n,); sets `classes_`."""
@@ -394,30 +385,6 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         )
 
 
-class _Mean(NamedTuple):
-    """A mean, and its scores at rows that it was not fitted to.
-
-    Attributes
-    ----------
-    name : str or estimator
-    function : callable
-        Maps rows to scores (n, c).
-    scores : ndarray of shape (p, c)
-        At the held-out rows.
-    held_out : ndarray of bool of shape (n,)
-    networks : Networks or None
-    map : InputMap or None
-        From rows to the input of the kernel.
-    """
-
-    name: Any
-    function: Callable[[NDArray[Any]], Array]
-    scores: Array
-    held_out: NDArray[np.bool_]
-    networks: Networks | None = None
-    map: InputMap | None = None
-
-
 class _Problem:
     """The process of the latent functions, and the means that it may have.
 
@@ -427,160 +394,126 @@ class _Problem:
         With its parameters and `classes_`.
     rows : Rows
         y holds the numbers of the classes.
-    rng : numpy.random.Generator
+    process : LatentModel
+    prior : Hyperparameters
+    noise : float
     """
 
-    def __init__(self, estimator: GWIClassifier, rows: Rows, rng: np.random.Generator):
+    def __init__(
+        self,
+        estimator: GWIClassifier,
+        rows: Rows,
+        process: LatentModel,
+        prior: Hyperparameters,
+        noise: float,
+    ):
         self._estimator, self._rows = estimator, rows
-        search, select = rng.spawn(2)
-        n, m = len(rows.y), estimator.n_inducing
-        if isinstance(m, str):
-            m = max(round(_PER_ROOT * np.sqrt(n)), _LEAST_INDUCING)
-        m = min(m, n)
-        given = estimator._class_likelihood()
-        self._prepared = given.prepare(rows.y, rows.weights)
-        # the evidence is that of a smooth likelihood
-        smooth = Bernoulli() if len(estimator.classes_) == 2 else Categorical()
-        smooth = smooth.prepare(rows.y, rows.weights)
-        how = {"kernel": estimator.kernel, "learn": estimator.optimizer is not None}
-        jobs = {"n_inducing": m, "n_jobs": estimator.n_jobs}
-        found = learn_prior(rows, smooth, search, **how, **jobs)
-        self.findings = found.findings
-        Z = select_inducing("greedy", rows.X, found.kernel, m, select, rows.weights)
-        # the mean p (1 - p), second derivative of the loss of a softmax, stands for one
-        # over the noise variance of regression
-        counts = np.bincount(rows.y.astype(np.intp), weights=rows.weights) + 0.5
-        share = counts / counts.sum()
-        noise = 1.0 / float(np.mean(share * (1.0 - share)))
-        centred = rows._replace(y=np.zeros(n))
-        parts = found.kernel, noise, Z, found.record, estimator.n_jobs
-        self._process: Process = regression(centred, *parts)
-        self._variance = leave_one_out(self._process, centred).variance
+        self._process, self._prior = process, prior
+        self._variance = leave_one_out(process, noise, rows)[1]
+        kernel = process.basis.kernel
+        self._share = share_of_prior(kernel, rows.X, self._variance)
+        likelihood = estimator._class_likelihood()
+        self._prepared = likelihood.prepare(rows.y, rows.weights)
         self._likelihood = self._centred(1.0)
 
     def _centred(self, variance_factor: float) -> Likelihood:
         """Likelihood whose prior of variance ``b k`` expects the class frequencies."""
-        prior = self._process.kernel.diag(self._rows.X)
+        prior = self._process.basis.kernel.diag(self._rows.X)
         average = float(np.average(prior, weights=self._rows.weights))
         return self._prepared.centred(variance_factor * average)
 
-    # ---- Means -----------------------------------------------------------------------
-
-    def trained(
+    def networks(
         self,
-        parts: NDArray[np.intp],
+        parts: Index,
         rng: np.random.Generator,
-        report: Callable[[Callable[[], Networks]], bool],
-    ) -> Networks:
+        report: Callable[[Callable[[], Trained]], bool],
+    ) -> Trained:
         """Networks of the scores, by expected log likelihood and distance."""
         given, rows = self._estimator, self._rows
         epochs = given.max_iter
         if isinstance(epochs, str):
-            epochs = max(_LEAST_EPOCHS, -(-_STEPS // -(-len(rows.y) // 100)))
-        basis, posterior = self._process.basis, self._process.posterior
-        r = basis.marginals(posterior)(rows.X)[1][:, 0, 0]
+            epochs = max(20, -(-600 // -(-len(rows.y) // 100)))
+        r = self._process.marginals(rows.X).variance[:, 0, 0]
         kappa = 1.0 / float(rows.weights.sum())
-        loss = ClassLoss(self._likelihood, rows.y, rows.weights, r, kappa)
-        how = NetworkSettings.of(given, epochs), rng, given.n_jobs, report
+        loss = class_loss(self._likelihood, rows.y, rows.weights, r, kappa)
         c = self._likelihood.n_outputs_
-        return train_networks(rows.X, rows.weights, parts, loss, c, *how)
+        how = loss, c, given, epochs, rng, report
+        return train_networks(rows.X, rows.weights, parts, *how)
 
-    def network_mean(self, networks: Networks, parts: NDArray[np.intp]) -> _Mean:
-        """Networks as the mean."""
-        held_out = parts >= 0
-        scores = networks.values[held_out]
-        return _Mean("net", networks.mean, scores, held_out, networks)
-
-    def own_mean(self, parts: NDArray[np.intp]) -> _Mean:
+    def mode(self, parts: Index) -> FittedMean:
         """The mode of the process, and at each part that of the other rows."""
-        scores = np.empty((len(parts), self._likelihood.n_outputs_))
-        held_out, mode = parts >= 0, self._mode(np.ones(len(parts), bool))
-        for k in range(parts.max() + 1):
-            without = self._mode(parts != k, mode.weights)
-            scores[parts == k] = without(self._rows.X[parts == k])
-        return _Mean("svgp", mode, scores[held_out], held_out)
-
-    def _mode(self, chosen: NDArray[np.bool_], start: Array | None = None) -> BasisMean:
-        """Mode given some of the rows, in the basis of the process."""
-        likelihood, rows = self._likelihood, self._rows.take(chosen)
+        likelihood, rows, basis = self._likelihood, self._rows, self._process.basis
         if not likelihood.smooth:
-            likelihood = Categorical().prepare(self._rows.y, self._rows.weights)
-        features = np.ascontiguousarray(self._process.basis(rows.X))
-        target = row_target(features, rows, likelihood)
-        start = rough_start(target) if start is None else start
-        mode = laplace.find_mode(target, start, _TOLERANCE)
-        return BasisMean(self._process.basis, mode.weights, likelihood.base_latent_)
-
-    def base_mean(self, base: BaseModel, classes: NDArray[Any]) -> _Mean:
-        """A cross-fitted classifier; probabilities of zero would be infinite scores."""
-        found, c = base.cross_fit, self._likelihood.n_outputs_
-        mixed = None
-        if has_probabilities(found.estimator):
-            mixed = len(classes) / (float(self._rows.weights.sum()) + len(classes))
-        predict = ClassScores(classes)
-        function = ClassifierMean(found.estimator, base.form, predict, mixed, c)
-        scores = latent_scores(found.predictions[found.held_out], mixed, c)
-        held_out = found.held_out
-        return _Mean(found.estimator, function, scores, held_out, None, base.map)
-
-    # ---- Calibration -----------------------------------------------------------------
-
-    def _held_out(self, mean: _Mean) -> HeldOutClasses:
-        part, variance = self._rows.take(mean.held_out), self._variance[mean.held_out]
-        share = share_of_prior(self._process.kernel, part.X, variance)
-        return HeldOutClasses(part.y, part.weights, mean.scores, variance, share)
-
-    def _scale(self, mean: _Mean) -> ClassScale:
-        held_out = self._held_out(mean)
-        if len(held_out.codes) < _FEWEST:
-            return ClassScale(edge=held_out.edge())
-        return fit_class_scale(held_out, self._likelihood)
-
-    def held_out_losses(self, mean: _Mean) -> Array:
-        """Log losses of the calibrated mean at its held-out rows, in nats."""
-        held_out = self._held_out(mean)
-        return log_losses(held_out, self._likelihood, self._scale(mean))
-
-    def attributes(self, mean: _Mean) -> dict[str, Any]:
-        """Fitted attributes: the process around the mean, calibrated."""
-        found, process = self._scale(mean), self._process
-        likelihood = self._centred(found.variance_factor)
+            likelihood = Categorical().prepare(rows.y, rows.weights)
         base = likelihood.base_latent_
-        parts = found.score_factor, base, found.edge, process.basis, process.posterior
-        scores = FadingScores(mean.function, *parts, mean.map)
-        function = Mean(base, np.ones(len(base)), scores)
-        basis = process.basis
+
+        def weights_of(chosen: Any, start: Array | None) -> Array:
+            some = rows.take(chosen)
+            target = row_target(np.ascontiguousarray(basis(some.X)), some, likelihood)
+            start = rough_start(target) if start is None else start
+            # to a squared Newton decrement of 2e-6 nats
+            return laplace.find_mode(target, start, 1e-6).weights
+
+        weights = weights_of(np.arange(len(rows.y)), None)
+        scores = [
+            basis_scores(
+                basis,
+                weights_of(np.setdiff1d(np.arange(len(rows.y)), part), weights),
+                base,
+                rows.X[part],
+            )
+            for part in parts
+        ]
+        function = partial(basis_scores, basis, weights, base)
+        held_out = np.concatenate(scores) if scores else np.empty((0, len(base)))
+        return FittedMean("svgp", function, parts.ravel(), held_out)
+
+    def _held_out(self, mean: FittedMean) -> tuple[Array, ...]:
+        """Codes, scores, variances and their shares of the prior."""
+        at = mean.held_out
+        return self._rows.y[at], mean.predictions, self._variance[at], self._share[at]
+
+    def _scale(self, mean: FittedMean) -> ClassScale:
+        codes, *parts = self._held_out(mean)
+        weights = self._rows.weights[mean.held_out]
+        return fit_class_scale(self._likelihood, codes, weights, *parts)
+
+    def held_out_losses(self, mean: FittedMean) -> Array:
+        """Log losses of the calibrated mean at its held-out rows, in nats."""
+        return log_losses(self._scale(mean), self._likelihood, *self._held_out(mean))
+
+    def attributes(self, mean: FittedMean) -> dict[str, Any]:
+        """Fitted attributes: the process around the mean, calibrated."""
+        found, basis = self._scale(mean), self._process.basis
+        likelihood = self._centred(found.variance_factor)
+        base, covariance = likelihood.base_latent_, self._process.weights
+        around = found.score_factor, base, found.edge, basis, covariance
+        scores = FadingScores(mean.function, *around, mean.map)
+        weights = covariance._replace(mean=np.zeros((basis.n_basis, len(base))))
         whole = basis if mean.map is None else Warped(basis, mean.map)
-        c = self._likelihood.n_outputs_
-        posterior = process.posterior._replace(mean=np.zeros((basis.n_basis, c)))
+        function = Mean(base, np.ones(len(base)), scores)
         scale = np.sqrt(found.variance_factor)
-        attributes = {
-            "posterior_": LatentModel(whole, posterior, function, scale),
+        record = self._prior.record._replace(calibration_rows=len(mean.held_out))
+        return {
+            "posterior_": LatentModel(whole, weights, function, scale),
             "likelihood_": likelihood,
-            "kernel_": process.kernel,
-            "_record": process.record._replace(
-                calibration_rows=int(mean.held_out.sum())
-            ),
+            "kernel_": self._prior.kernel,
+            "_record": record,
             "scale_": found,
             "mean_": mean.name,
             "inducing_points_": basis.inducing_points,
             "n_iter_": 1,
+            **(mean.curves or {}),
         }
-        if mean.networks is not None:
-            attributes |= mean.networks.attributes()
-        return attributes
 
 
 def _check_mean(mean: Any) -> None:
     if isinstance(mean, str) and mean in ("auto", "net", "svgp"):
         return
-    is_instance = hasattr(mean, "get_params") and not isinstance(mean, type)
-    if is_instance and (
-        hasattr(mean, "predict_proba") or hasattr(mean, "decision_function")
-    ):
-        return
-    raise ValueError(
-        'mean must be "auto", "net", "svgp" or an instance of a classifier with '
-        "predict_proba or decision_function, such as RandomForestClassifier(); got "
-        f"{mean!r}."
-    )
+    known = hasattr(mean, "get_params") and not isinstance(mean, type)
+    if not (known and hasattr(mean, "predict_proba")):
+        raise ValueError(
+            'mean must be "auto", "net", "svgp" or an instance of a classifier with '
+            "predict_proba, such as RandomForestClassifier(); got "
+            f"{mean!r}. CalibratedClassifierCV(classifier) has it for any other."
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.model_selection import GroupKFold
 
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import (
@@ -21,29 +20,12 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._draws import InputMap
-from skgpx._gwi._base_models import (
-    PREFIT,
-    BaseModel,
-    BaseModelMixin,
-    TableForm,
-    cross_fit_mean,
-    finite,
-)
-from skgpx._gwi._networks import (
-    Networks,
-    NetworkSettings,
-    SquaredError,
-    hold_out,
-    train_networks,
-)
-from skgpx._gwi._process import (
-    HeldOut,
-    Process,
-    calibrate,
-    fit_process,
-    leave_one_out,
-)
+from skgpx._gwi._base_models import BaseModel, BaseModelMixin
+from skgpx._gwi._networks import Trained, hold_out, squared_error, train_networks
+from skgpx._gwi._process import fit_process, leave_one_out
 from skgpx._latent import LatentModel, Mean
+from skgpx._numerics.variance_scale import fit_scale
+from skgpx._selection import Hyperparameters
 from skgpx._table import training_rows
 from skgpx._validation import (
     HasMethods,
@@ -67,6 +49,7 @@ from skgpx.diagnostics import (
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 # Constraints that regressor and classifier share.
 CONSTRAINTS: dict[str, Any] = {
@@ -74,7 +57,7 @@ CONSTRAINTS: dict[str, Any] = {
     "optimizer": [StrOptions({"evidence"}), None],
     "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
-    "cv": ["cv_object", StrOptions({PREFIT})],
+    "cv": ["cv_object", StrOptions({"prefit"})],
     "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
     "n_estimators": [Interval(Integral, 1, None, closed="left")],
     "alpha": [Interval(Real, 0.0, None, closed="left")],
@@ -84,12 +67,32 @@ CONSTRAINTS: dict[str, Any] = {
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
 }
-# max_iter="auto": passes over n rows, so many over n within limits.
-_ROW_STEPS, _EPOCHS = 3_000_000, (30, 2000)
-# Fewest held-out rows that compare networks and process.
-_FEWEST_COMPARED = 100
-# Standard errors by which networks have to be better.
-_CLEARLY = 2.0
+
+
+class FittedMean(NamedTuple):
+    """A mean, and its predictions of rows that it was not fitted to.
+
+    Attributes
+    ----------
+    name : str or estimator
+        As `mean_`.
+    function : callable or None
+        Maps rows to values (n, c); None is the regression of the process.
+    held_out : ndarray of int of shape (p,)
+        Positions of these rows.
+    predictions : ndarray of shape (p,) or (p, c)
+    curves : dict or None
+        Fitted attributes of the training of networks.
+    map : InputMap or None
+        From rows to the input of the kernel; None for the identity.
+    """
+
+    name: Any
+    function: Callable[[NDArray[Any]], Array] | None
+    held_out: Index
+    predictions: Array
+    curves: dict[str, Any] | None = None
+    map: InputMap | None = None
 
 
 class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
@@ -133,7 +136,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         First step size of Adam; it decays to zero as a cosine.
     max_iter : int or "auto", default="auto"
         Largest number of passes over the rows; "auto" is three million over their
-        number, between 30 and 2000.
+        number, between 30 and 1000.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, at most
         2000. They stop the training, compare means and calibrate variances; with 0, or
@@ -150,8 +153,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         imputed values. None is X itself, or, if that has text or missing values and the
         mean is a Pipeline, the output of its steps before the last.
     n_jobs : int or None, default=None
-        Threads over networks, folds and blocks of rows. The result is the same to the
-        last bit for every value.
+        Threads over folds and blocks of rows. The result is the same to the last bit
+        for every value.
     random_state : int, RandomState or None, default=None
         Seed of networks, of held-out rows and of the search for hyperparameters.
 
@@ -309,103 +312,55 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         """
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
         self._check_groups(groups)
-        prior, train, folds = generator(self.random_state).spawn(3)
-        base = None
-        if isinstance(self.mean, str):
-            numbers = check_rows(self, X, y, sample_weight, numeric=True)
-            rows = canonical_rows(*numbers)
-        else:
-            base = self._cross_fit(X, y, sample_weight, groups, folds)
-            rows = base.rows
-            clock.end_of("mean")
+        search, train, folds = generator(self.random_state).spawn(3)
+        rows, base = self._rows(X, y, sample_weight, groups, folds)
+        clock.end_of("process" if base is None else "mean")
         check_kernel(self.kernel, rows.X, self.noise_variance)
-        units = _Units(*standardisation(rows.y, rows.weights))
-        rows = rows._replace(y=(rows.y - units.shift) / units.scale)
+        units = shift, scale = standardisation(rows.y, rows.weights)
+        rows = rows._replace(y=(rows.y - shift) / scale)
 
         # 1 the process: prior, inducing points, regression in their basis
         noise = self.noise_variance
-        noise = None if noise is None else noise / units.scale**2
-        how = self.kernel, self.optimizer, noise, self.n_inducing, prior, self.n_jobs
-        process, found = fit_process(rows, *how)
-        own = leave_one_out(process, rows)
+        noise = None if noise is None else noise / scale**2
+        likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
+        m = None if isinstance(self.n_inducing, str) else self.n_inducing
+        fitted = fit_process(rows, likelihood, self, m, noise, search)
+        errors, variance = leave_one_out(*fitted[:2], rows)
+        own = FittedMean("svgp", None, np.arange(len(errors)), rows.y - errors)
+        attributes = partial(self._attributes, *fitted, variance, rows, units)
         clock.end_of("process")
 
-        # 2 the mean, and its errors at held-out rows
-        if base is not None:
-            mean = _base_mean(base, rows, own, units)
+        # 2 the mean, and its predictions of held-out rows
+        if base is None:
+            noises = fitted[1], variance
+            mean = self._own_or_networks(own, noises, rows, train, reporter, attributes)
         else:
-            mean = self._own_or_networks(process, rows, own, units, train, reporter)
+            at = np.flatnonzero(base.cross_fit.held_out)
+            values = (base.cross_fit.predictions[at, 0] - shift) / scale
+            function = Mean.of(base.function, 1).affine(-shift / scale, 1.0 / scale)
+            name = base.cross_fit.estimator
+            mean = FittedMean(name, function, at, values, None, base.map)
         clock.end_of("mean")
 
-        # 3 variances, calibrated on these errors
-        attributes, finding = self._attributes(process, own, rows, mean, units)
+        # 3 the noise, calibrated on its errors
+        vars(self).update(attributes(mean))
         clock.end_of("calibration")
-        vars(self).update(attributes, **clock.attributes())
-        findings = [*found, finding]
-        if base is not None:
-            self._form, findings = base.form, [*base.findings, *findings]
-        conclude(self, findings)
+        vars(self).update(clock.attributes())
+        finding = _residual_finding(rows, mean, own)
+        frozen = None if base is None else base.finding
+        conclude(self, [frozen, *fitted[2].findings, finding])
         reporter.finish()
         return self
 
-    def _own_or_networks(
-        self,
-        process: Process,
-        rows: Rows,
-        own: HeldOut,
-        units: _Units,
-        rng: np.random.Generator,
-        reporter: RoundReporter,
-    ) -> _Mean:
-        """The regression of the process, or networks that predict better."""
-        mean = _Mean("svgp", own, np.ones(len(rows.y), bool))
-        split, train = rng.spawn(2)
-        how = self.validation_fraction, self.n_estimators, split
-        parts = hold_out(len(rows.y), *how)
-        compared = int(np.sum(parts >= 0)) >= _FEWEST_COMPARED
-        if self.mean == "svgp" or (self.mean == "auto" and not compared):
-            return mean
-
-        def report(trained: Callable[[], Networks]) -> bool:
-            def attributes() -> dict[str, Any]:
-                now = _network_mean(trained(), parts, rows, own)
-                return self._attributes(process, own, rows, now, units)[0]
-
-            return reporter.round(attributes)
-
-        networks = self._train(process, rows, parts, train, report)
-        trained = _network_mean(networks, parts, rows, own)
-        if self.mean == "net":
-            return trained
-        noise, there = process.noise_variance, own.take(trained.rows)
-        gain = trained.held_out.gain(there, own.scale(noise), noise)
-        if gain.mean() > _CLEARLY * gain.std() / np.sqrt(len(gain)):
-            return trained
-        return mean._replace(networks=networks)
-
-    def _train(
-        self,
-        process: Process,
-        rows: Rows,
-        parts: NDArray[np.intp],
-        rng: np.random.Generator,
-        report: Callable[[Callable[[], Networks]], bool],
-    ) -> Networks:
-        """Networks that minimise ``Σ (y - m)² / (2 σ²) + mean (m - m_P)²``."""
-        epochs = self.max_iter
-        if isinstance(epochs, str):
-            epochs = int(np.clip(_ROW_STEPS // len(rows.y), *_EPOCHS))
-        # (y - m)² + κ m² = (1 + κ) (m - y / (1 + κ))² + constant
-        kappa = 2.0 * process.noise_variance / rows.weights.sum()
-        loss = SquaredError(rows.y[:, np.newaxis] / (1.0 + kappa), rows.weights)
-        how = NetworkSettings.of(self, epochs), rng, self.n_jobs, report
-        return train_networks(rows.X, rows.weights, parts, loss, 1, *how)
-
-    def _cross_fit(
+    def _rows(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
-    ) -> BaseModel:
-        """Cross-fit a regressor, whose input need not be numeric."""
+    ) -> tuple[Rows, BaseModel | None]:
+        """Rows of the process, and the base model."""
         mean = self.mean
+        if isinstance(mean, str):
+            return canonical_rows(
+                *check_rows(self, X, y, sample_weight, numeric=True)
+            ), None
         if isinstance(mean, type):
             raise ValueError(
                 f"mean must be an estimator; got the class {mean.__name__}. Call it: "
@@ -417,114 +372,116 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 "GWIClassifier, or a regressor."
             )
         given = training_rows(self, X, y, sample_weight)
-        how = predictions_of, np.asarray, lambda rows, cv: (rows, cv), GroupKFold
-        return cross_fit_mean(self, given, groups, *how, rng)
+        base = self._base_model(given, groups, predictions_of, False, rng)
+        return Rows(base.inputs, base.y, base.cross_fit.weights), base
+
+    def _own_or_networks(
+        self,
+        own: FittedMean,
+        process_variance: tuple[float, Array],
+        rows: Rows,
+        rng: np.random.Generator,
+        reporter: RoundReporter,
+        attributes: Callable[[FittedMean], dict[str, Any]],
+    ) -> FittedMean:
+        """The regression of the process, or networks that predict better.
+
+        Networks minimise ``Σ (y - m)² / (2 σ²) + mean (m - m_P)²``.
+        """
+        noise, variance = process_variance
+        split, train = rng.spawn(2)
+        n = len(rows.y)
+        parts = hold_out(n, self.validation_fraction, self.n_estimators, split)
+        compared = parts.size >= 100
+        if self.mean == "svgp" or (self.mean == "auto" and not compared):
+            return own
+        epochs = self.max_iter
+        if isinstance(epochs, str):
+            epochs = int(np.clip(3_000_000 // n, 30, 1000))
+        # (y - m)² + κ m² = (1 + κ) (m - y / (1 + κ))² + constant
+        kappa = 2.0 * noise / rows.weights.sum()
+        loss = squared_error(rows.y[:, np.newaxis] / (1.0 + kappa), rows.weights)
+        at = parts.ravel()
+
+        def around(networks: Trained) -> FittedMean:
+            function, values, curves = networks
+            return FittedMean("net", function, at, values[:, 0], curves)
+
+        def report(trained: Callable[[], Trained]) -> bool:
+            return reporter.round(lambda: attributes(around(trained())))
+
+        networks = around(
+            train_networks(
+                rows.X, rows.weights, parts, loss, 1, self, epochs, train, report
+            )
+        )
+        if self.mean == "net":
+            return networks
+        squares, own_squares = (
+            (rows.y[at] - mean.predictions[place]) ** 2
+            for mean, place in ((networks, slice(None)), (own, at))
+        )
+        v = variance + noise
+        v = v * fit_scale((rows.y - own.predictions) ** 2, v, rows.weights)
+        gain = (own_squares - squares) / (2.0 * v[at])
+        if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
+            return networks
+        return own._replace(curves=networks.curves)
 
     def _attributes(
-        self, process: Process, own: HeldOut, rows: Rows, mean: _Mean, units: _Units
-    ) -> tuple[dict[str, Any], Finding | None]:
-        """Fitted attributes in the units of y, and what the diagnostics found."""
-        noise = process.noise_variance
-        scale, is_own = own.scale(noise), mean.function is None
-        if not is_own:
-            scale *= mean.held_out.relative_scale(own.take(mean.rows), noise)
-        stretch = not is_own and self.optimizer is not None
-        size = scale, mean.held_out.squared_error()
-        scaled, noise = calibrate(process, rows, *size, stretch, self.n_jobs)
-        basis, posterior, function = scaled.basis, scaled.posterior, None
-        if not is_own:
-            posterior = posterior._replace(mean=np.zeros_like(posterior.mean))
-            function = Mean(np.zeros(1), np.ones(1), mean.function)
-        whole = basis if mean.map is None else Warped(basis, mean.map)
-        model = LatentModel(whole, posterior, function)
-        noise_variance = noise * units.scale**2
-        record = process.record._replace(calibration_rows=len(mean.held_out.errors))
-        attributes = {
-            "posterior_": model.affine(units.shift, units.scale),
-            "likelihood_": Gaussian(noise_variance).prepare([0.0]),
-            "noise_variance_": noise_variance,
-            "kernel_": scaled.kernel,
-            "_record": record,
-            "variance_scale_": scale,
-            "inducing_points_": basis.inducing_points,
+        self,
+        process: LatentModel,
+        noise: float,
+        prior: Hyperparameters,
+        variance: Array,
+        rows: Rows,
+        units: tuple[float, float],
+        mean: FittedMean,
+    ) -> dict[str, Any]:
+        """Fitted attributes of a mean, in the units of y.
+
+        Held-out rows determine variances near the data; far from them the variance
+        stays that of the prior. What they support beyond the variance of the process is
+        the noise: one factor of all variances is too large for most rows where they
+        differ by orders of magnitude.
+        """
+        at = mean.held_out
+        squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
+        T = 1.0
+        if len(at):
+            T = fit_scale(squares, variance[at] + noise, weights)
+            near = float(np.average(variance[at], weights=weights))
+            most = max(noise, float(np.average(squares, weights=weights)))
+            added = (T - 1.0) * (near + noise)
+            noise = float(np.clip(noise + added, min(T, 1.0) * noise, most))
+        model = process
+        if mean.function is not None:
+            basis, zero = process.basis, np.zeros_like(process.weights.mean)
+            basis = basis if mean.map is None else Warped(basis, mean.map)
+            weights = process.weights._replace(mean=zero)
+            model = LatentModel(basis, weights, Mean.of(mean.function, 1))
+        shift, scale = units
+        return {
+            "posterior_": model.affine(shift, scale),
+            "likelihood_": Gaussian(noise * scale**2).prepare([0.0]),
+            "noise_variance_": noise * scale**2,
+            "kernel_": prior.kernel,
+            "_record": prior.record._replace(calibration_rows=len(at)),
+            "variance_scale_": T,
+            "inducing_points_": process.basis.inducing_points,
             "n_iter_": 1,
             "mean_": mean.name,
+            **(mean.curves or {}),
         }
-        if mean.networks is not None:
-            attributes |= mean.networks.attributes()
-        variance = float(np.average(rows.y**2, weights=rows.weights))
-        errors = mean.held_out.errors
-        finding = None
-        if not is_own:
-            finding = better_process(errors, own.errors[mean.rows], variance)
-        if finding is None:
-            finding = residual_autocorrelation(rows.X[mean.rows], errors, variance)
-        return attributes, finding
 
 
-class _Units(NamedTuple):
-    """What y was standardised by."""
-
-    shift: float
-    scale: float
-
-
-class _Mean(NamedTuple):
-    """A mean, and its errors at rows that it was not fitted to.
-
-    Attributes
-    ----------
-    name : str or estimator
-    held_out : HeldOut
-        Of the rows whose mask is `rows`.
-    rows : ndarray of bool of shape (n,)
-    function : callable or None
-        Maps (n, d) to (n,) or (n, 1); None is the regression of the process.
-    networks : Networks or None
-    map : InputMap or None
-        From rows to the input of the kernel.
-    """
-
-    name: Any
-    held_out: HeldOut
-    rows: NDArray[np.bool_]
-    function: Callable[[NDArray[Any]], Array] | None = None
-    networks: Networks | None = None
-    map: InputMap | None = None
-
-
-def _network_mean(
-    networks: Networks, parts: NDArray[np.intp], rows: Rows, own: HeldOut
-) -> _Mean:
-    held_out = parts >= 0
-    errors = (rows.y - networks.values[:, 0])[held_out]
-    part = own.take(held_out)._replace(errors=errors)
-    return _Mean("net", part, held_out, networks.mean, networks)
-
-
-def _base_mean(base: BaseModel, rows: Rows, own: HeldOut, units: _Units) -> _Mean:
-    found, (shift, scale) = base.cross_fit, units
-    held_out = found.held_out
-    errors = rows.y - (found.predictions[:, 0] - shift) / scale
-    part = own.take(held_out)._replace(errors=errors[held_out])
-    function = _StandardisedPredictions(found.estimator, base.form, shift, scale)
-    return _Mean(found.estimator, part, held_out, function, None, base.map)
-
-
-@dataclass(frozen=True)
-class _StandardisedPredictions:
-    """Maps rows to the predictions of a fitted regressor, standardised."""
-
-    estimator: Any
-    form: TableForm
-    shift: float
-    scale: float
-
-    def __call__(self, rows: NDArray[Any]) -> Array:
-        predicted = self.estimator.predict(self.form.table(rows))
-        numbers = finite(self.estimator, np.asarray(predicted, np.float64))
-        values: Array = (numbers - self.shift) / self.scale
-        return values
+def _residual_finding(rows: Rows, mean: FittedMean, own: FittedMean) -> Finding | None:
+    """A mean that is worse than the process, or that leaves structure of y."""
+    at = mean.held_out
+    residuals, alone = rows.y[at] - mean.predictions, rows.y[at] - own.predictions[at]
+    total = float(np.average(rows.y**2, weights=rows.weights))
+    worse = better_process(residuals, alone, total)
+    return worse or residual_autocorrelation(rows.X[at], residuals, total)
 
 
 def predictions_of(estimator: Any, X: Any) -> Array:
@@ -535,4 +492,10 @@ def predictions_of(estimator: Any, X: Any) -> Array:
             f"The mean must predict one number for each row; {estimator!r} gives an "
             f"array of shape {values.shape} for {len(X)} rows."
         )
-    return finite(estimator, values).reshape(-1, 1)
+    bad = int(np.sum(~np.isfinite(values)))
+    if bad:
+        raise ValueError(
+            f"The mean must predict finite numbers; {estimator!r} predicts NaN or "
+            f"infinity at {bad} of {len(values)} rows."
+        )
+    return values.reshape(-1, 1)

@@ -59,7 +59,7 @@ class NetworkWarp(NamedTuple):
     ) -> NetworkWarp:
         """Network of random weights, but for the last layer, for rows X (n, d)."""
         d = X.shape[1]
-        network = Perceptron((d, *hidden, d), "tanh")
+        network = Perceptron((d, *hidden, d))
         parameters = network.start(rng)
         network.layers(parameters)[-1][0][:] = 0.0
         centre = np.average(X, axis=0, weights=weights)

@@ -13,13 +13,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedGroupKFold
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedGroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.svm import SVC, NuSVC
+from sklearn.svm import LinearSVC
 
 from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
 from skgpx.exceptions import FitWarning
@@ -49,8 +49,6 @@ MEANS = {
     "logistic": LogisticRegression(),
     "forest": RandomForestClassifier(10, random_state=0),
     "boosting": HistGradientBoostingClassifier(max_iter=10),
-    "svc": SVC(),
-    "ridge": RidgeClassifier(),
     "neighbours": KNeighborsClassifier(3),
     "pipeline": make_pipeline(StandardScaler(), GaussianNB()),
 }
@@ -151,7 +149,7 @@ def test_columns_that_the_pipeline_encodes_reach_the_kernel():
     assert entropy(p).mean() < entropy(model.predict_proba(far)).min()
     # the same features, given to the kernel by name
     explicit = clone(model).set_params(kernel_features=encoder()).fit(frame, THREE)
-    assert_allclose(explicit.predict_proba(frame), p, atol=1e-10)
+    assert_allclose(explicit.predict_proba(frame), p, atol=1e-4)
     copied = pickle.loads(pickle.dumps(model))
     assert_array_equal(copied.predict_proba(frame), p)
 
@@ -214,7 +212,7 @@ def test_groups_are_kept_together():
     assert entropy(blind.predict_proba(shifted)).mean() < 0.3
     with pytest.raises(ValueError, match="groups are for means that are estimators"):
         GWIClassifier(**BRIEF).fit(X, TWO, groups=groups)
-    with pytest.raises(ValueError, match="groups must have at least as many values"):
+    with pytest.raises(ValueError, match="number of groups"):
         model.fit(X, TWO, groups=np.zeros(120))
 
 
@@ -353,31 +351,12 @@ def test_hostile_parameters_are_refused():
     refused("mean must be.*or an instance of a classifier", mean="sparse")
     refused("got <class .*LogisticRegression", mean=LogisticRegression)
     refused("mean must be", mean=np.sin)
+    refused("CalibratedClassifierCV", mean=LinearSVC())
     refused(r"\(Categorical, RobustMax, Bernoulli\)", likelihood=StudentT())
     refused(r"\(Categorical, RobustMax\)", y=THREE, likelihood=Bernoulli())
     refused("is not fitted yet", mean=LogisticRegression(), cv="prefit")
     refused("epsilon strictly between", likelihood=RobustMax(2.0))
     refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
-
-
-@pytest.mark.parametrize("machine", [SVC, NuSVC])
-@pytest.mark.parametrize("wrapped", ["bare", "pipeline", "search", "frozen"])
-def test_values_of_pairs_of_classes_are_refused(machine, wrapped):
-    pairs = machine(decision_function_shape="ovo")
-    if wrapped == "pipeline":
-        pairs = make_pipeline(StandardScaler(), pairs)
-    if wrapped == "search":
-        pairs = GridSearchCV(pairs, {"gamma": [0.5, 1.0]}, cv=2)
-    cv = 3
-    if wrapped == "frozen":
-        pairs, cv = FrozenEstimator(pairs.fit(X, THREE)), "prefit"
-    refused("decision_function_shape='ovr'", mean=pairs, y=THREE, cv=cv)
-    four = np.where(X[:, 0] > 1.0, 3, THREE)
-    if wrapped != "frozen":
-        refused("decision_function_shape='ovr'", mean=pairs, y=four, cv=cv)
-        # two classes have one pair, whose value is that of the second
-        model = GWIClassifier(pairs, **BRIEF).fit(X, TWO)
-        assert model.score(X, TWO) > 0.7
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])

@@ -1,106 +1,90 @@
-"""Training of the networks: losses, held-out rows, epochs."""
+"""Training of the networks: held-out rows, rounds, epochs."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgpx._gwi._networks import (
-    NetworkSettings,
-    SquaredError,
-    hold_out,
-    train_networks,
+from skgpx._gwi._networks import hold_out, squared_error, train_networks
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 2))
+T = np.sin(X[:, :1]) + 0.1 * RNG.normal(size=(120, 1))
+W = RNG.uniform(0.5, 2.0, 120)
+SETTINGS = {"hidden_layer_sizes": (6,), "n_estimators": 3, "alpha": 1e-3}
+
+
+def train(
+    targets=T, weights=W, max_iter=30, fraction=0.1, report=lambda _: False, **given
+):
+    given = SimpleNamespace(**SETTINGS | {"learning_rate_init": 0.02} | given)
+    n, c = targets.shape
+    parts = hold_out(n, fraction, given.n_estimators, np.random.default_rng(3))
+    how = squared_error(targets, weights), c, given, max_iter, np.random.default_rng(1)
+    return train_networks(X[:n], np.ones(n), parts, *how, report), parts
+
+
+def test_the_loss_has_the_slopes_of_its_differences():
+    rows, outputs = np.array([[3, 1, 7], [0, 2, 9]]), RNG.normal(size=(2, 3, 1))
+    loss = squared_error(T, W)
+    step = np.zeros_like(outputs)
+    step[1, 2] = 1e-6
+    rise = (loss(outputs + step, rows)[0] - loss(outputs - step, rows)[0]) / 2e-6
+    assert_allclose(rise, [0.0, loss(outputs, rows)[1][1, 2, 0]], rtol=1e-6)
+    expected = np.average((outputs[1] - T[rows[1]])[:, 0] ** 2, weights=W[rows[1]])
+    assert_allclose(loss(outputs, rows)[0][1], 0.5 * expected)
+
+
+def test_held_out_rows_are_predicted_by_networks_without_them():
+    (mean, values, _), parts = train(max_iter=1)
+    assert parts.shape == (3, 12)
+    place = 12 + 5  # of a row that the second network holds out
+    changed = T.copy()
+    changed[parts.ravel()[place]] += 1.0
+    (after, again, _), _ = train(changed, max_iter=1)
+    assert_array_equal(values[place], again[place])
+    assert not np.array_equal(values[:12], again[:12])
+    assert not np.array_equal(mean.parameters[0], after.parameters[0])
+    assert_array_equal(mean.parameters[1], after.parameters[1])
+    # of several outputs
+    (mean, values, _), _ = train(np.column_stack((T, -T)), max_iter=1)
+    assert mean(X).shape == (120, 2)
+    assert values.shape == (36, 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "fraction", "shape"),
+    [(19, 0.1, (0, 0)), (20, 0.1, (5, 2)), (50, 0.4, (2, 20)), (50, 0.0, (0, 0))],
 )
-
-SETTINGS = NetworkSettings(
-    hidden_layer_sizes=(6,),
-    n_estimators=3,
-    alpha=1e-3,
-    learning_rate_init=0.02,
-    max_iter=30,
-)
-
-
-def problem(n=120, c=1):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 2))
-    targets = np.sin(X[:, :1] + np.arange(c)) + 0.1 * rng.normal(size=(n, c))
-    return X, SquaredError(targets, rng.uniform(0.5, 2.0, n))
-
-
-def train(X, loss, c=1, n_jobs=1, report=lambda _: False, fraction=0.1, **settings):
-    rng, chosen = np.random.default_rng(1), SETTINGS._replace(**settings)
-    parts = hold_out(len(X), fraction, chosen.n_estimators, np.random.default_rng(3))
-    how = chosen, rng, n_jobs, report
-    return train_networks(X, np.ones(len(X)), parts, loss, c, *how), parts
-
-
-@pytest.mark.parametrize("c", [1, 3])
-def test_any_loss_is_trained_as_the_compiled_one(c):
-    X, loss = problem(c=c)
-    one, _ = train(X, loss, c)
-    # a function, so that its batches are Python's
-    other, _ = train(X, lambda outputs, rows: loss(outputs, rows), c)
-    assert_allclose(one.mean(X), other.mean(X), atol=1e-8)
-    assert one.mean(X).shape == (len(X), c)
-
-
-def test_same_bits_for_every_number_of_workers():
-    X, loss = problem()
-    (one, _), (two, _) = train(X, loss), train(X, loss, n_jobs=2)
-    assert_array_equal(one.mean.parameters, two.mean.parameters)
-    assert_array_equal(one.loss_curve, two.loss_curve)
-
-
-def test_values_at_held_out_rows_come_from_networks_without_them():
-    X, loss = problem()
-    found, parts = train(X, loss, max_iter=1)
-    assert np.sum(parts >= 0) == 36
-    assert_array_equal(found.values[parts < 0], found.mean(X)[parts < 0])
-    changed, row = loss.targets.copy(), np.flatnonzero(parts == 1)[0]
-    changed[row] += 1.0
-    after, _ = train(X, loss._replace(targets=changed), max_iter=1)
-    assert_array_equal(found.values[row], after.values[row])
-    assert found.mean(X)[row] != after.mean(X)[row]
-
-
-def test_parts_are_disjoint_and_few_rows_have_none():
-    for n, fraction, size, count in [
-        (19, 0.1, 0, 0),
-        (20, 0.1, 2, 5),
-        (50, 0.4, 20, 2),
-    ]:
-        parts = hold_out(n, fraction, 5, np.random.default_rng(0))
-        assert len(parts) == n
-        assert parts.max() + 1 == count
-        assert [np.sum(parts == k) for k in range(count)] == [size] * count
-    X, loss = problem(19)
-    assert len(train(X, loss)[0].validation_curve) == 0
-    # more networks than parts share them
-    X, loss = problem(50)
-    assert np.all(np.isfinite(train(X, loss, fraction=0.4)[0].values))
+def test_parts_are_disjoint_and_few_rows_have_none(n, fraction, shape):
+    parts = hold_out(n, fraction, 5, np.random.default_rng(0))
+    assert parts.shape == shape
+    assert len(np.unique(parts)) == parts.size
+    found = train(T[:n], W[:n], n_estimators=5, fraction=fraction)[0]
+    assert np.all(np.isfinite(found[1]))
+    assert len(found[2]["validation_curve_"]) == (30 if parts.size else 0)
 
 
 @pytest.mark.parametrize("max_iter", [1, 49, 50, 51])
 def test_rounds_end_at_the_last_epoch(max_iter):
-    X, loss = problem()
     rounds = []
-    found, _ = train(X, loss, max_iter=max_iter, report=lambda _: rounds.append(1))
-    assert len(found.loss_curve) == max_iter
-    assert len(rounds) == min(max_iter, 50) == len(found.validation_curve)
+    found, _ = train(max_iter=max_iter, report=lambda _: rounds.append(1))
+    assert len(found[2]["loss_curve_"]) == max_iter
+    assert len(rounds) == min(max_iter, 50) == len(found[2]["validation_curve_"])
 
 
 def test_a_report_ends_the_training():
-    X, loss = problem()
-    found, _ = train(X, loss, report=lambda trained: trained().n_iter >= 3)
-    assert found.n_iter == 3
+    found, _ = train(report=lambda trained: trained()[2]["n_iter_"] >= 3)
+    assert found[2]["n_iter_"] == 3
 
 
 def test_the_best_epoch_of_the_held_out_rows_is_kept():
-    X, _ = problem()
-    noise = np.random.default_rng(5).normal(size=(len(X), 1))
-    loss = SquaredError(noise, np.ones(len(X)))
-    wide = {"hidden_layer_sizes": (40,), "max_iter": 200, "n_estimators": 1}
-    found, _ = train(X, loss, **wide)
-    assert found.n_iter < 200
-    best = np.argmin(found.validation_curve)
-    assert found.n_iter == np.linspace(0, 200, 51).astype(int)[1:][best]
+    noise = np.random.default_rng(5).normal(size=(120, 1))
+    wide = {"hidden_layer_sizes": (40,), "n_estimators": 1, "max_iter": 200}
+    curves = train(noise, np.ones(120), **wide)[0][2]
+    assert curves["n_iter_"] < 200
+    best = np.argmin(curves["validation_curve_"])
+    assert curves["n_iter_"] == np.linspace(0, 200, 51).astype(int)[1:][best]
+    # so many rounds without a lower loss end the training
+    assert len(curves["validation_curve_"]) == min(best + 12, 50)

@@ -59,15 +59,17 @@ def test_variances_are_those_of_a_process(rows, mean):
 def test_leave_one_out_moments_are_those_of_fits_without_a_row():
     X, y = wavy(30)
     rows = Rows(X, (y - y.mean()) / y.std(), np.ones(30))
-    how = RBF(1.0), None, 0.3, 30, np.random.default_rng(0), 1
-    found = leave_one_out(fit_process(rows, *how)[0], rows)
+    given = GWIRegressor(kernel=RBF(1.0), optimizer=None)
+    how = Gaussian(0.3).prepare(rows.y, rows.weights), given, 30, 0.3
+    process, noise, _ = fit_process(rows, *how, np.random.default_rng(0))
+    errors, variance = leave_one_out(process, noise, rows)
     for i in (0, 7, 29):
         others = np.arange(30) != i
         exact = GaussianProcessRegressor(RBF(1.0), alpha=0.3, optimizer=None)
         exact.fit(X[others], rows.y[others])
         mean, std = exact.predict(X[i : i + 1], return_std=True)
-        assert_allclose(found.errors[i], rows.y[i] - mean[0], rtol=1e-6)
-        assert_allclose(found.variance[i], std[0] ** 2, rtol=1e-5)
+        assert_allclose(errors[i], rows.y[i] - mean[0], rtol=1e-6)
+        assert_allclose(variance[i], std[0] ** 2, rtol=1e-5)
 
 
 def test_draws_have_the_moments_of_predict(rows):
@@ -191,7 +193,7 @@ def test_a_constant_y():
 def test_layers(rows, layers):
     model = fit(rows, hidden_layer_sizes=layers, max_iter=3)
     expected = tuple(np.atleast_1d(np.asarray(layers, dtype=int)))
-    assert tuple(model.posterior_.mean.function.sizes) == (2, *expected, 1)
+    assert tuple(model.posterior_.mean.function.network.sizes) == (2, *expected, 1)
 
 
 @pytest.mark.parametrize("layers", [(0,), (2.5,), (3, -1), "ten"])

@@ -7,7 +7,6 @@ from scipy.optimize import minimize
 
 from skgpx._numerics.variance_scale import (
     fit_affine_scale,
-    fit_relative_scale,
     fit_scale,
 )
 
@@ -33,7 +32,7 @@ def test_the_factor_of_many_rows_is_the_optimum_of_the_likelihood():
 def test_the_factor_is_shrunk_by_its_standard_error():
     z = np.random.default_rng(0).chisquare(1, size=50)
     z *= 2.0 / z.mean()
-    squared_error = (max(3.0, np.mean(z**2) / 4.0) - 1.0) / 50.0
+    squared_error = (max(3.0, np.mean(z**2) / 4.0) - 1.0) / 46.0
     expected = np.log(2.0) - squared_error / np.log(2.0)
     assert_allclose(np.log(fit_scale(z, np.ones(50))), expected)
 
@@ -52,20 +51,6 @@ def test_the_factor_of_heavy_tails_predicts_better_than_its_plain_estimate():
         T, plain = fit_scale(squares, np.ones(70)), squares.mean()
         gain.append(np.log(plain) + 1.0 / plain - np.log(T) - 1.0 / T)
     assert np.mean(gain) > 3.0 * np.std(gain) / 20.0
-
-
-def test_a_relative_factor_is_determined_by_pairs():
-    # heavy tails that two predictors share
-    rng, ones = np.random.default_rng(2), np.ones(60)
-    logs, pairs = [], []
-    for _ in range(200):
-        noise = rng.standard_t(2.5, 60)
-        squares = (noise + 0.1 * rng.normal(size=60)) ** 2
-        pairs.append(np.log(fit_relative_scale(0.7 * squares, noise**2, ones, ones)))
-        logs.append(np.log(fit_scale(0.7 * squares, ones)))
-    assert np.std(pairs) < 0.3 * np.std(logs)
-    assert abs(np.mean(pairs) - np.log(0.7)) < 0.1
-    assert fit_relative_scale(np.zeros(60), squares, ones, ones) == 1.0
 
 
 def generic(squares, r, weights):
@@ -88,10 +73,9 @@ def generic(squares, r, weights):
 def test_affine_is_the_optimum_of_the_likelihood(seed, a, b):
     squares, r, weights = problem(seed, a=a, b=b)
     found = fit_affine_scale(squares, r, weights)
-    assert found.constant >= 0.0
-    assert found.slope >= 0.0
+    assert min(found) >= 0.0
     used = weights > 0
-    at = deviance(found(r)[used], squares[used], weights[used])
+    at = deviance((found[0] + found[1] * r)[used], squares[used], weights[used])
     assert at <= generic(squares, r, weights) + 1e-6
 
 
@@ -101,8 +85,8 @@ def test_affine_recovers_what_made_the_errors():
     # Fisher information of (a, b): ½ Σ [1, r][1, r]ᵀ / v²
     columns = np.column_stack((np.ones(len(r)), r)) / (0.5 + 2.0 * r)[:, np.newaxis]
     error = np.sqrt(np.diag(np.linalg.inv(0.5 * columns.T @ columns)))
-    assert abs(found.constant - 0.5) < 4.0 * error[0]
-    assert abs(found.slope - 2.0) < 4.0 * error[1]
+    assert abs(found[0] - 0.5) < 4.0 * error[0]
+    assert abs(found[1] - 2.0) < 4.0 * error[1]
 
 
 def test_weights_are_repetitions():
@@ -119,8 +103,8 @@ def test_units_do_not_matter(scale):
     squares, r, weights = problem(1)
     plain = fit_affine_scale(squares, r, weights)
     other = fit_affine_scale(squares * scale, r * scale, weights)
-    assert_allclose(other.constant, plain.constant * scale, rtol=1e-6)
-    assert_allclose(other.slope, plain.slope, rtol=1e-6)
+    assert_allclose(other[0], plain[0] * scale, rtol=1e-6)
+    assert_allclose(other[1], plain[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("r", [np.zeros(5), np.ones(5), np.full(5, 1e-300)])
@@ -146,7 +130,7 @@ def test_zeros_among_the_variances_stay_finite():
     squares, r = np.array([1.0, 1.0, 4.0]), np.array([0.0, 1.0, 4.0])
     found = fit_affine_scale(squares, r, np.ones(3))
     assert np.all(np.isfinite(found))
-    assert np.all(found(r) > 0.0)
+    assert np.all(found[0] + found[1] * r > 0.0)
     assert np.isfinite(fit_scale(squares, r, np.ones(3)))
 
 
@@ -155,4 +139,4 @@ def test_no_error_where_nothing_is_left_over():
     squares, r = np.array([0.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.0, 1.0, 2.0])
     found = fit_affine_scale(squares, r, np.ones(4))
     assert np.all(np.isfinite(found))
-    assert np.all(found(r) >= 0.0)
+    assert min(found) >= 0.0
