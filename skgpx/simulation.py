@@ -9,15 +9,13 @@ path.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws import FunctionDraws
-from skgpx._validation import check_points, generator
+from skgpx._validation import check_count, check_points, generator
 
 __all__ = ["simulate_ode", "simulate_sde"]
 
@@ -86,15 +84,16 @@ def simulate_ode(
     >>> bool(abs(paths[-1].mean() - 1.5 * np.exp(-2.0)) < 0.1)
     True
     """
-    field = _Field.check(drift, controls)
-    times, x, n_substeps = _check_start(field, x0, t, n_substeps)
-    paths = np.empty((len(times), *x.shape))
-    paths[0] = x
-    for i, (now, step) in enumerate(_steps(times, n_substeps), start=1):
-        for k in range(n_substeps):
-            x = _runge_kutta_step(field, x, now + k * step, step)
-        paths[i] = _finite(x, now + n_substeps * step)
-    return paths
+    field, shape = _field(drift, controls)
+
+    def advance(x: Array, now: float, step: float) -> Array:
+        k1 = field(x, now)
+        k2 = field(x + 0.5 * step * k1, now + 0.5 * step)
+        k3 = field(x + 0.5 * step * k2, now + 0.5 * step)
+        k4 = field(x + step * k3, now + step)
+        return x + step / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
+
+    return _paths(advance, x0, t, shape, n_substeps)
 
 
 def simulate_sde(
@@ -156,131 +155,113 @@ def simulate_sde(
     >>> simulate_sde(draws, [1.5], t, 0.2, n_substeps=5, random_state=0).shape
     (11, 50, 1)
     """
-    field = _Field.check(drift, controls)
-    times, x, n_substeps = _check_start(field, x0, t, n_substeps)
+    field, shape = _field(drift, controls)
+    times = check_points("t", t, (None,))
     if times[-1] < times[0]:
         raise ValueError("The times t of an SDE must increase; got decreasing ones.")
-    spread = _Diffusion.check(diffusion, x.shape)
-    rng = generator(random_state)
-    paths = np.empty((len(times), *x.shape))
-    paths[0] = x
-    for i, (now, step) in enumerate(_steps(times, n_substeps), start=1):
-        for k in range(n_substeps):
-            kick = np.sqrt(step) * spread(x, rng.standard_normal(x.shape))
-            x = x + step * field(x, now + k * step) + kick
-        paths[i] = _finite(x, now + n_substeps * step)
-    return paths
+    spread, rng = _diffusion(diffusion, shape), generator(random_state)
+
+    def advance(x: Array, now: float, step: float) -> Array:
+        kick = np.sqrt(step) * spread(x, rng.standard_normal(x.shape))
+        return x + step * field(x, now) + kick
+
+    return _paths(advance, x0, times, shape, n_substeps)
 
 
-@dataclass(frozen=True)
-class _Field:
-    """Drift of s paths: ``(s, d_state), time -> (s, d_state)``."""
+def _field(
+    drift: Any, controls: Controls | None
+) -> tuple[Callable[[Array, float], Array], tuple[int, int]]:
+    """Drift ``(s, d_state), time -> (s, d_state)`` of s paths, and this shape.
 
-    parts: tuple[FunctionDraws, ...]
-    controls: Controls | None
-    n_paths: int
-    n_states: int
+    Raises
+    ------
+    ValueError
+        If the drift is neither one set of draws nor several of one length.
+    """
+    parts = tuple(drift) if isinstance(drift, Sequence) else (drift,)
+    if not parts or not all(isinstance(part, FunctionDraws) for part in parts):
+        raise ValueError(
+            "drift must be FunctionDraws or a sequence of them, such as "
+            f"sample_functions returns; got {drift!r}."
+        )
+    if len({len(part) for part in parts}) > 1:
+        raise ValueError(
+            "All sets of draws must have the same length; got "
+            f"{[len(part) for part in parts]}."
+        )
+    n_paths = len(parts[0])
 
-    @classmethod
-    def check(cls, drift: Any, controls: Controls | None) -> _Field:
-        """Field of one set of draws or of several; ValueError if it is neither."""
-        parts = tuple(drift) if isinstance(drift, Sequence) else (drift,)
-        if not parts or not all(isinstance(part, FunctionDraws) for part in parts):
-            raise ValueError(
-                "drift must be FunctionDraws or a sequence of them, such as "
-                f"sample_functions returns; got {drift!r}."
-            )
-        if len({part.n_draws for part in parts}) > 1:
-            raise ValueError(
-                "All sets of draws must have the same length; got "
-                f"{[part.n_draws for part in parts]}."
-            )
-        n_states = sum(part.n_outputs for part in parts)
-        return cls(parts, controls, parts[0].n_draws, n_states)
+    def field(x: Array, now: float) -> Array:
+        if controls is not None:
+            u = np.asarray(controls(now), dtype=np.float64)
+            u = np.broadcast_to(u, (n_paths, u.shape[-1] if u.ndim else 1))
+            x = np.column_stack((x, u))
+        return np.column_stack([part.at(x).reshape(n_paths, -1) for part in parts])
 
-    def __call__(self, x: Array, now: float) -> Array:
-        inputs = x
-        if self.controls is not None:
-            u = np.asarray(self.controls(now), dtype=np.float64)
-            u = np.broadcast_to(u, (self.n_paths, u.shape[-1] if u.ndim else 1))
-            inputs = np.column_stack((x, u))
-        inputs = np.ascontiguousarray(inputs)
-        values = [part.at(inputs).reshape(self.n_paths, -1) for part in self.parts]
-        return values[0] if len(values) == 1 else np.concatenate(values, axis=1)
+    return field, (n_paths, sum(part.n_outputs for part in parts))
 
 
-def _check_start(
-    field: _Field, x0: ArrayLike, t: ArrayLike, n_substeps: Any
-) -> tuple[Array, Array, int]:
-    """Times, states (s, d_state) of all paths, and the number of steps between."""
+def _diffusion(
+    diffusion: Any, shape: tuple[int, int]
+) -> Callable[[Array, Array], Array]:
+    """Map states and noise ξ of this shape to ``G(x) ξ``.
+
+    Raises
+    ------
+    ValueError
+        If the diffusion does not fit the states.
+    """
+    if callable(diffusion):
+
+        def scaled(x: Array, noise: Array) -> Array:
+            G = np.asarray(diffusion(x), dtype=np.float64)
+            if G.shape != x.shape:
+                raise ValueError(
+                    f"diffusion must map states {x.shape} to an array of the same "
+                    f"shape; got shape {G.shape}."
+                )
+            return G * noise
+
+        return scaled
+    G, d = np.asarray(diffusion, dtype=np.float64), shape[1]
+    if G.shape not in ((), (d,), (d, d)) or not np.all(np.isfinite(G)):
+        raise ValueError(
+            f"diffusion must be a finite number, an array of shape ({d},) or "
+            f"({d}, {d}), or a callable; got {diffusion!r}."
+        )
+    return lambda _, noise: noise @ G.T if G.ndim == 2 else G * noise
+
+
+def _paths(
+    advance: Callable[[Array, float, float], Array],
+    x0: ArrayLike,
+    t: ArrayLike,
+    shape: tuple[int, int],
+    n_substeps: Any,
+) -> Array:
+    """States at all times: ``advance(x, now, step)`` between them, from the first."""
     times = check_points("t", t, (None,))
     gaps = np.diff(times)
     if not (np.all(gaps > 0.0) or np.all(gaps < 0.0)):
         raise ValueError("The times t must increase or decrease strictly.")
     start = np.asarray(x0, dtype=np.float64)
-    shape = (field.n_paths, field.n_states)
     if start.shape not in (shape, shape[1:]):
         raise ValueError(
             f"x0 must have shape {shape[1:]} or {shape}, as the drift has {shape[0]} "
             f"draws of {shape[1]} outputs; got {start.shape}."
         )
-    start = check_points("x0", np.broadcast_to(start, shape), shape)
-    if not isinstance(n_substeps, Integral) or n_substeps < 1:
-        raise ValueError(f"n_substeps must be a positive integer; got {n_substeps!r}.")
-    return times, start, int(n_substeps)
-
-
-@dataclass(frozen=True)
-class _Diffusion:
-    """``G(x) ξ`` for states and noise of shape (s, d_state)."""
-
-    factor: Any
-
-    @classmethod
-    def check(cls, diffusion: Any, shape: tuple[int, ...]) -> _Diffusion:
-        """Diffusion for states of this shape; ValueError if it does not fit them."""
-        if callable(diffusion):
-            return cls(diffusion)
-        G, d = np.asarray(diffusion, dtype=np.float64), shape[1]
-        if G.shape not in ((), (d,), (d, d)) or not np.all(np.isfinite(G)):
-            raise ValueError(
-                f"diffusion must be a finite number, an array of shape ({d},) or "
-                f"({d}, {d}), or a callable; got {diffusion!r}."
+    x = check_points("x0", np.broadcast_to(start, shape), shape)
+    n_substeps = check_count(n_substeps, "n_substeps")
+    paths = np.empty((len(times), *shape))
+    paths[0] = x
+    for i, step in enumerate(gaps / n_substeps):
+        for k in range(n_substeps):
+            x = advance(x, times[i] + k * step, step)
+        if not np.all(np.isfinite(x)):
+            raise FloatingPointError(
+                f"A path became infinite or NaN before t = {times[i + 1]:g}: take "
+                "shorter steps (larger n_substeps), or fit the drift with data where "
+                "the paths go."
             )
-        return cls(G)
-
-    def __call__(self, x: Array, noise: Array) -> Array:
-        if not callable(self.factor):
-            return (
-                noise @ self.factor.T if self.factor.ndim == 2 else self.factor * noise
-            )
-        G = np.asarray(self.factor(x), dtype=np.float64)
-        if G.shape != x.shape:
-            raise ValueError(
-                f"diffusion must map states {x.shape} to an array of the same shape; "
-                f"got shape {G.shape}."
-            )
-        return G * noise
-
-
-def _steps(times: Array, n_substeps: int) -> list[tuple[float, float]]:
-    """Start and length of the steps between every two consecutive times."""
-    lengths = np.diff(times) / n_substeps
-    return list(zip(times[:-1].tolist(), lengths.tolist(), strict=True))
-
-
-def _runge_kutta_step(field: _Field, x: Array, now: float, step: float) -> Array:
-    k1 = field(x, now)
-    k2 = field(x + 0.5 * step * k1, now + 0.5 * step)
-    k3 = field(x + 0.5 * step * k2, now + 0.5 * step)
-    k4 = field(x + step * k3, now + step)
-    return x + step / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
-
-
-def _finite(x: Array, now: float) -> Array:
-    if not np.all(np.isfinite(x)):
-        raise FloatingPointError(
-            f"A path became infinite or NaN before t = {now:g}: take shorter steps "
-            "(larger n_substeps), or fit the drift with data where the paths go."
-        )
-    return x
+        paths[i + 1] = x
+    return paths

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._validation import check_points, generator
+from skgpx._validation import check_count, check_points, generator
 from skgpx._wrapped import is_search
 
 __all__ = ["ThompsonSampler"]
@@ -53,8 +52,6 @@ class ThompsonSampler(OneBlasThread):
         Number of points at which each draw is evaluated first.
     n_starts : int, default=32
         Number of the best of these from which each draw is optimised further.
-    n_jobs : int or None, default=None
-        Threads.
     random_state : int, RandomState or None, default=None
         Seed.
 
@@ -111,7 +108,6 @@ class ThompsonSampler(OneBlasThread):
         refit_every: int | None = 1,
         n_mesh: int = 10_000,
         n_starts: int = 32,
-        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         box = check_points("bounds", bounds, (None, 2))
@@ -135,14 +131,15 @@ class ThompsonSampler(OneBlasThread):
         self.n_initial = (
             2 * (len(box) + 1)
             if n_initial == "auto"
-            else _count("n_initial", n_initial, 0)
+            else check_count(n_initial, "n_initial")
+            if n_initial
+            else 0
         )
         self.refit_every = (
-            None if refit_every is None else _count("refit_every", refit_every)
+            None if refit_every is None else check_count(refit_every, "refit_every")
         )
-        self.n_mesh = _count("n_mesh", n_mesh)
-        self.n_starts = _count("n_starts", n_starts)
-        self.n_jobs = n_jobs
+        self.n_mesh = check_count(n_mesh, "n_mesh")
+        self.n_starts = check_count(n_starts, "n_starts")
         self.X_ = np.empty((0, len(box)))
         self.y_ = np.empty(0)
         self.sampler_: DecoupledSampler | None = None
@@ -164,7 +161,7 @@ class ThompsonSampler(OneBlasThread):
         X : ndarray of shape (n, n_features)
             Within the bounds.
         """
-        n = _count("n", n)
+        n = check_count(n, "n")
         first, self._n_asked = self._n_asked, self._n_asked + n
         done = max(first, len(self.y_))
         designed = self._design()[done : done + n]
@@ -237,58 +234,40 @@ class ThompsonSampler(OneBlasThread):
         self.sampler_ = self._fitted_sampler()
         draws = self.sampler_.sample_functions(n, rng)
         search = draws.maximize if self.maximize else draws.minimize
-        box = np.repeat([[0.0, 1.0]], len(self.bounds), axis=0)
-        found = search(
-            box,
-            n_starts=min(self.n_starts, self.n_mesh),
-            n_mesh=self.n_mesh,
-            random_state=rng,
-        )
-        optima: Array = found.x
+        box, n_starts = [(0.0, 1.0)] * len(self.bounds), min(self.n_starts, self.n_mesh)
+        optima: Array = search(box, n_starts, self.n_mesh, rng).x
         return optima
 
     def _fitted_sampler(self) -> DecoupledSampler:
         """Model of all evaluations, with hyperparameters fitted again if due."""
-        if self.sampler_ is not None and self._n_tells_at_fit == self._n_tells:
-            return self.sampler_
-        sampler = self._template()
-        due = self._refit_is_due()
-        if not due:
-            _keep_hyperparameters(sampler, self.sampler_)
+        earlier = self.sampler_
+        if earlier is not None and self._n_tells_at_fit == self._n_tells:
+            return earlier
+        sampler: DecoupledSampler = clone(self.sampler or DecoupledSampler())
+        if sampler.estimator is None:
+            sampler.set_params(estimator=_default_regressor(len(self.bounds)))
+        since = self._n_tells - self._n_tells_at_refit
+        due = self.refit_every is not None and (
+            earlier is None or since >= self.refit_every
+        )
+        if due:
+            self._n_tells_at_refit = self._n_tells
+        else:
+            _keep_hyperparameters(sampler, earlier)
         low, high = self.bounds.T
-        unit = (self.X_ - low) / (high - low)
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
-            sampler.fit(unit, self.y_)
+            sampler.fit((self.X_ - low) / (high - low), self.y_)
         self._n_tells_at_fit = self._n_tells
-        self._n_tells_at_refit = self._n_tells if due else self._n_tells_at_refit
         return sampler
 
-    def _refit_is_due(self) -> bool:
-        if self.refit_every is None:
-            return False
-        since = self._n_tells - self._n_tells_at_refit
-        return self.sampler_ is None or since >= self.refit_every
 
-    def _template(self) -> DecoupledSampler:
-        """Unfitted sampler to change and to fit."""
-        if self.sampler is not None:
-            sampler: DecoupledSampler = clone(self.sampler)
-            if self.n_jobs is not None:
-                sampler.set_params(n_jobs=self.n_jobs)
-            if sampler.estimator is None:
-                sampler.set_params(estimator=self._default_regressor())
-            return sampler
-        return DecoupledSampler(self._default_regressor(), n_jobs=self.n_jobs)
-
-    def _default_regressor(self) -> GaussianProcessRegressor:
-        d = len(self.bounds)
-        smooth = Matern(np.full(d, 0.5), (0.02, 20.0), nu=2.5)
-        kernel = ConstantKernel(1.0, (1e-2, 1e2)) * smooth + WhiteKernel(
-            1e-3, (1e-6, 1.0)
-        )
-        return GaussianProcessRegressor(kernel, normalize_y=True)
+def _default_regressor(d: int) -> GaussianProcessRegressor:
+    smooth = Matern(np.full(d, 0.5), (0.02, 20.0), nu=2.5)
+    noise = WhiteKernel(1e-3, (1e-6, 1.0))
+    kernel = ConstantKernel(1.0, (1e-2, 1e2)) * smooth + noise
+    return GaussianProcessRegressor(kernel, normalize_y=True)
 
 
 def _keep_hyperparameters(
@@ -303,11 +282,3 @@ def _keep_hyperparameters(
     kernel = regressor.kernel if earlier is None else regressor.kernel_
     kept = clone(regressor).set_params(kernel=kernel, optimizer=None)
     sampler.set_params(estimator=kept)
-
-
-def _count(name: str, value: Any, least: int = 1) -> int:
-    if not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"{name} must be an integer of at least {least}; got {value!r}."
-        )
-    return int(value)

@@ -20,16 +20,8 @@ from skgpx.exceptions import PredictionWarning, warn
 
 Array = NDArray[np.float64]
 
-# Points that are left out, fresh inputs, and points of a neighbourhood.
-_LEFT_OUT, _FRESH, _NEIGHBOURS = 32, 16, 512
-# κ of u = v^κ; 1 is the plain net.
-_TAIL_POWERS = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 10.0)
-# Frequencies that are compared: the best power depends little on their number.
-_COMPARED = 256
-_FEWEST_FEATURES, _MOST_FEATURES = 256, 8192
-# Root mean square of the log ratio of standard deviations that "auto" reaches, and from
-# which a number of features that was given is warned of.
-_ACCURACY, _ALARM = 0.02, 0.1
+# Most points of which a factor is computed.
+_NEIGHBOURS = 512
 
 
 @dataclass(frozen=True)
@@ -82,8 +74,8 @@ class HeldOutErrors:
             near = _neighbourhood(kernel, X, rng)
             X, noise = X[near], noise[near]
             L = cholesky(kernel(X) + np.diag(noise)).L
-        held_out = rng.permutation(len(X))[:_LEFT_OUT]
-        fresh, each = _fresh_inputs(X, rng), np.arange(len(held_out))
+        held_out = rng.permutation(len(X))[:32]
+        fresh, each = _fresh_inputs(X, 8, rng), np.arange(len(held_out))
         h = solve_lower(L, kernel(X, fresh))
         unit = np.zeros((len(X), len(each)))
         unit[held_out, each] = 1.0
@@ -162,13 +154,13 @@ def _neighbourhood(kernel: Any, X: Array, rng: np.random.Generator) -> Any:
     return np.argsort(distance, kind="stable")[:_NEIGHBOURS]
 
 
-def _fresh_inputs(X: Array, rng: np.random.Generator) -> Array:
+def _fresh_inputs(X: Array, half: int, rng: np.random.Generator) -> Array:
     """Inputs between points, and just outside their range.
 
     Half lie between two random points; the others extend the line from the mean to a
     point that is extreme in a random direction by a tenth.
     """
-    (n, d), half = X.shape, _FRESH // 2
+    n, d = X.shape
     one, other = X[rng.integers(n, size=(2, half))]
     inside = one + rng.random((half, 1)) * (other - one)
     centre, std = X.mean(axis=0), X.std(axis=0)
@@ -217,29 +209,27 @@ def choose_frequencies(
     if given is None or not random:
         return n, 1.0, seed
     errors = HeldOutErrors(kernel, given, rng)
-    exact = errors.covariance(
-        [
-            (part.variance, part.feature_map(1, 1.0, rng))
-            for part in parts
-            if part.is_exact
-        ]
-    )
+    fixed = [(p.variance, p.feature_map(1, 1.0, rng)) for p in parts if p.is_exact]
+    exact = errors.covariance(fixed)
 
     def misfit(n: int, power: float) -> tuple[float, float]:
         net = np.random.default_rng(seed)
         drawn = [(p.variance, p.feature_map(n, power, net)) for p in random]
         return errors.misfit(exact + errors.covariance(drawn))
 
-    trial = min(n, _COMPARED)
-    by_power = np.array([misfit(trial, power)[1] for power in _TAIL_POWERS])
+    # κ of u = v^κ, 1 for the plain net; the best depends little on the number
+    powers = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 10.0)
+    by_power = np.array([misfit(min(n, 256), power)[1] for power in powers])
     # the smallest nearly as good as the best: the rest is noise
-    power = _TAIL_POWERS[int(np.argmax(by_power <= 1.03 * by_power.min()))]
-    limit = _ALARM
+    power = powers[int(np.argmax(by_power <= 1.03 * by_power.min()))]
+    # root mean square of the log ratio of standard deviations: aimed at, or alarming
+    limit = 0.02 if n_basis == "auto" else 0.1
     if n_basis == "auto":
-        n, limit = max(_FEWEST_FEATURES // share, 1), _ACCURACY
-        while misfit(n, power)[0] > limit and n * share < _MOST_FEATURES:
-            n *= 2
+        n = max(256 // share, 1)
     error = misfit(n, power)[0]
+    while n_basis == "auto" and error > limit and n * share < 8192:
+        n *= 2
+        error = misfit(n, power)[0]
     if error > limit:
         warn(
             f"With {n * share} Fourier features the standard deviations of conditioned "

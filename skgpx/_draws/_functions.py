@@ -17,7 +17,7 @@ from skgpx._numerics.spread import LARGEST
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-# Rows evaluated at a time: bounds the memory used beside the values.
+# Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
 _ROWS = 4096
 
 
@@ -240,7 +240,6 @@ class FunctionDraws(OneBlasThread):
         X = self._rows(X)
         (n, d), s, c = X.shape, self.n_draws, self.n_outputs
         values, gradients = np.empty((n * s, c)), np.empty((n * s, c, d))
-        # some thousand pairs of a row and a draw at a time
         for start in range(0, n * s, _ROWS):
             pair = np.arange(start, min(start + _ROWS, n * s))
             values[pair], gradients[pair] = self._pairs(X[pair // s], pair % s)

@@ -44,9 +44,6 @@ from skgpx.kernels import (
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Largest number of features of a product of linear kernels.
-_LARGEST_TENSOR = 512
-
 
 @dataclass(frozen=True)
 class TensorFeatures:
@@ -138,29 +135,19 @@ def decompose(kernel: Any, d: int) -> list[Part]:
     parts: list[Part] = []
     for term in expand(kernel):
         types = [type(factor) for factor in term.factors]
-        if types == [WhiteKernel]:
-            continue
         if types == [GREKernel]:
-            parts += _gre_parts(term, d)
-        else:
+            # k(·, S) √p has the finite-rank covariance
+            (gre,), a = term.factors, term.coefficient
+            support = np.asarray(gre.support, dtype=np.float64)
+            sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
+            parts.append(Part(a, (sections,), (), d))
+            if gre.background > 0.0:
+                b = a * gre.background
+                background = decompose(gre.background_kernel(), d)
+                parts += [replace(p, variance=b * p.variance) for p in background]
+        elif types != [WhiteKernel]:
             parts.append(_part(term, kernel, d))
     return parts
-
-
-def _gre_parts(term: Monomial, d: int) -> list[Part]:
-    """``k(·, S) √p``, which has the finite-rank covariance, and the background."""
-    gre = term.factors[0]
-    support = np.asarray(gre.support, dtype=np.float64)
-    sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
-    finite = Part(term.coefficient, (sections,), (), d)
-    if gre.background == 0.0:
-        return [finite]
-    factor = term.coefficient * gre.background
-    background = decompose(gre.background_kernel(), d)
-    return [
-        finite,
-        *(Part(factor * b.variance, b.exact, b.spectra, d) for b in background),
-    ]
 
 
 def _part(term: Monomial, whole: Any, d: int) -> Part:
@@ -169,7 +156,7 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
     for k in others:
         if type(k) in (WhiteKernel, GREKernel):
             raise no_sampler(k, whole, " inside a product")
-    if (d + 1) ** len(linear) > _LARGEST_TENSOR:
+    if (d + 1) ** len(linear) > 512:
         raise no_sampler(
             linear[0], whole, f" in a product of {len(linear)} in {d} input columns"
         )
