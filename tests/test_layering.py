@@ -101,7 +101,7 @@ BUDGETS = {
     "_decoupled": 560,
     "_selection": 950,
     "_latent": 230,
-    "_draws": 1380,
+    "_draws": 1335,
     "bases": 1245,
     "kernels": 1500,
     "likelihoods": 1690,

@@ -100,8 +100,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     prior : {"auto", "spectral", "exact"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
         "exact" is exact for every kernel, remembers where a draw was evaluated, and
-        costs the cube of the number of points. "auto" is exact only for those parts of
-        a kernel that have no features.
+        costs the cube of the number of points. "auto" is exact only if a part of the
+        kernel has no features.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None

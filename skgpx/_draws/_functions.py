@@ -292,7 +292,7 @@ class FunctionDraws(OneBlasThread):
             If the draws have several outputs, or bounds are not finite or not in
             order.
         """
-        return minimise(self, bounds, n_starts, n_mesh, random_state, 1.0)
+        return minimise(self, bounds, n_starts, n_mesh, random_state)
 
     def maximize(
         self,
@@ -302,7 +302,8 @@ class FunctionDraws(OneBlasThread):
         random_state: Any = None,
     ) -> Optima:
         """Largest value of each function in a box; see :meth:`minimize`."""
-        return minimise(self, bounds, n_starts, n_mesh, random_state, -1.0)
+        found = (-self).minimize(bounds, n_starts, n_mesh, random_state)
+        return Optima(found.x, -found.fun)
 
     def condition(
         self,

@@ -28,9 +28,9 @@ class Optima(NamedTuple):
 
 
 def minimise(
-    draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any, sign: float
+    draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any
 ) -> Optima:
-    """Optimum of each draw in a box; sign -1.0 looks for the maximum.
+    """Minimum of each draw in a box.
 
     Raises
     ------
@@ -56,13 +56,13 @@ def minimise(
     n_powers = max(n_mesh - 1, 1).bit_length()
     rng = np.random.default_rng(seed)
     unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
-    values = sign * draws.values(_placed(unit, box))[:, 0, :]
+    values = draws.values(_placed(unit, box))[:, 0, :]
     best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
     x, fun = np.empty((s, d)), np.empty(s)
     for i in range(s):
-        u, fun[i] = _search(draws, box, unit[best[:, i]], i, sign)
+        u, fun[i] = _search(draws, box, unit[best[:, i]], i)
         x[i] = _placed(u, box)
-    return Optima(x, sign * fun)
+    return Optima(x, fun)
 
 
 def _box(bounds: ArrayLike) -> Array:
@@ -86,16 +86,14 @@ def _placed(unit: Array, box: Array) -> Array:
     return np.clip(low + unit * (high - low), low, high)
 
 
-def _search(
-    draws: Any, box: Array, starts: Array, i: int, sign: float
-) -> tuple[Array, float]:
+def _search(draws: Any, box: Array, starts: Array, i: int) -> tuple[Array, float]:
     """Smallest value of one draw from several starts (k, d) in the unit cube."""
     width = box[:, 1] - box[:, 0]
 
     def evaluate(flat: Array) -> tuple[Array, Array]:
         U = flat.reshape(-1, len(box))
         value, slope = draws._pairs(_placed(U, box), np.full(len(U), i))
-        return sign * value[:, 0], sign * slope[:, 0] * width
+        return value[:, 0], slope[:, 0] * width
 
     def total(flat: Array) -> tuple[float, Array]:
         value, slope = evaluate(flat)

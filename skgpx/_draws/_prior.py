@@ -33,8 +33,6 @@ from skgpx.kernels import (
     latent_kernel,
     no_sampler,
     spectral_distributions,
-    sum_of,
-    summands,
     warped_sample,
 )
 
@@ -352,8 +350,8 @@ def draw_prior(
         Source of the draws.
     prior : {"auto", "spectral", "exact"}, default="auto"
         "spectral": Fourier features. "exact": exact draws that remember where they were
-        evaluated, at a cost cubic in the number of distinct points. "auto": features
-        for the parts of the kernel that have them, exact draws of the others.
+        evaluated, at a cost cubic in the number of distinct points. "auto": exact draws
+        only if a part of the kernel has no features.
     n_basis : int or "auto", default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
         terms of a sum share them equally. "auto" takes as many as it needs for an error
@@ -399,22 +397,20 @@ def draw_prior(
     if given is not None:
         check_sections(kernel, given.points)
     process = KernelProcess.prior(kernel, n_inputs, n_outputs)
-    shape = (n_inputs, n_outputs, size)
-    if prior == "exact":
-        return _draw_exact(kernel, *shape, rng).with_process(process)
+    latent, own_rng = latent_kernel(kernel), rng.spawn(1)[0]
     try:
-        parts = decompose(kernel, n_inputs)
+        parts = None if prior == "exact" else decompose(kernel, n_inputs)
     except ValueError:
         if prior == "spectral":
             raise
-        # the root is that of the whole kernel, and the features are for a part of it
-        given = None if given is None else replace(given, root=None)
-        how = {"n_basis": n_basis, "n_groups": n_groups, "given": given}
-        return _draw_mixed(kernel, shape, rng, **how).with_process(process)
+        parts = None
+    if parts is None:
+        memory = PriorMemory(latent, n_inputs, n_outputs, size, own_rng)
+        terms = (RememberedTerm(memory, np.arange(size)),)
+        return FunctionDraws(terms, n_outputs, size, process)
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
-    latent, choice_rng = latent_kernel(kernel), rng.spawn(1)[0]
-    n, power, seed = choose_frequencies(latent, parts, n_basis, given, choice_rng)
+    n, power, seed = choose_frequencies(latent, parts, n_basis, given, own_rng)
     # the first group has the frequencies that were compared
     net, groups = np.random.default_rng(seed), []
     for group in np.array_split(np.arange(size), n_groups):
@@ -449,28 +445,3 @@ def _draw_parts(
         weights = rng.standard_normal((width, n_outputs, size))
         terms.append(LinearTerm(features, np.sqrt(part.variance) * weights))
     return FunctionDraws(merged(tuple(terms)), n_outputs, size)
-
-
-def _draw_mixed(
-    kernel: Any, shape: tuple[int, int, int], rng: np.random.Generator, **options: Any
-) -> FunctionDraws:
-    """Features for the summands that have them, together; exact draws of the others."""
-    exact, spectral = [], []
-    for part in summands(kernel):
-        try:
-            decompose(part, shape[0])
-            spectral.append(part)
-        except ValueError:
-            exact.append(part)
-    draws = _draw_exact(sum_of(exact), *shape, rng)
-    if spectral:
-        draws = draws + draw_prior(sum_of(spectral), *shape, rng, **options)
-    return draws
-
-
-def _draw_exact(
-    kernel: Any, n_inputs: int, n_outputs: int, size: int, rng: np.random.Generator
-) -> FunctionDraws:
-    latent, stream = latent_kernel(kernel), rng.spawn(1)[0]
-    memory = PriorMemory(latent, n_inputs, n_outputs, size, stream)
-    return FunctionDraws((RememberedTerm(memory, np.arange(size)),), n_outputs, size)

@@ -1,6 +1,6 @@
 """Pictures of fitted models; matplotlib is imported when one is drawn.
 
-Each display has the two constructors of scikit-learn's, `from_estimator` and
+Each display has the constructors of scikit-learn, `from_estimator` and (but for traces)
 `from_predictions`, draws into `ax` or a new figure, and keeps `ax_`, `figure_` and what
 it drew. Estimators may be pipelines, searches and transformed targets.
 """

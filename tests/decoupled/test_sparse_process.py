@@ -1,11 +1,9 @@
 """Sampling a sparse model whose values at inducing points were computed elsewhere."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -144,12 +142,6 @@ def test_samples_may_have_any_distribution():
     assert_allclose(std, samples[:, 0].std(axis=1), atol=1e-4)
 
 
-def test_process_gives_the_covariance():
-    sampler = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
-    cov = sampler.posterior_.process().covariance(T)
-    assert_allclose(cov, sampler.predict(T, return_cov=True)[1], rtol=1e-7, atol=1e-9)
-
-
 def test_gradients_of_a_callable_mean():
     sampler = DecoupledSampler.from_inducing(
         KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT, mean=lambda A: np.sin(A[:, 0]) * A[:, 1]
@@ -169,28 +161,6 @@ def test_only_a_gaussian_distribution_can_be_conditioned():
     particles = DecoupledSampler.from_inducing(KERNEL, Z, u_samples=ROOT)
     with pytest.raises(ValueError, match="cannot be conditioned"):
         particles.sample_functions(3, random_state=0).condition(T, np.ones(7))
-
-
-def test_predictions_are_streamed():
-    sampler = DecoupledSampler.from_inducing(KERNEL, Z, q_mean=Q_MEAN, q_root=ROOT)
-    many = np.random.default_rng(0).normal(size=(20_000, 2))
-    whole = sampler.predict(many, return_std=True)
-    with sklearn.config_context(working_memory=1):
-        tracemalloc.start()
-        parts = sampler.predict(many, return_std=True)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    for a, b in zip(whole, parts, strict=True):
-        assert_allclose(a, b, rtol=1e-10)
-    assert peak < 4 * 2**20 + 4 * many.nbytes
-
-
-def test_singular_distribution_is_accepted():
-    sampler = DecoupledSampler.from_inducing(
-        KERNEL, Z, q_mean=Q_MEAN, q_cov=np.zeros((12, 12))
-    )
-    values = sampler.sample_functions(3, random_state=0)(Z)
-    assert_allclose(values, np.repeat(Q_MEAN[:, np.newaxis], 3, axis=1), atol=1e-4)
 
 
 def test_clone_and_pickle_keep_the_distribution():

@@ -1,11 +1,13 @@
-"""Gradients, single evaluations and errors of drawn functions."""
+"""Gradients, values at a row each, optima and errors of drawn functions."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     DotProduct,
+    ExpSineSquared,
     Matern,
     RationalQuadratic,
 )
@@ -14,50 +16,75 @@ from skgpx._draws import KernelProcess
 from skgpx.bases import draw_prior
 from skgpx.kernels import GREKernel
 
-SUPPORT = np.random.default_rng(7).normal(size=(10, 2))
+X = np.random.default_rng(0).normal(size=(5, 2))
 KERNELS = {
-    "rbf": RBF([0.7, 1.6]),
-    "matern-1.5": Matern([0.7, 1.6], nu=1.5),
-    "matern-2.5": Matern(0.9, nu=2.5),
     "rational": RationalQuadratic(0.8, 1.3),
+    "matern": Matern([0.7, 1.6], nu=1.5),
+    "linear": DotProduct(0.7),
+    "tensor": DotProduct(0.7) * RBF(0.8),
+    "cubic tensor": DotProduct(0.7) * DotProduct(0.2) * Matern(0.8, nu=2.5),
     "sum": ConstantKernel(2.0) * RBF(0.8) + DotProduct(0.3) + ConstantKernel(0.5),
-    "product": RBF(1.1) * Matern(1.5, nu=2.5),
-    "gre": GREKernel(2.0 * RBF(0.9), SUPPORT, background=0.5),
+    "gre": GREKernel(2.0 * RBF(0.9), X[:4], background=0.5),
 }
 kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 
-@pytest.fixture
-def X():
-    return np.random.default_rng(1).normal(size=(15, 2))
+def assert_slopes(draws, X, h=1e-5):
+    values, gradients = draws.value_and_grad(X)
+    assert_allclose(values, draws(X), rtol=1e-9, atol=1e-9)
+    for j, step in enumerate(h * np.eye(X.shape[1])):
+        slope = (draws(X + step) - draws(X - step)) / (2.0 * h)
+        scale = np.abs(slope).max()
+        assert_allclose(gradients[..., j], slope, rtol=1e-6, atol=1e-6 * scale)
 
 
+def assert_own_values(draws):
+    X = np.random.default_rng(3).normal(size=(len(draws), 2))
+    each, rows = np.moveaxis(draws(X), -1, 0), np.arange(len(draws))
+    assert_allclose(draws.at(X), each[rows, rows], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
 @kernels
-class TestGradients:
-    @pytest.mark.parametrize("n_outputs", [1, 2])
-    def test_match_finite_differences(self, kernel, n_outputs, X, posterior):
-        draws = posterior(kernel, n_outputs=n_outputs)
-        values, gradients = draws.value_and_grad(X)
-        np.testing.assert_allclose(values, draws(X), rtol=1e-9, atol=1e-9)
-        for k in range(2):
-            step = 1e-5 * np.eye(2)[k]
-            slope = (draws(X + step) - draws(X - step)) / 2e-5
-            scale = np.abs(slope).max()
-            error = np.abs(gradients[..., k] - slope).max()
-            assert error < 1e-6 * scale
+def test_gradients_of_draws_given_data_are_slopes(kernel, n_outputs, posterior):
+    draws = posterior(kernel, n_outputs=n_outputs)
+    assert_slopes(draws, X)
+    assert_own_values(draws)
 
-    @pytest.mark.parametrize("n_outputs", [1, 2])
-    def test_each_draw_at_its_own_input(self, kernel, n_outputs, X, posterior):
-        draws = posterior(kernel, n_outputs=n_outputs)
-        values = np.moveaxis(draws(X[:3]), -1, 0)  # draws first
-        expected = values[np.arange(3), np.arange(3)]
-        np.testing.assert_allclose(draws.at(X[:3]), expected, rtol=1e-9, atol=1e-9)
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("n_groups", [1, 3])
+@kernels
+def test_gradients_of_prior_draws_are_slopes(kernel, n_groups, n_outputs):
+    rng = np.random.default_rng(1)
+    draws = draw_prior(kernel, 2, n_outputs, 5, rng, n_basis=32, n_groups=n_groups)
+    assert_slopes(draws, X)
+    chosen = draws[[4, 0, 2]].affine(1.0, np.arange(1.0, n_outputs + 1.0))
+    assert_slopes(chosen, X)
+    assert_own_values(chosen)
+
+
+@pytest.mark.parametrize("order", [[0, 0, 2, 3, 4, 4], [4, 1, 0, 3, 4, 2]])
+def test_any_draw_at_any_row(order):
+    rng = np.random.default_rng(2)
+    draws = draw_prior(Matern(0.7, nu=1.5), 2, 2, 5, rng, n_basis=32, n_groups=3)
+    rows = np.resize(X, (6, 2))
+    values, gradients = draws._pairs(rows, np.array(order))
+    everything, slopes = draws.value_and_grad(rows)
+    for i, j in enumerate(order):
+        assert_allclose(values[i], everything[i, :, j], rtol=1e-12)
+        assert_allclose(gradients[i], slopes[i, :, j], rtol=1e-12)
+
+
+def test_periodic_gradients_are_slopes():
+    draws = draw_prior(ExpSineSquared(0.8, 1.5), 1, 1, 3, np.random.default_rng(1))
+    assert_slopes(draws, X[:, :1])
 
 
 def test_values_do_not_depend_on_the_other_rows(posterior):
     draws = posterior(Matern(0.9, nu=2.5), n_draws=1)
-    X = np.random.default_rng(0).normal(size=(301, 2))
-    np.testing.assert_array_equal(draws(X)[250:260], draws(X[250:260]))
+    rows = np.random.default_rng(0).normal(size=(301, 2))
+    assert_array_equal(draws(rows)[250:260], draws(rows[250:260]))
 
 
 @pytest.mark.parametrize("X", [np.array([[np.nan, 0.0]]), np.array([[np.inf, 0.0]])])
@@ -89,3 +116,45 @@ class TestInputColumns:
         rng = np.random.default_rng(0)
         with pytest.raises(ValueError, match="input columns"):
             draw_prior(RBF(), 1, 1, 3, rng) + draw_prior(RBF(), 2, 1, 3, rng)
+
+
+class TestOptima:
+    def test_is_below_a_fine_mesh(self, posterior):
+        draws = posterior(Matern(0.5, nu=2.5), n_draws=4)
+        axis = np.linspace(-1.0, 1.0, 201)
+        mesh = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        values = draws(mesh)
+        box = [(-1.0, 1.0), (-1.0, 1.0)]
+        low = draws.minimize(box, n_mesh=2000, random_state=0)
+        high = draws.maximize(box, n_mesh=2000, random_state=0)
+        assert np.all(low.fun <= values.min(axis=0) + 1e-12)
+        assert np.all(high.fun >= values.max(axis=0) - 1e-12)
+        assert np.all(np.abs(low.x) <= 1.0)
+        assert_allclose(draws.at(low.x), low.fun, rtol=1e-9, atol=1e-9)
+
+    def test_inner_minima_are_stationary(self, posterior):
+        draws = posterior(RBF(0.4), n_draws=4)
+        found = draws.minimize([(-2.0, 2.0)] * 2, n_mesh=2000, random_state=1)
+        inner = np.all(np.abs(found.x) < 1.999, axis=1)
+        gradients = draws.value_and_grad(found.x)[1][np.arange(4), np.arange(4)]
+        assert inner.any()
+        assert np.abs(gradients[inner]).max() < 1e-4
+
+    def test_reproducible(self, posterior):
+        draws = posterior(RBF(0.4))
+        box = [(-2.0, 2.0)] * 2
+        one, two = (draws.minimize(box, random_state=3, n_mesh=100) for _ in "ab")
+        assert_array_equal(one.x, two.x)
+
+    @pytest.mark.parametrize(
+        "bounds", [[0.0, 1.0], [(1.0, 0.0), (0.0, 1.0)], [(0.0, np.inf)] * 2]
+    )
+    def test_bad_bounds(self, bounds, posterior):
+        with pytest.raises(ValueError, match=r"bound"):
+            posterior(RBF()).minimize(bounds)
+
+    def test_bad_sizes_and_several_outputs(self, posterior):
+        with pytest.raises(ValueError, match="n_starts"):
+            posterior(RBF()).minimize([(0.0, 1.0)] * 2, n_starts=8, n_mesh=4)
+        with pytest.raises(ValueError, match="one output"):
+            posterior(RBF(), n_outputs=2).minimize([(0.0, 1.0)] * 2)
