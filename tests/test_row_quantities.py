@@ -316,10 +316,14 @@ REFUSED = [
         {"noise_variance": NOISE},
         "noise_variance of rows is for",
     ),
-    (PLSRegressor(), {"noise_variance": NOISE[:3]}, r"have shape \(40,\).*got \(3,\)"),
+    (
+        PLSRegressor(),
+        {"noise_variance": NOISE[:3]},
+        r"of shape \(40,\).*got shape \(3,\)",
+    ),
     (PLSRegressor(), {"noise_variance": -NOISE}, "must be positive and finite"),
     (PLSRegressor(), {"noise_variance": np.full(N, np.nan)}, "positive and finite"),
-    (PLSRegressor(), {"noise_variance": ["a"] * N}, "noise_variance must be numbers"),
+    (PLSRegressor(), {"noise_variance": ["a"] * N}, "could not convert"),
     (
         PLSRegressor(likelihood=Poisson()),
         {"exposure": np.zeros(N)},
