@@ -286,7 +286,8 @@ class PredictiveDistribution(Predictive):
             )
         covariance = self.posterior.covariance(self.X)
         if include_noise:
-            noise = self._likelihood_of(slice(None)).variance(np.zeros(self.n_rows))
+            zeros = np.zeros((self.n_rows, 1))
+            noise = self._likelihood_of(slice(None)).variance(zeros)[:, 0]
             covariance[np.diag_indices_from(covariance)] += noise
         return covariance
 

@@ -26,8 +26,7 @@ from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Likelihood
-from skgpx.likelihoods._rows import KnownNoise, NoiseOfRows
-from skgpx.likelihoods._scales import weighted_quartiles
+from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows, weighted_quartiles
 
 __all__ = ["take_rows"]
 

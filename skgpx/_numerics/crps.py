@@ -11,12 +11,8 @@ from scipy.special import ndtr
 Array = NDArray[np.float64]
 Cdf = Callable[[Array], Array]
 
-# Levels of the quantiles between which the integral is split, and its nodes there.
+# Levels of the quantiles between which the integral is split.
 LEVELS = (1e-6, 1e-4, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6)
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(12)
-_NODES, _NODE_WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _NODE_WEIGHTS
-# Integers between which a distribution function is evaluated at most, on either side.
-_MOST = 256
 
 
 def distance(mean: Array, std: Array) -> Array:
@@ -98,43 +94,32 @@ def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     log-normal distributions and the Student-t distribution of two degrees of freedom
     the error was below 1e-7; for narrow modes far apart, 1e-3 of the score.
     """
+    nodes, node_weights = np.polynomial.legendre.leggauss(12)
     ends = np.sort(np.column_stack((quantiles, y)), axis=1)
     total = np.zeros(len(y))
     for left, right in zip(ends.T[:-1], ends.T[1:], strict=True):
-        width, above = right - left, left >= y
-        below = cdf(left[:, np.newaxis] + width[:, np.newaxis] * _NODES)
+        half, above = 0.5 * (right - left), left >= y
+        below = cdf(left[:, np.newaxis] + half[:, np.newaxis] * (nodes + 1.0))
         height = np.where(above[:, np.newaxis], 1.0 - below, below) ** 2
-        total += width * (height @ _NODE_WEIGHTS)
+        total += half * (height @ node_weights)
     return total
 
 
-def discrete_crps(y: Array, cdf: Cdf, low: Array, high: Array) -> Array:
+def discrete_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     """CRPS at integers y (n,), distributions of integers: ``Σ_k (F(k) - 1{y <= k})²``.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-    cdf : callable
-        Takes and returns arrays of shape (n,).
-    low, high : ndarray of shape (n,)
-        Quantiles between which all but a negligible part of the distribution lies.
-
-    Notes
-    -----
-    Where low and y, or y and high, are more than 256 integers apart, groups of them
-    are evaluated at their middle.
+    Arguments as above. Rows whose sum has more than 256 terms have the integral of the
+    continuous distributions, of which the sum is a Riemann sum.
     """
-    first, middle, last = np.sort(np.stack((low, y, high)), axis=0)
+    low, high = np.minimum(quantiles[:, 0], y), np.maximum(quantiles[:, -1], y)
+    many = high - low > 256.0
     total = np.zeros(len(y))
-    for start, end in ((first, middle), (middle, last)):
-        count = end - start
-        size = np.maximum(np.ceil(count / _MOST), 1.0)
-        # an odd size has a middle
-        size += (size > 1.0) * (1.0 - size % 2.0)
-        above = start >= y
-        for group in range(int(np.max(np.ceil(count / size), initial=0.0))):
-            begin = group * size
-            members = np.clip(count - begin, 0.0, size)
-            below = cdf(start + begin + np.floor(0.5 * np.maximum(members - 1.0, 0.0)))
-            total += members * np.where(above, 1.0 - below, below) ** 2
+    if many.any():
+        total = np.where(many, continuous_crps(y, cdf, quantiles), 0.0)
+    at = np.where(many, y, low)
+    while np.any(inside := ~many & (at < high)):
+        above = at >= y
+        below = cdf(at[:, np.newaxis])[:, 0]
+        total += inside * np.where(above, 1.0 - below, below) ** 2
+        at = np.where(inside, at + 1.0, at)
     return total

@@ -3,15 +3,14 @@
 A normal mixture plus noise that is a normal mixture is a normal mixture: with
 components ``N(m_j, v_j)`` of weights w_j and noise ``N(b_q, t_q)`` of weights p_q the
 sum has components ``N(m_j + b_q, v_j + t_q)`` of weights ``w_j p_q``. Student's noise
-is a mixture over its precision and logistic noise a sum of atoms, so that densities,
-probabilities and quantiles are sums, whatever the ratio of the spreads.
+is a mixture over its precision, so that densities and probabilities are sums, whatever
+the ratio of the spreads.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,26 +41,18 @@ def expectation_nodes(n_outputs: int, n_nodes: int = 12) -> tuple[Array, Array]:
 # ---- A latent normal mixture plus noise ----------------------------------------------
 
 
-class Noise(NamedTuple):
-    """A normal mixture: shifts, variances and log weights of its components, (k,)."""
-
-    shift: Array
-    variance: Array
-    log_weights: Array
-
-    def heaviest(self, p: float) -> Noise:
-        """The components that matter to probabilities of about p."""
-        return Noise(*(a[self.log_weights > math.log(1e-11 * p)] for a in self))
-
-
 @lru_cache(maxsize=64)
-def student_noise(df: float) -> Noise:
-    """Student's distribution of scale one, as a mixture of normals.
+def student_noise(df: float) -> tuple[Array, Array]:
+    """Student's distribution of scale one, as a mixture of normals around zero.
 
     That of ``N(0, 1 / g)`` with ``g ~ Gamma(df/2, rate df/2)`` [1]_, by the trapezoidal
     rule in ``x = log g``. A rule of step h has the relative error ``2 |Γ(a + 2πi/h) /
     Γ(a)|``, a = (df + 1)/2, for the density of any residual, whatever is added to the
-    variance; 1e-9 here, for residuals of up to 1e7 scales.
+    variance; 1e-7 here, for residuals of up to 1e7 scales.
+
+    Returns
+    -------
+    variance, weights : ndarray of shape (k,)
 
     References
     ----------
@@ -71,87 +62,63 @@ def student_noise(df: float) -> Noise:
     a, b = 0.5 * (df + 1.0), 0.5 * df
     omega = np.linspace(4.0, 6.6 * np.sqrt(a) + 24.0, 400)
     decay = np.real(loggamma(a + 1j * omega)) - float(loggamma(a))
-    h = 2.0 * np.pi / omega[np.argmax(decay < np.log(0.5e-9))]
+    h = 2.0 * np.pi / omega[np.argmax(decay < np.log(0.5e-7))]
     # the density of x is that of exp(-b (e^x - 1 - x)): ends where it falls by e^-25
     deepest = max(-math.sqrt(50.0 / b) - 25.0 / b - 35.0, -600.0)
     highest = math.log1p(25.0 / b + math.sqrt(50.0 / b))
     x = h * np.arange(math.floor(deepest / h), math.ceil(highest / h) + 1.0)
-    log_weights = -b * (np.expm1(x) - x)
-    log_weights -= np.log(np.sum(np.exp(log_weights)))
-    return Noise(np.zeros(len(x)), np.exp(-x), log_weights)
-
-
-@lru_cache(maxsize=1)
-def logistic_noise() -> Noise:
-    """The logistic distribution as atoms: the trapezoidal rule of step 0.9.
-
-    For averages of functions that are smooth at the scale 1, such as ``Φ((x - L) / s)``
-    with s > 2: relative error ``2 exp(-2π²/0.9)``, below 1e-9.
-    """
-    x = 0.9 * np.arange(-44.0, 45.0)
-    log_weights = -np.abs(x) - 2.0 * np.log1p(np.exp(-np.abs(x)))
-    log_weights -= np.log(np.sum(np.exp(log_weights)))
-    return Noise(x, np.zeros(len(x)), log_weights)
+    weights = np.exp(-b * (np.expm1(x) - x))
+    return np.exp(-x), weights / weights.sum()
 
 
 def log_density(
-    y: Array, mean: Array, variance: Array, weights: Array, noise: Noise
+    y: Array, mixture: LatentMixture, shift: Array, variance: Array, weights: Array
 ) -> Array:
-    """Log density of each row's sum at its y (n,), in nats, shape (n,).
+    """Log density of f plus noise of each row at its y (n,), in nats, shape (n,).
 
     Parameters
     ----------
     y : ndarray of shape (n,)
-    mean : ndarray of shape (n, s)
-    variance : ndarray of shape (n, 1) or (n, s)
-        Non-negative.
-    weights : ndarray of shape (s,)
-    noise : Noise
-        Of positive variances.
+    mixture : LatentMixture
+        Of one output.
+    shift, weights : ndarray of shape (k,)
+        Of the components of the noise.
+    variance : ndarray of shape (n, k) or (1, k)
+        Not negative; the sums of variances are positive.
 
     Notes
     -----
     O(s k) for each row, and no array of that size.
     """
-    out = np.empty(len(y))
+    out = np.empty(len(mixture.mean))
+    log_weights = np.log(np.maximum(mixture.weights, 1e-300))
     _log_densities(
-        y, np.ascontiguousarray(mean), np.ascontiguousarray(variance),
-        np.log(np.maximum(weights, 1e-300)), *noise, out,
-    )  # fmt: skip
+        *_contiguous(y, mixture, variance), log_weights, shift, np.log(weights), out
+    )
     return out
 
 
-def cdf(y: Array, mean: Array, variance: Array, weights: Array, noise: Noise) -> Array:
-    """``P(Y <= y)`` of each row at its y (n,), shape (n,); arguments as above."""
-    out = np.empty(len(y))
-    _cdfs(
-        y, np.ascontiguousarray(mean), np.ascontiguousarray(variance), weights,
-        noise.shift, noise.variance, np.exp(noise.log_weights), out,
-    )  # fmt: skip
-    return out
-
-
-def quantile(
-    p: float, mean: Array, variance: Array, weights: Array, noise: Noise
+def cdf(
+    y: Array, mixture: LatentMixture, shift: Array, variance: Array, weights: Array
 ) -> Array:
-    """``y`` with ``P(Y <= y) = p``, strictly between 0 and 1, for each row, (n,).
+    """``P(Y <= y)`` of each row at its y (n,), shape (n,); arguments as above."""
+    out = np.empty(len(mixture.mean))
+    _cdfs(*_contiguous(y, mixture, variance), mixture.weights, shift, weights, out)
+    return out
 
-    Newton's method on ``log P``, which is concave for normal tails, within the bracket
-    found so far; to 1e-9 of the spread. Levels above one half are solved in the mirror
-    image of the distribution, where their tail has all digits.
-    """
-    sign, level = (1.0, p) if p <= 0.5 else (-1.0, 1.0 - p)
-    noise = noise.heaviest(level)
-    mean, mass = np.ascontiguousarray(sign * mean), np.exp(noise.log_weights)
-    shift = sign * noise.shift
-    centre = mean @ weights
-    spread = ((mean - centre[:, np.newaxis]) ** 2 + variance) @ weights
-    out = centre + shift @ mass
-    _quantiles(
-        level, mean, np.ascontiguousarray(variance), weights, shift, noise.variance,
-        mass, np.sqrt(spread + noise.variance.min()), out,
+
+def _contiguous(
+    y: Array, mixture: LatentMixture, noise: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Targets (n,), means and variances (n, s), and variances of the noise (n, k)."""
+    mean, n = mixture.mean[:, 0], len(mixture.mean)
+    arrays = (
+        np.broadcast_to(np.asarray(y, dtype=np.float64), (n,)), mean,
+        np.broadcast_to(mixture.variance[:, 0], mean.shape),
+        np.broadcast_to(noise, (n, noise.shape[1])),
     )  # fmt: skip
-    return sign * out
+    y, mean, variance, noise = (np.ascontiguousarray(array) for array in arrays)
+    return y, mean, variance, noise
 
 
 @reduction
@@ -159,26 +126,24 @@ def _log_densities(
     y: Array,
     mean: Array,
     variance: Array,
+    noise: Array,
     log_weights: Array,
     shift: Array,
-    spread: Array,
-    log_mass: Array,
+    log_shares: Array,
     out: Array,
 ) -> None:
     # log Σ_jq w_j p_q N(r_j | b_q, v_j + t_q), the largest exponent taken out
     n, s = mean.shape
-    terms, last = np.empty((len(shift), s)), variance.shape[1] - 1
+    terms = np.empty((len(shift), s))
     for i in range(n):
         top = -np.inf
         for q in range(len(shift)):
-            c, total = terms[q], variance[i, 0] + spread[q]
-            half, offset = 0.5 / total, log_mass[q] - 0.5 * math.log(total)
+            c = terms[q]
             for j in range(s):
-                if j > 0 and last > 0:
-                    total = variance[i, j] + spread[q]
-                    half, offset = 0.5 / total, log_mass[q] - 0.5 * math.log(total)
+                total = variance[i, j] + noise[i, q]
                 r = y[i] - mean[i, j] - shift[q]
-                c[j] = offset + log_weights[j] - half * r * r
+                c[j] = log_shares[q] + log_weights[j] - 0.5 * r * r / total
+                c[j] -= 0.5 * math.log(total)
                 top = c[j] if c[j] > top else top
         density = 0.0
         for q in range(len(shift)):
@@ -193,123 +158,51 @@ def _cdfs(
     y: Array,
     mean: Array,
     variance: Array,
+    noise: Array,
     weights: Array,
     shift: Array,
-    spread: Array,
-    mass: Array,
+    shares: Array,
     out: Array,
 ) -> None:
     for i in range(len(y)):
-        out[i] = _below_and_density(
-            y[i], mean[i], variance[i], weights, shift, spread, mass
-        )[0]
+        below = 0.0
+        for q in range(len(shift)):
+            for j in range(mean.shape[1]):
+                total = variance[i, j] + noise[i, q]
+                z = (y[i] - shift[q] - mean[i, j]) / math.sqrt(total)
+                tail = 0.5 * erfcx(abs(z) * 0.7071067811865476) * exp(-0.5 * z * z)
+                below += shares[q] * weights[j] * (tail if z < 0.0 else 1.0 - tail)
+        out[i] = below
 
 
-@reduction
-def _below_and_density(
-    y: float,
-    mean: Array,
-    variance: Array,
-    weights: Array,
-    shift: Array,
-    spread: Array,
-    mass: Array,
-) -> tuple[float, float]:
-    """``P(Y <= y)`` and the density at y, of one row."""
-    below, density = 0.0, 0.0
-    one = len(variance) == 1
-    for q in range(len(shift)):
-        at, left, height = y - shift[q], 0.0, 0.0
-        a = 1.0 / math.sqrt(variance[0] + spread[q])
-        for j in range(len(mean)):
-            if not one:
-                a = 1.0 / math.sqrt(variance[j] + spread[q])
-            z = (at - mean[j]) * a
-            e = exp(-0.5 * z * z)
-            tail = 0.5 * erfcx(abs(z) * 0.7071067811865476) * e
-            left += weights[j] * (tail if z < 0.0 else 1.0 - tail)
-            height += weights[j] * e * a
-        below += mass[q] * left
-        density += mass[q] * height
-    return below, 0.3989422804014327 * density
+# ---- Poisson probabilities -----------------------------------------------------------
 
 
-@reduction
-def _quantiles(
-    p: float,
-    mean: Array,
-    variance: Array,
-    weights: Array,
-    shift: Array,
-    spread: Array,
-    mass: Array,
-    unit: Array,
-    y: Array,
-) -> None:
-    for i in range(len(y)):
-        low, high, reach = -np.inf, np.inf, 4.0 * unit[i]
-        for step in range(200):
-            below, density = _below_and_density(
-                y[i], mean[i], variance[i], weights, shift, spread, mass
-            )
-            low, high = (y[i], high) if below < p else (low, y[i])
-            new = np.nan
-            if below > 1e-290 and density * unit[i] > 1e-200:
-                new = y[i] + math.log(p / below) * below / density
-            bounded = high - low < np.inf
-            if bounded and (not low <= new <= high or (step > 10 and step % 2 == 1)):
-                new = 0.5 * (low + high)
-            if not bounded and not abs(new - y[i]) <= reach:
-                new = y[i] + (-reach if below >= p else reach)
-                reach *= 2.0
-            moved, y[i] = abs(new - y[i]), new
-            if moved <= 1e-9 * unit[i] or moved <= 1e-14 * abs(new):
-                break
+def poisson_cdf(count: Array, rates: Array) -> Array:
+    """``P(Y <= count)`` at whole numbers (n,) and rates (n, a), shape (n, a).
 
-
-# ---- Mixtures of Poisson distributions -----------------------------------------------
-
-
-# Counts up to which the probabilities are added, and a rate at which none occurs.
-_LARGEST_SUM, _NO_SUCH_COUNT = 64.0, 700.0
-
-
-def poisson_cdf(count: Array, rates: Array, weights: Array) -> Array:
-    """``P(Y <= count)`` of mixtures of Poisson distributions, shape (n,).
-
-    Parameters
-    ----------
-    count : ndarray of shape (n,)
-        Whole numbers; the probability of a negative one is zero.
-    rates : ndarray of shape (n, a)
-        Non-negative.
-    weights : ndarray of shape (a,)
+    Sums of up to 64 terms are compiled, ten times as fast as the incomplete gamma
+    function; the probability of a negative count is zero.
     """
-    out = np.zeros(len(count))
-    few = np.flatnonzero((count >= 0.0) & (count <= _LARGEST_SUM))
-    _poisson_sums(count, np.ascontiguousarray(rates), weights, few, out)
-    many = count > _LARGEST_SUM
-    out[many] = pdtr(count[many, np.newaxis], rates[many]) @ weights
+    out, many = np.empty(rates.shape), count > 64.0
+    out[many] = pdtr(count[many, np.newaxis], rates[many])
+    _poisson_sums(count, np.ascontiguousarray(rates), out)
     return out
 
 
 @reduction
-def _poisson_sums(
-    count: Array, rates: Array, weights: Array, rows: NDArray[np.intp], out: Array
-) -> None:
-    """``exp(-rate) Σ_{i <= count} rate^i / i!`` by Horner's rule."""
-    sums = np.empty(rates.shape[1])
-    for n in rows:
-        rate = rates[n]
-        sums[:] = 1.0
-        for i in range(int(count[n]), 0, -1):
-            inverse = 1.0 / i
+def _poisson_sums(count: Array, rates: Array, out: Array) -> None:
+    """``exp(-rate) Σ_{i <= count} rate^i / i!`` by Horner's rule, rates up to 700."""
+    for n in range(len(count)):
+        if count[n] <= 64.0:
+            rate, sums = rates[n], out[n]
             for j in range(len(rate)):
-                sums[j] = 1.0 + sums[j] * min(rate[j], _NO_SUCH_COUNT) * inverse
-        total = 0.0
-        for j in range(len(rate)):
-            total += weights[j] * sums[j] * exp(-min(rate[j], _NO_SUCH_COUNT))
-        out[n] = total
+                sums[j] = 1.0 if count[n] >= 0.0 else 0.0
+            for i in range(int(count[n]), 0, -1):
+                for j in range(len(rate)):
+                    sums[j] = 1.0 + sums[j] * min(rate[j], 700.0) / i
+            for j in range(len(rate)):
+                sums[j] *= exp(-min(rate[j], 700.0))
 
 
 # ---- Softmax probabilities -----------------------------------------------------------

@@ -29,7 +29,7 @@ from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generato
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
-from skgpx.likelihoods._rows import NoiseOfRows
+from skgpx.likelihoods._noise import NoiseOfRows
 
 # ---- From the model of the standardised y to that of y -------------------------------
 

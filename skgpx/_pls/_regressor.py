@@ -23,7 +23,7 @@ from skgpx._validation import (
 )
 from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood
-from skgpx.likelihoods._rows import KnownNoise, NoiseOfRows
+from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):

@@ -52,7 +52,7 @@ from skgpx.bases import has_spectrum
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
-from skgpx.likelihoods._rows import KnownNoise
+from skgpx.likelihoods._noise import KnownNoise
 
 Array = NDArray[np.float64]
 

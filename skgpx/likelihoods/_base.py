@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
+import copy
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 from scipy.special import ndtri
+from sklearn.base import BaseEstimator
 
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._scales import ScaleParameters
 
 Array = NDArray[np.float64]
-
-# Rows in one search for quantiles: their quadrature nodes stay in the cache.
-_ROWS = 64
-# How far a curved link may move the base, in prior standard deviations, and the bases
-# that are tried where none within that range is right.
-_REACH, _TRIALS = 8.0, 161
 
 
 class RowForm(NamedTuple):
@@ -46,17 +41,21 @@ class RowForm(NamedTuple):
     constant: Array | None = None
 
 
-class Likelihood(ScaleParameters):
+class Likelihood(BaseEstimator):
     """Conditional distribution of one observation given its latent value, ``p(y | f)``.
 
     A likelihood is a small object of parameters and pure functions. To write one,
     subclass this class and implement, in vectorised NumPy and elementwise (``y`` and
-    ``f`` broadcast against each other), `nll`, `gradient`, `mean`, `variance` and
-    `sample`; `cdf` for quantiles; `curvature` and `check_support` where the defaults
-    do not fit; `base_latent` for the level to which predictions return far from the
-    data, and `initial_latent` for its scale. Positive parameters that are learned when
-    they are left None are named in `scale_names`, with their range in
-    `starting_scales`. Then run :func:`skgpx.likelihoods.check_likelihood` on it.
+    ``f`` broadcast against each other), `nll`, `mean`, `variance` and `sample`; `cdf`
+    for quantiles; `gradient`, `curvature` and `check_support` where the defaults do not
+    fit; `base_latent` for the level to which predictions return far from the data, and
+    `initial_latent` for its scale. Positive parameters that are learned when they are
+    left None are named in `scale_names`, with their range in `starting_scales`. Then
+    run :func:`skgpx.likelihoods.check_likelihood` on it.
+
+    With several latent outputs a row, y has shape (n,) and f shape (n, c, s); `nll`,
+    `mean`, `variance`, `cdf` and `sample` return (n, s), `gradient` (n, c, s) and
+    `curvature` (n, c, c, s).
 
     The constructor stores its parameters as they are and nothing else: fitted copies
     replace parameters without calling it, so anything derived is computed where it is
@@ -91,8 +90,10 @@ class Likelihood(ScaleParameters):
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
     row_quantity : {"exposure", "noise_variance"} or None
-        Class attribute: what `fit` may know of each row; see `row_form` and
-        `at_rows`, which a likelihood that names something must implement.
+        Class attribute: what `fit` may know of each row. A likelihood that names
+        something implements `row_form`, and uses `known_` in its functions.
+    known_ : float or ndarray of shape (n, 1)
+        Set by `at_rows`: what is known of the rows; 1 where nothing is.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
         are estimated along with the kernel.
@@ -164,19 +165,19 @@ class Likelihood(ScaleParameters):
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None
     row_quantity: ClassVar[str | None] = None
+    scale_names: ClassVar[tuple[str, ...]] = ()
 
+    known_: Array | float = 1.0
+    free_: tuple[str, ...]
     n_outputs_: int
     base_latent_: Array
+    _log_bounds: Array
 
     # ---- What a likelihood must define ---------------------------------------------
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log p(y | f)`` in nats, with all normalising constants."""
         raise NotImplementedError(self._missing("nll(y, f)"))
-
-    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Differentiate `nll` in f."""
-        raise NotImplementedError(self._missing("gradient(y, f)"))
 
     def mean(self, f: ArrayLike) -> Array:
         """``E[y | f]``, in units of y."""
@@ -196,16 +197,25 @@ class Likelihood(ScaleParameters):
         """``P(Y <= y | f)``; needed for quantiles and intervals only."""
         raise NotImplementedError(self._missing("cdf(y, f)"))
 
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Differentiate `nll` in f; the default is a central difference."""
+        return _difference(self.nll, y, f, 1e-5)
+
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Non-negative substitute for the second derivative of `nll` in f.
 
         Used for preconditioning and approximations, never to define the target. The
         default is the positive part of a central difference of `gradient`.
         """
-        f = np.asarray(f, dtype=np.float64)
-        h = 1e-5 * (1.0 + np.abs(f))
-        rise = self.gradient(y, f + h) - self.gradient(y, f - h)
-        return np.maximum(rise / (2.0 * h), 0.0)
+        rise = _difference(self.gradient, y, f, 1e-4)
+        if rise.ndim < 4:
+            return np.maximum(rise, 0.0)
+        rise = np.moveaxis(0.5 * (rise + np.swapaxes(rise, 1, 2)), 3, 1)
+        values, vectors = np.linalg.eigh(rise)
+        part = (vectors * np.maximum(values, 0.0)[..., np.newaxis, :]) @ np.swapaxes(
+            vectors, 2, 3
+        )
+        return np.moveaxis(part, 1, 3)
 
     def base_latent(
         self,
@@ -224,9 +234,10 @@ class Likelihood(ScaleParameters):
         """Rough latent value for each y: where a search for the mode may start.
 
         Its spread around the base tells how large the latent function is. The default
-        is the base itself.
+        is the base itself, (n,), or (n, c) for several outputs.
         """
-        return np.zeros(np.shape(y)) + self._base(1)[0]
+        base = np.broadcast_to(self._base(1), (*np.shape(y), len(self._base(1))))
+        return base[..., 0] if base.shape[-1] == 1 else base
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError if y is outside the support, saying what it should be."""
@@ -236,6 +247,25 @@ class Likelihood(ScaleParameters):
                 f"{type(self).__name__} expects finite y; got {bad} values that are"
                 " NaN or infinite. Remove these rows."
             )
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError if a scale parameter is neither None nor positive."""
+        for name in self.scale_names:
+            if getattr(self, name) is not None:
+                self._scale(name)
+
+    def starting_scales(
+        self,
+        y: Array,  # noqa: ARG002
+        weights: Array,  # noqa: ARG002
+    ) -> dict[str, tuple[float, float, float]]:
+        """(start, lower bound, upper bound) for each name in `scale_names`.
+
+        From targets (n,) and their weights (n,); called if one of them is None. All
+        are positive, in the units of the parameter. The default is 1 between 1e-4 and
+        1e4 for each.
+        """
+        return dict.fromkeys(self.scale_names, (1.0, 1e-4, 1e4))
 
     def kernel_parameters(self) -> Array:
         """Parameters of the compiled formula, shape (p,)."""
@@ -249,11 +279,6 @@ class Likelihood(ScaleParameters):
         """
         return self._replace()
 
-    def _count_outputs(self, y: Array) -> int:  # noqa: ARG002
-        return self.n_outputs
-
-    # ---- Rows of which something more is known -------------------------------------
-
     def row_form(
         self,
         y: Array,
@@ -263,13 +288,8 @@ class Likelihood(ScaleParameters):
         """Rows with `known` (n,), or None, in terms of the likelihood itself."""
         return RowForm(y, weights)
 
-    def at_rows(self, known: Array) -> Any:
-        """Predictive functionals of rows of which this is known (n,)."""
-        raise NotImplementedError(self._missing("at_rows(known)"))
-
-    def rough_latent(self, y: Array, known: Array | None) -> Array:  # noqa: ARG002
-        """`initial_latent` of rows of which something is known."""
-        return self.initial_latent(y)
+    def _count_outputs(self, y: Array) -> int:  # noqa: ARG002
+        return self.n_outputs
 
     # ---- The fitted copy ------------------------------------------------------------
 
@@ -331,32 +351,41 @@ class Likelihood(ScaleParameters):
         """Prepared copy whose base makes ``E[y]`` what it is at the present base.
 
         The expectation is over ``f ~ N(base, variance)``: a link that is curved moves
-        it, odds towards even ones. Where no base within 8 standard deviations has it,
-        the one among them that comes closest, to a tenth of a standard deviation. The
-        base stays for several outputs, and if the class has no `base_latent` of its
-        own.
+        it, odds towards even ones. The base stays where none within 8 standard
+        deviations has it, for several outputs, and if the class has no `base_latent`
+        of its own.
         """
         silent = type(self).base_latent is Likelihood.base_latent
         if silent or self.n_outputs_ > 1 or variance <= 0.0:
             return self
         base, std = float(self.base_latent_[0]), float(np.sqrt(variance))
-        rate = float(self.mean(np.array([base]))[0])
+        rate = float(self.mean(self.base_latent_)[0])
 
-        def excess(at: ArrayLike) -> Array:
-            mean = np.reshape(np.asarray(at, dtype=np.float64), (-1, 1, 1))
-            latent = LatentMixture(mean, np.full(mean.shape, variance), np.ones(1))
-            return self.predictive_mean(latent) - rate
-
-        trials = np.linspace(base - _REACH * std, base + _REACH * std, _TRIALS)
-        with np.errstate(all="ignore"):
-            found = excess(trials)
-            if not found[0] * found[-1] < 0.0:
-                distance = np.where(np.isnan(found), np.inf, np.abs(found))
-                return self.with_base(trials[np.argmin(distance)])
-            root = optimize.brentq(
-                lambda at: float(excess(at)[0]), *trials[[0, -1]], xtol=1e-6 * std
+        def excess(at: float) -> float:
+            latent = LatentMixture(
+                np.full((1, 1, 1), at), np.full((1, 1, 1), variance), np.ones(1)
             )
-        return self.with_base(root)
+            return float(self.predictive_mean(latent)[0]) - rate
+
+        low, high = base - 8.0 * std, base + 8.0 * std
+        with np.errstate(all="ignore"):
+            if not excess(low) * excess(high) < 0.0:
+                return self
+            return self.with_base(optimize.brentq(excess, low, high, xtol=1e-6 * std))
+
+    def at_rows(self, known: Array) -> Self:
+        """Distribution of rows of which this is known (n,); f is (n, s) then."""
+        return self._replace(known_=known[:, np.newaxis])
+
+    def at_some(self, rows: NDArray[np.intp]) -> Self:
+        """Distribution of some of the rows (k,), with what is known of them."""
+        if isinstance(self.known_, float):
+            return self
+        return self._replace(known_=self.known_[rows])
+
+    def rough_latent(self, y: Array, known: Array | None) -> Array:
+        """`initial_latent` of rows of which something is known."""
+        return (self if known is None else self.at_rows(known)).initial_latent(y)
 
     def _base(self, n_outputs: int) -> Array:
         """Prior mean of the latent function (c,); zeros before `prepare`."""
@@ -368,70 +397,141 @@ class Likelihood(ScaleParameters):
             f"{type(self).__name__} does not implement {method}, which is needed here."
         )
 
+    def _replace(self, **changes: Any) -> Self:
+        """Shallow copy with attributes replaced; instances are never modified."""
+        other = copy.copy(self)
+        for name, value in changes.items():
+            setattr(other, name, value)
+        return other
+
+    # ---- Scale parameters, fixed or estimated --------------------------------------
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free scale parameters, shape (p,); p may be 0."""
+        return np.log([getattr(self, name) for name in self.free_], dtype=np.float64)
+
+    @property
+    def theta_bounds(self) -> Array:
+        """Bounds of `theta`, shape (p, 2)."""
+        return self._log_bounds
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """Copy with the free scale parameters replaced by ``exp(theta)``."""
+        values = np.exp(np.asarray(theta, dtype=np.float64)).tolist()
+        return self._replace(**dict(zip(self.free_, values, strict=True)))
+
+    def with_start(self, **starts: tuple[float, float, float]) -> Self:
+        """Copy with (start, lower bound, upper bound) of free parameters replaced."""
+        bounds = np.array(self._log_bounds)
+        for name, (_, low, high) in starts.items():
+            bounds[self.free_.index(name)] = np.log([low, high])
+        values = {name: start for name, (start, _, _) in starts.items()}
+        return self._replace(**values, _log_bounds=bounds)
+
+    def rescaled(self, **factors: float) -> Self:
+        """Copy with parameters multiplied by factors, bounds included; None stays.
+
+        What `scaled` of a likelihood of location and scale returns: for a standard
+        deviation ``self.rescaled(scale=factor)``, for a variance ``factor**2``.
+        """
+        changes = {
+            name: getattr(self, name) * factor
+            for name, factor in factors.items()
+            if getattr(self, name) is not None
+        }
+        if hasattr(self, "free_"):
+            log_factors = np.log([factors[name] for name in self.free_]).reshape(-1, 1)
+            changes["_log_bounds"] = self._log_bounds + log_factors
+        return self._replace(**changes)
+
+    def _checked_starts(
+        self, free: tuple[str, ...], y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """`starting_scales`, or a ValueError that says what is wrong with them."""
+        scales = self.starting_scales(y, weights) if free else {}
+        for name in free:
+            start = np.asarray(scales.get(name), dtype=np.float64)
+            ordered = start.shape == (3,) and 0.0 < start[1] <= start[0] <= start[2]
+            if not (ordered and np.all(np.isfinite(start))):
+                raise ValueError(
+                    f"starting_scales of {type(self).__name__} must map {name!r}, which"
+                    " is None and therefore learned, to positive numbers (start, lower "
+                    f"bound, upper bound); got {scales.get(name)!r}."
+                )
+        return scales
+
+    def _scale(self, name: str) -> float:
+        """Value of a scale parameter; a ValueError unless it is a positive number."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(
+                f"{type(self).__name__}({name}=None) is not set yet: call prepare(y),"
+                f" or pass a number as {name}."
+            )
+        if not (is_number(value) and value > 0.0):
+            raise ValueError(
+                f"{type(self).__name__} expects {name} to be positive and finite, "
+                f"or None to estimate it; got {value!r}."
+            )
+        return float(value)
+
     # ---- Row-wise functions: y (n,), f (n, c, s) -----------------------------------
 
     def row_nll(self, y: Array, f: Array) -> Array:
         """`nll` of each row and draw, shape (n, s)."""
-        return self.nll(y[:, np.newaxis], f[:, 0])
+        return self.nll(*_elementwise(y, f))
 
     def row_gradient(self, y: Array, f: Array) -> Array:
         """Gradient of `row_nll` in the latent values, shape (n, c, s)."""
-        return self.gradient(y[:, np.newaxis], f[:, 0])[:, np.newaxis]
+        gradient = self.gradient(*_elementwise(y, f))
+        return gradient[:, np.newaxis] if f.shape[1] == 1 else gradient
 
     def row_curvature(self, y: Array, f: Array) -> Array:
         """Positive semi-definite curvature, shape (n, c, c, s)."""
-        return self.curvature(y[:, np.newaxis], f[:, 0])[:, np.newaxis, np.newaxis]
+        curvature = self.curvature(*_elementwise(y, f))
+        return curvature[:, np.newaxis, np.newaxis] if f.shape[1] == 1 else curvature
 
     def row_mean(self, f: Array) -> Array:
         """Conditional mean of each row and draw, shape (n, s)."""
-        return self.mean(f[:, 0])
+        return self.mean(f[:, 0] if f.shape[1] == 1 else f)
 
     def row_variance(self, f: Array) -> Array:
         """Conditional variance of each row and draw, shape (n, s)."""
-        return self.variance(f[:, 0])
+        return self.variance(f[:, 0] if f.shape[1] == 1 else f)
 
     def row_cdf(self, y: Array, f: Array) -> Array:
         """Conditional distribution function of each row and draw, shape (n, s)."""
-        return self.cdf(y[:, np.newaxis], f[:, 0])
+        return self.cdf(*_elementwise(y, f))
 
     # ---- Predictive functionals of a latent mixture --------------------------------
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
         """``E[y]``, shape (n,)."""
-        return _predictive.moments(self, mixture, noise=False)[0]
-
-    def predictive_variance(self, mixture: LatentMixture) -> Array:
-        """``Var[y]``, noise included, shape (n,)."""
-        return self.predictive_moments(mixture)[1]
+        return self.predictive_moments(mixture)[0]
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """`predictive_mean` and `predictive_variance` in one pass."""
-        mean, spread, noise = _predictive.moments(self, mixture, noise=True)
+        """``E[y]`` and ``Var[y]``, noise included, (n,) each."""
+
+        def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, Array]:
+            given = self.at_some(rows)
+            return given.row_mean(f), given.row_variance(f)
+
+        mean, spread, noise = _predictive.moments(evaluate, mixture)
         return mean, spread + noise
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var E[y | f]``: the variance without the noise, shape (n,)."""
-        if self.location_scale:
-            return mixture.moments()[1][:, 0]
-        return _predictive.moments(self, mixture, noise=False)[1]
+        return _predictive.moments(
+            lambda rows, f: (self.at_some(rows).row_mean(f), 0.0), mixture
+        )[1]
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
-        fine = _predictive.cdf_refinements(self, mixture)
-        for rows, values, weights in _predictive.by_refinement(mixture, fine):
-            given = self.at_some(rows)
-            out[rows] = given._average_cdf(y[rows], given._conditions(values), weights)
-        return out
-
-    def _conditions(self, values: Array) -> Array:
-        """What the distribution function depends on, of atoms (n, c, a)."""
-        return values
-
-    def _average_cdf(self, y: Array, values: Array, weights: Array) -> Array:
-        """Distribution function at y (n,), averaged over atoms (n, c, a)."""
-        average: Array = self.row_cdf(y, values) @ weights
-        return average
+        y = np.asarray(y, dtype=np.float64)
+        return _predictive.moments(
+            lambda rows, f: (self.at_some(rows).row_cdf(y[rows], f), 0.0), mixture
+        )[0]
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
@@ -442,53 +542,65 @@ class Likelihood(ScaleParameters):
         y = np.asarray(y, dtype=np.float64)
         return _predictive.log_density(self, y, mixture)
 
-    def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
-        """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
-        y = np.asarray(y, dtype=np.float64)
-
-        def cdf(z: Array) -> Array:
-            return self.predictive_cdf(z, mixture)
-
-        if self.discrete:
-            low, high = self.predictive_quantile((1e-9, 1.0 - 1e-9), mixture).T
-            return crps.discrete_crps(y, cdf, low, high)
-
-        def columns(z: Array) -> Array:
-            return np.stack([cdf(one) for one in z.T], axis=1)
-
-        quantiles = self.predictive_quantile(crps.LEVELS, mixture)
-        return crps.continuous_crps(y, columns, quantiles)
-
-    def at_some(self, rows: NDArray[np.intp]) -> Self:  # noqa: ARG002
-        """Distribution of some of the rows (k,), where it is that of given rows."""
-        return self
-
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
 
         Every p lies strictly between 0 and 1. Exact integers for a discrete
         distribution, otherwise to 1e-12 of the spread. Takes about 20 evaluations of
-        the distribution function for each p, on blocks of rows that fit in the cache.
+        the distribution function for each p.
         """
-        levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
-        search = _predictive.continuous_quantile
-        if self.discrete:
-            search = _predictive.discrete_quantile
         mean, variance = self.predictive_moments(mixture)
-        usable = np.isfinite(variance) & (variance > 0.0)
         centre = np.where(np.isfinite(mean), mean, 0.0)
-        spread = np.sqrt(np.where(usable, variance, 1.0))
-        out = np.empty((len(mean), len(levels)))
-        fine = _predictive.cdf_refinements(self, mixture)
-        for block, values, weights in _predictive.by_refinement(mixture, fine):
-            for i in range(0, len(block), _ROWS):
-                some, rows = slice(i, i + _ROWS), block[i : i + _ROWS]
-                given = self.at_some(rows)
-                atoms = given._conditions(values[some])
-                average = partial(given._average_cdf, values=atoms, weights=weights)
-                for j, level in enumerate(levels):
-                    start = centre[rows]
-                    if self.discrete:
-                        start = start + float(ndtri(level)) * spread[rows]
-                    out[rows, j] = search(average, level, start, spread[rows])
-        return out
+        if not np.all(np.isfinite(variance)):
+            # of heavy tails: by the curvature of their middle
+            peak = self.row_curvature(centre, centre[:, np.newaxis, np.newaxis])
+            variance = mixture.moments()[1][:, 0] + 1.0 / peak[:, 0, 0, 0]
+        spread = np.sqrt(np.where(variance > 0.0, variance, 1.0))
+
+        def cdf(y: Array, rows: NDArray[np.intp]) -> Array:
+            return self.at_some(rows).predictive_cdf(y, mixture.rows(rows))
+
+        columns = [
+            _predictive.quantile(
+                cdf, level, centre + float(ndtri(level)) * spread, spread, self.discrete
+            )
+            for level in np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
+        ]
+        return np.stack(columns, axis=1)
+
+    def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
+        """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
+        y = np.asarray(y, dtype=np.float64)
+
+        def cdf(z: Array) -> Array:
+            return np.stack([self.predictive_cdf(at, mixture) for at in z.T], axis=1)
+
+        quantiles = self.predictive_quantile(crps.LEVELS, mixture)
+        score = crps.discrete_crps if self.discrete else crps.continuous_crps
+        return score(y, cdf, quantiles)
+
+
+def _elementwise(y: Array, f: Array) -> tuple[Array, Array]:
+    """Arguments of a likelihood's functions, of rows y (n,) and f (n, c, s)."""
+    return (y[:, np.newaxis], f[:, 0]) if f.shape[1] == 1 else (y, f)
+
+
+def _difference(function: Any, y: ArrayLike, f: ArrayLike, relative: float) -> Array:
+    """Central differences in f, elementwise or in each of several outputs (axis 1)."""
+    f = np.asarray(f, dtype=np.float64)
+    h = relative * (1.0 + np.abs(f))
+    if f.ndim < 3:
+        return np.asarray((function(y, f + h) - function(y, f - h)) / (2.0 * h))
+    parts = []
+    for a in range(f.shape[1]):
+        step = np.where(np.arange(f.shape[1])[:, np.newaxis] == a, h, 0.0)
+        rise = function(y, f + step) - function(y, f - step)
+        width = 2.0 * h[:, a]
+        parts.append(rise / (width if rise.ndim == 2 else width[:, np.newaxis]))
+    return np.stack(parts, axis=1)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a finite real number (True and False are not)."""
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return number and bool(np.isfinite(float(value)))

@@ -6,80 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
+from scipy.special import log_ndtr, logsumexp
 
-from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._links import PROBABILITY_LINKS, link_of
 
 Array = NDArray[np.float64]
-
-
-# ---- Links: maps from a latent value to the probability of class 1 -------------------
-
-
-class LogitProbability:
-    """``P(y = 1) = 1 / (1 + exp(-f))``."""
-
-    code = pointwise.BERNOULLI_LOGIT
-
-    def probability(self, f: Array) -> Array:
-        """``expit(f)``."""
-        return np.asarray(expit(f))
-
-    def latent(self, probability: Array) -> Array:
-        """``log(p / (1 - p))``."""
-        return np.asarray(logit(probability))
-
-    def log_probability(self, f: Array) -> Array:
-        """``-log(1 + exp(-f))``."""
-        return -np.logaddexp(0.0, -f)
-
-    def log_slope(self, f: Array) -> Array:
-        """``expit(-f)``."""
-        return np.asarray(expit(-f))
-
-    def log_curvature(self, f: Array) -> Array:
-        """``expit(f) expit(-f)``."""
-        return np.asarray(expit(f) * expit(-f))
-
-
-class ProbitProbability:
-    """``P(y = 1) = Phi(f)``, the normal distribution function."""
-
-    code = pointwise.BERNOULLI_PROBIT
-
-    def probability(self, f: Array) -> Array:
-        """``Phi(f)``."""
-        return np.asarray(ndtr(f))
-
-    def latent(self, probability: Array) -> Array:
-        """Return the normal quantile."""
-        return np.asarray(ndtri(probability))
-
-    def log_probability(self, f: Array) -> Array:
-        """``log Phi(f)``."""
-        return np.asarray(log_ndtr(f))
-
-    def log_slope(self, f: Array) -> Array:
-        """``phi(f) / Phi(f)``, by the scaled complementary error function."""
-        return np.sqrt(2.0 / np.pi) / erfcx(-f / np.sqrt(2.0))
-
-    def log_curvature(self, f: Array) -> Array:
-        """``h (h + f)`` with h the slope; ``1 - 1 / f^2`` for very negative f."""
-        slope = self.log_slope(f)
-        far = 1.0 - 1.0 / np.maximum(f**2, 1.0)
-        return np.clip(np.where(f < -1e4, far, slope * (slope + f)), 0.0, 1.0)
-
-
-PROBABILITY_LINKS: dict[str, Any] = {
-    "logit": LogitProbability(),
-    "probit": ProbitProbability(),
-}
-
-
-# ---- The likelihood ------------------------------------------------------------------
 
 
 class Bernoulli(Likelihood):
@@ -164,29 +97,19 @@ class Bernoulli(Likelihood):
                 " Categorical."
             )
 
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """``P(y = 1)``."""
-        return self.predictive_moments(mixture)[0]
-
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``p`` and ``p (1 - p)`` with ``p = P(y = 1)``."""
-        one = np.ones(len(mixture.mean))
-        p = np.exp(self.predictive_log_density(one, mixture))
+        p = np.exp(self.predictive_log_density(np.ones(len(mixture.mean)), mixture))
         return p, p * (1.0 - p)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """Log probability of the observed class, to about 1e-5 relative.
-
-        In closed form for the probit link.
-        """
-        sign = _sign(y)
-        if self.link == "probit":
-            return _predictive.probit_log_probability(sign, mixture)
-        return _predictive.logistic_log_probability(self, y, sign, mixture)
-
-    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
-        """0 where ``P(y = 0) >= p``, otherwise 1, for each p (q,), shape (n, q)."""
-        return _predictive.class_quantile(p, self.predict_proba(mixture))
+        """Log probability of the observed class; in closed form for the probit link."""
+        if self.link != "probit":
+            return super().predictive_log_density(y, mixture)
+        # P(t (f + noise) > 0) with t = 2 y - 1
+        z = mixture.mean[:, 0] / np.sqrt(1.0 + mixture.variance[:, 0])
+        log = log_ndtr(_sign(y)[:, np.newaxis] * z)
+        return np.asarray(logsumexp(log, axis=1, b=mixture.weights))
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes 0 and 1, shape (n, 2)."""
@@ -194,10 +117,7 @@ class Bernoulli(Likelihood):
         return np.stack([1.0 - p, p], axis=1)
 
     def _link(self) -> Any:
-        if not (isinstance(self.link, str) and self.link in PROBABILITY_LINKS):
-            names = sorted(PROBABILITY_LINKS)
-            raise ValueError(f"Bernoulli expects link in {names}; got {self.link!r}.")
-        return PROBABILITY_LINKS[self.link]
+        return link_of(self, PROBABILITY_LINKS)
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless the link is known."""

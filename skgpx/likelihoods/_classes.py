@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -10,11 +11,9 @@ from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import softmax_probabilities
-from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx._numerics.robust_max import largest_probabilities, probability_and_slopes
-from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._scales import is_number
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.robust_max import largest_probabilities
+from skgpx.likelihoods._base import Likelihood, is_number
 
 # ---- What likelihoods of class numbers share: one latent output for each class -------
 
@@ -77,33 +76,44 @@ class ClassNumbers(Likelihood):
     def _count_outputs(self, y: Array) -> int:
         return int(np.max(y)) + 1
 
-    def row_nll(self, y: Array, f: Array) -> Array:
-        """Call `nll`, which works on rows already."""
-        return self.nll(y, f)
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """Log probability of the observed class."""
+        p = self.predict_proba(mixture)
+        with np.errstate(divide="ignore"):
+            return np.log(of_observed(p, np.asarray(y, dtype=np.float64)))
 
-    def row_gradient(self, y: Array, f: Array) -> Array:
-        """Call `gradient`, which works on rows already."""
-        return self.gradient(y, f)
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of the class number, shape (n,) each."""
+        p = self.predict_proba(mixture)
+        number = np.arange(float(p.shape[1]))
+        mean = p @ number
+        return mean, np.sum(p * (number - mean[:, np.newaxis]) ** 2, axis=1)
 
-    def row_curvature(self, y: Array, f: Array) -> Array:
-        """Call `curvature`, which works on rows already."""
-        return self.curvature(y, f)
+    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
+        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
+        p = self.predict_proba(mixture)
+        counted = np.arange(p.shape[1]) <= np.asarray(y)[:, np.newaxis]
+        return np.asarray(np.sum(p * counted, axis=1))
 
-    def row_mean(self, f: Array) -> Array:
-        """Call `mean`, which works on rows already."""
-        return self.mean(f)
 
-    def row_variance(self, f: Array) -> Array:
-        """Call `variance`, which works on rows already."""
-        return self.variance(f)
+def matching_base(
+    rates: Array, unit: float, probabilities: Callable[[Array], Array]
+) -> Array:
+    """Means (K,) of latent values of one variance that expect these class frequencies.
 
-    def row_cdf(self, y: Array, f: Array) -> Array:
-        """Call `cdf`, which works on rows already."""
-        return self.cdf(y, f)
-
-    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
-        """Smallest class number with ``P(Y <= y) >= p`` for each p (q,), (n, q)."""
-        return _predictive.class_quantile(p, self.predict_proba(mixture))
+    By ``base += step (log rates - log expected)`` until nothing moves. The logarithm of
+    a small probability p has a slope of about ``√(1 + 2 log(1/p))`` in units of the
+    standard deviation of a latent value and its noise.
+    """
+    step, base = unit / np.sqrt(1.0 - 2.0 * np.log(rates)), np.zeros(len(rates))
+    for _ in range(500):
+        means = base[np.newaxis, :, np.newaxis]
+        moved = step * np.log(rates / np.maximum(probabilities(means)[0], 1e-300))
+        moved -= moved.mean()
+        base += moved
+        if np.max(np.abs(moved)) < 1e-6 * unit:
+            break
+    return base
 
 
 def as_arrays(y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
@@ -122,15 +132,6 @@ def one_hot(y: Array, n_outputs: int) -> Array:
 
 
 # ---- Several classes -----------------------------------------------------------------
-
-
-# Largest number of iterations of the base to the class frequencies, and the points of
-# their expectations, an error of some thousandths.
-_FIXED_POINTS, _POINTS = 500, 16_384
-# Above this prior variance, the base grows with the prior standard deviation: the
-# largest latent value decides. The softness of the maximum counts as the variance of
-# the Gumbel noise behind the softmax.
-_HARD, _SOFTNESS = 1e3, np.pi**2 / 6.0
 
 
 class Categorical(ClassNumbers):
@@ -196,25 +197,16 @@ class Categorical(ClassNumbers):
         return np.asarray(np.log(rows) - np.log(rows).mean())
 
     def centred(self, variance: float) -> Self:
-        """Copy whose prior expects the class frequencies.
+        """Copy whose prior expects the class frequencies."""
+        spread = np.full((1, 1, 1), variance)
 
-        By ``base_k <- base_k + log(p_k / E[softmax(f)_k])`` until nothing moves, for a
-        variance of at most 1000; beyond, the base of that variance in proportion to
-        ``sqrt(variance + pi^2 / 6)``, whose steps would become too small.
-        """
-        wider = max(1.0, (variance + _SOFTNESS) / (_HARD + _SOFTNESS))
-        variance = min(variance, _HARD)
-        base, shape = self.base_latent_, (1, self.n_outputs_, 1)
-        rates = softmax(base)
-        standard = LatentMixture(np.zeros(shape), np.full(shape, variance), np.ones(1))
-        noise, weights = atoms(standard, _POINTS)
-        for _ in range(_FIXED_POINTS):
-            expected = self.probabilities(base[:, np.newaxis] + noise) @ weights
-            step = np.log(rates / expected[0])
-            base = base + step - step.mean()
-            if np.max(np.abs(step)) < 1e-4:
-                break
-        return self.with_base(np.sqrt(wider) * base)
+        def expected(means: Array) -> Array:
+            return self.predict_proba(LatentMixture(means, spread, np.ones(1)))
+
+        # the Gumbel noise behind a softmax has the variance π²/6
+        unit = float(np.sqrt(variance + np.pi**2 / 6.0))
+        base = matching_base(softmax(self.base_latent_), unit, expected)
+        return self.with_base(base)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base_k + 2 ([k = y] - P(y = k | base))``, shape (n, K)."""
@@ -224,14 +216,11 @@ class Categorical(ClassNumbers):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class."""
-        y = np.asarray(y, dtype=np.float64)
-        with np.errstate(divide="ignore"):
-            out = np.log(of_observed(self.predict_proba(mixture), y))
+        y, out = np.asarray(y), super().predictive_log_density(y, mixture)
         # beyond what a probability can hold
-        tiny = np.flatnonzero(out < _predictive.TINY)
-        if len(tiny):
-            part = mixture.rows(tiny)
-            out[tiny] = super().predictive_log_density(y[tiny], part)
+        tiny = np.flatnonzero(out < -600.0)
+        part = mixture.rows(tiny)
+        out[tiny] = Likelihood.predictive_log_density(self, y[tiny], part)
         return out
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
@@ -243,10 +232,6 @@ class Categorical(ClassNumbers):
 
 
 # ---- Several classes, of which the one with the largest latent value is right --------
-
-
-# Steps to the means at which classes occur as often as they should, and the largest.
-_STEPS, _LONGEST = 50, 1.0
 
 
 class RobustMax(ClassNumbers):
@@ -327,29 +312,6 @@ class RobustMax(ClassNumbers):
         """
         return self._with_mistakes(largest_probabilities(mixture))
 
-    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """Log probability of the observed class, eq. (73) without its sign."""
-        p = self.predict_proba(mixture)
-        return np.asarray(np.log(of_observed(p, np.asarray(y, dtype=np.float64))))
-
-    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
-        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        p, y = self.predict_proba(mixture), np.asarray(y, dtype=np.float64)
-        counted = np.arange(p.shape[1]) <= y[:, np.newaxis]
-        return np.asarray(np.sum(p * counted, axis=1))
-
-    def predictive_mean(self, mixture: LatentMixture) -> Array:
-        """Mean of the class number, shape (n,)."""
-        return self.predictive_moments(mixture)[0]
-
-    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of the class number, shape (n,) each."""
-        p = self.predict_proba(mixture)
-        number = np.arange(float(p.shape[1]))
-        mean = p @ number
-        away = number - mean[:, np.newaxis]
-        return mean, np.sum(p * away**2, axis=1)
-
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var E[y | f]``, which depends on which output is the largest only."""
         largest = largest_probabilities(mixture)
@@ -359,24 +321,21 @@ class RobustMax(ClassNumbers):
         return np.asarray(np.sum(largest * away**2, axis=1))
 
     def base_latent(self, y: Array, weights: Array) -> Array:
-        """Means at which standard normal outputs are largest as often as classes occur.
+        """Means at which standard normal outputs expect the class frequencies.
 
         Half a row is added to each class; the means sum to zero, shape (K,).
         """
         rows = weights @ one_hot(y, self._count_outputs(y)) + 0.5
-        return _matching_means(rows / rows.sum())
+        one = np.ones((1, 1, 1))
+        return matching_base(
+            rows / rows.sum(),
+            1.0,
+            lambda means: largest_probabilities(LatentMixture(means, one, one[0, 0])),
+        )
 
     def centred(self, variance: float) -> Self:
-        """Copy whose prior of this variance expects the class frequencies.
-
-        The base is in units of the prior standard deviation.
-        """
-        base = self.base_latent_
-        latent = LatentMixture(
-            base[np.newaxis, :, np.newaxis], np.ones((1, 1, 1)), np.ones(1)
-        )
-        rates = largest_probabilities(latent)[0]
-        return self.with_base(np.sqrt(variance) * _matching_means(rates))
+        """Copy whose base is in units of the prior standard deviation."""
+        return self.with_base(np.sqrt(variance) * self.base_latent_)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base_k + 2 ([k = y] - 1 / K)``, shape (n, K)."""
@@ -396,23 +355,3 @@ class RobustMax(ClassNumbers):
         """Probabilities of classes from those of the largest output, on axis 1."""
         other = self.epsilon / (largest.shape[1] - 1.0)
         return other + (1.0 - self.epsilon - other) * largest
-
-
-def _matching_means(rates: Array) -> Array:
-    """Means (c,) of standard normals of which each is the largest with its rate.
-
-    By Newton's method on the logarithms, which are concave in the means.
-    """
-    c = len(rates)
-    means, one = np.zeros(c), np.ones((c, 1))
-    for _ in range(_STEPS):
-        largest, slopes, _ = probability_and_slopes(
-            np.arange(c), np.tile(means, (c, 1)), one
-        )
-        gap = np.log(rates / largest)
-        # what is added to all means changes nothing: a ridge keeps their sum at zero
-        step = np.linalg.solve(slopes / largest[:, np.newaxis] + 1.0 / c, gap)
-        means += np.clip(step - step.mean(), -_LONGEST, _LONGEST)
-        if np.max(np.abs(gap)) < 1e-10:
-            break
-    return means - means.mean()

@@ -1,22 +1,6 @@
 import numpy as np
-import pytest
 
 from skgpx import PLSRegressor
-from skgpx.likelihoods import Gaussian
-
-
-@pytest.mark.parametrize(("repeats", "rounded"), [(9, False), (10, True)])
-def test_noise_is_no_smaller_than_rounding(repeats, rounded):
-    y = np.repeat([1.0, 3.0, 5.0, 11.0], repeats)
-    low = np.exp(Gaussian().prepare(y).theta_bounds[0, 0])
-    assert low == pytest.approx(4.0 / 12.0 if rounded else 1e-8 * y.var())
-    # a weight is a number of repetitions
-    weighted = Gaussian().prepare(np.unique(y), np.full(4, float(repeats)))
-    assert np.exp(weighted.theta_bounds[0, 0]) == pytest.approx(low)
-    # at most a tenth of the variance
-    few = np.append(np.zeros(100), 1.0)
-    low = np.exp(Gaussian().prepare(few).theta_bounds[0, 0])
-    assert low == pytest.approx(0.1 * few.var())
 
 
 def test_repeated_rows_of_grades_are_not_known_exactly():

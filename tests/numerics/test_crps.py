@@ -124,20 +124,24 @@ def test_quadrature_of_narrow_modes_far_apart():
 def test_counts_against_the_sum(rate):
     distribution = stats.poisson(rate)
     ys = np.array([0.0, 1.0, 4.0, 100.0, 200.0])
-    low, high = distribution.ppf((1e-9, 1.0 - 1e-9))
-    found = crps.discrete_crps(ys, distribution.cdf, np.full(5, low), np.full(5, high))
+    quantiles = np.tile(distribution.ppf(crps.LEVELS), (5, 1))
+    found = crps.discrete_crps(ys, distribution.cdf, quantiles)
     k = np.arange(0.0, 400.0)
     expected = [np.sum((distribution.cdf(k) - (k >= y)) ** 2) for y in ys]
-    assert_allclose(found, expected, atol=1e-7)
+    assert_allclose(found, expected, atol=2e-6)
 
 
-# The largest number of integers at which each is visited is 256
-@pytest.mark.parametrize("width", [255, 256, 257, 1000])
-def test_groups_of_counts(width):
+# The largest number of integers that is summed is 256
+@pytest.mark.parametrize("width", [250, 300, 1000])
+def test_many_counts(width):
     distribution = stats.norm(0.5 * width, width / 12.0)
-    low, high = np.zeros(3), np.full(3, float(width))
     ys = np.round([0.3 * width, 0.9 * width, 5.0 * width])
-    found = crps.discrete_crps(ys, distribution.cdf, low, high)
+    quantiles = np.tile(np.round(distribution.ppf(crps.LEVELS)), (3, 1))
+
+    def cdf(z):
+        return distribution.cdf(np.floor(z))
+
+    found = crps.discrete_crps(ys, cdf, quantiles)
     k = np.arange(0.0, 6.0 * width)
     expected = [np.sum((distribution.cdf(k) - (k >= y)) ** 2) for y in ys]
-    assert_allclose(found, expected, rtol=1e-4)
+    assert_allclose(found, expected, rtol=4e-3)

@@ -1,0 +1,189 @@
+"""Links: maps from a latent value to a positive rate or to a probability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
+
+from skgpx._numerics import pointwise
+
+Array = NDArray[np.float64]
+
+# ---- Rates ---------------------------------------------------------------------------
+
+
+class SoftplusRate:
+    """``rate = log(1 + exp(f))``."""
+
+    code = pointwise.POISSON_SOFTPLUS
+    symmetric = False
+    log_scale = False
+
+    def rate(self, f: Array) -> Array:
+        """``log(1 + exp(f))``."""
+        return np.maximum(f, 0.0) + np.log1p(np.exp(-np.abs(f)))
+
+    def log_rate(self, f: Array) -> Array:
+        """``log log(1 + exp(f))``, which tends to f for f → -∞."""
+        # below, log(1 + exp(f)) equals exp(f) in double precision
+        return np.where(f < -37.0, f, np.log(self.rate(np.maximum(f, -37.0))))
+
+    def slopes(self, f: Array) -> tuple[Array, Array]:
+        """``s = expit(f)`` and ``s / rate``, which tends to 1 for f → -∞."""
+        slope = expit(f)
+        rate = self.rate(np.maximum(f, -37.0))
+        return slope, np.where(f < -37.0, 1.0, slope / rate)
+
+    def curvature(self, y: Array, f: Array) -> Array:
+        """``s (1 - s) + y q (q - (1 - s))`` with ``q = s / rate``; never negative."""
+        slope, ratio = self.slopes(f)
+        rest = expit(-f)
+        return slope * rest + y * ratio * np.maximum(ratio - rest, 0.0)
+
+    def latent(self, rate: Array) -> Array:
+        """``log(exp(rate) - 1)``."""
+        return rate + np.log(-np.expm1(-rate))
+
+
+class ExpRate:
+    """``rate = exp(f)``, continued by its tangent where ``f > 300``.
+
+    The tangent keeps rates, gradients and their squares finite.
+    """
+
+    code = pointwise.POISSON_EXP
+    symmetric = False
+    log_scale = True
+
+    def rate(self, f: Array) -> Array:
+        """``exp(f)``."""
+        cap = pointwise.EXPONENT_CAP
+        return np.exp(np.minimum(f, cap)) * (1.0 + np.maximum(f - cap, 0.0))
+
+    def log_rate(self, f: Array) -> Array:
+        """Return the latent value itself."""
+        return f
+
+    def slopes(self, f: Array) -> tuple[Array, Array]:
+        """``exp(f)`` and 1."""
+        return np.exp(np.minimum(f, pointwise.EXPONENT_CAP)), np.ones_like(f)
+
+    def curvature(self, y: Array, f: Array) -> Array:
+        """``exp(f)``."""
+        slope, _ = self.slopes(f)
+        return slope + np.zeros(np.shape(y))
+
+    def latent(self, rate: Array) -> Array:
+        """``log(rate)``."""
+        return np.log(rate)
+
+
+class SquareRate:
+    """``rate = f^2 + 1e-8``: f and -f are equally likely; finite gradients at 0."""
+
+    code = pointwise.POISSON_SQUARE
+    symmetric = True
+    log_scale = False
+
+    def rate(self, f: Array) -> Array:
+        """``f^2 + 1e-8``."""
+        return f**2 + pointwise.SQUARE_FLOOR
+
+    def log_rate(self, f: Array) -> Array:
+        """``log(f^2 + 1e-8)``."""
+        return np.log(self.rate(f))
+
+    def slopes(self, f: Array) -> tuple[Array, Array]:
+        """``2 f`` and ``2 f / (f^2 + 1e-8)``."""
+        return 2.0 * f, 2.0 * f / self.rate(f)
+
+    def curvature(self, y: Array, f: Array) -> Array:
+        """``2 + 2 y (f^2 - 1e-8) / rate^2`` where that is positive, else 2."""
+        exact = 2.0 + 2.0 * y * (f**2 - pointwise.SQUARE_FLOOR) / self.rate(f) ** 2
+        return np.where(exact > 0.0, exact, 2.0)
+
+    def latent(self, rate: Array) -> Array:
+        """``sqrt(rate)``, the positive of two solutions."""
+        return np.sqrt(rate)
+
+
+RATE_LINKS: dict[str, Any] = {
+    "softplus": SoftplusRate(),
+    "exp": ExpRate(),
+    "square": SquareRate(),
+}
+
+
+# ---- Probabilities -------------------------------------------------------------------
+
+
+class LogitProbability:
+    """``P(y = 1) = 1 / (1 + exp(-f))``."""
+
+    code = pointwise.BERNOULLI_LOGIT
+
+    def probability(self, f: Array) -> Array:
+        """``expit(f)``."""
+        return np.asarray(expit(f))
+
+    def latent(self, probability: Array) -> Array:
+        """``log(p / (1 - p))``."""
+        return np.asarray(logit(probability))
+
+    def log_probability(self, f: Array) -> Array:
+        """``-log(1 + exp(-f))``."""
+        return -np.logaddexp(0.0, -f)
+
+    def log_slope(self, f: Array) -> Array:
+        """``expit(-f)``."""
+        return np.asarray(expit(-f))
+
+    def log_curvature(self, f: Array) -> Array:
+        """``expit(f) expit(-f)``."""
+        return np.asarray(expit(f) * expit(-f))
+
+
+class ProbitProbability:
+    """``P(y = 1) = Phi(f)``, the normal distribution function."""
+
+    code = pointwise.BERNOULLI_PROBIT
+
+    def probability(self, f: Array) -> Array:
+        """``Phi(f)``."""
+        return np.asarray(ndtr(f))
+
+    def latent(self, probability: Array) -> Array:
+        """Return the normal quantile."""
+        return np.asarray(ndtri(probability))
+
+    def log_probability(self, f: Array) -> Array:
+        """``log Phi(f)``."""
+        return np.asarray(log_ndtr(f))
+
+    def log_slope(self, f: Array) -> Array:
+        """``phi(f) / Phi(f)``, by the scaled complementary error function."""
+        return np.sqrt(2.0 / np.pi) / erfcx(-f / np.sqrt(2.0))
+
+    def log_curvature(self, f: Array) -> Array:
+        """``h (h + f)`` with h the slope; ``1 - 1 / f^2`` for very negative f."""
+        slope = self.log_slope(f)
+        far = 1.0 - 1.0 / np.maximum(f**2, 1.0)
+        return np.clip(np.where(f < -1e4, far, slope * (slope + f)), 0.0, 1.0)
+
+
+PROBABILITY_LINKS: dict[str, Any] = {
+    "logit": LogitProbability(),
+    "probit": ProbitProbability(),
+}
+
+
+def link_of(likelihood: Any, links: dict[str, Any]) -> Any:
+    """The link that a likelihood names; a ValueError if there is none of this name."""
+    link = likelihood.link
+    if not (isinstance(link, str) and link in links):
+        name = type(likelihood).__name__
+        raise ValueError(f"{name} expects link in {sorted(links)}; got {link!r}.")
+    return links[link]
