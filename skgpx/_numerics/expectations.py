@@ -68,6 +68,7 @@ def student_noise(df: float) -> tuple[Array, Array]:
     highest = math.log1p(25.0 / b + math.sqrt(50.0 / b))
     x = h * np.arange(math.floor(deepest / h), math.ceil(highest / h) + 1.0)
     weights = np.exp(-b * (np.expm1(x) - x))
+    x, weights = x[weights > 1e-300], weights[weights > 1e-300]
     return np.exp(-x), weights / weights.sum()
 
 
