@@ -181,7 +181,7 @@ def test_parameters_that_are_refused():
     ):
         refused(r"noise_variance=250.*WhiteKernel", model.fit, X, Y)
     for model, message in [
-        (DecoupledSampler(PLSRegressor), r"the class PLSRegressor\. Call it"),
+        (DecoupledSampler(PLSRegressor), r"Call the class: PLSRegressor"),
         (PLSRegressor(likelihood=StudentT(), method="exact"), "needs a Gaussian"),
         (PLSRegressor(likelihood=StudentT(), step_size=5.0), r"step_size .* \(0, 1\]"),
     ]:

@@ -104,7 +104,7 @@ BUDGETS = {
     "bases": 1245,
     "kernels": 1500,
     "likelihoods": 1690,
-    "metrics": 590,
+    "metrics": 475,
     "inspection": 390,
     "_numerics": 4650,
     "shell": 2940,

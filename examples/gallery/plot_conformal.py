@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 
 from skgpx import PLSRegressor
 from skgpx.likelihoods import Gaussian
-from skgpx.metrics import interval_coverage, interval_score, interval_width
+from skgpx.metrics import interval_coverage, interval_score
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-3.0, 3.0, (3000, 1))
@@ -65,7 +65,7 @@ for name, bounds in intervals(X_test).items():
     ]
     score = interval_score(y_test, bounds, coverage=0.9)
     print(f"{name:16}", *(f"{part:7.3f}" for part in parts), end=" ")
-    print(f"{interval_width(bounds):7.2f} {score:7.2f}")
+    print(f"{np.mean(np.ptp(bounds, axis=1)):7.2f} {score:7.2f}")
 
 # %%
 # Right on average, and not at each x

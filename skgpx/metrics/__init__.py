@@ -1,14 +1,12 @@
 """Scores of predictive distributions, scorers, and distances between distributions.
 
 What belongs to one target stands on the last axis: with y of shape (n,) or (n, t),
-bounds of intervals have the shape of y and 2, draws and components of mixtures that of
-y and their number.
+bounds of intervals have the shape of y and 2, draws that of y and their number.
 """
 
 from skgpx.metrics._calibration import (
     calibration_error,
     coverage_error,
-    expected_calibration_error,
     pit_values,
 )
 from skgpx.metrics._scorers import (
@@ -26,9 +24,6 @@ from skgpx.metrics._scores import (
     gaussian_neg_log_density,
     interval_coverage,
     interval_score,
-    interval_width,
-    mixture_crps,
-    mixture_neg_log_density,
     neg_log_predictive_density,
 )
 from skgpx.metrics._wasserstein import (
@@ -44,16 +39,12 @@ __all__ = [
     "coverage_error",
     "crps",
     "ensemble_crps",
-    "expected_calibration_error",
     "gaussian_crps",
     "gaussian_neg_log_density",
     "gaussian_wasserstein_distance",
     "interval_coverage",
     "interval_score",
-    "interval_width",
     "log_predictive_density_scorer",
-    "mixture_crps",
-    "mixture_neg_log_density",
     "neg_calibration_error_scorer",
     "neg_coverage_error_scorer",
     "neg_crps_scorer",

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from skgpx._numerics import crps as formulas
 from skgpx._predictive_distribution import Predictive
@@ -106,46 +105,6 @@ def gaussian_neg_log_density(
     return averaged(scores, sample_weight)
 
 
-def mixture_neg_log_density(
-    y_true: ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Negative log density of normal mixtures, smaller being better.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
-    mean : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
-        Of the s components of each distribution.
-    std : array-like of the shape of mean
-        Positive.
-    weights : array-like of shape (s,) or the shape of mean, default=None
-        Of the components, summing to one; None for equal ones.
-    sample_weight : array-like of shape (n_rows,), default=None
-        Weights of the rows in the mean.
-
-    Returns
-    -------
-    loss : float
-        In nats.
-
-    Examples
-    --------
-    >>> from skgpx.metrics import mixture_neg_log_density
-    >>> round(mixture_neg_log_density([0.0], [[-1.0, 1.0]], [[1.0, 1.0]]), 4)
-    1.4189
-    """
-    y, middle, spread, share = _mixture(y_true, mean, std, weights, strictly=True)
-    square = ((y[..., np.newaxis] - middle) / spread) ** 2
-    log_heights = -0.5 * square - np.log(spread) - 0.5 * np.log(2.0 * np.pi)
-    scores = -logsumexp(log_heights, axis=-1, b=share)
-    return averaged(scores, sample_weight)
-
-
 def _normal(
     y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, strictly: bool = False
 ) -> tuple[Array, Array, Array]:
@@ -153,35 +112,6 @@ def _normal(
     y = checked_targets(y_true)
     spread = not_negative("std", beside("std", std, y), strictly=strictly)
     return y, beside("mean", mean, y), spread
-
-
-def _mixture(
-    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, weights: ArrayLike | None,
-    strictly: bool = False,
-) -> tuple[Array, Array, Array, Array]:  # fmt: skip
-    """Targets, and means, standard deviations and weights of the components.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not agree, a standard deviation is negative, or weights are
-        negative or do not sum to one.
-    """
-    y = checked_targets(y_true)
-    middle = beside("mean", mean, y, last=0)
-    s = middle.shape[-1]
-    spread = not_negative("std", beside("std", std, y, last=s), strictly=strictly)
-    share = np.full(s, 1.0 / s) if weights is None else np.asarray(weights, float)
-    if share.shape not in ((s,), middle.shape):
-        raise ValueError(
-            f"weights must have shape ({s},) or {middle.shape}, as mean; got "
-            f"{share.shape}."
-        )
-    if not np.all(share >= 0.0) or not np.allclose(share.sum(axis=-1), 1.0):
-        raise ValueError(
-            "weights must be non-negative and sum to one for each distribution."
-        )
-    return y, middle, spread, np.broadcast_to(share, middle.shape)
 
 
 # ---- Continuous ranked probability ---------------------------------------------------
@@ -267,47 +197,6 @@ def gaussian_crps(
     0.4181
     """
     scores = formulas.normal_crps(*_normal(y_true, mean, std))
-    return averaged(scores, sample_weight)
-
-
-def mixture_crps(
-    y_true: ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """CRPS of normal mixtures in closed form, smaller being better.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,) or (n_rows, n_targets)
-    mean : array-like of shape (n_rows, s) or (n_rows, n_targets, s)
-        Of the s components of each distribution.
-    std : array-like of the shape of mean
-        Not negative.
-    weights : array-like of shape (s,) or the shape of mean, default=None
-        Of the components, summing to one; None for equal ones.
-    sample_weight : array-like of shape (n_rows,), default=None
-        Weights of the rows in the mean.
-
-    Returns
-    -------
-    loss : float
-        In the units of y.
-
-    Notes
-    -----
-    O(s^2) a row.
-
-    Examples
-    --------
-    >>> from skgpx.metrics import mixture_crps
-    >>> round(mixture_crps([0.0], [[-1.0, 1.0]], [[1.0, 1.0]]), 4)
-    0.3594
-    """
-    scores = formulas.mixture_crps(*_mixture(y_true, mean, std, weights))
     return averaged(scores, sample_weight)
 
 
@@ -430,38 +319,6 @@ def interval_coverage(
     low, high = _ends(bounds, y)
     inside = (low <= y) & (y <= high)
     return averaged(inside.astype(np.float64), sample_weight)
-
-
-def interval_width(
-    bounds: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Mean width of intervals.
-
-    Parameters
-    ----------
-    bounds : array-like of shape (n_rows, 2) or (n_rows, n_targets, 2)
-        Lower and upper end.
-    sample_weight : array-like of shape (n_rows,), default=None
-        Weights of the rows in the mean.
-
-    Returns
-    -------
-    width : float
-        In the units of y. Of two models with the same coverage, the one with the
-        narrower intervals is sharper.
-
-    Examples
-    --------
-    >>> from skgpx.metrics import interval_width
-    >>> interval_width([[-1.0, 1.0], [-1.0, 2.0]])
-    2.5
-    """
-    array = np.asarray(bounds, dtype=np.float64)
-    middle = array[..., 0] if array.ndim > 1 and array.shape[-1] == 2 else array
-    low, high = _ends(array, middle)
-    return averaged(high - low, sample_weight)
 
 
 def _ends(bounds: ArrayLike, y: Array) -> tuple[Array, Array]:

@@ -65,48 +65,7 @@ def test_the_error_of_uniform_values_is_as_documented():
     assert abs(mean - np.sqrt(2.0 * np.pi) / 8.0 / 20.0) < 4.5 * spread
 
 
-def by_loops(y, confidence, right, n_bins):
-    """The textbook's sum over bins of equal width."""
-    total = 0.0
-    for b in range(n_bins):
-        low, high = b / n_bins, (b + 1) / n_bins
-        inside = (confidence > low) & (confidence <= high)
-        if inside.any():
-            gap = right[inside].mean() - confidence[inside].mean()
-            total += abs(gap) * inside.mean()
-    return total
-
-
-def test_expected_calibration_error_against_its_definition():
-    proba = rng.dirichlet(np.ones(3), size=200)
-    labels = np.array(["a", "b", "c"])
-    y = labels[rng.integers(0, 3, size=200)]
-    right = labels[proba.argmax(axis=1)] == y
-    expected = by_loops(y, proba.max(axis=1), right, 10)
-    found = metrics.expected_calibration_error(y, proba, n_bins=10)
-    assert_allclose(found, expected)
-    two = metrics.expected_calibration_error(y == "a", proba[:, 0], n_bins=7)
-    assert_allclose(two, by_loops(y, proba[:, 0], y == "a", 7))
-    weights = rng.integers(1, 3, size=200)
-    rows = np.repeat(np.arange(200), weights)
-    weighted = metrics.expected_calibration_error(y, proba, sample_weight=weights)
-    repeated = metrics.expected_calibration_error(y[rows], proba[rows])
-    assert_allclose(weighted, repeated)
-    # one bin: the difference of the means
-    one = metrics.expected_calibration_error(y, proba, n_bins=1, strategy="quantile")
-    assert_allclose(one, abs(right.mean() - proba.max(axis=1).mean()))
-
-
 def test_what_is_refused():
     for wrong in ([-0.1], [1.1], [[0.5]]):
         with pytest.raises(ValueError, match="lie between 0 and 1"):
             metrics.calibration_error(wrong)
-    error = metrics.expected_calibration_error
-    with pytest.raises(ValueError, match="pass labels, one for each column"):
-        error([0, 1], [[0.5, 0.2, 0.3], [0.1, 0.2, 0.7]])
-    with pytest.raises(ValueError, match="must have 2 rows"):
-        error([0, 1], [[0.5, 0.5]])
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        error([0, 1], [np.nan, 0.5])
-    with pytest.raises(ValueError, match="strategy"):
-        error([0, 1], [0.5, 0.5], strategy="kmeans")

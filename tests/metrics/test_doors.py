@@ -7,25 +7,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpx import PLSRegressor, metrics
 from skgpx.likelihoods import Poisson
 
-PROBABILITIES = [[0.9, 0.1], [0.2, 0.8]]
 BOUNDS = np.ones((3, 2, 2)) * [-1.0, 1.0]
-
-
-@pytest.mark.parametrize("n_bins", [2.5, True, "5", 0, -1, None])
-def test_bins_are_counted(n_bins):
-    with pytest.raises(ValueError, match=r"n_bins must be a positive integer.*got"):
-        metrics.expected_calibration_error([0, 1], PROBABILITIES, n_bins=n_bins)
-    several = metrics.expected_calibration_error(
-        [0, 1], PROBABILITIES, n_bins=np.int64(5)
-    )
-    assert several == metrics.expected_calibration_error(
-        [0, 1], PROBABILITIES, n_bins=5
-    )
-
-
-def test_labels_in_a_column():
-    with pytest.raises(ValueError, match=r"shape \(n_rows,\).*got \(2, 1\).*ravel"):
-        metrics.expected_calibration_error([[0], [1]], PROBABILITIES)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +21,7 @@ def test_labels_in_a_column():
 )
 def test_weights_of_rows(weights, said):
     with pytest.raises(ValueError, match=rf"sample_weight must.*{said}"):
-        metrics.interval_width(BOUNDS, sample_weight=weights)
+        metrics.interval_coverage(np.zeros((3, 2)), BOUNDS, sample_weight=weights)
 
 
 @pytest.mark.parametrize("wrong", [0.5, -100.0])

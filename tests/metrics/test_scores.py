@@ -17,17 +17,13 @@ N, T, S = 30, 2, 5
 Y = rng.normal(size=(N, T))
 MEAN, STD = Y + rng.normal(size=(N, T)), rng.uniform(0.2, 2.0, size=(N, T))
 MEANS = Y[..., np.newaxis] + rng.normal(size=(N, T, S))
-STDS = rng.uniform(0.2, 2.0, size=(N, T, S))
-SHARES = rng.dirichlet(np.ones(S), size=(N, T))
 BOUNDS = np.stack((MEAN - STD, MEAN + 1.5 * STD), axis=-1)
 W = rng.integers(0, 3, size=N)
 
 # Every score of arrays with what it is given beside y
 SCORES = {
     "density": (metrics.gaussian_neg_log_density, (MEAN, STD), {}),
-    "mixture density": (metrics.mixture_neg_log_density, (MEANS, STDS, SHARES), {}),
     "crps": (metrics.gaussian_crps, (MEAN, STD), {}),
-    "mixture crps": (metrics.mixture_crps, (MEANS, STDS, SHARES), {}),
     "ensemble": (metrics.ensemble_crps, (MEANS,), {}),
     "fair": (metrics.ensemble_crps, (MEANS,), {"fair": True}),
     "interval": (metrics.interval_score, (BOUNDS,), {"coverage": 0.8}),
@@ -40,9 +36,7 @@ def test_the_same_as_scoringrules():
     other = pytest.importorskip("scoringrules")
     rows = {
         "density": other.logs_normal(Y, MEAN, STD),
-        "mixture density": other.logs_mixnorm(Y, MEANS, STDS, SHARES),
         "crps": other.crps_normal(Y, MEAN, STD),
-        "mixture crps": other.crps_mixnorm(Y, MEANS, STDS, SHARES),
         "ensemble": other.crps_ensemble(Y, MEANS, estimator="nrg"),
         "fair": other.crps_ensemble(Y, MEANS, estimator="fair"),
         "interval": other.interval_score(Y, *np.moveaxis(BOUNDS, -1, 0), 0.2),
@@ -69,12 +63,6 @@ def test_weights_are_repetitions(name):
     assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_widths():
-    assert_allclose(metrics.interval_width(BOUNDS), np.mean(2.5 * STD))
-    one = metrics.interval_width(BOUNDS[:, 0], sample_weight=W)
-    assert_allclose(one, np.average(2.5 * STD[:, 0], weights=W))
-
-
 def test_impossible_targets_of_weight_zero_are_left_out():
     y = np.array([0.0, 1e200])
     score = metrics.gaussian_crps(y, [0.0, 0.0], [1.0, 1.0], sample_weight=[1.0, 0.0])
@@ -98,10 +86,6 @@ def test_what_is_refused():
         gaussian(Y, MEAN, STD, sample_weight=[1.0])
     with pytest.raises(ValueError, match="at least one positive weight"):
         gaussian(Y, MEAN, STD, sample_weight=np.zeros(N))
-    with pytest.raises(ValueError, match="weights must be non-negative and sum to one"):
-        metrics.mixture_crps(Y, MEANS, STDS, 2.0 * SHARES)
-    with pytest.raises(ValueError, match="weights must have shape"):
-        metrics.mixture_crps(Y, MEANS, STDS, SHARES[0])
     with pytest.raises(ValueError, match="at least two draws"):
         metrics.ensemble_crps(Y, MEANS[..., :1], fair=True)
     with pytest.raises(ValueError, match="upper less lower end"):
