@@ -305,3 +305,10 @@ def test_what_is_no_estimator_is_refused(wrong):
     assert "TemperedRegressor" in model._repr_html_()
     with pytest.raises(ValueError, match=rf"expects a regressor.*got {wrong!r}"):
         model.fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("cv", [[], ()])
+def test_no_folds_are_refused(cv):
+    model = TemperedRegressor(BayesianRidge(), cv=cv)
+    with pytest.raises(ValueError, match="cv must have at least one fold; got none"):
+        model.fit(np.arange(8.0)[:, np.newaxis], np.arange(8.0))

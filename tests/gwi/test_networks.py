@@ -61,9 +61,9 @@ def test_parts_are_disjoint_and_few_rows_have_none(n, fraction, shape):
     parts = hold_out(n, fraction, 5, np.random.default_rng(0))
     assert parts.shape == shape
     assert len(np.unique(parts)) == parts.size
-    found = train(T[:n], W[:n], n_estimators=5, fraction=fraction)[0]
+    found = train(T[:n], W[:n], 5, fraction, n_estimators=5)[0]
     assert np.all(np.isfinite(found[1]))
-    assert len(found[2]["validation_curve_"]) == (30 if parts.size else 0)
+    assert len(found[2]["validation_curve_"]) == (5 if parts.size else 0)
 
 
 @pytest.mark.parametrize("max_iter", [1, 49, 50, 51])
