@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics import radial, trigonometry
-from skgpx.kernels import GREKernel, matrix_and_input_pullback, record_of
+from skgpx.kernels import GREKernel, matrix_and_input_pullback, radial_code
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -475,8 +475,7 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
         return (LinearTerm(with_ones, np.concatenate((slopes, level))),)
     if kind is GREKernel:
         return _gre_terms(kernel, points, weights)
-    code_of = record_of(kernel).radial_code
-    code = None if code_of is None else code_of(kernel)
+    code = radial_code(kernel)
     if code is None:
         return (LinearTerm(KernelSections(kernel, points), weights),)
     length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)

@@ -27,13 +27,13 @@ from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower
 from skgpx.kernels import (
     GREKernel,
     Monomial,
-    PeriodicDistribution,
-    SpectralDistribution,
+    PeriodicSpectrum,
+    Spectrum,
     expand,
     latent_kernel,
     no_sampler,
-    spectral_distributions,
-    warped_sample,
+    sample_spectra,
+    spectra_of,
 )
 
 # ---- The independent parts of a process, each with its features ----------------------
@@ -90,7 +90,7 @@ class Part:
         Factor of the covariance.
     exact : tuple of FeatureMap
         Those of its non-stationary factors.
-    spectra : tuple of SpectralDistribution
+    spectra : tuple of Spectrum
         Distributions of the frequencies of its stationary factors.
     d : int
         Number of input columns.
@@ -98,14 +98,14 @@ class Part:
 
     variance: float
     exact: tuple[FeatureMap, ...]
-    spectra: tuple[SpectralDistribution, ...]
+    spectra: tuple[Spectrum, ...]
     d: int
 
     @property
     def is_exact(self) -> bool:
         """Whether its features are deterministic."""
         return not self.spectra or (
-            len(self.spectra) == 1 and isinstance(self.spectra[0], PeriodicDistribution)
+            len(self.spectra) == 1 and isinstance(self.spectra[0], PeriodicSpectrum)
         )
 
     def feature_map(
@@ -115,8 +115,7 @@ class Part:
         maps = self.exact
         if self.spectra:
             how = n_frequencies, self.d, rng, "qmc", tail_power
-            sample = warped_sample(self.spectra, *how)
-            maps = (*maps, FourierFeatures(sample.frequencies, sample.amplitudes))
+            maps = (*maps, FourierFeatures(*sample_spectra(self.spectra, *how)))
         if not maps:
             return ones
         return maps[0] if len(maps) == 1 else TensorFeatures(maps)
@@ -158,7 +157,7 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
         raise no_sampler(
             linear[0], whole, f" in a product of {len(linear)} in {d} input columns"
         )
-    spectra = spectral_distributions(Monomial(1.0, others), whole, d)
+    spectra = spectra_of(others, whole, d)
     variance = term.coefficient
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])

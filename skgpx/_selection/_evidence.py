@@ -21,7 +21,12 @@ from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._validation import Rows
 from skgpx.bases import select_inducing
-from skgpx.kernels import inducing_and_pullback, kernel_matrix, triangle_and_pullback
+from skgpx.kernels import (
+    diagonal_and_pullback,
+    kernel_matrix,
+    matrix_and_pullback,
+    triangle_and_pullback,
+)
 from skgpx.likelihoods import Gaussian, Likelihood
 from skgpx.likelihoods._base import RowForm
 
@@ -229,10 +234,12 @@ class SparseEvidence:
         p = self._p
         likelihood = self.likelihood.with_theta(theta[p:])
         kernel = self.kernel.clone_with_theta(theta[:p])
-        kernels, pullback = inducing_and_pullback(kernel, self.rows.X, self.Z)
-        L = cholesky(kernels.inducing).L
-        features = np.ascontiguousarray(solve_lower(L, kernels.cross.T).T)
-        outside = kernels.diagonal - np.einsum("ij,ij->i", features, features)
+        Kxz, pullback_cross = matrix_and_pullback(kernel, self.rows.X, self.Z)
+        Kzz, pullback_inducing = matrix_and_pullback(kernel, self.Z)
+        diagonal, pullback_diagonal = diagonal_and_pullback(kernel, self.rows.X)
+        L = cholesky(Kzz).L
+        features = np.ascontiguousarray(solve_lower(L, Kxz.T).T)
+        outside = diagonal - np.einsum("ij,ij->i", features, features)
         residual = np.maximum(outside, 0.0)
         evidence = self._evidence(features, residual, likelihood)
         # var g = k(x, x) - |φ|² also moves with the features
@@ -242,7 +249,8 @@ class SparseEvidence:
         # K̄_xz = G L⁻¹ and K̄_zz = -½ L⁻ᵀ (ΦᵀG) L⁻¹
         cross = solve_lower_transpose(L, slope.T).T
         inner = solve_lower_transpose(L, solve_lower_transpose(L, features.T @ slope).T)
-        gradient = pullback(cross, -0.25 * (inner + inner.T), slope_residual)
+        gradient = pullback_cross(cross) + pullback_diagonal(slope_residual)
+        gradient += pullback_inducing(-0.25 * (inner + inner.T))
         return evidence.value, np.concatenate((gradient, evidence.parameters))
 
     def _evidence(

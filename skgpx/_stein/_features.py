@@ -31,14 +31,13 @@ from skgpx._validation import (
 )
 from skgpx.kernels import (
     Monomial,
-    SpectralSample,
-    StationaryTerm,
     noise_variance,
-    record_of,
-    spectral_distributions,
+    sample_frequencies,
+    sample_spectra,
+    spectra_of,
+    spectrum_of,
     stationary_terms,
     stein_frequencies,
-    warped_sample,
 )
 
 # ---- Waves of a stationary kernel: frequencies by any method, and their amplitudes ---
@@ -90,23 +89,21 @@ def kernel_waves(
         for term, n in zip(terms, counts, strict=True)
     ]
     amplitudes = [
-        np.sqrt(term.variance) * sample.amplitudes
-        for term, sample in zip(terms, samples, strict=True)
+        np.sqrt(term.coefficient) * part
+        for term, (_, part) in zip(terms, samples, strict=True)
     ]
-    return FourierFeatures(
-        np.concatenate([sample.frequencies for sample in samples]),
-        np.concatenate(amplitudes),
-    )
+    frequencies = [part for part, _ in samples]
+    return FourierFeatures(np.concatenate(frequencies), np.concatenate(amplitudes))
 
 
-def _shared(terms: list[StationaryTerm], n: int) -> list[int]:
+def _shared(terms: list[Monomial], n: int) -> list[int]:
     """Frequencies of each term: at least one, and in proportion to its variance.
 
     None more than a term has: constants have one, periodic kernels a series.
     """
     counts = np.ones(len(terms), dtype=int)
     most = np.array([_largest_number(term) for term in terms])
-    variances = np.array([term.variance for term in terms])
+    variances = np.array([term.coefficient for term in terms])
     for _ in range(n - len(terms)):
         # the next one to the term with the most variance for each that it has
         gain = np.where(counts < most, variances / (counts + 0.5), 0.0)
@@ -114,58 +111,54 @@ def _shared(terms: list[StationaryTerm], n: int) -> list[int]:
     return counts.tolist()
 
 
-def _largest_number(term: StationaryTerm) -> float:
+def _largest_number(term: Monomial) -> float:
     if not term.factors:
         return 1.0
-    series = _series(term)
-    return np.inf if series is None else float(len(series.amplitudes))
+    return float(len(_series(term)[1])) if _is_periodic(term) else np.inf
 
 
-def _series(term: StationaryTerm) -> SpectralSample | None:
-    """The cosine series of a periodic kernel alone; None for all other terms."""
-    if [type(factor) for factor in term.factors] != [ExpSineSquared]:
-        return None
-    distributions = spectral_distributions(
-        Monomial(1.0, term.factors), term.factors[0], 1
-    )
-    return warped_sample(distributions, 0, 1, np.random.default_rng(0))
+def _is_periodic(term: Monomial) -> bool:
+    return [type(factor) for factor in term.factors] == [ExpSineSquared]
+
+
+def _series(term: Monomial) -> tuple[Array, Array]:
+    """Frequencies and amplitudes of the cosine series of a periodic kernel alone."""
+    return sample_frequencies(term.factors[0], 0, 1, np.random.default_rng(0))
 
 
 def _sample(
-    term: StationaryTerm,
+    term: Monomial,
     whole: Any,
     n: int,
     method: str,
     input_variances: Array,
     n_steps: int,
     rng: np.random.Generator,
-) -> SpectralSample:
-    """Frequencies of one term, squares of amplitudes adding up to one."""
+) -> tuple[Array, Array]:
+    """Frequencies and amplitudes of one term, whose squares add up to one."""
     d = len(input_variances)
     if not term.factors:
         # a constant is a wave of frequency zero
-        return SpectralSample(np.zeros((1, d)), np.ones(1))
-    unknown = [k for k in term.factors if record_of(k).spectral_distribution is None]
-    distributions = spectral_distributions(
-        Monomial(1.0, () if unknown else term.factors), whole, d
-    )
-    series = _series(term)
-    if series is not None:
+        return np.zeros((1, d)), np.ones(1)
+    if _is_periodic(term):
         # the n strongest waves, with the variance of all
-        order = np.argsort(-series.amplitudes, kind="stable")[:n]
-        kept = series.amplitudes[order]
-        return SpectralSample(series.frequencies[order], kept / np.linalg.norm(kept))
-    if method not in _SAMPLED:
-        waves = stein_frequencies(term.factors, n, rng, input_variances, n_steps)
-        return SpectralSample(waves, np.full(n, n**-0.5))
+        frequencies, amplitudes = _series(term)
+        order = np.argsort(-amplitudes, kind="stable")[:n]
+        kept = amplitudes[order]
+        return frequencies[order], kept / np.linalg.norm(kept)
+    if method == "stein" and len(term.factors) == 1:
+        waves = stein_frequencies(term.factors[0], n, rng, input_variances, n_steps)
+        return waves, np.full(n, n**-0.5)
+    unknown = [k for k in term.factors if spectrum_of(k, d) is None]
     if unknown:
         name = type(unknown[0]).__name__
         raise ValueError(
-            f"{unknown[0]!r} has no spectral sampler, which method={method!r} needs. "
-            f"Call skgpx.kernels.register_kernel({name}, spectral_sampler=...), or "
-            'choose method="stein", which needs the score only.'
+            f"{unknown[0]!r} has no spectral sampler, which method={method!r} needs "
+            f"for it. Call skgpx.kernels.register_kernel({name}, spectral_sampler=...)."
         )
-    return warped_sample(distributions, n, d, rng, _SAMPLED[method])
+    # the density of a product is a convolution: its frequencies are not moved
+    sampled = _SAMPLED.get(method, "halton")
+    return sample_spectra(spectra_of(term.factors, whole, d), n, d, rng, sampled)
 
 
 # ---- Fourier features of a stationary kernel, as a transformer -----------------------
@@ -243,8 +236,7 @@ class SteinFourierFeatures(
     Frequencies of heavy-tailed spectra (Matern, RationalQuadratic) contract under
     SVGD; the radii of the moved frequencies are replaced by quantiles of the
     distribution of the radius, in their order. Products of such kernels have no known
-    density; the normal points of which their frequencies are functions are moved
-    instead.
+    density; their frequencies stay those of a Halton sequence.
 
     `docs/stein.md` has the figures: what is gained in how many inputs, which claims of
     the paper hold, and which do not.

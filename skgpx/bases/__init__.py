@@ -11,12 +11,11 @@ from skgpx.bases._eigenvalues import (
     has_spectrum,
 )
 from skgpx.bases._empirical import EmpiricalSpectral
-from skgpx.bases._fourier import Fourier, FourierGradients
+from skgpx.bases._fourier import Fourier
 from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
 from skgpx.bases._nystroem import Nystroem
 from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._warped import Warped
-from skgpx.kernels import SpectralSample, sample_frequencies
 
 __all__ = [
     "Box",
@@ -24,7 +23,6 @@ __all__ = [
     "ContinuedSeries",
     "EmpiricalSpectral",
     "Fourier",
-    "FourierGradients",
     "FourierSeries",
     "GivenEigenvalues",
     "InputMap",
@@ -33,11 +31,9 @@ __all__ = [
     "PolynomialEigenvalues",
     "RaisedEigenvalues",
     "SeriesMarginals",
-    "SpectralSample",
     "Warped",
     "draw_prior",
     "has_spectrum",
-    "sample_frequencies",
     "select_inducing",
     "select_until",
     "side_by_side",

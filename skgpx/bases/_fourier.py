@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,24 +21,6 @@ from skgpx.bases._kernel_basis import FeatureMarginals
 from skgpx.kernels import sample_frequencies
 
 Array = NDArray[np.float64]
-
-
-class FourierGradients(NamedTuple):
-    """Derivatives of a function of the features in what defines them.
-
-    Attributes
-    ----------
-    frequencies : ndarray of shape (R, d)
-        In the frequencies as they are given, before the division by lengthscales.
-    log_length_scale : ndarray of shape (), (1,) or (d,)
-        In the logarithms of the lengthscales, in the shape in which these are given.
-    log_amplitudes : ndarray of shape (R,)
-        In the logarithms of the amplitudes.
-    """
-
-    frequencies: Array
-    log_length_scale: Array
-    log_amplitudes: Array
 
 
 @dataclass(frozen=True)
@@ -64,8 +46,7 @@ class Fourier:
 
     Notes
     -----
-    The features of n rows take O(n R d) time, and so do all derivatives, in a few
-    matrix products, without an array of shape (n, 2 R, d). Random Fourier features are
+    The features of n rows take O(n R d) time. Random Fourier features are
     those of [1]_.
 
     References
@@ -107,7 +88,7 @@ class Fourier:
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-            See :func:`sample_frequencies`, which lists the kernels that have one.
+            See :func:`skgpx.kernels.sample_frequencies`, which lists those that serve.
         n_frequencies : int
             Number of frequencies ``R``, best a power of two. A periodic kernel alone
             has its exact cosine series instead.
@@ -127,9 +108,9 @@ class Fourier:
         ValueError
             If a part of the kernel has no spectral sampler, or the kernel is a sum.
         """
-        sample = sample_frequencies(kernel, n_frequencies, d, rng, method)
+        omega, amplitudes = sample_frequencies(kernel, n_frequencies, d, rng, method)
         variance = float(kernel.diag(np.zeros((1, d)))[0])
-        return cls(sample.frequencies, np.sqrt(variance) * sample.amplitudes)
+        return cls(omega, np.sqrt(variance) * amplitudes)
 
     @property
     def n_basis(self) -> int:
@@ -196,51 +177,3 @@ class Fourier:
     def all_terms(self, weights: Array) -> tuple[Term, ...]:
         """Terms of the functions with these weights (2 R, c, s)."""
         return linear_draws(self.waves, weights).terms
-
-    def pullback(
-        self, X: Array, G: Array, features: Array | None = None
-    ) -> FourierGradients:
-        """Sums ``Σ_ij G_ij ∂φ_j(x_i)`` over derivatives in what defines the features.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-        G : ndarray of shape (n, 2 R)
-            Derivatives of a function of the features in each of them.
-        features : ndarray of shape (n, 2 R), default=None
-            ``self(X)``, if available: saves the cosines.
-
-        Returns
-        -------
-        gradients : FourierGradients
-        """
-        by_phase, by_size = self._by_wave(X, G, features)
-        # ∂φ/∂ω̃ = (∂φ/∂phase) x, ω̃ = ω / ℓ
-        effective = by_phase.T @ X
-        by_input = -np.einsum("rd,rd->d", effective, self.waves.frequencies)
-        shared = np.size(self.length_scale) == 1
-        shape = np.shape(self.length_scale)
-        by_scale = by_input.sum().reshape(shape) if shared else by_input
-        return FourierGradients(effective / self.length_scale, by_scale, by_size)
-
-    def input_pullback(
-        self, X: Array, G: Array, features: Array | None = None
-    ) -> Array:
-        """Sums ``Σ_j G_ij ∇φ_j(x_i)`` of the gradients in the inputs, shape (n, d).
-
-        Parameters as in :meth:`pullback`.
-        """
-        return self._by_wave(X, G, features)[0] @ self.waves.frequencies
-
-    def _by_wave(
-        self, X: Array, G: Array, features: Array | None
-    ) -> tuple[Array, Array]:
-        """Derivatives in the phases (n, R), and in the logarithms of a (R,)."""
-        R = len(self.amplitudes)
-        features = self.waves(X) if features is None else features
-        cosine, sine = features[:, :R], features[:, R:]
-        by_phase = G[:, R:] * cosine
-        by_phase -= G[:, :R] * sine
-        by_size = np.einsum("nr,nr->r", G[:, :R], cosine)
-        by_size += np.einsum("nr,nr->r", G[:, R:], sine)
-        return by_phase, by_size

@@ -1,44 +1,33 @@
 """Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack.
 
-What the library knows of a type of kernel is one record (``_records``), filled in by
-``_stationary``, ``_composites`` and ``_gre``; :func:`register_kernel` adds your own.
+What the library knows of a type of kernel is a set of rules (``_registry``), filled in
+by ``_matrices``, ``_frequencies`` and ``_gre``; :func:`register_kernel` adds your own.
 """
 
-from skgpx.kernels import _composites as _composites
-from skgpx.kernels import _stationary as _stationary
-from skgpx.kernels._gre import GREKernel
-from skgpx.kernels._matrices import (
-    diagonal_and_pullback,
-    inducing_and_pullback,
-    kernel_matrix,
-    matrix_and_input_pullback,
-    matrix_and_pullback,
-    triangle_and_pullback,
-)
-from skgpx.kernels._records import (
-    InducingKernels,
-    KernelRecord,
-    KernelSpectrum,
-    no_sampler,
-    record_of,
-    register_kernel,
-)
-from skgpx.kernels._spectral import (
-    SpectralSample,
-    StationaryTerm,
+from skgpx.kernels._frequencies import (
+    PeriodicSpectrum,
+    Spectrum,
     check_spectral_score,
     log_spectral_density,
     sample_frequencies,
-    spectral_distributions,
+    sample_spectra,
+    spectra_of,
     spectral_score,
+    spectrum_of,
     stationary_terms,
-    warped_sample,
+    stein_frequencies,
 )
-from skgpx.kernels._spectral_distributions import (
-    PeriodicDistribution,
-    SpectralDistribution,
+from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._matrices import (
+    by_length_scale,
+    diagonal_and_pullback,
+    kernel_matrix,
+    matrix_and_input_pullback,
+    matrix_and_pullback,
+    radial_code,
+    triangle_and_pullback,
 )
-from skgpx.kernels._stein_frequencies import stein_frequencies
+from skgpx.kernels._registry import no_sampler, register_kernel, rule_of
 from skgpx.kernels._terms import (
     Monomial,
     default_kernel,
@@ -57,12 +46,9 @@ from skgpx.kernels._terms import (
 # The other names imported above serve the library itself.
 __all__ = [
     "GREKernel",
-    "InducingKernels",
-    "SpectralSample",
     "check_spectral_score",
     "default_kernel",
     "diagonal_and_pullback",
-    "inducing_and_pullback",
     "latent_kernel",
     "length_scales",
     "log_spectral_density",

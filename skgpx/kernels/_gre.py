@@ -15,20 +15,12 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx.kernels._matrices import (
-    cross_gradient,
-    inducing_and_pullback,
+    diagonal_and_pullback,
     matrix_and_input_pullback,
     matrix_and_pullback,
+    stacked_gradient,
 )
-from skgpx.kernels._records import (
-    Array,
-    InducingKernels,
-    InducingPullback,
-    Pullback,
-    fill_record,
-)
-
-# ---- The Gaussian random element kernel: a kernel integrated against a measure -------
+from skgpx.kernels._registry import Array, Pullback, is_rule
 
 
 class GREKernel(Kernel):
@@ -210,20 +202,13 @@ class GREKernel(Kernel):
         X = np.atleast_2d(X)
         A = self.features(X)
         K = A @ (A if Y is None else self.features(np.atleast_2d(Y))).T
-        if eval_gradient:
-            return self._add_background_with_gradient(X, A, K)
-        if self.background != 0.0:
-            K += self.background * self.background_kernel()(X, Y)
-        return K
-
-    def _add_background_with_gradient(
-        self, X: Array, A: Array, K: Array
-    ) -> tuple[Array, Array]:
-        """Kernel matrix and gradient, given the finite-rank part ``K = A Aᵀ``."""
+        if not eval_gradient:
+            if self.background != 0.0:
+                K += self.background * self.background_kernel()(X, Y)
+            return K
         Kbar, gradient = self.background_kernel()(X, eval_gradient=True)
         gradient = gradient * self.background
-        K += self.background * Kbar
-        tangents = cross_gradient(self.kernel, X, np.asarray(self.support))
+        tangents = stacked_gradient(self.kernel, X, np.asarray(self.support))
         roots = np.sqrt(self.masses)
         for p in range(tangents.shape[2]):
             # ∂(A Aᵀ) = Ȧ Aᵀ + A Ȧᵀ
@@ -231,7 +216,7 @@ class GREKernel(Kernel):
             gradient[:, :, p] += half + half.T
         if not self.hyperparameter_background.fixed:
             gradient = np.dstack((gradient, self.background * Kbar))
-        return K, gradient
+        return K + self.background * Kbar, gradient
 
     def diag(self, X: Array) -> Array:
         """Prior variances ``r(x_i, x_i)``, shape (n,)."""
@@ -255,22 +240,21 @@ def _widened(kernel: Any) -> Any:
     return kernel
 
 
-# ---- The record of the GRE kernel: its derivatives -----------------------------------
+# ---- Derivatives of the GRE kernel ---------------------------------------------------
 
 
 def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
     """Evaluate the base kernel ``k(X, S)``, with its pullback."""
-    support = np.ascontiguousarray(kernel.support, dtype=np.float64)
-    return matrix_and_pullback(kernel.kernel, X, support)
+    return matrix_and_pullback(kernel.kernel, X, np.asarray(kernel.support, float))
 
 
 def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
     """Gradient in the order of theta."""
-    if kernel.hyperparameter_background.fixed:
-        return inner
-    return np.append(inner, background)
+    fixed = kernel.hyperparameter_background.fixed
+    return inner if fixed else np.append(inner, background)
 
 
+@is_rule("pullback", GREKernel)
 def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
     b, p = kernel.background, kernel.masses
     A, pullback_left = _sections(kernel, X)
@@ -282,64 +266,29 @@ def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullba
         # r = A P Bᵀ + b k̄:  Ā = G B P,  B̄ = Gᵀ A P
         inner = pullback_left(G @ Bp) + pullback_right((G.T @ A) * p)
         inner += b * pullback_background(G)
-        return _join(kernel, inner, b * float(np.sum(G * Kbar)))
+        return _join(kernel, inner, b * float(np.vdot(G, Kbar)))
 
     return A @ Bp.T + b * Kbar, pullback
 
 
-def _inducing(
-    kernel: GREKernel, X: Array, Z: Array
-) -> tuple[InducingKernels, InducingPullback]:
-    b, p = kernel.background, kernel.masses
-    A, pullback_rows = _sections(kernel, X)
-    B, pullback_points = _sections(kernel, Z)
-    Bp = B * p
-    bar, pullback_background = inducing_and_pullback(kernel.background_kernel(), X, Z)
-    kernels = InducingKernels(
-        A @ Bp.T + b * bar.cross,
-        B @ Bp.T + b * bar.inducing,
-        (A * A) @ p + b * bar.diagonal,
-    )
-
-    def pullback(G_cross: Array, G_inducing: Array, g: Array) -> Array:
-        # Ā = G B P + 2 g A P,  B̄ = (Gᵀ A + (H + Hᵀ) B) P
-        A_bar = _scaled_rows(A, 2.0 * g, p)
-        A_bar += G_cross @ Bp
-        B_bar = (G_cross.T @ A + (G_inducing + G_inducing.T) @ B) * p
-        inner = pullback_rows(A_bar) + pullback_points(B_bar)
-        inner += b * pullback_background(G_cross, G_inducing, g)
-        slope = np.sum(G_cross * bar.cross) + np.sum(G_inducing * bar.inducing)
-        return _join(kernel, inner, b * float(slope + g @ bar.diagonal))
-
-    return kernels, pullback
-
-
+@is_rule("diagonal_pullback", GREKernel)
 def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
-    kernels, pullback = _inducing(kernel, X, X[:1])
-    nothing = np.zeros((len(X), 1))
-    return kernels.diagonal, lambda g: pullback(nothing, nothing[:1], g)
+    b, p = kernel.background, kernel.masses
+    A, pullback_sections = _sections(kernel, X)
+    bar, pullback_background = diagonal_and_pullback(kernel.background_kernel(), X)
+
+    def pullback(g: Array) -> Array:
+        inner = pullback_sections(2.0 * g[:, np.newaxis] * A * p)
+        return _join(kernel, inner + b * pullback_background(g), b * float(g @ bar))
+
+    return (A * A) @ p + b * bar, pullback
 
 
-def _scaled_rows(A: Array, g: Array, p: Array) -> Array:
-    """``diag(g) A diag(p)``."""
-    scaled = A * g[:, None]
-    scaled *= p
-    return scaled
-
-
+@is_rule("input_gradient", GREKernel)
 def _inputs(kernel: GREKernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
-    b, support = kernel.background, np.asarray(kernel.support, dtype=np.float64)
+    b, support = kernel.background, np.asarray(kernel.support, float)
     A, pullback = matrix_and_input_pullback(kernel.kernel, X, support)
     B = kernel.kernel(Z, support) * kernel.masses
     wide = kernel.background_kernel()
     Kbar, pullback_background = matrix_and_input_pullback(wide, X, Z)
     return A @ B.T + b * Kbar, lambda G: pullback(G @ B) + b * pullback_background(G)
-
-
-fill_record(
-    GREKernel,
-    pullback=_matrix,
-    diagonal_pullback=_diagonal,
-    inducing_pullback=_inducing,
-    input_gradient=_inputs,
-)

@@ -5,28 +5,56 @@
 only needs the contraction ``Σ_ij G_ij dk(x_i, y_j)/dtheta``, which costs a few
 matrix products and works between two sets of points; a drawn function, likewise, only
 ``Σ_j G_ij ∇ₓ k(x_i, z_j)``. Each function here returns values and the *pullback* that
-maps their cotangents G to such a sum, by the rule in the kernel's record.
+maps their cotangents G to such a sum, by the rule for the kernel's type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, Product
+from scipy.spatial.distance import cdist
+from scipy.special import gamma, kv
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+    WhiteKernel,
+)
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
-from skgpx.kernels._records import (
-    Array,
-    InducingKernels,
-    InducingPullback,
-    Pullback,
-    record_of,
-)
-from skgpx.kernels._stationary import scaled_points
+from skgpx.kernels._registry import Array, Pullback, Rule, is_rule, rule_of
 
 # ---- Kernel matrices by compiled loops, where a kernel has them ----------------------
+
+
+def radial_code(kernel: Any) -> int | None:
+    """Code of the compiled loops of :mod:`skgpx._numerics.radial`; None without."""
+    if type(kernel) is RBF:
+        return radial.RBF
+    if type(kernel) is not Matern:
+        return None
+    return {
+        0.5: radial.MATERN_12,
+        1.5: radial.MATERN_32,
+        2.5: radial.MATERN_52,
+        np.inf: radial.RBF,
+    }.get(kernel.nu)
+
+
+def _amplitude_and_shape(kernel: Any) -> tuple[Any, Any]:
+    """Constant (or None) and kernel of which a kernel is the product."""
+    if type(kernel) is Product and type(kernel.k1) is ConstantKernel:
+        return kernel.k1, kernel.k2
+    return None, kernel
 
 
 def kernel_matrix(kernel: Any, X: Array, Z: Array) -> Array:
@@ -43,10 +71,11 @@ def kernel_matrix(kernel: Any, X: Array, Z: Array) -> Array:
     2 to 3 ns an entry for a constant times an RBF or a Matern of order 1/2, 3/2 or 5/2;
     other kernels are called.
     """
-    constant, shape, code = _radial_part(kernel)
+    constant, shape = _amplitude_and_shape(kernel)
+    code = radial_code(shape)
     if code is None:
         return np.ascontiguousarray(kernel(X, Z))
-    left, right = scaled_points(X, Z, shape.length_scale)
+    left, right = _scaled_points(X, Z, shape.length_scale)
     K = np.empty((len(X), len(Z)))
     radial.radial_rows(code, np.ascontiguousarray(right.T), left, K)
     if constant is not None:
@@ -70,39 +99,28 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         ``pullback(G)`` with a symmetric G (n, n), of which only the lower triangle is
         read, returns ``Σ_ij G_ij dK_ij / dtheta``, shape (n_theta,).
     """
-    constant, shape, code = _radial_part(kernel)
+    constant, shape = _amplitude_and_shape(kernel)
+    code = radial_code(shape)
     if code is None:
         K, pullback = matrix_and_pullback(kernel, X)
         return K, lambda G: pullback(mirrored(G))
-    scaled, _ = scaled_points(X, None, shape.length_scale)
+    scaled, _ = _scaled_points(X, None, shape.length_scale)
     K, W = np.empty((2, len(X), len(X)))
     amplitude = 1.0 if constant is None else float(constant.constant_value)
     radial.radial_triangle(code, amplitude, scaled, K, W)
 
     def slopes(G: Array) -> Array:
         free = constant and not constant.hyperparameter_constant_value.fixed
-        parts = [inner_product(G, K)] if free else []
-        if not shape.hyperparameter_length_scale.fixed:
-            by_input = triangle_slopes(G, W, scaled)
-            parts.extend(by_input if shape.anisotropic else [by_input.sum()])
-        return np.array(parts)
+        first = [inner_product(G, K)] if free else []
+        if shape.hyperparameter_length_scale.fixed:
+            return np.array(first)
+        by_input = triangle_slopes(G, W, scaled)
+        return np.append(first, by_input if shape.anisotropic else by_input.sum())
 
     return K, slopes
 
 
-def _radial_part(kernel: Any) -> tuple[Any, Any, int | None]:
-    """Constant (or None) and kernel of which a kernel is the product; its code."""
-    constant, shape = None, kernel
-    if type(kernel) is Product and type(kernel.k1) is ConstantKernel:
-        constant, shape = kernel.k1, kernel.k2
-    code_of = record_of(shape).radial_code
-    return constant, shape, None if code_of is None else code_of(shape)
-
-
 # ---- Kernel matrices and their derivatives in reverse mode ---------------------------
-
-
-_BLOCK = 256
 
 
 def matrix_and_pullback(
@@ -124,9 +142,7 @@ def matrix_and_pullback(
     Returns
     -------
     K : ndarray of shape (n, m)
-        The kernel matrix. Between two sets of points with six or more columns
-        distances come from a matrix product: entries agree with
-        ``kernel(X, Y)`` to a relative 1e-10.
+        The kernel matrix; it may be read-only.
     pullback : callable
         ``pullback(G)`` with ``G`` (n, m) returns ``sum_ij G_ij dK_ij / dtheta``,
         shape (n_theta,), in the order of ``kernel.theta`` (logarithms, free ones).
@@ -136,12 +152,9 @@ def matrix_and_pullback(
     Registered kernels cost O(n m d) for ``K`` and again for each pullback, without
     an (n, m, n_theta) array.
     """
-    rule = record_of(kernel).pullback or _blockwise
-    K, pullback = rule(kernel, X, Y)
-    n, m = X.shape[0], X.shape[0] if Y is None else Y.shape[0]
-    if K.shape != (n, m) or 0 in K.strides:
-        K = np.array(np.broadcast_to(K, (n, m)))
-    return K, pullback
+    rule = rule_of(kernel, "pullback") or _blockwise
+    values: tuple[Array, Pullback] = rule(kernel, X, Y)
+    return values
 
 
 def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
@@ -159,37 +172,9 @@ def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     pullback : callable
         ``pullback(g)`` with ``g`` (n,) returns ``sum_i g_i dk(x_i, x_i)/dtheta``.
     """
-    rule = record_of(kernel).diagonal_pullback or _blockwise_diagonal
-    return rule(kernel, X)
-
-
-def inducing_and_pullback(
-    kernel: Any, X: Array, Z: Array
-) -> tuple[InducingKernels, InducingPullback]:
-    """Kernel at inducing points and at the data, with one common pullback.
-
-    The same as two calls of :func:`matrix_and_pullback` and one of
-    :func:`diagonal_and_pullback`; a GREKernel evaluates its sections only once.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel, without white noise.
-    X : ndarray of shape (n, d)
-        Data.
-    Z : ndarray of shape (m, d)
-        Inducing points.
-
-    Returns
-    -------
-    kernels : InducingKernels
-        ``k(X, Z)``, ``k(Z, Z)`` and the diagonal of ``k(X, X)``.
-    pullback : callable
-        ``pullback(G_cross, G_inducing, g)`` with the cotangents of the three
-        returns their joint gradient in ``kernel.theta``, shape (n_theta,).
-    """
-    rule = record_of(kernel).inducing_pullback or _inducing_from_parts
-    return rule(kernel, X, Z)
+    rule = rule_of(kernel, "diagonal_pullback") or _diagonal
+    values: tuple[Array, Pullback] = rule(kernel, X)
+    return values
 
 
 def matrix_and_input_pullback(
@@ -215,85 +200,225 @@ def matrix_and_input_pullback(
     Raises
     ------
     ValueError
-        If a kernel has no rule.
+        If a part of the kernel has no registered rule; the message names it.
     """
-    rule = record_of(kernel).input_gradient
+    rule = rule_of(kernel, "input_gradient")
     if rule is None:
         raise ValueError(
-            f"The gradient of {kernel!r} in its inputs is not known. Register it with "
-            f"skgpx.kernels.register_kernel({type(kernel).__name__}, "
-            "input_gradient=...)."
+            f"The gradient of {kernel!r} with respect to the inputs is not known. "
+            "Register it with skgpx.kernels.register_kernel("
+            f"{type(kernel).__name__}, input_gradient=...)."
         )
-    return rule(kernel, X, Z)
+    values: tuple[Array, Pullback] = rule(kernel, X, Z)
+    return values
 
 
-def cross_gradient(kernel: Any, X: Array, Y: Array) -> Array:
-    """Gradient of ``kernel(X, Y)``, shape (n, m, n_theta), by scikit-learn's rules.
-
-    Evaluates ``eval_gradient`` on stacked blocks: about four times the cost of a
-    direct formula, for any kernel at all.
-    """
-    gradient = np.empty((X.shape[0], Y.shape[0], kernel.n_dims))
-    for rows in _blocks(X.shape[0]):
-        for columns in _blocks(Y.shape[0]):
-            gradient[rows, columns] = _stacked(kernel, X[rows], Y[columns])
-    return gradient
+# ---- Rules for kernels without one of their own --------------------------------------
 
 
-def _inducing_from_parts(
-    kernel: Any, X: Array, Z: Array
-) -> tuple[InducingKernels, InducingPullback]:
-    """Rule for kernels whose three matrices share no work."""
-    cross, pullback_cross = matrix_and_pullback(kernel, X, Z)
-    inducing, pullback_inducing = matrix_and_pullback(kernel, Z)
-    diagonal, pullback_diagonal = diagonal_and_pullback(kernel, X)
-
-    def pullback(G_cross: Array, G_inducing: Array, g: Array) -> Array:
-        total = pullback_cross(G_cross) + pullback_inducing(G_inducing)
-        return total + pullback_diagonal(g)
-
-    return InducingKernels(cross, inducing, diagonal), pullback
-
-
-def _stacked(kernel: Any, X: Array, Y: Array) -> Array:
-    n = X.shape[0]
+def stacked_gradient(kernel: Any, X: Array, Y: Array) -> Array:
+    """``dk(X, Y)/dtheta`` (n, m, n_theta) by scikit-learn's rule for one set."""
+    n = len(X)
     gradient: Array = kernel(np.concatenate((X, Y)), eval_gradient=True)[1]
     return gradient[:n, n:]
 
 
-def _blocks(n: int) -> list[slice]:
-    return [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+def _blocks(n: int, size: int = 256) -> list[slice]:
+    return [slice(i, i + size) for i in range(0, n, size)]
 
 
 def _blockwise(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
-    """Rule for kernels without one of their own."""
+    """Four times the cost of a direct formula, for any kernel at all."""
     right = X if Y is None else Y
-
-    def block(rows: slice, columns: slice) -> Array:
-        if Y is None and rows == columns:
-            gradient: Array = kernel(X[rows], eval_gradient=True)[1]
-            return gradient
-        return _stacked(kernel, X[rows], right[columns])
 
     def pullback(G: Array) -> Array:
         total = np.zeros(kernel.n_dims)
-        for rows in _blocks(X.shape[0]):
-            for columns in _blocks(right.shape[0]):
-                gradient = block(rows, columns)
+        for rows in _blocks(len(X)):
+            for columns in _blocks(len(right)):
+                if Y is None and rows == columns:
+                    gradient = kernel(X[rows], eval_gradient=True)[1]
+                else:
+                    gradient = stacked_gradient(kernel, X[rows], right[columns])
                 total += np.einsum("ij,ijp->p", G[rows, columns], gradient)
         return total
 
     return kernel(X, Y), pullback
 
 
-def _blockwise_diagonal(kernel: Any, X: Array) -> tuple[Array, Pullback]:
-    """Diagonal rule for kernels without one of their own."""
+def _diagonal(kernel: Any, X: Array) -> tuple[Array, Pullback]:
+    """The same at every row where the kernel is stationary."""
 
     def pullback(g: Array) -> Array:
+        if kernel.is_stationary():
+            slopes: Array = kernel(X[:1], eval_gradient=True)[1][0, 0]
+            return g.sum() * slopes
         total = np.zeros(kernel.n_dims)
-        for rows in _blocks(X.shape[0]):
+        for rows in _blocks(len(X), 64):
             gradient = kernel(X[rows], eval_gradient=True)[1]
             total += np.einsum("i,iip->p", g[rows], gradient)
         return total
 
     return kernel.diag(X), pullback
+
+
+# ---- Sums, products and powers, by the rules of their parts --------------------------
+
+
+def _joined(first: Array, second: Array) -> Array:
+    return np.concatenate((first, second))
+
+
+def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
+    """Rule for composite kernels, given that of any kernel."""
+
+    def rule(kernel: Any, *points: Any) -> tuple[Array, Pullback]:
+        if type(kernel) is Exponentiation:
+            p, (K, pullback) = kernel.exponent, evaluate(kernel.kernel, *points)
+            # the slope of Kᵖ is p Kᵖ⁻¹
+            return K**p, lambda G: pullback(G * (p * K ** (p - 1)))
+        K1, pullback1 = evaluate(kernel.k1, *points)
+        K2, pullback2 = evaluate(kernel.k2, *points)
+        if type(kernel) is Sum:
+            return K1 + K2, lambda G: join(pullback1(G), pullback2(G))
+        return K1 * K2, lambda G: join(pullback1(G * K2), pullback2(G * K1))
+
+    return rule
+
+
+for _name, _evaluate, _join in (
+    ("pullback", matrix_and_pullback, _joined),
+    ("diagonal_pullback", diagonal_and_pullback, _joined),
+    ("input_gradient", matrix_and_input_pullback, np.add),
+):
+    is_rule(_name, Sum, Product, Exponentiation)(_composed(_evaluate, _join))
+
+
+# ---- ConstantKernel, WhiteKernel and DotProduct --------------------------------------
+
+
+def _summing(factor: float, parameter: Any) -> Pullback:
+    """Pullback of one parameter whose derivative is the same at every entry."""
+    return lambda G: np.empty(0) if parameter.fixed else np.array([factor * G.sum()])
+
+
+@is_rule("pullback", ConstantKernel)
+def _constant(
+    kernel: ConstantKernel, X: Array, Y: Array | None
+) -> tuple[Array, Pullback]:
+    value = float(kernel.constant_value)
+    K = np.broadcast_to(value, (len(X), len(X if Y is None else Y)))
+    return K, _summing(value, kernel.hyperparameter_constant_value)
+
+
+@is_rule("pullback", DotProduct)
+def _dot_product(
+    kernel: DotProduct, X: Array, Y: Array | None
+) -> tuple[Array, Pullback]:
+    """``x·y + σ₀²``, and its slope ``2σ₀²`` in log σ₀."""
+    square = float(kernel.sigma_0) ** 2
+    K = X @ (X if Y is None else Y).T + square
+    return K, _summing(2.0 * square, kernel.hyperparameter_sigma_0)
+
+
+@is_rule("input_gradient", ConstantKernel, WhiteKernel)
+def _flat(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
+    return kernel(X, Z), lambda _: np.zeros(X.shape)
+
+
+@is_rule("input_gradient", DotProduct)
+def _dot_product_inputs(
+    kernel: DotProduct, X: Array, Z: Array
+) -> tuple[Array, Pullback]:
+    return kernel(X, Z), lambda G: G @ Z
+
+
+# ---- RBF, Matern and RationalQuadratic: functions of the distance in lengthscales ----
+# k = φ(|(x - y) / ℓ|²) has the slopes ∂k/∂log ℓ_i = w (x_i - y_i)² / ℓ_i² and
+# ∇ₓk = -w (x - y) / ℓ², with w = -(dk/dr) / r.
+
+
+def _scaled_points(X: Array, Y: Array | None, length_scale: Any) -> tuple[Array, Array]:
+    """Both sets of points divided by the lengthscales, centred at the mean of Y."""
+    right = X if Y is None else Y
+    centre = right.mean(axis=0)
+    left = (X - centre) / length_scale
+    return left, left if Y is None else (right - centre) / length_scale
+
+
+def _profile(kernel: Any, left: Array, right: Array) -> tuple[Array, Array]:
+    """Values k and ``w = -(dk/dr) / r`` between scaled points."""
+    code = radial_code(kernel)
+    if code is not None:
+        K, W = np.empty((2, len(left), len(right)))
+        radial.radial_slopes(code, np.ascontiguousarray(right.T), left, K, W)
+        return K, W
+    if type(kernel) is RationalQuadratic:
+        base = 1.0 + cdist(left, right, "sqeuclidean") / (2.0 * kernel.alpha)
+        K = base**-kernel.alpha
+        return K, K / base
+    # k = c tᵛ Kᵥ(t), dk/dt = -c tᵛ Kᵥ₋₁(t), t = √(2ν) r
+    nu, r = float(kernel.nu), cdist(left, right)
+    t = np.maximum(np.sqrt(2.0 * nu) * r, np.finfo(float).eps)
+    c = 2.0 ** (1.0 - nu) / gamma(nu)
+    W = 2.0 * nu * c * t ** (nu - 1.0) * kv(nu - 1.0, t)
+    # the value at a kink is irrelevant: it multiplies r² = 0
+    W[r <= 1e-8] = 0.0
+    return c * t**nu * kv(nu, t), W
+
+
+def by_length_scale(kernel: Any, by_input: Array) -> Array:
+    """Slopes in the free log-lengthscales, from those of each input (..., d)."""
+    if kernel.hyperparameter_length_scale.fixed:
+        return by_input[..., :0]
+    if np.size(kernel.length_scale) == 1:
+        return by_input.sum(axis=-1, keepdims=True)
+    return by_input
+
+
+@is_rule("pullback", RBF, Matern, RationalQuadratic)
+def _distance_matrix(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+    left, right = _scaled_points(X, Y, kernel.length_scale)
+    K, W = _profile(kernel, left, right)
+
+    def pullback(G: Array) -> Array:
+        # Σ P (x - y)² = (P 1)ᵀ x² + (Pᵀ 1)ᵀ y² - 2 Σ x ∘ (P y)
+        P = G * W
+        crossed = np.einsum("ij,ij->j", left, P @ right)
+        sums = P.sum(axis=1) @ left**2 + P.sum(axis=0) @ right**2 - 2.0 * crossed
+        slopes = by_length_scale(kernel, sums)
+        if type(kernel) is not RationalQuadratic or kernel.hyperparameter_alpha.fixed:
+            return slopes
+        # k = b^-α, b = K / W:  ∂k/∂log α = α k ((b - 1) / b - log b)
+        base, alpha = K / W, kernel.alpha
+        slope = alpha * np.vdot(G * K, (base - 1.0) / base - np.log(base))
+        return np.append(slope, slopes)
+
+    return K, pullback
+
+
+def _moved(P: Array, X: Array, Z: Array) -> Array:
+    """``-Σ_j P_ij (x_i - z_j)``, shape (n, d)."""
+    moved: Array = P @ Z - P.sum(axis=1, keepdims=True) * X
+    return moved
+
+
+@is_rule("input_gradient", RBF, Matern, RationalQuadratic)
+def _distance_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
+    # centred, so that inputs far from zero lose no digits
+    left, right = _scaled_points(X, Z, kernel.length_scale)
+    K, W = _profile(kernel, left, right)
+    return K, lambda G: _moved(G * W, left, right) / kernel.length_scale
+
+
+@is_rule("input_gradient", ExpSineSquared)
+def _periodic_inputs(
+    kernel: ExpSineSquared, X: Array, Z: Array
+) -> tuple[Array, Pullback]:
+    r = cdist(X, Z)
+    angle = np.pi * r / kernel.periodicity
+    K = np.exp(-2.0 * (np.sin(angle) / kernel.length_scale) ** 2)
+    # dk/dr = -k (2 π / p l²) sin(2 angle)
+    slope = 2.0 * np.pi / (kernel.periodicity * kernel.length_scale**2)
+    ratio = np.divide(np.sin(2.0 * angle), r, out=np.zeros_like(r), where=r > 0.0)
+    W, centre = slope * K * ratio, Z.mean(axis=0)
+    return K, lambda G: _moved(G * W, X - centre, Z - centre)

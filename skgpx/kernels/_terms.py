@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +20,13 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics.spread import spread_inside
 
+Array = NDArray[np.float64]
+Bounds = tuple[float, float] | Array | str
+
 # ---- A composite kernel as a sum of products of simple ones --------------------------
 
 
-# Largest number of terms, and of factors of a term, of an expanded kernel.
-_LARGEST = 64
-
-
-@dataclass(frozen=True)
-class Monomial:
+class Monomial(NamedTuple):
     """``coefficient`` times the product of ``factors``, none a sum or product."""
 
     coefficient: float
@@ -50,16 +47,24 @@ def expand(kernel: Any) -> list[Monomial]:
     if type(kernel) is ConstantKernel:
         return [Monomial(float(kernel.constant_value), ())]
     if type(kernel) is Sum:
-        return _collected(expand(kernel.k1) + expand(kernel.k2), kernel)
-    if type(kernel) is Product:
-        return _multiplied(expand(kernel.k1), expand(kernel.k2), kernel)
-    if is_integer_power(kernel):
-        base = expand(kernel.kernel)
-        power = base
-        for _ in range(int(kernel.exponent) - 1):
-            power = _multiplied(power, base, kernel)
-        return power
-    return [Monomial(1.0, (kernel,))]
+        terms = expand(kernel.k1) + expand(kernel.k2)
+    elif type(kernel) is Product:
+        terms = [
+            Monomial(a.coefficient * b.coefficient, a.factors + b.factors)
+            for a, b in product(expand(kernel.k1), expand(kernel.k2))
+        ]
+    elif type(kernel) is Exponentiation and kernel.exponent in range(1, 65):
+        power = [kernel.kernel] * int(kernel.exponent)
+        terms = expand(power[0] if len(power) == 1 else reduce(Product, power))
+    else:
+        return [Monomial(1.0, (kernel,))]
+    longest = max(len(term.factors) for term in terms)
+    if max(len(terms), longest) > 64:
+        raise ValueError(
+            f"{kernel!r} expands into {len(terms)} terms of up to {longest} factors; "
+            'at most 64 are supported. Simplify it, or ask for prior="exact".'
+        )
+    return terms
 
 
 def summands(kernel: Any) -> list[Any]:
@@ -72,39 +77,6 @@ def summands(kernel: Any) -> list[Any]:
 def sum_of(parts: list[Any]) -> Any:
     """Sum of one or more kernels."""
     return reduce(Sum, parts)
-
-
-def is_integer_power(kernel: Any) -> bool:
-    """Whether a kernel is another one to a positive integer power."""
-    if type(kernel) is not Exponentiation:
-        return False
-    return kernel.exponent >= 1 and float(kernel.exponent).is_integer()
-
-
-def _multiplied(
-    left: list[Monomial], right: list[Monomial], whole: Any
-) -> list[Monomial]:
-    terms = [
-        Monomial(a.coefficient * b.coefficient, a.factors + b.factors)
-        for a, b in product(left, right)
-    ]
-    return _collected(terms, whole)
-
-
-def _collected(terms: list[Monomial], whole: Any) -> list[Monomial]:
-    """Merge terms with the same factor objects: (a + b)² has three terms, not four."""
-    sums: dict[tuple[int, ...], Monomial] = {}
-    for term in terms:
-        key = tuple(sorted(map(id, term.factors)))
-        known = sums.get(key, Monomial(0.0, term.factors))
-        sums[key] = Monomial(known.coefficient + term.coefficient, term.factors)
-    longest = max(len(term.factors) for term in sums.values())
-    if max(len(sums), longest) > _LARGEST:
-        raise ValueError(
-            f"{whole!r} expands into {len(sums)} terms of up to {longest} factors; at "
-            f'most {_LARGEST} are supported. Simplify it, or ask for prior="exact".'
-        )
-    return list(sums.values())
 
 
 # ---- Lengthscales of composite kernels, and their positions in theta -----------------
@@ -123,7 +95,7 @@ def scaled_parts(kernel: Any) -> Iterator[Any]:
             yield from scaled_parts(part)
 
 
-def length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
+def length_scales(kernel: Any, n_features: int) -> Array:
     """Lengthscales of the first part that has some, shape (d,); ones if none has.
 
     Parameters
@@ -137,7 +109,7 @@ def length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
     return np.array(np.broadcast_to(scale, (n_features,)))
 
 
-def longest_length_scales(kernel: Any, n_features: int) -> NDArray[np.float64]:
+def longest_length_scales(kernel: Any, n_features: int) -> Array:
     """Largest lengthscale of each input over all parts, (d,); zeros if none has any."""
     longest = np.zeros(n_features)
     for part in scaled_parts(kernel):
@@ -163,9 +135,6 @@ def length_scale_entries(kernel: Any) -> list[slice]:
 # ---- The latent part of a kernel and its white noise, wherever it is in the kernel ---
 
 
-Array = NDArray[np.float64]
-
-
 def latent_kernel(kernel: Any) -> Any:
     """Covariance of the latent function: the kernel without its white noise.
 
@@ -187,7 +156,7 @@ def latent_kernel(kernel: Any) -> Any:
 def noise_variance(kernel: Any, X: Array) -> Array:
     """Variance that the WhiteKernels in a kernel add at the rows of X, shape (n,).
 
-    ``kernel.diag(X) - latent_kernel(kernel).diag(X)``, without cancellation.
+    ``kernel.diag(X) - latent_kernel(kernel).diag(X)``.
 
     Parameters
     ----------
@@ -198,17 +167,11 @@ def noise_variance(kernel: Any, X: Array) -> Array:
         return np.full(len(X), float(kernel.noise_level))
     if isinstance(kernel, Sum):
         return noise_variance(kernel.k1, X) + noise_variance(kernel.k2, X)
-    if isinstance(kernel, Product):
-        first, second = noise_variance(kernel.k1, X), noise_variance(kernel.k2, X)
-        if not (first.any() or second.any()):
-            return first
-        # (l₁ + ε₁)(l₂ + ε₂) - l₁ l₂
-        total: Array = first * kernel.k2.diag(X)
-        return total + latent_kernel(kernel.k1).diag(X) * second
-    if isinstance(kernel, Exponentiation) and noise_variance(kernel.kernel, X).any():
-        difference: Array = kernel.diag(X) - latent_kernel(kernel).diag(X)
-        return difference
-    return np.zeros(len(X))
+    latent = latent_kernel(kernel)
+    if latent is kernel:
+        return np.zeros(len(X))
+    difference: Array = kernel.diag(X) - latent.diag(X)
+    return difference
 
 
 def _without_noise(kernel: Any) -> Any:
@@ -234,14 +197,7 @@ def _without_noise(kernel: Any) -> Any:
 # ---- The default kernel, and the separation of a kernel from its noise ---------------
 
 
-Bounds = tuple[float, float] | NDArray[np.float64] | str
-# Standard deviation of a column, in units of its largest entry, that is rounding.
-_ROUNDING = 10.0 * np.finfo(np.float64).eps
-
-
-def default_kernel(
-    X: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-) -> Product:
+def default_kernel(X: Array, weights: Array | None = None) -> Product:
     """Amplitude times an RBF with one lengthscale per column.
 
     The lengthscales start at ``2 sqrt(d)`` standard deviations of their column,
@@ -264,13 +220,14 @@ def default_kernel(
         deviation of 1.
     """
     d = X.shape[1]
-    std = spread_inside(X, weights, _ROUNDING)
+    # in units of its largest entry, a standard deviation up to this is rounding
+    std = spread_inside(X, weights, 10.0 * np.finfo(np.float64).eps)
     length_scale = 2.0 * np.sqrt(d) * std
     # an even spread over [0, 1] has a standard deviation of 1 / √12
     least = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))
     bounds = np.column_stack((least * std, 1e3 * std))
     if d == 1:
-        rbf = RBF(float(length_scale[0]), (bounds[0, 0], bounds[0, 1]))
+        rbf = RBF(length_scale.item(), tuple(bounds[0].tolist()))
     else:
         rbf = RBF(length_scale, bounds)
     return ConstantKernel(1.0, (1e-3, 1e3)) * rbf
@@ -303,7 +260,7 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     noises = [part for part in parts if isinstance(part, WhiteKernel)]
     rest = [part for part in parts if not isinstance(part, WhiteKernel)]
     for part in rest:
-        if _contains_noise(part):
+        if any(isinstance(p, WhiteKernel) for p in part.get_params().values()):
             raise ValueError(
                 "A WhiteKernel stands for the observation noise and must be added "
                 f"to the whole kernel; got one inside {part!r}. Write the kernel as "
@@ -323,8 +280,3 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
         return kernel, None, None
     noise = noises[0]
     return sum_of(rest), float(noise.noise_level), noise.noise_level_bounds
-
-
-def _contains_noise(kernel: Any) -> bool:
-    parts = kernel.get_params(deep=True).values()
-    return any(isinstance(part, WhiteKernel) for part in parts)

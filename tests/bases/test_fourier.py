@@ -1,7 +1,6 @@
 """Paired waves as a basis: features, weights, derivatives, draws."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -75,84 +74,6 @@ def test_a_periodic_kernel_is_exact():
     x = np.linspace(-2.0, 2.0, 30)[:, np.newaxis]
     basis = Fourier.from_kernel(kernel, 4, 1, np.random.default_rng(0))
     assert_allclose(basis(x) @ basis(x).T, kernel(x), atol=1e-11)
-
-
-def test_sums_are_refused():
-    with pytest.raises(ValueError, match="terms one by one"):
-        Fourier.from_kernel(RBF() + Matern(), 4, 2, np.random.default_rng(0))
-
-
-def slope(function, at, direction, h=1e-6):
-    return (function(at + h * direction) - function(at - h * direction)) / (2.0 * h)
-
-
-@scales
-@pytest.mark.parametrize("given", [True, False])
-class TestDerivatives:
-    def problem(self, scale, X, given):
-        basis = make(scale)
-        G = np.random.default_rng(2).normal(size=(len(X), basis.n_basis))
-        return basis, G, basis(X) if given else None
-
-    def test_in_frequencies(self, scale, X, given):
-        basis, G, features = self.problem(scale, X, given)
-
-        def value(omega):
-            return np.sum(G * Fourier(omega, basis.amplitudes, scale)(X))
-
-        found = basis.pullback(X, G, features).frequencies
-        assert found.shape == basis.frequencies.shape
-        for r, k in np.ndindex(found.shape):
-            unit = np.zeros(found.shape)
-            unit[r, k] = 1.0
-            expected = slope(value, basis.frequencies, unit)
-            assert found[r, k] == pytest.approx(expected, rel=1e-6, abs=1e-7)
-
-    def test_in_lengthscales(self, scale, X, given):
-        basis, G, features = self.problem(scale, X, given)
-
-        def value(logs):
-            waves = Fourier(basis.frequencies, basis.amplitudes, np.exp(logs))
-            return np.sum(G * waves(X))
-
-        found = basis.pullback(X, G, features).log_length_scale
-        logs = np.log(scale)
-        assert np.shape(found) == np.shape(logs)
-        for k, unit in enumerate(np.eye(np.size(logs))):
-            expected = slope(value, logs, unit.reshape(np.shape(logs)))
-            assert np.ravel(found)[k] == pytest.approx(expected, rel=1e-6, abs=1e-7)
-
-    def test_in_amplitudes(self, scale, X, given):
-        basis, G, features = self.problem(scale, X, given)
-
-        def value(logs):
-            return np.sum(G * Fourier(basis.frequencies, np.exp(logs), scale)(X))
-
-        found = basis.pullback(X, G, features).log_amplitudes
-        for r, unit in enumerate(np.eye(len(found))):
-            expected = slope(value, np.log(basis.amplitudes), unit)
-            assert found[r] == pytest.approx(expected, rel=1e-6, abs=1e-7)
-
-    def test_in_inputs(self, scale, X, given):
-        basis, G, features = self.problem(scale, X, given)
-        found = basis.input_pullback(X, G, features)
-        for k, unit in enumerate(np.eye(2)):
-            rows = slope(lambda at: np.sum(G * basis(at), axis=1), X, unit)
-            assert_allclose(found[:, k], rows, rtol=1e-6, atol=1e-7)
-
-
-def test_derivatives_need_no_large_array():
-    rng = np.random.default_rng(0)
-    n, R, d = 1000, 200, 20
-    basis = Fourier(rng.normal(size=(R, d)), np.ones(R), np.ones(d))
-    X, G = rng.normal(size=(n, d)), rng.normal(size=(n, 2 * R))
-    features = basis(X)
-    tracemalloc.start()
-    basis.pullback(X, G, features)
-    basis.input_pullback(X, G, features)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * n * R * 4
 
 
 def test_draws_have_the_covariance(X):

@@ -1,7 +1,11 @@
-"""Samples of spectral densities: right on average, even, bounded and by exact type."""
+"""Densities, scores and samples of frequencies, and what users register of them."""
+
+import pickle
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.special import gammaln, kve
 from scipy.stats import f, kstest
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -14,131 +18,205 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx.bases import sample_frequencies
-from skgpx.kernels import register_kernel
-from skgpx.kernels._spectral_distributions import (
-    EllipticalDistribution,
-    GammaMixtureRadius,
-    GaussianRadius,
-    StudentRadius,
+from skgpx.bases import has_spectrum
+from skgpx.kernels import (
+    check_spectral_score,
+    log_spectral_density,
+    register_kernel,
+    rule_of,
+    sample_frequencies,
+    sample_spectra,
+    spectral_score,
+    spectrum_of,
 )
 
-SHAPES = {
-    "rbf": lambda ls: RBF(ls),
-    "matern-.5": lambda ls: Matern(ls, nu=0.5),
-    "matern-.8": lambda ls: Matern(ls, nu=0.8),
-    "matern-2.5": lambda ls: Matern(ls, nu=2.5),
-    "matern-3.5": lambda ls: Matern(ls, nu=3.5),
-    "matern-inf": lambda ls: Matern(ls, nu=np.inf),
-    "product": lambda ls: RBF(ls) * Matern(1.5, nu=1.5),
-    "rbfs": lambda ls: 2.0 * RBF(ls) * RBF(0.9),
-    "power": lambda ls: Matern(ls, nu=1.5) ** 2,
-    "power-rbf": lambda ls: (0.5 * RBF(ls)) ** 3,
-    "rational-product": lambda ls: RationalQuadratic(1.3, 0.8) * RBF(ls),
-}
-ISOTROPIC = {
-    "rational-.3": RationalQuadratic(0.8, 0.3),
-    "rational-2": RationalQuadratic(0.8, 2.0),
+ARD = [0.7, 1.6, 0.4]
+# those with a density
+KERNELS = {
+    "rbf": RBF(0.7),
+    "rbf-ard": RBF(ARD),
+    "matern-.5": Matern(0.7, nu=0.5),
+    "matern-.8": Matern(0.7, nu=0.8),
+    "matern-2.5-ard": Matern(ARD, nu=2.5),
+    "matern-7": Matern(0.7, nu=7.0),
+    "matern-inf": Matern(0.7, nu=np.inf),
+    "scaled rbfs": 2.0 * RBF(0.7) ** 2 * RBF(1.3),
+    "rational-.8": RationalQuadratic(0.8, 0.8),
+    "rational-2.7": RationalQuadratic(0.8, 2.7),
     "rational-1e4": RationalQuadratic(0.8, 1e4),
+    "sum": 2.0 * RBF(0.7) + Matern(0.3, nu=1.5) * 0.5,
+    "rational-sum": RationalQuadratic(0.8, 1.5) + 0.1 * RBF(3.0),
+}
+# those without
+OTHERS = {
+    "product": RBF(0.7) * Matern(1.5, nu=1.5),
+    "power": Matern(ARD, nu=1.5) ** 2,
+    "rational-product": RationalQuadratic(1.3, 0.8) * RBF(0.7),
+    "rational-.3": RationalQuadratic(0.8, 0.3),
 }
 PERIODIC = {
     "periodic-rbf": ExpSineSquared(0.8, 1.3) * RBF(2.0),
     "periodic-twice": ExpSineSquared(0.8, 1.3) * ExpSineSquared(0.5, 0.7),
     "periodic-power": ExpSineSquared(0.8, 1.3) ** 2,
 }
-CASES = [
-    pytest.param(make(0.7), d, id=f"{name}-{d}")
-    for name, make in SHAPES.items()
-    for d in ((1, 2, 3, 5) if name in ("rbf", "matern-.8") else (1, 3))
-]
-CASES += [
-    pytest.param(make([0.7, 1.6, 0.4]), 3, id=f"{name}-ard")
-    for name, make in SHAPES.items()
-]
-CASES += [
-    pytest.param(kernel, d, id=f"{name}-{d}")
-    for name, kernel in ISOTROPIC.items()
-    for d in (1, 3)
-]
-CASES += [pytest.param(kernel, 1, id=name) for name, kernel in PERIODIC.items()]
+PRODUCTS = {name: k for name, k in KERNELS.items() if "sum" not in name}
+
+
+def cases(kernels):
+    for name, kernel in kernels.items():
+        anisotropic = name.endswith("ard") or name == "power"
+        for d in (3,) if anisotropic else (1,) if name in PERIODIC else (1, 2, 5):
+            yield pytest.param(kernel, d, id=f"{name}-{d}")
 
 
 def correlations(sample, X):
     """``Σ a² cos(ω·(x - x₀))`` for the rows of X."""
-    return np.cos((X - X[0]) @ sample.frequencies.T) @ sample.amplitudes**2
+    frequencies, amplitudes = sample
+    return np.cos((X - X[0]) @ frequencies.T) @ amplitudes**2
 
 
 def exact_correlations(kernel, X):
     return kernel(X, X[:1])[:, 0] / kernel(X[:1], X[:1])[0, 0]
 
 
-@pytest.mark.parametrize(("kernel", "d"), CASES)
-@pytest.mark.parametrize(
-    "how",
-    [
-        ("qmc", 1.0),
-        ("qmc", 3.0),
-        ("mc", 1.0),
-        ("mc", 2.0),
-        ("halton", 1.0),
-        ("orthogonal", 1.0),
-    ],
-)
-def test_they_reproduce_the_kernel(kernel, d, how):
-    features, power = how
+def is_unbiased(draw, kernel, d, bias=0.0):
     X = np.random.default_rng(1).normal(size=(15, d))
-    rng = np.random.default_rng(0)
-    samples = [
-        sample_frequencies(kernel, 256, d, rng, features, power) for _ in range(60)
-    ]
-    runs = np.array([correlations(sample, X) for sample in samples])
+    runs = np.array([correlations(draw(), X) for _ in range(60)])
     error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    # weights divided by their sum: a bias of the order of one over the number
-    bias = 0.0 if power == 1.0 else power**2 / 256
     difference = np.abs(runs.mean(axis=0) - exact_correlations(kernel, X))
-    assert np.all(difference < 4.5 * error + bias + 1e-12)
+    return np.all(difference < 4.5 * error + bias + 1e-12)
+
+
+# ---- Densities and scores ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel", "d"), list(cases(KERNELS)))
+def test_score_is_the_slope_of_the_density(kernel, d):
+    rng = np.random.default_rng(0)
+    omega = rng.normal(size=(40, d)) * np.geomspace(0.03, 30.0, 40)[:, np.newaxis]
+    score = spectral_score(kernel, omega)
+    assert score.shape == (40, d)
+    for k, direction in enumerate(np.eye(d)):
+        h = 1e-5 * (1e-2 + np.abs(omega[:, [k]]))
+        up, down = (
+            log_spectral_density(kernel, omega + s * h * direction) for s in (1, -1)
+        )
+        slope = (up - down) / (2.0 * h[:, 0])
+        noise = 1e-14 * (1.0 + np.abs(up)) / h[:, 0]
+        error = np.abs(score[:, k] - slope)
+        assert np.all(error < 1e-6 * (1.0 + np.abs(slope)) + noise)
+
+
+@pytest.mark.parametrize("name", KERNELS.keys() - {"rbf-ard", "matern-2.5-ard"})
+def test_density_integrates_to_the_kernel(name):
+    """``∫ p(ω) cos(ωr) dω = k(r) / k(0)`` on the line."""
+    kernel = KERNELS[name]
+
+    def density(w):
+        return np.exp(log_spectral_density(kernel, np.array([[w]]))[0])
+
+    assert 2.0 * quad(density, 0.0, np.inf)[0] == pytest.approx(1.0, abs=1e-7)
+    for r in (0.3, 1.1):
+        half = quad(density, 0.0, np.inf, weight="cos", wvar=r)[0]
+        exact = exact_correlations(kernel, np.array([[0.0], [r]]))[1]
+        assert 2.0 * half == pytest.approx(exact, abs=1e-7)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("alpha", [0.3, 2.7, 40.0])
+def test_rational_quadratic_against_bessel_functions(alpha, d):
+    # 2 (2π)^(-d/2) αᵅ / Γ(α) (t / 2α)ᵛ K_v(t), v = α - d/2, t = √(2α) |ℓω|
+    omega = np.geomspace(1e-3, 10.0, 50)[:, np.newaxis] * np.eye(1, d)
+    v, t = alpha - 0.5 * d, np.sqrt(2.0 * alpha) * 0.8 * omega[:, 0]
+    logs = np.log(2.0) - 0.5 * d * np.log(2.0 * np.pi) + d * np.log(0.8)
+    logs = logs + alpha * np.log(alpha) - gammaln(alpha) - v * np.log(2.0 * alpha)
+    logs += v * np.log(t) + np.log(kve(v, t)) - t
+    found = log_spectral_density(RationalQuadratic(0.8, alpha), omega)
+    np.testing.assert_allclose(found, logs, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"),
+    [
+        (ExpSineSquared(), "ExpSineSquared.*spectral_density="),
+        (RBF() + DotProduct(), "DotProduct.*spectral_density="),
+        (RBF() + WhiteKernel(), "WhiteKernel"),
+        (RBF() + ConstantKernel(2.0), "frequency zero"),
+        (RBF() * Matern(), "convolution"),
+    ],
+    ids=str,
+)
+def test_what_has_no_density_is_named(kernel, named):
+    with pytest.raises(ValueError, match=named):
+        log_spectral_density(kernel, np.ones((2, 1)))
+
+
+# ---- Samples -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel", "d"), list(cases(PRODUCTS | OTHERS | PERIODIC)))
+@pytest.mark.parametrize("method", ["qmc", "mc", "halton", "orthogonal"])
+def test_they_reproduce_the_kernel(kernel, d, method):
+    rng = np.random.default_rng(0)
+    assert is_unbiased(
+        lambda: sample_frequencies(kernel, 256, d, rng, method), kernel, d
+    )
 
 
 @pytest.mark.parametrize("power", [1.5, 3.0, 7.0])
 def test_importance_weights_are_bounded_and_of_mean_one(power):
+    spectrum, rng = [spectrum_of(RBF(), 2)], np.random.default_rng(0)
+    # weights divided by their sum: a bias of the order of one over the number
+    assert is_unbiased(
+        lambda: sample_spectra(spectrum, 256, 2, rng, tail_power=power), RBF(), 2,
+        power**2 / 256,
+    )  # fmt: skip
     # over the net, κ v^(κ - 1) sums to nearly n: normalising changes next to nothing
-    sample = sample_frequencies(
-        RBF(), 1024, 2, np.random.default_rng(0), tail_power=power
-    )
-    weights = 1024 * sample.amplitudes**2
-    assert np.max(weights) < power * (1.0 + power / 1024)
-    assert np.max(weights) > 0.98 * power
-    # many more of the highest frequencies, which count less
-    radius = np.linalg.norm(sample.frequencies, axis=1)
-    plain = sample_frequencies(RBF(), 1024, 2, np.random.default_rng(0))
-    top = np.quantile(np.linalg.norm(plain.frequencies, axis=1), 0.9)
+    frequencies, amplitudes = sample_spectra(spectrum, 1024, 2, rng, tail_power=power)
+    weights = 1024 * amplitudes**2
+    assert 0.98 * power < np.max(weights) < power * (1.0 + power / 1024)
+    # many more of the highest frequencies, which count less: P(|ω|² > q) = exp(-q/2)
+    radius = np.linalg.norm(frequencies, axis=1)
     expected = 1024 * 0.1 ** (1.0 / power)
-    assert abs(np.sum(radius > top) - expected) < 4.5 * np.sqrt(expected)
+    above = np.sum(radius**2 > -2.0 * np.log(0.1))
+    assert abs(above - expected) < 4.5 * np.sqrt(expected)
     assert np.all(np.diff(weights[np.argsort(radius)]) <= 1e-9)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 7])
 @pytest.mark.parametrize(
-    ("radius", "mixing"),
+    ("kernel", "mixing"),
     [
-        (GaussianRadius(), lambda rng: np.ones(20_000)),
-        (StudentRadius(0.8), lambda rng: 0.8 / rng.gamma(0.8, size=20_000)),
-        (GammaMixtureRadius(0.1), lambda rng: rng.gamma(0.1, size=20_000) / 0.1),
-        (GammaMixtureRadius(1.7), lambda rng: rng.gamma(1.7, size=20_000) / 1.7),
-        (GammaMixtureRadius(5e3), lambda rng: rng.gamma(5e3, size=20_000) / 5e3),
+        (RBF(), lambda rng: np.ones(20_000)),
+        (Matern(nu=0.8), lambda rng: 0.8 / rng.gamma(0.8, size=20_000)),
+        (RationalQuadratic(1.0, 0.1), lambda rng: rng.gamma(0.1, size=20_000) / 0.1),
+        (RationalQuadratic(1.0, 5e3), lambda rng: rng.gamma(5e3, size=20_000) / 5e3),
     ],
-    ids=["normal", "student", "mixture-.1", "mixture-1.7", "mixture-5e3"],
+    ids=str,
 )
-def test_quantiles_of_the_radius(radius, mixing, d):
-    rng = np.random.default_rng(2)
+def test_quantiles_of_the_radius(kernel, mixing, d):
+    rng, spectrum = np.random.default_rng(2), spectrum_of(kernel, d)
     r = np.sqrt(rng.chisquare(d, 20_000) * mixing(rng))
-    uniform = rng.random(20_000)
+    axis = np.eye(1, d)
+    drawn = spectrum.at(rng.random(20_000), axis)[:, 0]
     # the probability integral transform, by a two-sample comparison of logs
-    drawn = np.log(np.maximum(radius(uniform, d), 1e-100))
-    assert kstest(drawn, np.log(np.maximum(r, 1e-100))).pvalue > 1e-5
-    tails = np.geomspace(1e-80, 1.0 - 1e-9, 200)
-    assert np.all(np.diff(radius(tails, d)) <= 0.0)
-    assert np.all(np.isfinite(radius(tails, d)))
+    logs = (np.log(np.clip(x, 1e-100, 1e6)) for x in (drawn, r))
+    assert kstest(*logs).pvalue > 1e-5
+    far = spectrum.at(np.geomspace(1e-80, 1.0 - 1e-9, 200), axis)[:, 0]
+    assert np.all(np.diff(far) <= 0.0)
+    assert np.all(np.isfinite(far))
+
+
+def test_even_radii_are_quantiles_in_order():
+    scales = np.array([0.5, 2.0, 1.0])
+    omega = np.random.default_rng(0).normal(size=(9, 3))
+    found = spectrum_of(Matern(scales, nu=1.5), 3).with_even_radii(omega) * scales
+    before = np.linalg.norm(omega * scales, axis=1)
+    after = np.linalg.norm(found, axis=1)
+    np.testing.assert_array_equal(np.argsort(before), np.argsort(after))
+    # the squared radius of a t distribution with 2ν degrees of freedom is F(d, 2ν)
+    tail = f(3, 3.0).sf(np.sort(after)[::-1] ** 2 / 3.0)
+    np.testing.assert_allclose(tail, (np.arange(9) + 0.5) / 9.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("length_scale", [0.05, 0.3, 1.0, 3.0, 50.0])
@@ -152,6 +230,20 @@ def test_a_periodic_kernel_is_a_finite_series(length_scale):
         )
 
 
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_orthogonal_directions(d):
+    rng = np.random.default_rng(0)
+    omega, _ = sample_frequencies(Matern(0.5), 2 * d + 1, d, rng, "orthogonal")
+    for block in (omega[:d], omega[d : 2 * d]):
+        unit = block / np.linalg.norm(block, axis=1, keepdims=True)
+        np.testing.assert_allclose(unit @ unit.T, np.eye(d), atol=1e-12)
+
+
+def test_constants_have_frequency_zero():
+    omega, _ = sample_frequencies(ConstantKernel(3.0), 4, 2, np.random.default_rng(0))
+    np.testing.assert_array_equal(omega, np.zeros((4, 2)))
+
+
 class Odd(Matern):
     """A subclass, which must not inherit the density of its parent."""
 
@@ -159,97 +251,134 @@ class Odd(Matern):
 @pytest.mark.parametrize(
     ("kernel", "d", "named"),
     [
-        (Odd(), 2, "Odd"),
         (RBF() * Odd(), 2, "Odd"),
         (PairwiseKernel(), 2, "PairwiseKernel"),
         (RBF() * WhiteKernel(), 2, "WhiteKernel"),
-        (RBF() * PairwiseKernel(gamma=0.7), 1, "PairwiseKernel.gamma=0.7"),
         (RBF() ** 1.5, 1, r"RBF\(length_scale=1\) \*\* 1.5"),
         (ExpSineSquared(), 2, "ExpSineSquared.* 2 input columns"),
         (RBF() * DotProduct(), 1, "DotProduct"),
     ],
     ids=str,
 )
-def test_a_kernel_without_density_is_named(kernel, d, named):
+def test_a_kernel_without_frequencies_is_named(kernel, d, named):
     with pytest.raises(ValueError, match=named) as caught:
         sample_frequencies(kernel, 4, d, np.random.default_rng(0))
     assert "spectral_sampler=" in str(caught.value)
     assert 'prior="exact"' in str(caught.value)
 
 
-def test_sums_are_refused():
+def test_sums_and_unknown_methods_are_refused():
+    rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="2 terms one by one"):
-        sample_frequencies(RBF() + Matern(), 4, 2, np.random.default_rng(0))
+        sample_frequencies(RBF() + Matern(), 4, 2, rng)
+    with pytest.raises(ValueError, match="method must be one of"):
+        sample_frequencies(RBF(), 4, 2, rng, "grid")
 
 
-def test_constants_have_frequency_zero():
-    sample = sample_frequencies(ConstantKernel(3.0), 4, 2, np.random.default_rng(0))
-    np.testing.assert_array_equal(sample.frequencies, np.zeros((4, 2)))
+# ---- What users register -------------------------------------------------------------
 
 
-class TestRegistration:
-    class Waves(RBF):
-        """``cos(3 (x - y))``."""
-
-        def __call__(self, X, Y=None, eval_gradient=False):
-            return np.cos(
-                3.0 * np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0])
-            )
-
-    def test_alone_and_in_a_product(self):
-        register_kernel(
-            self.Waves, spectral_sampler=lambda kernel, n, d, rng: np.full((n, d), 3.0)
-        )
-        X = np.random.default_rng(1).normal(size=(15, 1))
-        for kernel in (self.Waves(), 2.0 * self.Waves() * RBF(0.7)):
-            sample = sample_frequencies(kernel, 1024, 1, np.random.default_rng(0))
-            error = correlations(sample, X) - exact_correlations(kernel, X)
-            # a cosine has a variance of at most one
-            assert np.max(np.abs(error)) < 4.5 / np.sqrt(1024)
-
-    @pytest.mark.parametrize("answer", [np.ones((3, 2)), np.full((4, 2), np.nan)])
-    def test_what_it_returns_is_checked(self, answer):
-        class Broken(RBF):
-            pass
-
-        register_kernel(Broken, spectral_sampler=lambda kernel, n, d, rng: answer)
-        with pytest.raises(ValueError, match=r"Broken must return finite .*\(4, 2\)"):
-            sample_frequencies(Broken(), 4, 2, np.random.default_rng(0))
+def cauchy_density(kernel, omega):
+    S = 2.0 * np.pi * kernel.diag(omega[:1]) * (1.0 + np.sum(omega**2, axis=1)) ** -1.5
+    return S, np.empty((len(S), 0))
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 30])
-def test_orthogonal_directions(d):
-    sample = sample_frequencies(
-        Matern(0.5), 2 * d + 1, d, np.random.default_rng(0), "orthogonal"
-    )
-    for block in (sample.frequencies[:d], sample.frequencies[d : 2 * d]):
-        gram = block @ block.T
-        norms = np.sqrt(np.diagonal(gram))
-        np.testing.assert_allclose(gram / np.outer(norms, norms), np.eye(d), atol=1e-12)
+def cauchy_score(kernel, omega):
+    return -3.0 * omega / (1.0 + np.sum(omega**2, axis=1, keepdims=True))
 
 
-class TestMapsOfEllipticalDistributions:
-    LAW = EllipticalDistribution(StudentRadius(1.5), np.array([0.5, 2.0, 1.0]), 3)
+def kernel_with(**rules):
+    Mine = type("Mine", (Matern,), {"diag": lambda self, X: np.full(len(X), 3.0)})
+    register_kernel(Mine, **rules)
+    return Mine(nu=0.5)
 
-    def test_normal_points_have_the_distribution(self):
-        z = np.random.default_rng(0).normal(size=(4000, 3))
-        scaled = self.LAW.from_normal(z) * self.LAW.length_scale
-        square = np.sum(scaled**2, axis=1) / 3.0
-        # the squared radius of a t distribution with 2ν degrees of freedom is F(d, 2ν)
-        assert kstest(square, f(3, 3.0).cdf).pvalue > 1e-3
-        np.testing.assert_allclose(
-            scaled / np.linalg.norm(scaled, axis=1, keepdims=True),
-            z / np.linalg.norm(z, axis=1, keepdims=True),
-        )
-        np.testing.assert_array_equal(
-            self.LAW.from_normal(-z), -self.LAW.from_normal(z)
-        )
 
-    def test_even_radii_are_quantiles_in_order(self):
-        omega = np.random.default_rng(0).normal(size=(9, 3))
-        found = self.LAW.with_even_radii(omega) * self.LAW.length_scale
-        before = np.linalg.norm(omega * self.LAW.length_scale, axis=1)
-        after = np.linalg.norm(found, axis=1)
-        np.testing.assert_array_equal(np.argsort(before), np.argsort(after))
-        tail = f(3, 3.0).sf(np.sort(after)[::-1] ** 2 / 3.0)
-        np.testing.assert_allclose(tail, (np.arange(9) + 0.5) / 9.0, rtol=1e-6)
+OMEGA = np.random.default_rng(0).normal(size=(30, 2))
+
+
+def test_a_density_and_its_score():
+    kernel, twin = kernel_with(spectral_density=cauchy_density), Matern(nu=0.5)
+    expected = log_spectral_density(twin, OMEGA)
+    np.testing.assert_allclose(log_spectral_density(kernel, OMEGA), expected)
+    assert has_spectrum(kernel)
+    with pytest.raises(ValueError, match=r"register_kernel\(Mine, spectral_score"):
+        spectral_score(kernel, OMEGA)
+    register_kernel(type(kernel), spectral_score=cauchy_score)
+    check_spectral_score(kernel, OMEGA)
+    mixed = spectral_score(kernel + RBF(0.5), OMEGA)
+    np.testing.assert_allclose(mixed, spectral_score(3.0 * twin + RBF(0.5), OMEGA))
+    # another density forgets the score of the earlier one
+    register_kernel(type(kernel), spectral_density=lambda k, w: cauchy_density(k, w))
+    assert rule_of(kernel, "spectral_score") is None
+    register_kernel(type(kernel), spectral_score=lambda k, w: -w / (1.0 + w**2))
+    with pytest.raises(ValueError, match="is not the slope"):
+        check_spectral_score(kernel, OMEGA)
+
+
+@pytest.mark.parametrize("d", [1, 3, 50])
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(0.01), RBF(300.0), Matern(2.0, nu=0.5), RationalQuadratic(0.5, 0.3)],
+    ids=str,
+)
+def test_built_in_scores_pass(kernel, d):
+    rng = np.random.default_rng(0)
+    check_spectral_score(kernel, sample_frequencies(kernel, 100, d, rng, "halton")[0])
+
+
+@pytest.mark.parametrize(
+    ("score", "named"),
+    [
+        (lambda k, omega: 1.0 - omega, "not odd"),
+        (lambda k, omega: -omega[:, 0], r"of shape \(30, 2\); got shape \(30,\)"),
+        (lambda k, omega: np.full(omega.shape, np.nan), "must be finite"),
+    ],
+)
+def test_scores_that_cannot_be(score, named):
+    with pytest.raises(ValueError, match=named):
+        check_spectral_score(kernel_with(spectral_score=score), OMEGA)
+
+
+class Waves(RBF):
+    """``cos(3 (x - y))``."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return np.cos(3.0 * np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0]))
+
+
+def test_a_sampler_alone_and_in_a_product():
+    register_kernel(Waves, spectral_sampler=lambda k, n, d, rng: np.full((n, d), 3.0))
+    X = np.random.default_rng(1).normal(size=(15, 1))
+    for kernel in (Waves(), 2.0 * Waves() * RBF(0.7)):
+        sample = sample_frequencies(kernel, 1024, 1, np.random.default_rng(0))
+        error = correlations(sample, X) - exact_correlations(kernel, X)
+        # a cosine has a variance of at most one
+        assert np.max(np.abs(error)) < 4.5 / np.sqrt(1024)
+    assert pickle.loads(pickle.dumps(spectrum_of(Waves(), 1))).d == 1
+
+
+@pytest.mark.parametrize("answer", [np.ones((3, 2)), np.full((4, 2), np.nan)])
+def test_samples_are_checked(answer):
+    kernel = kernel_with(spectral_sampler=lambda k, n, d, rng: answer)
+    with pytest.raises(ValueError, match=r"Mine must return finite .*\(4, 2\)"):
+        sample_frequencies(kernel, 4, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("what", [RBF(), "RBF", int, None], ids=str)
+def test_something_else_than_a_class_of_kernels(what):
+    with pytest.raises(ValueError, match=r"a subclass of .*Kernel; got"):
+        register_kernel(what)
+
+
+@pytest.mark.parametrize("name", ["pullback", "spectral_sampler"])
+def test_something_else_than_a_function(name):
+    with pytest.raises(ValueError, match=name + r" must be a function; got 3\.0"):
+        register_kernel(Odd, **{name: 3.0})
+    assert rule_of(Odd(), name) is None
+
+
+@pytest.mark.parametrize("name", ["pullback", "spectral_density", "spectral_score"])
+@pytest.mark.parametrize("kernel", [RBF(), Matern()], ids=str)
+def test_subclasses_inherit_no_rule(kernel, name):
+    assert rule_of(kernel, name) is not None
+    assert rule_of(type("Child", (type(kernel),), {})(), name) is None

@@ -1,0 +1,136 @@
+"""What the library knows of each type of kernel.
+
+A rule is looked up by the exact type. A subclass often has another formula (``Matern``
+is a subclass of ``RBF``), and therefore inherits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
+
+Array = NDArray[np.float64]
+Rule = Callable[..., Any]
+Pullback = Callable[[Array], Array]
+
+_RULES: dict[tuple[str, type], Rule] = {}
+
+
+def rule_of(kernel: Any, name: str) -> Any:
+    """Return the rule of this name for the kernel's exact type; None if unknown.
+
+    Names are the arguments of :func:`register_kernel`, and for kernels of the library
+    "diagonal_pullback" and "log_spectral_density".
+    """
+    return _RULES.get((name, type(kernel)))
+
+
+def is_rule(name: str, *types: type) -> Callable[[Rule], Rule]:
+    """Decorate a function that is the rule of this name for some types."""
+
+    def keep(rule: Rule) -> Rule:
+        _RULES.update({(name, one): rule for one in types})
+        return rule
+
+    return keep
+
+
+def register_kernel(
+    kernel_type: type,
+    *,
+    pullback: Rule | None = None,
+    input_gradient: Rule | None = None,
+    spectral_sampler: Rule | None = None,
+    spectral_density: Rule | None = None,
+    spectral_score: Rule | None = None,
+) -> None:
+    """Register what is known of a kernel of your own.
+
+    Everything is optional. What is left out is unchanged. Registration is for the
+    exact type: subclasses often have other formulas, and inherit nothing.
+
+    Parameters
+    ----------
+    kernel_type : type
+        Class of the kernel.
+    pullback : callable, optional
+        Faster gradients of kernel matrices in the hyperparameters: ``rule(kernel, X,
+        Y) -> (K, pullback)``, where ``pullback(G)`` is ``Σ_ij G_ij dK_ij / dtheta``,
+        shape (n_theta,), and leaves G unchanged. ``Y`` is None for ``k(X, X)``. Without
+        a rule scikit-learn's ``eval_gradient`` is used in blocks.
+    input_gradient : callable, optional
+        For gradients of drawn functions: ``rule(kernel, X, Z) -> (K, pullback)``, where
+        ``pullback(G)`` maps (n, m) to ``Σ_j G_ij ∇ₓ k(x_i, z_j)``, shape (n, d).
+    spectral_sampler : callable, optional
+        For Fourier features: ``sampler(kernel, n_frequencies, d, rng)`` returns angular
+        frequencies (n_frequencies, d), in radians per unit of the input, with
+        ``k(x, y) / k(x, x) = E[cos(ω·(x - y))]``.
+    spectral_density : callable, optional
+        For Fourier functions on a box: ``density(kernel, omega)`` returns
+        ``S(ω) = ∫ k(r) cos(ω·r) dr`` at angular frequencies omega (R, d), shape (R,),
+        and its derivatives in ``kernel.theta``, shape (R, p). S must not increase with
+        any ``|ω_i|``.
+    spectral_score : callable, optional
+        For Stein features: ``score(kernel, omega)`` returns ``∇ log S(ω)``, (R, d).
+
+    Raises
+    ------
+    ValueError
+        If the type is not a class of kernels, or something else is not callable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import register_kernel, sample_frequencies
+    >>> class Wave(RBF):
+    ...     "cos(x - y), without hyperparameters."
+    ...     def __call__(self, X, Y=None, eval_gradient=False):
+    ...         return np.cos(np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0]))
+    >>> register_kernel(Wave, spectral_sampler=lambda k, n, d, rng: np.ones((n, d)))
+    >>> wave = Wave(1.0, "fixed")
+    >>> frequencies, amplitudes = sample_frequencies(
+    ...     wave, 2, 1, np.random.default_rng(0)
+    ... )
+    >>> amplitudes.round(3)
+    array([0.707, 0.707])
+    """
+    given = {
+        "pullback": pullback,
+        "input_gradient": input_gradient,
+        "spectral_sampler": spectral_sampler,
+        "spectral_density": spectral_density,
+        "spectral_score": spectral_score,
+    }
+    rules = {name: rule for name, rule in given.items() if rule is not None}
+    if not (isinstance(kernel_type, type) and issubclass(kernel_type, Kernel)):
+        raise ValueError(
+            "What is known of a kernel is registered for its class, a subclass of "
+            f"sklearn.gaussian_process.kernels.Kernel; got {kernel_type!r}. Pass the "
+            "class, as in register_kernel(YourKernel, ...), not an instance."
+        )
+    for name, rule in rules.items():
+        if not callable(rule):
+            raise ValueError(f"{name} must be a function; got {rule!r}.")
+    # what belongs to an earlier density does not hold for another one
+    if "spectral_density" in rules:
+        _RULES.pop(("log_spectral_density", kernel_type), None)
+        if ("spectral_density", kernel_type) in _RULES:
+            _RULES.pop(("spectral_score", kernel_type), None)
+    _RULES.update({(name, kernel_type): rule for name, rule in rules.items()})
+
+
+def no_sampler(part: Any, whole: Any, reason: str = "") -> ValueError:
+    """Build the error for a part of a kernel that has no spectral features."""
+    name = type(part).__name__
+    where = "" if part is whole else f", a part of {whole!r}"
+    return ValueError(
+        f"{part!r}{where} has no spectral sampler{reason}. Give it one with "
+        f"skgpx.kernels.register_kernel({name}, spectral_sampler=...) if stationary, "
+        'or draw with prior="exact", whose cost grows with the cube of the number of '
+        "distinct points at which the draws are evaluated."
+    )
