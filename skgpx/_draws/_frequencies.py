@@ -199,7 +199,7 @@ def choose_frequencies(
     n_frequencies : int
         Of each part.
     tail_power : float
-        How much high frequencies are enriched; see :func:`skgpx.kernels.sample_spectra`.
+        How much high frequencies are enriched; see `sample_spectra`.
     seed : int
         Of the frequencies that were compared.
     """
