@@ -240,8 +240,7 @@ class SparseEvidence:
         L = cholesky(Kzz).L
         features = np.ascontiguousarray(solve_lower(L, Kxz.T).T)
         outside = diagonal - np.einsum("ij,ij->i", features, features)
-        residual = np.maximum(outside, 0.0)
-        evidence = self._evidence(features, residual, likelihood)
+        evidence = self._evidence(features, np.maximum(outside, 0.0), likelihood)
         # var g = k(x, x) - |φ|² also moves with the features
         slope_residual = np.where(outside > 0.0, evidence.residual, 0.0)
         slope = evidence.features - 2.0 * slope_residual[:, np.newaxis] * features
@@ -250,8 +249,8 @@ class SparseEvidence:
         cross = solve_lower_transpose(L, slope.T).T
         inner = solve_lower_transpose(L, solve_lower_transpose(L, features.T @ slope).T)
         gradient = pullback_cross(cross) + pullback_diagonal(slope_residual)
-        gradient += pullback_inducing(-0.25 * (inner + inner.T))
-        return evidence.value, np.concatenate((gradient, evidence.parameters))
+        gradient -= pullback_inducing(0.25 * (inner + inner.T))
+        return evidence.value, np.append(gradient, evidence.parameters)
 
     def _evidence(
         self, features: Array, residual: Array, likelihood: Likelihood
