@@ -52,7 +52,7 @@ def student_noise(df: float) -> tuple[Array, Array]:
 
     Returns
     -------
-    variance, weights : ndarray of shape (k,)
+    variance, log_weights : ndarray of shape (k,)
 
     References
     ----------
@@ -67,13 +67,12 @@ def student_noise(df: float) -> tuple[Array, Array]:
     deepest = max(-math.sqrt(50.0 / b) - 25.0 / b - 35.0, -600.0)
     highest = math.log1p(25.0 / b + math.sqrt(50.0 / b))
     x = h * np.arange(math.floor(deepest / h), math.ceil(highest / h) + 1.0)
-    weights = np.exp(-b * (np.expm1(x) - x))
-    x, weights = x[weights > 1e-300], weights[weights > 1e-300]
-    return np.exp(-x), weights / weights.sum()
+    log_weights = -b * (np.expm1(x) - x)
+    return np.exp(-x), log_weights - np.log(np.sum(np.exp(log_weights)))
 
 
 def log_density(
-    y: Array, mixture: LatentMixture, shift: Array, variance: Array, weights: Array
+    y: Array, mixture: LatentMixture, shift: Array, variance: Array, log_shares: Array
 ) -> Array:
     """Log density of f plus noise of each row at its y (n,), in nats, shape (n,).
 
@@ -82,8 +81,8 @@ def log_density(
     y : ndarray of shape (n,)
     mixture : LatentMixture
         Of one output.
-    shift, weights : ndarray of shape (k,)
-        Of the components of the noise.
+    shift, log_shares : ndarray of shape (k,)
+        Of the components of the noise, the logarithms of their weights.
     variance : ndarray of shape (n, k) or (1, k)
         Not negative; the sums of variances are positive.
 
@@ -94,17 +93,18 @@ def log_density(
     out = np.empty(len(mixture.mean))
     log_weights = np.log(np.maximum(mixture.weights, 1e-300))
     _log_densities(
-        *_contiguous(y, mixture, variance), log_weights, shift, np.log(weights), out
+        *_contiguous(y, mixture, variance), log_weights, shift, log_shares, out
     )
     return out
 
 
 def cdf(
-    y: Array, mixture: LatentMixture, shift: Array, variance: Array, weights: Array
+    y: Array, mixture: LatentMixture, shift: Array, variance: Array, log_shares: Array
 ) -> Array:
     """``P(Y <= y)`` of each row at its y (n,), shape (n,); arguments as above."""
     out = np.empty(len(mixture.mean))
-    _cdfs(*_contiguous(y, mixture, variance), mixture.weights, shift, weights, out)
+    arrays, shares = _contiguous(y, mixture, variance), np.exp(log_shares)
+    _cdfs(*arrays, mixture.weights, shift, shares, out)
     return out
 
 

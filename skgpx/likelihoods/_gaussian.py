@@ -98,7 +98,7 @@ class Gaussian(NoiseOfRows):
         return self._scale("noise_variance") * self.known_
 
     def _noise(self) -> tuple[Array, Array, Array]:
-        return np.zeros(1), np.array([self._scale("noise_variance")]), np.ones(1)
+        return np.zeros(1), np.array([self._scale("noise_variance")]), np.zeros(1)
 
 
 # ---- Observations of which some, unknown ones, are shifted ---------------------------
@@ -202,7 +202,7 @@ class ShiftedMixture(NormalNoise):
 
     def _noise(self) -> tuple[Array, Array, Array]:
         variance = np.full(2, self._scale("noise_variance"))
-        shares = np.array([1.0 - self.probability, self.probability])
+        shares = np.log([1.0 - self.probability, self.probability])
         return np.array([0.0, float(self.shift)]), variance, shares
 
     def check_parameters(self) -> None:

@@ -28,7 +28,7 @@ class NormalNoise(Likelihood):
     location_scale = True
 
     def _noise(self) -> tuple[Array, Array, Array]:
-        """Shifts, variances and weights of the components of the noise, (k,) each."""
+        """Shifts, variances and log weights of the components, (k,) each."""
         raise NotImplementedError(self._missing("_noise()"))
 
     def initial_latent(self, y: ArrayLike) -> Array:
@@ -46,11 +46,11 @@ class NormalNoise(Likelihood):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
-        return expectations.log_density(y, mixture, *self._row_noise(0.0))
+        return expectations.log_density(y, mixture, *self._row_noise(-np.inf))
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        return expectations.cdf(y, mixture, *self._row_noise(1e-14))
+        return expectations.cdf(y, mixture, *self._row_noise(-32.0))
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q).
@@ -58,7 +58,7 @@ class NormalNoise(Likelihood):
         Every p lies strictly between 0 and 1. ``mean + std Φ⁻¹(p)`` where the
         distribution is normal; otherwise a search, to 1e-12 of the spread.
         """
-        shift, variance, shares = self._row_noise(0.0)
+        shift, variance, shares = self._row_noise(-np.inf)
         if len(mixture.weights) * len(shares) > 1:
             return super().predictive_quantile(p, mixture)
         std = np.sqrt(mixture.variance[:, 0] + variance)
@@ -69,13 +69,13 @@ class NormalNoise(Likelihood):
 
         In closed form for a few components, by quadrature for many.
         """
-        shift, variance, shares = self._row_noise(1e-14)
+        shift, variance, shares = self._row_noise(-32.0)
         if len(mixture.weights) * len(shares) > 32:
             return super().predictive_crps(y, mixture)
         mean = mixture.mean[:, 0, :, np.newaxis] + shift
         total = mixture.variance[:, 0, :, np.newaxis] + variance[:, np.newaxis]
         std = np.sqrt(np.broadcast_to(total, mean.shape)).reshape(len(mean), -1)
-        weights = np.outer(mixture.weights, shares).ravel()
+        weights = np.outer(mixture.weights, np.exp(shares)).ravel()
         return mixture_crps(np.asarray(y), mean.reshape(len(mean), -1), std, weights)
 
     def _row_noise(self, negligible: float) -> tuple[Array, Array, Array]:

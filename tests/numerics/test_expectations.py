@@ -45,8 +45,8 @@ def test_several_outputs_are_exact_up_to_degree_three(c):
 
 # ---- Normal mixtures plus noise ------------------------------------------------------
 
-ONE = np.zeros(1), np.ones((1, 1)), np.ones(1)
-TWO = np.array([0.0, 3.0]), np.array([[0.2, 0.5]]), np.array([0.7, 0.3])
+ONE = np.zeros(1), np.ones((1, 1)), np.zeros(1)
+TWO = np.array([0.0, 3.0]), np.array([[0.2, 0.5]]), np.log([0.7, 0.3])
 ROWS = TWO[0], np.array([[0.2, 0.5], [1.0, 2.0], [9.0, 0.1]]), TWO[2]
 POINT = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
 
@@ -66,7 +66,7 @@ def test_densities_and_probabilities_are_sums_over_components(rng, noise, shared
     for found, name in ((np.exp(log_density(y, latent, *noise)), "pdf"),
                         (cdf(y, latent, *noise), "cdf")):  # fmt: skip
         values = getattr(components, name)(y[:, np.newaxis, np.newaxis])
-        exact = np.einsum("nsk,s,k->n", values, latent.weights, shares)
+        exact = np.einsum("nsk,s,k->n", values, latent.weights, np.exp(shares))
         np.testing.assert_allclose(found, exact, rtol=1e-12)
 
 
