@@ -41,9 +41,6 @@ _KINKED = 2e-3
 _FLAT = 0.2
 # Ratio of two decrements above which a step counts as slow.
 _SLOW = 0.2
-# Conjugate gradients end where the square of the error in the norm of the Hessian has
-# fallen to this share, and are given up after so many.
-_CONJUGATE_TOLERANCE, _MAX_CONJUGATE = 1e-6, 30
 # Alternations between the spread of the latent values and the mode averaged over it.
 _REFINEMENTS = 4
 # Tolerance of these searches, in nats.
@@ -101,14 +98,13 @@ def find_mode(target: Target, weights: Array, tolerance: float | None = None) ->
         w, root = of_all_classes(mode.weights, mode.root, len(weights))
         return mode._replace(weights=w, root=root)
     w, n_iter, decrement, slow = weights, 0, np.inf, False
-    newton = _Newton(target)
     enough = 2.0 * (_TOLERANCE if tolerance is None else tolerance)
     if is_smoothed(target):
         enough = max(enough, _KINKED)
     energy, gradient = _energy_and_gradient(target, w)
     while decrement >= enough and n_iter < _MAX_ITER:
         n_iter += 1
-        direction = newton.direction(w, gradient, slow)
+        direction = -_solve(_newton_roots(target, w, slow), gradient)
         before, decrement = decrement, -float(np.sum(direction * gradient))
         moved = _line_search(target, w, direction, energy, -decrement)
         if moved is None:
@@ -207,48 +203,6 @@ def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
         [row_curvature(target, some[:, :, j]) for j in range(some.shape[2])], axis=0
     )
     return _inverse_roots(_roots(target, temperature * curvature))
-
-
-class _Newton:
-    """Newton directions of one search.
-
-    Those of several coupled outputs, whose Hessian is expensive, are factorised once;
-    later directions come from conjugate gradients with that factor.
-    """
-
-    def __init__(self, target: Target):
-        self.target = target
-        self._first: Array | None = None
-
-    def direction(self, w: Array, gradient: Array, slow: bool) -> Array:
-        """Minus the inverse of a positive definite Hessian, times the gradient."""
-        if w.shape[1] > 1 and self._first is not None:
-            solved = self._by_conjugate_gradients(w, gradient)
-            if solved is not None:
-                return -solved
-        self._first = _newton_roots(self.target, w, slow)
-        return -_solve(self._first, gradient)
-
-    def _by_conjugate_gradients(self, w: Array, gradient: Array) -> Array | None:
-        """Solve to a thousandth; None where the first Hessian is too far away."""
-        assert self._first is not None
-        phi, omega = self.target.features, self.target.weights
-        W = omega[:, np.newaxis, np.newaxis] * row_curvature(self.target, w)
-        solution, left = np.zeros_like(gradient), gradient.copy()
-        v = pulled = _solve(self._first, left)
-        length = first = float(np.vdot(left, pulled))
-        for _ in range(_MAX_CONJUGATE):
-            seen = (W @ (phi @ v)[:, :, np.newaxis])[:, :, 0]
-            image = v + phi.T @ seen
-            step = length / float(np.vdot(v, image))
-            solution += step * v
-            left -= step * image
-            pulled = _solve(self._first, left)
-            before, length = length, float(np.vdot(left, pulled))
-            if length <= _CONJUGATE_TOLERANCE * first:
-                return solution
-            v = pulled + length / before * v
-        return None
 
 
 def _newton_roots(target: Target, w: Array, slow: bool) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
+Problems = Iterator[str]
 
 # What a function that was written for single numbers raises when it meets an array.
 _FAILURES = (
@@ -22,20 +23,6 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
-
-_N_ROWS, _N_DRAWS, _Z_LIMIT = 60, 4000, 5.0
-
-
-class Case(NamedTuple):
-    """A prepared likelihood with targets (n,), latent values (n, c, s) and samples.
-
-    The samples (5, draws) are those of the first latent value of five rows.
-    """
-
-    likelihood: Likelihood
-    y: Array
-    f: Array
-    draws: Array
 
 
 def check_likelihood(
@@ -84,29 +71,30 @@ def check_likelihood(
         if repr(likelihood.get_params()) != before:
             problems.append("prepare changed the parameters of its object.")
         f = rng.standard_normal((targets.size, prepared.n_outputs_, 3))
-        case = Case(prepared, targets, f, np.empty(0))
-        problems += [*_support(case), *_attempt(_shapes, case)]
-        if not any("vectorised" in one or "raised" in one for one in problems):
-            for check in _CHECKS:
-                problems += _attempt(check, case)
-            problems += _sampled_checks(case)
+        shapes = _attempt(_shapes, prepared, targets, f)
+        problems += [*_support(prepared, targets), *shapes]
+        if not shapes:
+            for check in (_gradient, _curvature, _overflow, _declared, _starts):
+                problems += _attempt(check, prepared, targets, f)
+            problems += _attempt(_samples, prepared, f)
         if not problems:
             # where a parameter is 1, a constant may hide
             for key in prepared.scale_names:
                 value = 2.0 * float(getattr(prepared, key))
-                other = case._replace(likelihood=prepared._replace(**{key: value}))
-                found = _attempt(_gradient, other) + _sampled_checks(other)
+                other = prepared._replace(**{key: value})
+                found = _attempt(_gradient, other, targets, f)
+                found += _attempt(_samples, other, f)
                 problems += [f"with {key} = {value:g}: {one}" for one in found]
     if problems:
         lines = "\n".join(f"- {problem}" for problem in problems)
         raise ValueError(f"{name} breaks the contract of a likelihood:\n{lines}")
 
 
-def _attempt(check: Callable[[Case], Iterator[str]], case: Case) -> list[str]:
+def _attempt(check: Callable[..., Problems], *case: Any) -> list[str]:
     """Problems that a check finds; if the check itself raises, that is one."""
     try:
         with np.errstate(all="ignore"):
-            return list(check(case))
+            return list(check(*case))
     except _FAILURES as error:
         topic = check.__name__.strip("_")
         return [f"{topic}: raised {type(error).__name__}: {error}"]
@@ -116,8 +104,8 @@ def _prepare(
     likelihood: Likelihood, y: ArrayLike | None, rng: np.random.Generator
 ) -> tuple[Likelihood, Array]:
     """Fitted copy and targets: those given, or the first usual kind it accepts."""
-    real, integers = rng.standard_normal(_N_ROWS), np.arange(float(_N_ROWS))
-    positive, counts = np.exp(real), rng.poisson(2.0, _N_ROWS).astype(np.float64)
+    real, integers = rng.standard_normal(60), np.arange(60.0)
+    positive, counts = np.exp(real), rng.poisson(2.0, 60).astype(np.float64)
     usual = [real, positive, positive / (1.0 + positive), counts]
     usual += [integers % 3.0, integers % 2.0]
     complaint = ""
@@ -130,7 +118,7 @@ def _prepare(
     raise ValueError(f"{name} accepts no targets: {complaint}. Pass y.")
 
 
-def _constructor(likelihood: Likelihood) -> Iterator[str]:
+def _constructor(likelihood: Likelihood) -> Problems:
     """The constructor stores its parameters, unchanged, and nothing else."""
     try:
         fresh = clone(likelihood)
@@ -148,24 +136,21 @@ def _constructor(likelihood: Likelihood) -> Iterator[str]:
         )
 
 
-def _support(case: Case) -> Iterator[str]:
+def _support(likelihood: Likelihood, y: Array) -> Problems:
     """Refusal of targets that no likelihood, or no discrete one, may accept."""
     bad = {"NaN": np.nan, "infinity": np.inf}
-    if case.likelihood.discrete:
+    if likelihood.discrete:
         bad["the fraction 0.5"] = 0.5
     for name, value in bad.items():
-        targets = case.y.copy()
-        targets[0] = value
         try:
-            case.likelihood.prepare(targets)
+            likelihood.prepare(np.append(y, value))
         except ValueError:
             continue
         yield f"prepare accepts {name} in y: raise a ValueError in check_support."
 
 
-def _shapes(case: Case) -> Iterator[str]:
+def _shapes(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Functions of (n,) targets and (n, c, s) latent values return full arrays."""
-    likelihood, y, f, _ = case
     n, c, s = f.shape
     results = {
         "nll": (likelihood.row_nll(y, f), (n, s)),
@@ -182,35 +167,29 @@ def _shapes(case: Case) -> Iterator[str]:
             )
 
 
-def _gradient(case: Case) -> Iterator[str]:
+def _gradient(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Gradient against central differences of the nll, output by output."""
-    likelihood, y, f, _ = case
-    gradient = likelihood.row_gradient(y, f)
-    numeric = np.empty_like(f)
-    h = 1e-5
+    gradient, numeric, h = likelihood.row_gradient(y, f), np.empty_like(f), 1e-5
     for k in range(f.shape[1]):
-        step = np.zeros((1, f.shape[1], 1))
-        step[0, k] = h
+        step = h * (np.arange(f.shape[1]) == k)[:, np.newaxis]
         rise = likelihood.row_nll(y, f + step) - likelihood.row_nll(y, f - step)
         numeric[:, k] = rise / (2.0 * h)
     tolerance = 1e-5 * (1.0 + np.abs(numeric) + np.max(np.abs(numeric)))
     wrong = ~(np.abs(gradient - numeric) <= tolerance)
-    if not wrong.any():
-        return
-    if np.all(np.abs(gradient + numeric) <= tolerance):
+    if wrong.any() and np.all(np.abs(gradient + numeric) <= tolerance):
         yield "gradient has the wrong sign: it must be d nll / d f, not d log p / d f."
-        return
-    row, output, draw = np.argwhere(wrong)[0]
-    yield (
-        f"gradient is not the derivative of nll: at y = {y[row]:g},"
-        f" f = {f[row, output, draw]:g} it is {gradient[row, output, draw]:g}, finite"
-        f" differences give {numeric[row, output, draw]:g}."
-    )
+    elif wrong.any():
+        at = tuple(np.argwhere(wrong)[0])
+        yield (
+            f"gradient is not the derivative of nll: at y = {y[at[0]]:g}, f = "
+            f"{f[at]:g} it is {gradient[at]:g}, finite differences give "
+            f"{numeric[at]:g}."
+        )
 
 
-def _curvature(case: Case) -> Iterator[str]:
+def _curvature(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Finite and positive semi-definite."""
-    curvature = case.likelihood.row_curvature(case.y, case.f)
+    curvature = likelihood.row_curvature(y, f)
     if not np.all(np.isfinite(curvature)):
         yield "curvature is NaN or infinite: return a finite value >= 0."
         return
@@ -222,55 +201,42 @@ def _curvature(case: Case) -> Iterator[str]:
         )
 
 
-def _overflow(case: Case) -> Iterator[str]:
+def _overflow(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Finite values far from the data."""
-    likelihood, y, f, _ = case
     for far in (1e3, -1e3):
         extreme = np.zeros_like(f)
         extreme[:, 0] = far
-        functions = {
-            "nll": likelihood.row_nll,
-            "gradient": likelihood.row_gradient,
-            "curvature": likelihood.row_curvature,
-        }
-        for name, function in functions.items():
-            if not np.all(np.isfinite(function(y, extreme))):
+        for name in ("nll", "gradient", "curvature"):
+            if not np.all(np.isfinite(getattr(likelihood, f"row_{name}")(y, extreme))):
                 yield (
                     f"{name} overflows or is NaN at f = {far:g}: use logaddexp, expit,"
                     " log1p, or clip."
                 )
 
 
-def _symmetry(case: Case) -> Iterator[str]:
-    """``nll(y, f) = nll(y, -f)`` where that is declared."""
-    likelihood, y, f, _ = case
-    if not likelihood.symmetric:
-        return
-    nll, mirrored = likelihood.row_nll(y, f), likelihood.row_nll(y, -f)
-    if not np.allclose(nll, mirrored, rtol=1e-8, atol=1e-8):
-        worst = np.unravel_index(np.argmax(np.abs(nll - mirrored)), nll.shape)
+def _declared(likelihood: Likelihood, y: Array, f: Array) -> Problems:
+    """What `symmetric` and `location_scale` declare of the nll."""
+
+    def equal(a: Array, b: Array) -> bool:
+        return np.allclose(a, b, rtol=1e-8, atol=1e-8)
+
+    nll, c, k = likelihood.row_nll(y, f), 0.75, 3.0
+    if likelihood.symmetric and not equal(nll, likelihood.row_nll(y, -f)):
+        gap = np.abs(nll - likelihood.row_nll(y, -f))
+        row = np.unravel_index(np.argmax(gap), gap.shape)[0]
         yield (
-            f"symmetric is declared, but at y = {y[worst[0]]:g} nll is {nll[worst]:g} "
-            f"at f and {mirrored[worst]:g} at -f: remove symmetric = True."
+            f"symmetric is declared, but at y = {y[row]:g} nll(y, f) and nll(y, -f)"
+            f" differ by {np.max(gap):g}: remove symmetric = True."
         )
-
-
-def _location_and_scale(case: Case) -> Iterator[str]:
-    """Shifting and scaling y shifts and scales f, where that is declared."""
-    likelihood, y, f, _ = case
     if not likelihood.location_scale:
         return
-    nll, c, k = likelihood.row_nll(y, f), 0.75, 3.0
-    shifted = likelihood.row_nll(y + c, f + c)
     level = likelihood.row_mean(f + c) - likelihood.row_mean(f)
-    if not (np.allclose(shifted, nll, rtol=1e-8, atol=1e-8) and np.allclose(level, c)):
+    if not (equal(likelihood.row_nll(y + c, f + c), nll) and np.allclose(level, c)):
         yield (
             "location_scale is declared, but adding a number to y and f changes nll, "
             "or does not add it to mean(f): remove location_scale = True."
         )
-        return
-    scaled = likelihood.scaled(k).row_nll(k * y, k * f)
-    if not np.allclose(scaled, nll + np.log(k), rtol=1e-8, atol=1e-8):
+    elif not equal(likelihood.scaled(k).row_nll(k * y, k * f), nll + np.log(k)):
         yield (
             f"location_scale is declared, but nll(y, f) and that of scaled({k:g}) at "
             f"{k:g} y and {k:g} f differ by something else than log({k:g}): let "
@@ -279,9 +245,8 @@ def _location_and_scale(case: Case) -> Iterator[str]:
         )
 
 
-def _starts(case: Case) -> Iterator[str]:
+def _starts(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Rough latent values of every row; weights that count as repetitions."""
-    likelihood, y, f, _ = case
     n, c, _ = f.shape
     rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
     if rough.size != n * c or not np.all(np.isfinite(rough)):
@@ -294,10 +259,9 @@ def _starts(case: Case) -> Iterator[str]:
     unset = clone(likelihood).set_params(**dict.fromkeys(likelihood.free_))
     weighted = unset.prepare(y, times.astype(np.float64))
     repeated = unset.prepare(np.repeat(y, times))
-    for name in ("base_latent_", "theta"):
+    for name, method in (("base_latent_", "base_latent"), ("theta", "starting_scales")):
         pair = getattr(weighted, name), getattr(repeated, name)
         if not np.allclose(*pair, rtol=1e-6, atol=1e-8):
-            method = "base_latent" if name == "base_latent_" else "starting_scales"
             yield (
                 f"{method} gives {pair[0]} for rows of weights 1, 2 and 3 but {pair[1]}"
                 " for as many repetitions of them: use the weights."
@@ -307,31 +271,27 @@ def _starts(case: Case) -> Iterator[str]:
 # ---- Samples: moments, distribution function, constants ------------------------------
 
 
-def _sampled_checks(case: Case) -> list[str]:
-    """What samples show; a contradiction of one kind ends the search."""
-    few = np.repeat(case.f[:5, :, :1], _N_DRAWS, axis=2)
-    at = few if few.shape[1] > 1 else few[:, 0]
-    try:
-        one, same, other = (
-            case.likelihood.sample(at, np.random.default_rng(seed))
-            for seed in (0, 0, 1)
-        )
-    except _FAILURES as error:
-        return [f"samples: raised {type(error).__name__}: {error}"]
-    if np.shape(one) != (len(few), _N_DRAWS):
-        return [f"sample returns shape {np.shape(one)}: return one y per element of f."]
-    if not np.array_equal(one, same):
-        return ["sample gives different draws for equal states of rng."]
-    if np.array_equal(one, other):
-        return ["sample ignores rng: it gives the same draws for different seeds."]
-    case = case._replace(draws=one)
-    return _attempt(_moments, case) + _attempt(_distribution, case)
+def _samples(likelihood: Likelihood, f: Array) -> Problems:
+    """Draws for five rows, and what they show of the moments and the densities."""
+    few, size = f[:5, :, :1], 4000
+    many = np.repeat(few, size, axis=2)
+    at = many if many.shape[1] > 1 else many[:, 0]
+    draws, same, other = (
+        likelihood.sample(at, np.random.default_rng(seed)) for seed in (0, 0, 1)
+    )
+    if np.shape(draws) != (len(few), size):
+        yield f"sample returns shape {np.shape(draws)}: return one y per element of f."
+    elif not np.array_equal(draws, same):
+        yield "sample gives different draws for equal states of rng."
+    elif np.array_equal(draws, other):
+        yield "sample ignores rng: it gives the same draws for different seeds."
+    else:
+        yield from _moments(likelihood, few, draws)
+        yield from _distribution(likelihood, few, draws)
 
 
-def _moments(case: Case) -> Iterator[str]:
+def _moments(likelihood: Likelihood, few: Array, draws: Array) -> Problems:
     """Mean and variance against samples, in standard errors computed from them."""
-    likelihood, _, f, draws = case
-    few = f[:5, :, :1]
     mean, variance = likelihood.row_mean(few), likelihood.row_variance(few)
     std = np.std(draws, axis=1, keepdims=True) + 1e-300
     deviations = {"mean": (draws, mean, 0.05 * std)}
@@ -339,10 +299,10 @@ def _moments(case: Case) -> Iterator[str]:
         deviations["variance"] = ((draws - mean) ** 2, variance, 0.15 * std**2)
     for name, (values, expected, slack) in deviations.items():
         gap = np.abs(np.mean(values, axis=1, keepdims=True) - expected)
-        error = np.std(values, axis=1, keepdims=True) / np.sqrt(_N_DRAWS)
+        error = np.std(values, axis=1, keepdims=True) / np.sqrt(draws.shape[1])
         # large both in standard errors and in size: with heavy tails the first
         # criterion alone is unreliable
-        if np.any(~((gap <= _Z_LIMIT * error + 1e-12 * std) | (gap <= slack))):
+        if np.any(~((gap <= 5.0 * error + 1e-12 * std) | (gap <= slack))):
             worst = int(np.argmax(gap / (error + 1e-300)))
             yield (
                 f"{name} contradicts sample: at f = {few[worst, 0, 0]:g} it is"
@@ -351,25 +311,28 @@ def _moments(case: Case) -> Iterator[str]:
             )
 
 
-def _distribution(case: Case) -> Iterator[str]:
+def _distribution(likelihood: Likelihood, few: Array, draws: Array) -> Problems:
     """Distribution function: range, monotonicity, samples, integral of the density."""
-    likelihood, _, f, draws = case
-    few, grid = f[:5, :, :1], _grid(likelihood, draws)
+    low, high = np.quantile(draws, [0.02, 0.98], axis=1)
+    grid = np.linspace(low, high, 401, axis=1)
+    if likelihood.discrete:
+        # not beyond the largest sample: a class number has no density there
+        grid = np.floor(low)[:, np.newaxis] + np.arange(400.0)
+        grid = np.minimum(grid, np.floor(high)[:, np.newaxis])
     share = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
-    tolerance = 0.03
     try:
         cdf = np.stack([likelihood.row_cdf(y, few)[:, 0] for y in grid.T], axis=1)
     except NotImplementedError:
         # of the samples instead, which is known to a few hundredths
-        cdf = share
+        cdf, tolerance = share, 0.03
     else:
         tolerance = 0.01
         if not np.all((cdf >= -1e-12) & (cdf <= 1.0 + 1e-12)):
             yield "cdf leaves [0, 1]."
         if np.any(np.diff(cdf, axis=1) < -1e-12):
             yield "cdf decreases in y."
-        error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / _N_DRAWS)
-        if np.any(np.abs(share - cdf) > _Z_LIMIT * error):
+        error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / draws.shape[1])
+        if np.any(np.abs(share - cdf) > 5.0 * error):
             yield "cdf contradicts sample."
     density = np.stack([np.exp(-likelihood.row_nll(y, few)[:, 0]) for y in grid.T], 1)
     steps = np.diff(grid, axis=1)
@@ -384,17 +347,3 @@ def _distribution(case: Case) -> Iterator[str]:
             f" {total[worst]:.4g} over an interval of probability"
             f" {expected[worst]:.4g}."
         )
-
-
-def _grid(likelihood: Likelihood, draws: Array) -> Array:
-    """Points over the bulk of the samples, per row: (n, points), increasing."""
-    low, high = np.quantile(draws, [0.02, 0.98], axis=1)
-    if not likelihood.discrete:
-        return np.linspace(low, high, 401, axis=1)
-    start = np.floor(low)[:, np.newaxis]
-    reach = int(min(np.max(np.ceil(high) - np.floor(low)), 400.0))
-    # not beyond the largest sample: a class number has no density there
-    return np.minimum(start + np.arange(reach + 1.0), np.floor(high)[:, np.newaxis])
-
-
-_CHECKS = (_gradient, _curvature, _overflow, _symmetry, _location_and_scale, _starts)

@@ -144,25 +144,6 @@ def test_root_is_that_of_the_inverse_hessian(rng, likelihood, optimal, coupling)
         np.testing.assert_allclose(product, np.eye(width), atol=1e-6)
 
 
-@pytest.mark.parametrize("limit", [0, 30])
-def test_later_directions_solve_with_the_hessian_of_their_place(
-    rng, limit, monkeypatch
-):
-    monkeypatch.setattr(laplace, "_MAX_CONJUGATE", limit)
-    target = row_target(Categorical(), rng)
-    c, m = target.n_outputs, target.features.shape[1]
-    newton = laplace._Newton(target)
-    for scale in (0.0, 0.3, 1.0):
-        w = scale * rng.standard_normal((m, c))
-        gradient = rng.standard_normal((m, c))
-        direction = newton.direction(w, gradient, False)
-        root = laplace._roots(target, laplace.row_curvature(target, w))[0]
-        H = root @ root.T
-        error = direction.T.ravel() + np.linalg.solve(H, gradient.T.ravel())
-        length = direction.T.ravel()
-        assert error @ H @ error <= 1e-5 * (length @ H @ length)
-
-
 def test_root_of_a_distribution_that_is_not_log_concave_uses_the_fisher_information(
     rng,
 ):
