@@ -15,12 +15,11 @@ ROOT = Path(__file__).parents[1]
 ANNOUNCED = """
 import numpy as np
 import skgpx
-from skgpx._numerics import elementary, fourier_gram
+from skgpx._numerics import elementary, trigonometry
 
 for _ in range(2):
     elementary.exp(0.1)
-    one, place = np.ones(1), np.zeros(1, np.int64)
-    fourier_gram._assemble(place, place > 0, one, one, one, np.ones((1, 1)))
+    trigonometry.cosines_and_sines(*np.ones((2, 1, 1)), np.ones(1), np.ones((2, 1)))
 """
 
 COMPLETE = """

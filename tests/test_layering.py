@@ -94,7 +94,7 @@ SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
 # modules beside the folders have one budget together. Budgets only ever shrink.
 BUDGETS = {
     "_pls": 1160,
-    "_spectral_vgp": 1486,
+    "_spectral_vgp": 1250,
     "_stein": 900,
     "_gwi": 1100,
     "_decoupled": 560,
@@ -106,7 +106,7 @@ BUDGETS = {
     "likelihoods": 1690,
     "metrics": 475,
     "inspection": 390,
-    "_numerics": 4650,
+    "_numerics": 4500,
     "shell": 2940,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60

@@ -8,14 +8,13 @@ plus a Hankel matrix in one dimension.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from skgpx._numerics._jit import kernel
-from skgpx._numerics.fourier_index import Booleans, FourierIndex, Integers
+from skgpx._numerics.fourier_index import FourierIndex, Integers
 from skgpx._numerics.wave_tables import angle_tables, row_products, to_real
 
 Array = NDArray[np.float64]
@@ -50,61 +49,42 @@ class WaveTable(NamedTuple):
         return np.where(inside, self.values.ravel()[flat @ self.strides()], 0.0)
 
 
+def amplitudes(index: FourierIndex) -> Complex:
+    """``u_j`` of Fourier functions ``φ_j = Re u_j exp(2πi k_j·t)``, shape (m,)."""
+    return np.sqrt(2.0) * index.scales() * np.where(index.sine, -1j, 1.0)
+
+
+def _products(index: FourierIndex, table: WaveTable) -> Any:
+    """Places in a flat table, and coefficients, of both waves of ``φ_i φ_j``.
+
+    ``φ_i φ_j = ½ Re(u_i u_j exp(2πi (k_i + k_j)·t) + u_i conj(u_j) exp(2πi (k_i -
+    k_j)·t))``.
+    """
+    places, u = index.waves @ table.strides(), 0.5 * amplitudes(index)
+    middle = table.values.size // 2
+    yield np.add.outer(places, places) + middle, np.outer(u, 2.0 * u)
+    yield np.subtract.outer(places, places) + middle, np.outer(u, 2.0 * np.conj(u))
+
+
 def gram(index: FourierIndex, table: WaveTable) -> Array:
-    """``Φᵀ diag(w) Φ`` of Fourier functions, shape (m, m).
+    """``Φᵀ diag(w) Φ`` of Fourier functions, shape (m, m); O(m^2).
 
     Parameters
     ----------
     index : FourierIndex
     table : WaveTable
         Sums of the weights; reaches twice as far as the functions (not checked).
-
-    Notes
-    -----
-    O(m^2). ``2 cos k cos l = C(k - l) + C(k + l)``, ``2 sin k sin l = C(k - l) -
-    C(k + l)``, ``2 sin k cos l = S(k + l) + S(k - l)``.
     """
-    places, scales = index.waves @ table.strides(), index.scales()
-    out = np.empty((len(index), len(index)))
     values = table.values.ravel()
-    _assemble(places, index.sine, scales, values.real.copy(), values.imag.copy(), out)
-    return out
-
-
-@kernel
-def _assemble(
-    places: Integers,
-    sine: Booleans,
-    scales: Array,
-    cosines: Array,
-    sines: Array,
-    out: Array,
-) -> None:
-    """Fill the Gram matrix from C and S at flat positions of the waves."""
-    middle = cosines.size // 2
-    for j in range(places.size):
-        for i in range(j + 1):
-            apart = middle + places[i] - places[j]
-            total = middle + places[i] + places[j]
-            if sine[i] and sine[j]:
-                entry = cosines[apart] - cosines[total]
-            elif sine[i]:
-                entry = sines[total] + sines[apart]
-            elif sine[j]:
-                entry = sines[total] - sines[apart]
-            else:
-                entry = cosines[apart] + cosines[total]
-            entry *= scales[i] * scales[j]
-            out[i, j] = entry
-            out[j, i] = entry
+    parts = ((u * values[q]).real for q, u in _products(index, table))
+    total: Array = sum(parts, start=np.zeros((len(index), len(index))))
+    return total
 
 
 def moment(index: FourierIndex, table: WaveTable) -> Array:
     """``Φᵀ diag(w) y`` from sums of waves times y, shape (m,)."""
-    sums = table.at(index.waves)
-    parts = np.where(index.sine, sums.imag, sums.real)
-    scaled: Array = np.sqrt(2.0) * index.scales() * parts
-    return scaled
+    moments: Array = (amplitudes(index) * table.at(index.waves)).real
+    return moments
 
 
 def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
@@ -122,52 +102,20 @@ def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
         ``v_q`` with ``φ(x)ᵀ V φ(x) = Re Σ_q v_q exp(2πi q·t)``; the adjoint of
         :func:`gram`. Reaches twice as far as the functions. O(m^2).
     """
-    values = np.zeros(4 * index.reach() + 1, np.complex128)
-    table = WaveTable(values)
-    places, scales = index.waves @ table.strides(), index.scales()
-    cosines, sines = np.zeros(values.size), np.zeros(values.size)
-    _spread(places, index.sine, scales, covariance, cosines, sines)
-    # Re((c - is) exp(iq)) = c cos q + s sin q
-    return WaveTable((cosines - 1j * sines).reshape(values.shape))
-
-
-@kernel
-def _spread(
-    places: Integers,
-    sine: Booleans,
-    scales: Array,
-    covariance: Array,
-    cosines: Array,
-    sines: Array,
-) -> None:
-    """Add each entry of a covariance to the waves its product is made of."""
-    middle = cosines.size // 2
-    for i in range(places.size):
-        for j in range(places.size):
-            apart = middle + places[i] - places[j]
-            total = middle + places[i] + places[j]
-            entry = scales[i] * scales[j] * covariance[i, j]
-            if sine[i] and sine[j]:
-                cosines[apart] += entry
-                cosines[total] -= entry
-            elif sine[i]:
-                sines[total] += entry
-                sines[apart] += entry
-            elif sine[j]:
-                sines[total] += entry
-                sines[apart] -= entry
-            else:
-                cosines[apart] += entry
-                cosines[total] += entry
+    table = WaveTable(np.zeros(4 * index.reach() + 1, np.complex128))
+    values = table.values.reshape(-1)
+    for q, u in _products(index, table):
+        for unit in (1.0, 1j):
+            part = (covariance * (u / unit).real).ravel()
+            values += unit * np.bincount(q.ravel(), part, len(values))
+    return table
 
 
 def combination(index: FourierIndex, coefficients: Array) -> WaveTable:
     """``φ(x)ᵀ a`` as a sum of waves, as far as :func:`collapse` reaches."""
-    values = np.zeros(4 * index.reach() + 1, np.complex128)
-    table = WaveTable(values)
-    places = values.size // 2 + index.waves @ table.strides()
-    scaled = np.sqrt(2.0) * index.scales() * coefficients
-    np.add.at(values.reshape(-1), places, np.where(index.sine, -1j, 1.0) * scaled)
+    table = WaveTable(np.zeros(4 * index.reach() + 1, np.complex128))
+    places = table.values.size // 2 + index.waves @ table.strides()
+    np.add.at(table.values.reshape(-1), places, amplitudes(index) * coefficients)
     return table
 
 

@@ -7,8 +7,7 @@ depend on the waves, which are chosen after the data are gone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,10 +51,13 @@ class BinMoments:
     size : int
         Period of the waves in bins, at most as many as there are or any number more:
         bins beyond the interval are empty.
+    levels : dict
+        Moments in wider bins, once they were asked for; shared with other periods.
     """
 
     values: Array
     size: int
+    levels: dict[int, Array] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def largest_wave(self) -> int:
@@ -69,12 +71,9 @@ class BinMoments:
 
     def add(self, other: BinMoments) -> BinMoments:
         """Moments of both sets of rows, in the wider bins of the two."""
-        one, two = self, other
-        while len(one.values) > len(two.values):
-            one = one.coarser
-        while len(two.values) > len(one.values):
-            two = two.coarser
-        return BinMoments(one.values + two.values, one.size)
+        bins = min(len(self.values), len(other.values))
+        one, two = (m._coarser(len(m.values) // bins) for m in (self, other))
+        return BinMoments(one + two, self.size * bins // len(self.values))
 
     def less(self, shift: float) -> BinMoments:
         """Moments with a constant subtracted from y."""
@@ -86,36 +85,34 @@ class BinMoments:
         """For waves whose period is so many intervals, rounded up to sixteenths."""
         part = len(self.values) // 16
         size = part * max(1, math.ceil(16.0 * periods - 1e-9))
-        return self if size == self.size else BinMoments(self.values, size)
+        return self if size == self.size else replace(self, size=size)
 
-    @cached_property
-    def coarser(self) -> BinMoments:
-        """Bins twice as wide."""
-        left, right = self.values[::2] @ _HALVES[0], self.values[1::2] @ _HALVES[1]
-        return BinMoments(left + right, self.size // 2)
+    def _coarser(self, factor: int) -> Array:
+        """Moments in bins so many times as wide, a power of two."""
+        for key in (1 << i for i in range(1, factor.bit_length())):
+            if key not in self.levels:
+                fine = self.levels.get(key // 2, self.values)
+                wide = fine[::2] @ _HALVES[0] + fine[1::2] @ _HALVES[1]
+                self.levels[key] = wide
+        return self.levels.get(factor, self.values)
 
     def tables(self, reach: Any) -> tuple[WaveTable, WaveTable]:
         """Sums of waves up to ``reach`` (1,) with the weights, half as far with y too.
 
         No further than the largest wave.
         """
-        found, reach = self, int(np.squeeze(reach))
-        while len(found.values) > 32 and found.size // 2 >= (BINS_PER_WAVE * reach):
-            found = found.coarser
-        sums, moments = found._sums
-        return _two_sided(sums[: reach + 1]), _two_sided(moments[: reach // 2 + 1])
-
-    @cached_property
-    def _sums(self) -> tuple[Complex, Complex]:
-        """Sums of all waves with the weights, and with y too."""
-        factors = _exponential_polynomials(np.pi / self.size, self.largest_wave + 1)
-        one, other = (
-            _sums_from_moments(self.values[:, i], self.size, factors) for i in range(2)
-        )
-        return one, other
+        reach, factor, size = int(np.squeeze(reach)), 1, self.size
+        while len(self.values) > 32 * factor and size // 2 >= (BINS_PER_WAVE * reach):
+            factor, size = 2 * factor, size // 2
+        moments = self._coarser(factor)
+        most = min(reach, size // BINS_PER_WAVE)
+        factors = _exponential_polynomials(np.pi / size, most + 1)
+        one = _sums_from_moments(moments[:, 0], size, factors)
+        two = _sums_from_moments(moments[:, 1], size, factors[:, : reach // 2 + 1])
+        return _two_sided(one), _two_sided(two)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values, "size": self.size}
+        return {"values": self.values, "size": self.size, "levels": {}}
 
 
 def n_bins(largest_wave: int) -> int:

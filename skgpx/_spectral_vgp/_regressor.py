@@ -16,6 +16,7 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
+from skgpx._latent import LatentModel
 from skgpx._row_statistics import AdditiveModel
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -26,10 +27,9 @@ from skgpx._spectral_vgp._credible import (
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
-from skgpx._spectral_vgp._population import FourierState, Parameters, fit_population
-from skgpx._spectral_vgp._sample import SparseSettings, SparseState, fit_sample
-from skgpx._spectral_vgp._search import Prior
-from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._spectral_vgp._population import FourierState, fit_population
+from skgpx._spectral_vgp._sample import SparseState, fit_sample
+from skgpx._spectral_vgp._search import Parameters, Prior
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -58,11 +58,6 @@ Array = NDArray[np.float64]
 
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
-# Parameters that change no sum over rows, nor what is solved from it; the domain is
-# compared as it was resolved.
-_APART = {"domain", "n_jobs", "random_state"}
-# Bases of a series prior.
-_OF_SERIES = ("auto", "fourier")
 
 
 class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -219,7 +214,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     # of the rows of `fit`, where it is known
     _noise: KnownNoise | None
-    _state: FourierState | SparseState
+    _state: Any
+    posterior_: LatentModel
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, StrOptions({"series"}), HasMethods("spectrum"), None],
@@ -297,22 +293,22 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock, given = StageClock(), {"noise_variance": noise_variance}
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         rows, self._noise = self._given_rows(X, y, sample_weight, noise_variance)
-        state, findings = self._sums(rows, adds=False)
+        self._state, findings = self._sums(rows, adds=False)
 
-        def report(state: FourierState, prior: Prior) -> bool:
+        def report(prior: Prior, evidence: float, attributes: Any) -> bool:
             return reporter.round(
-                lambda: self._attributes(state, state.solution(prior)),
-                rows=prior.sums.weight,
+                lambda: self._attributes(attributes()),
+                rows=self._state.statistics.weight,
                 functions=len(prior.functions),
-                log_evidence=prior.log_evidence,
+                log_evidence=evidence,
             )
 
-        found = state.solve(report)
+        found, others = self._state.solve(report)
         clock.end_of("search")
-        solution = self._attributes(state, found)
+        solution = self._attributes(found)
         clock.end_of("solution")
         self._solved(solution, clock)
-        conclude(self, (*findings, *found.findings))
+        conclude(self, (*findings, *others))
         reporter.finish()
         return self
 
@@ -505,23 +501,26 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
         """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
-        known = self.noise_variance if self._noise is None else self._noise.reference
+        parameters = Parameters(
+            kernel=self.kernel,
+            basis=self.basis_,
+            n_basis=self.n_basis,
+            noise_variance=(
+                self.noise_variance if self._noise is None else self._noise.reference
+            ),
+            optimizer=self.optimizer,
+            normalize_y=self.normalize_y,
+        )
         if self.basis_ != "fourier":
-            how = self.basis_, self.n_basis, known, self.optimizer, self.normalize_y
-            kernel = self.kernel if isinstance(self.kernel, Kernel) else None
-            settings = SparseSettings(kernel, *how)
-            return fit_sample(canonical_rows(*rows), settings, rng, self.n_jobs)
+            return fit_sample(canonical_rows(*rows), parameters, rng, self.n_jobs)
         domain, finding = self._given_domain(), None
         if domain is None:
             rows, finding = without_input_outliers(rows)
-        parameters = self.get_params(deep=False)
-        shared = {k: v for k, v in parameters.items() if k not in _APART}
-        if isinstance(self.kernel, Kernel):
-            # with bounds, which the kernel itself does not print
-            shared["kernel"] = (type(self.kernel), self.kernel.get_params())
-        own = self.kernel, self.n_basis, known, self.optimizer, self.normalize_y
-        how = Parameters(*own), repr(shared), rng, self.n_jobs, adds
-        return fit_population(rows, domain, *how), (finding,)
+        # bounds of a kernel are not in what it prints
+        kernel = self.kernel.get_params() if isinstance(self.kernel, Kernel) else None
+        shared = repr((parameters, self.basis, kernel))
+        how = shared, rng, self.n_jobs, adds
+        return fit_population(rows, domain, parameters, *how), (finding,)
 
     def _resolved_basis(self) -> str:
         """Kind of inducing variables for the columns that were seen.
@@ -534,7 +533,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         few, known = self.n_features_in_ <= _MAX_FOURIER_INPUTS, True
         if isinstance(self.kernel, Kernel):
             known = has_spectrum(split_noise(self.kernel)[0])
-        elif self.kernel is not None and (not few or self.basis not in _OF_SERIES):
+        elif self.kernel is not None and (
+            not few or self.basis not in ("auto", "fourier")
+        ):
             raise ValueError(
                 "A series prior is for Fourier functions of up to "
                 f"{_MAX_FOURIER_INPUTS} columns; got basis={self.basis!r} and "
@@ -576,31 +577,18 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         return domain
 
     def _solution(self) -> dict[str, Any]:
-        return self._attributes(self._state, self._state.solve())
+        return self._attributes(self._state.solve()[0])
 
-    def _attributes(
-        self, state: FourierState | SparseState, found: SpectralFit
-    ) -> dict[str, Any]:
-        """Fitted attributes."""
-        variance, evidence = found.noise_variance, found.log_evidence
+    def _attributes(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Fitted attributes, with the noise and the domain that were given."""
         if self._noise is not None:
-            variance, evidence = self._noise.mean, evidence - self._noise.constant
+            found["noise_variance_"] = self._noise.mean
+            found["log_evidence_"] -= self._noise.constant
         domain = self._given_domain()
-        return {
-            "_state": state,
-            "_record": found.record,
-            "kernel_": found.kernel,
-            "posterior_": found.posterior.affine(found.shift, found.scale),
-            "noise_variance_": variance,
-            "likelihood_": Gaussian(variance).prepare([0.0]),
-            "log_evidence_": evidence,
-            "prior_": found.prior,
-            "spectrum_": found.spectrum,
-            "cycles_": found.cycles,
-            "n_basis_": found.posterior.n_basis,
-            "domain_": state.seen if domain is None else domain,
-        }
+        found["domain_"] = self._state.seen if domain is None else domain
+        found["likelihood_"] = Gaussian(found["noise_variance_"]).prepare([0.0])
+        return found
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":
-            warn_outside(self.posterior_, self.prior_, X, self._state.seen)
+            warn_outside(self.posterior_.basis, self.kernel_, X, self._state.seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,35 +13,22 @@ from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.series_evidence import best_noise_variance
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    Hyperparameters,
     SearchRecord,
     inducing_by_capacity,
     learn_prior,
 )
 from skgpx._spectral_vgp._domain import input_range, joint_range
-from skgpx._spectral_vgp._solution import SpectralFit
+from skgpx._spectral_vgp._search import Parameters
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import default_kernel, split_noise
+from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Rows whose kernel matrix is decomposed for eigenvectors, functions at most, and rows
-# from which the noise is learned again.
-_MOST_ROWS, _MOST_FUNCTIONS, _FEWEST_ROWS = 4000, 2000, 4
-
-
-class SparseSettings(NamedTuple):
-    """Parameters that decide about the basis; see `SpectralVGPRegressor`."""
-
-    kernel: Any
-    basis: str
-    n_basis: int | str
-    noise_variance: float | None
-    optimizer: str | None
-    normalize_y: bool
+# Functions that "auto" may take, at most.
+_MOST_FUNCTIONS = 2000
 
 
 @dataclass(frozen=True)
@@ -118,121 +105,102 @@ class SparseState:
             and self.noise_variance == other.noise_variance
         )
 
-    def solve(self, report: Any = None) -> SpectralFit:
+    def solve(self, report: Any = None) -> tuple[dict[str, Any], tuple[()]]:
         """Noise variance, posterior and bound; O(m^3), and no rounds to report."""
         del report
-        noise = self.noise_variance
+        noise, scale, sums = self.noise_variance, self.scale, self.statistics
         # the search saw the first rows, and the noise that it found is of all of them
-        if self.noise_is_free and self.statistics is not self.first:
-            best = best_noise_variance(self.statistics, noise)
+        if self.noise_is_free and sums is not self.first:
+            best = best_noise_variance(sums, noise)
             noise = float(np.clip(best, *self.noise_bounds))
-        weight = self.statistics.weight
-        evidence = log_evidence(self.statistics, noise) - weight * np.log(self.scale)
-        return SpectralFit(
-            posterior=LatentModel(self.basis, posterior(self.statistics, noise)),
-            noise_variance=noise * self.scale**2,
-            log_evidence=float(evidence),
-            shift=self.shift,
-            scale=self.scale,
-            prior=self.basis.kernel,
-            kernel=self.basis.kernel,
-            spectrum=self._spectrum() * self.scale**2,
-            cycles=np.empty((0, len(self.seen))),
-            record=self.record,
-        )
-
-    def _spectrum(self) -> Array:
-        """Eigenvalues of ``ΦᵀΦ / n``, decreasing: their sum is the mean of |φ(x)|²."""
-        values = np.linalg.eigvalsh(self.statistics.gram)[::-1]
-        return np.maximum(values, 0.0) / self.statistics.weight
+        # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²
+        values = np.linalg.eigvalsh(sums.gram)[::-1] / sums.weight
+        model = LatentModel(self.basis, posterior(sums, noise))
+        evidence = log_evidence(sums, noise) - sums.weight * np.log(scale)
+        attributes = {
+            "posterior_": model.affine(self.shift, scale),
+            "noise_variance_": noise * scale**2,
+            "log_evidence_": float(evidence),
+            "prior_": self.basis.kernel,
+            "kernel_": self.basis.kernel,
+            "spectrum_": np.maximum(values, 0.0) * scale**2,
+            "cycles_": np.empty((0, len(self.seen))),
+            "n_basis_": self.basis.n_basis,
+            "_record": self.record,
+        }
+        return attributes, ()
 
 
 def fit_sample(
-    rows: Rows, settings: SparseSettings, rng: np.random.Generator, n_jobs: int | None
+    rows: Rows, parameters: Parameters, rng: np.random.Generator, n_jobs: int | None
 ) -> tuple[SparseState, tuple[Finding, ...]]:
     """Choose prior, basis and standardisation on some rows, and sum over them."""
     shift, scale = 0.0, 1.0
-    if settings.normalize_y:
+    if parameters.normalize_y:
         shift, scale = standardisation(rows.y, rows.precisions)
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select = rng.spawn(2)
-    found = _fit_kernel(rows, settings, scale, search, n_jobs)
-    kernel, likelihood = found.kernel, found.likelihood
+    given, learns = parameters.noise_variance, parameters.optimizer is not None
+    fixed = None if given is None else given / scale**2
+    kernel, n_basis = parameters.kernel, parameters.n_basis
+    found = learn_prior(
+        rows,
+        Gaussian(fixed).prepare(rows.y, rows.weights),
+        search,
+        kernel=default_kernel(rows.X, rows.weights)
+        if kernel is None and not learns
+        else kernel,
+        learn=learns,
+        n_inducing=None if isinstance(n_basis, str) else int(n_basis),
+        n_jobs=n_jobs,
+    )
+    likelihood = found.likelihood
     noise = float(likelihood.variance(0.0))
-    basis = _basis(kernel, rows, settings, noise, select)
+    basis = _basis(found.kernel, rows, parameters, noise, select)
     sums = row_statistics(basis, rows, n_jobs)
-    noises = noise, _noise_is_free(settings), _noise_bounds(likelihood)
-    seen = input_range(rows.X)
-    state = SparseState(basis, seen, sums, sums, *noises, found.record, shift, scale)
+    low, high = 0.0, np.inf
+    if len(likelihood.theta):
+        low, high = np.exp(likelihood.theta_bounds[0])
+    state = SparseState(
+        basis=basis,
+        seen=input_range(rows.X),
+        statistics=sums,
+        first=sums,
+        noise_variance=noise,
+        noise_is_free=parameters.known_noise(scale) is None,
+        noise_bounds=(float(low), float(high)),
+        record=found.record,
+        shift=shift,
+        scale=scale,
+    )
     return state, found.findings
 
 
 def _basis(
     kernel: Any,
     rows: Rows,
-    settings: SparseSettings,
+    parameters: Parameters,
     noise_variance: float,
     rng: np.random.Generator,
 ) -> Any:
     """Inducing points, or leading eigenvectors at as many rows as can be decomposed."""
-    n_basis, X, weights = settings.n_basis, rows.X, rows.weights
-    if settings.basis == "inducing" and isinstance(n_basis, str):
-        Z = inducing_by_capacity(
-            rows, kernel, noise_variance, "greedy", rng, _MOST_FUNCTIONS
-        )
-        return Nystroem.from_kernel(kernel, Z)
+    n_basis, X, weights = parameters.n_basis, rows.X, rows.weights
     size = min(len(X), _MOST_FUNCTIONS if isinstance(n_basis, str) else int(n_basis))
-    if settings.basis == "inducing":
-        Z = select_inducing("greedy", X, kernel, size, rng, weights)
+    if parameters.basis == "inducing":
+        if isinstance(n_basis, str):
+            how = rows, kernel, noise_variance, "greedy", rng, _MOST_FUNCTIONS
+            Z = inducing_by_capacity(*how)
+        else:
+            Z = select_inducing("greedy", X, kernel, size, rng, weights)
         return Nystroem.from_kernel(kernel, Z)
-    if len(X) > _MOST_ROWS:
+    most = 4000
+    if len(X) > most:
         share = weights / weights.sum()
-        chosen = rng.choice(len(X), _MOST_ROWS, replace=False, p=share)
-        X, weights = X[np.sort(chosen)], np.ones(_MOST_ROWS)
+        chosen = rng.choice(len(X), most, replace=False, p=share)
+        X, weights = X[np.sort(chosen)], np.ones(most)
     basis = EmpiricalSpectral.from_rows(kernel, X, size, weights)
     if isinstance(n_basis, str):
         # n λ_j >= σ², where e_j estimates n λ_j
         known = basis.eigenvalues * rows.weights.sum() / weights.sum()
         return basis.leading(max(1, int(np.sum(known >= noise_variance))))
     return basis
-
-
-def _noise_is_free(settings: SparseSettings) -> bool:
-    if settings.noise_variance is not None or settings.kernel is None:
-        return settings.noise_variance is None
-    _, level, bounds = split_noise(settings.kernel)
-    kept = settings.optimizer is None or isinstance(bounds, str)
-    return level is None or not kept
-
-
-def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:
-    """Bounds of a free noise variance."""
-    if not len(likelihood.theta):
-        return 0.0, np.inf
-    low, high = np.exp(likelihood.theta_bounds[0])
-    return float(low), float(high)
-
-
-def _fit_kernel(
-    rows: Rows,
-    settings: SparseSettings,
-    scale: float,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> Hyperparameters:
-    """Kernel and noise, and what was found on the way."""
-    noise = settings.noise_variance
-    fixed = None if noise is None else noise / scale**2
-    likelihood = Gaussian(fixed).prepare(rows.y, rows.weights)
-    kernel = settings.kernel
-    if kernel is None and settings.optimizer is None:
-        kernel = default_kernel(rows.X, rows.weights)
-    return learn_prior(
-        rows,
-        likelihood,
-        rng,
-        kernel=kernel,
-        learn=settings.optimizer == "evidence",
-        n_inducing=None if settings.n_basis == "auto" else int(settings.n_basis),
-        n_jobs=n_jobs,
-    )

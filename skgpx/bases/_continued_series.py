@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._draws import FiniteProcess, LinearTerm
-from skgpx._numerics.fourier_index import FourierIndex
+from skgpx._numerics.fourier_index import FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._fading import Fading, KernelFading, SeriesFading, constant_variance
 from skgpx.bases._fourier_series import BoxFourierFeatures, FourierSeries
@@ -346,10 +346,11 @@ class ContinuedSeries(FourierSeries):
         """Variance of ``c`` given the weights."""
         return max(self.continuation.level - self._level_weight**2, 0.0)
 
-    def _powers(self) -> tuple[Array, Array]:
+    def _powers(self) -> tuple[Integers, Array]:
         """Distinct waves, and the prior variance of sine and cosine of each."""
         waves, place = self.functions.distinct()
-        return waves, np.bincount(place, self.spectrum, len(waves))
+        power = np.bincount(place, self.spectrum, len(waves)).astype(np.float64)
+        return waves, power
 
     @cached_property
     def _independent(self) -> FourierSeries:

@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.model_selection import TimeSeriesSplit, cross_val_score
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _domain
 from skgpx._spectral_vgp._domain import (
     box_of,
     data_domain,
@@ -24,7 +23,6 @@ from skgpx._spectral_vgp._domain import (
     without_input_outliers,
 )
 from skgpx._validation import Rows
-from skgpx.bases import PolynomialEigenvalues
 from skgpx.exceptions import FitWarning
 
 FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
@@ -390,7 +388,6 @@ def test_the_kernel_with_its_hyperparameters():
     assert SpectralVGPRegressor("series").fit(X, Y).kernel_ is None
     model = SpectralVGPRegressor(kernel, basis="inducing", n_basis=9, random_state=0)
     assert model.fit(X, Y).kernel_ == model.posterior_.basis.kernel
-    assert _domain.kernel_of(PolynomialEigenvalues()) is None
 
 
 # ---- Trends --------------------------------------------------------------------------
