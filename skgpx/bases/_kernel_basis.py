@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from skgpx._draws import (
     Conditioning,
@@ -16,16 +17,13 @@ from skgpx._draws import (
     condition,
     draw_prior,
 )
-from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
+from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx.kernels import kernel_matrix
+from skgpx.kernels import kernel_matrix, triangle_and_pullback
 
 Array = NDArray[np.float64]
 # Maps rows (n, d) to the mean (n, c, s) of f there, and a variance of that shape.
 Marginals = Callable[[Array], tuple[Array, Array]]
-
-# Variance of the residual below which errors do not matter, relative to the prior's.
-_NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ class KernelBasis:
         (_, c, s), Z, A = weights.shape, self.inducing_points, self.combinations
         # a residual below a thousandth of the prior's std does not matter: the weights
         # have a distribution, too
-        given = Conditioning(Z, negligible=_NEGLIGIBLE)
+        given = Conditioning(Z, negligible=1e-6)
         if A is None:
             given = replace(given, noise_variance=self.jitter, root=self.root)
         draws = draw_prior(self.kernel, Z.shape[1], c, s, rng, given=given, **prior)
@@ -207,3 +205,139 @@ class KernelBasis:
         if self.root is None:
             return values
         return solve_lower_transpose(self.root, solve_lower(self.root, values))
+
+
+class Nystroem(KernelBasis):
+    """Whitened Nyström basis: projection of f on its values at inducing points.
+
+    With ``f ~ GP(0, k)`` and ``f(Z) = L w``, ``w ~ N(0, I)``, the process splits
+    into two independent parts::
+
+        f(x) = φ(x)ᵀ w + g(x),    φ(x) = L⁻¹ k(Z, x)
+               -------   ----
+               basis     residual, cov(g) = k(x, x') - φ(x)ᵀ φ(x'), zero at Z
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance ``k``, without observation noise.
+    inducing_points : ndarray of shape (m, d)
+        Points ``Z``, best without near-duplicates.
+    root : ndarray of shape (m, m), default=None
+        Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
+    jitter : float, default=0.0
+        That jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
+        into account, since it matters where ``L⁻¹`` is large.
+    combinations : ndarray of shape (n, m), default=None
+        None: the inducing variables are the values at the points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import Nystroem
+    >>> Z = np.linspace(0.0, 1.0, 4)[:, None]
+    >>> basis = Nystroem.from_kernel(RBF(0.5), Z)
+    >>> features = basis(np.array([[0.1], [9.0]]))
+    >>> basis.residual_variance(np.array([[0.1], [9.0]]), features).round(3)
+    array([0.001, 1.   ])
+    """
+
+    @classmethod
+    def from_kernel(cls, kernel: Any, inducing_points: Array) -> Nystroem:
+        """Build the basis; O(m^3).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the kernel matrix is not positive definite after adding jitter; the
+            message names the kernel.
+        """
+        try:
+            root, jitter = cholesky(triangle_and_pullback(kernel, inducing_points)[0])
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"The kernel matrix of {kernel!r} at {len(inducing_points)} inducing "
+                f"points is not positive definite ({error}): use fewer inducing "
+                "points, or a kernel with finite positive parameters."
+            ) from error
+        return cls(kernel, inducing_points, root, jitter)
+
+
+@dataclass(frozen=True)
+class EmpiricalSpectral(KernelBasis):
+    """Whitened basis of the leading eigenvectors of the prior covariance of the data.
+
+    The inducing variables are ``u_j = v_jᵀ f(X)``, where ``k(X, X) = Σ e_j v_j v_jᵀ``::
+
+        φ_j(x) = e_j^(-1/2) k(x, X) v_j
+
+    Of all sets of m linear functionals of the values at the data, these explain most of
+    their variance: the posterior is that of kernel principal component regression, with
+    the variance of the other components kept.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance ``k``.
+    inducing_points : ndarray of shape (n, d)
+        The inputs X.
+    root : ndarray of shape (m, m), default=None
+        None: the functions are whitened already.
+    jitter : float or ndarray of shape (m,), default=0.0
+        Noise variance of the inducing variables.
+    combinations : ndarray of shape (n, m), default=None
+        ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
+    eigenvalues : ndarray of shape (n,), optional
+        ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
+        operator.
+
+    References
+    ----------
+    .. [1] Burt, Rasmussen and van der Wilk, "Rates of convergence for sparse
+       variational Gaussian process regression", ICML 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import EmpiricalSpectral
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> basis = EmpiricalSpectral.from_rows(RBF(0.5), X, 4)
+    >>> basis(X).shape
+    (20, 4)
+    >>> float(basis.residual_variance(X, basis(X)).max()) < 0.01
+    True
+    """
+
+    eigenvalues: Array = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def from_rows(
+        cls, kernel: Any, X: Array, n_basis: int, weights: Array | None = None
+    ) -> EmpiricalSpectral:
+        """Build the basis on distinct rows; O(n^3) time, O(n^2) memory.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+        X : ndarray of shape (n, d)
+        n_basis : int
+            Number of features m; fewer if the matrix has no more positive eigenvalues.
+        weights : ndarray of shape (n,), optional
+            Row weights: a weight of two is the same as repeating the row.
+        """
+        half = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        # repeated rows: the eigenvectors of W^½ k(X, X) W^½; the last are rounding
+        values, vectors = linalg.eigh(half[:, np.newaxis] * kernel(X) * half)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        m = min(n_basis, int(np.sum(values > 1e-12 * values[0])))
+        whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
+        return cls(
+            kernel, X, combinations=whitening, eigenvalues=np.maximum(values, 0.0)
+        )
+
+    def leading(self, n_basis: int) -> EmpiricalSpectral:
+        """Return the basis of the first few of its functions."""
+        A = np.asarray(self.combinations)
+        return replace(self, combinations=np.ascontiguousarray(A[:, :n_basis]))

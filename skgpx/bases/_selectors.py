@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._numerics.linalg import Entries, Index, pivoted_cholesky
+from skgpx._numerics.linalg import Entries, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
-from skgpx.kernels import GREKernel, kernel_matrix, length_scales
+from skgpx.kernels import kernel_matrix, length_scales
 
 Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
-# At least so many rows compete for the points that leave little.
-_MIN_COMPETING = 4000
-# Rows of features computed at a time.
-_ROWS = 2048
 
 
 def select_inducing(
@@ -71,9 +67,9 @@ def select_inducing(
 
     Notes
     -----
-    Greedy: O(n m^2) time in matrix products and O(n m) memory for ``m`` points (a
-    GREKernel also keeps its n x n_support features). From more than 20 000 distinct
-    rows they are chosen from a uniform sample of 20 000, drawn with ``rng``.
+    Greedy: O(n m^2) time in matrix products and O(n m) memory for ``m`` points. From
+    more than 20 000 distinct rows they are chosen from a uniform sample of 20 000,
+    drawn with ``rng``.
     """
     if isinstance(inducing, str):
         if inducing not in _STRATEGIES:
@@ -120,7 +116,7 @@ def select_until(
     At most ``max(4000, 2 * n_largest)`` distinct rows compete: as many as pay off.
     """
     rows, _ = _distinct_rows(X, weights)
-    competing = max(_MIN_COMPETING, 2 * n_largest)
+    competing = max(4000, 2 * n_largest)
     if len(rows) > competing:
         rows = rows[np.sort(rng.choice(len(rows), competing, replace=False))]
     entries, diagonal = _entries(kernel, rows)
@@ -165,23 +161,8 @@ def _greedy(
 
 
 def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
-    """Prepare the evaluation of parts of ``k(X, X)``, and its diagonal."""
-    if type(kernel) is not GREKernel:
-        return lambda i, j: kernel_matrix(kernel, X[i], X[j]), kernel.diag(X)
-    # compute the features once, not once for each part
-    features = np.empty((X.shape[0], len(kernel.support)))
-    for start in range(0, X.shape[0], _ROWS):
-        rows = slice(start, start + _ROWS)
-        features[rows] = kernel.features(X[rows])
-    background = kernel.background_kernel()
-
-    def entries(i: Index, j: Index) -> Array:
-        far = background(X[i], X[j])
-        total: Array = features[i] @ features[j].T + kernel.background * far
-        return total
-
-    near = np.einsum("ij,ij->i", features, features)
-    return entries, near + kernel.background * background.diag(X)
+    """Evaluation of parts of ``k(X, X)``, and its diagonal."""
+    return lambda i, j: kernel_matrix(kernel, X[i], X[j]), kernel.diag(X)
 
 
 def _k_means_plus_plus(

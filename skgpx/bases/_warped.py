@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, InputMap, MappedProcess, mapped_draws
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx.bases._kernel_basis import Marginals
 
 Array = NDArray[np.float64]
 
@@ -78,9 +78,10 @@ class Warped:
         covariance: Array = self.basis.residual_covariance(self.map(X), features)
         return covariance
 
-    def marginals(self, weights: WeightDistribution) -> WarpedMarginals:
+    def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        return WarpedMarginals(self.basis.marginals(weights), self.map)
+        inner: Marginals = self.basis.marginals(weights)
+        return lambda X: inner(self.map(X))
 
     def draw(
         self, weights: Array, rng: np.random.Generator, **prior: Any
@@ -102,22 +103,3 @@ class Warped:
     def grown(self, process: MappedProcess) -> Warped:
         """Return the basis of a process after conditioning."""
         return replace(self, basis=self.basis.grown(process.inner))
-
-
-@dataclass(frozen=True)
-class WarpedMarginals:
-    """Moments of f at mapped rows.
-
-    Parameters
-    ----------
-    inner : callable
-        Maps mapped rows (n, q) to mean (n, c, s) and variance.
-    map : InputMap
-    """
-
-    inner: Callable[[Array], tuple[Array, Array]]
-    map: InputMap
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Mean (n, c, s), and variance, which broadcasts to it."""
-        return self.inner(self.map(X))
