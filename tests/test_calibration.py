@@ -10,13 +10,12 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge
-from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -241,18 +240,6 @@ def test_weights_are_routed_on_request():
         assert_allclose(pipeline.predict(NEW), routed.predict(NEW))
 
 
-@pytest.mark.parametrize(
-    ("estimator", "message"),
-    [
-        (RandomForestRegressor(), "return_std"),
-        (make_pipeline(StandardScaler(), RandomForestRegressor()), "GWIRegressor"),
-    ],
-)
-def test_regressors_without_standard_deviations_are_refused(estimator, message):
-    with pytest.raises(ValueError, match=message):
-        TemperedRegressor(estimator).fit(X, Y)
-
-
 def test_several_targets_are_refused():
     with pytest.raises(ValueError, match="1d array"):
         TemperedRegressor(BOLD).fit(X, np.column_stack((Y, Y)))
@@ -273,21 +260,6 @@ def test_few_rows_do_not_scale(n, method, y):
 def test_one_row_is_refused():
     with pytest.raises(ValueError, match="n_samples=1"):
         TemperedRegressor(BOLD).fit(X[:1], Y[:1])
-
-
-@pytest.mark.parametrize("value", [0.0, 5.0])
-@pytest.mark.parametrize("method", ["factor", "affine"])
-def test_constant_y(value, method):
-    tempered = TemperedRegressor(BayesianRidge(), method=method)
-    tempered.fit(X, np.full(N, value))
-    assert np.all(tempered.predict(NEW, return_std=True)[1] >= 0.0)
-    assert np.all(np.isfinite(tempered.predict_interval(NEW)))
-
-
-def test_routing_without_weights():
-    with sklearn.config_context(enable_metadata_routing=True):
-        routed = TemperedRegressor(BayesianRidge()).fit(X, Y)
-    assert routed.slope_ == TemperedRegressor(BayesianRidge()).fit(X, Y).slope_
 
 
 def test_targets_that_are_all_zero():
@@ -312,3 +284,10 @@ def test_no_folds_are_refused(cv):
     model = TemperedRegressor(BayesianRidge(), cv=cv)
     with pytest.raises(ValueError, match="cv must have at least one fold; got none"):
         model.fit(np.arange(8.0)[:, np.newaxis], np.arange(8.0))
+
+
+def test_groups_are_kept_together_without_a_splitter():
+    groups = np.arange(N) // 10
+    one = TemperedRegressor(BOLD).fit(X, Y, groups=groups)
+    other = TemperedRegressor(BOLD, cv=GroupKFold(5)).fit(X, Y, groups=groups)
+    assert one.slope_ == other.slope_

@@ -96,7 +96,7 @@ BUDGETS = {
     "_pls": 1160,
     "_spectral_vgp": 1250,
     "_stein": 900,
-    "_gwi": 1100,
+    "_gwi": 1072,
     "_decoupled": 560,
     "_selection": 950,
     "_latent": 230,

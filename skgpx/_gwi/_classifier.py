@@ -432,7 +432,8 @@ class _Problem:
         given, rows = self._estimator, self._rows
         epochs = given.max_iter
         if isinstance(epochs, str):
-            epochs = max(20, -(-600 // -(-len(rows.y) // 100)))
+            # 600 steps of 200 rows
+            epochs = max(20, -(-600 // -(-len(rows.y) // 200)))
         r = self._process.marginals(rows.X).variance[:, 0, 0]
         kappa = 1.0 / float(rows.weights.sum())
         loss = class_loss(self._likelihood, rows.y, rows.weights, r, kappa)

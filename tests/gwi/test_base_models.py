@@ -25,7 +25,6 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
-    TimeSeriesSplit,
     cross_val_predict,
 )
 from sklearn.neighbors import KNeighborsRegressor
@@ -211,17 +210,6 @@ def test_weights_are_repetitions_in_any_order(mean):
     assert_same(one, around(mean).fit(X[repeated], Y[repeated]))
 
 
-def test_weights_that_cannot_be_used_are_told():
-    with pytest.warns(UserWarning, match="takes no sample_weight"):
-        around(KNeighborsRegressor()).fit(X, Y, sample_weight=0.5 + X[:, 0] ** 2)
-
-
-@pytest.mark.parametrize("cv", [3, KFold(4), TimeSeriesSplit(4)])
-def test_splitters(cv):
-    model = around(TREE, cv=cv).fit(X, Y)
-    assert model.noise_variance_ > 0.0
-
-
 @pytest.mark.parametrize("cv", [None, 4, np.int64(4)])
 def test_groups_are_kept_together_without_a_splitter(cv):
     groups = np.repeat(["a", "b", "c", "d", "e", "f"], 20)
@@ -240,11 +228,6 @@ def test_groups_are_kept_together_without_a_splitter(cv):
 def test_groups_are_refused_where_nothing_is_cross_fitted(mean):
     with pytest.raises(ValueError, match="groups are for means that are estimators"):
         around(mean).fit(X, Y, groups=np.arange(N))
-
-
-def test_a_mean_that_is_prefit_is_fitted():
-    with pytest.raises(NotFittedError):
-        around(TREE, cv="prefit").fit(X, Y)
 
 
 def test_search_over_parameters_of_the_mean():
@@ -331,15 +314,6 @@ def test_a_category_that_was_not_seen_is_missing():
     assert std[3] > 0.0
 
 
-def test_missing_numbers_of_an_array():
-    holes = X.copy()
-    holes[::7, 1] = np.nan
-    features = make_pipeline(SimpleImputer(), StandardScaler())
-    model = around(HistGradientBoostingRegressor(max_iter=10), kernel_features=features)
-    for values in outputs(model.fit(holes, Y), holes):
-        assert np.all(np.isfinite(values))
-
-
 @pytest.mark.parametrize("mean", [BOOSTING, make_pipeline(BOOSTING)])
 def test_without_numbers_for_the_kernel_it_is_refused(mean):
     frame, y = table(0)
@@ -362,23 +336,6 @@ def test_frames_of_numbers_keep_gradients():
     draws = model.sample_functions(2, random_state=0)
     assert draws.value_and_grad(NEW)[1].shape == (30, 2, 2)
     assert_allclose(model.predict(frame), mean.fit(frame, Y).predict(frame))
-
-
-def test_features_of_numbers_keep_gradients():
-    features = make_pipeline(StandardScaler())
-    model = around(BayesianRidge(), kernel_features=features).fit(X, Y)
-    draws = model.sample_functions(2, random_state=0)
-    value, gradient = draws.value_and_grad(NEW)
-    step = 1e-5 * np.array([0.0, 1.0])
-    slope = (draws(NEW + step) - draws(NEW - step)) / 2e-5
-    assert_allclose(gradient[:, :, 1], slope, rtol=1e-4, atol=1e-4)
-    # the same as a kernel of scaled columns
-    spread = X.std(axis=0)
-    plain = around(BayesianRidge(), kernel=ConstantKernel(1.0) * RBF(0.7 * spread))
-    assert_allclose(
-        model.predict(NEW, True)[1], plain.fit(X, Y).predict(NEW, True)[1], rtol=1e-6
-    )
-    del value
 
 
 def text(rows):
@@ -430,14 +387,6 @@ def test_columns_of_mixed_tables_keep_their_types(extension, holes):
         assert seen[-1][0] == "float64"
 
 
-def test_numbers_that_are_not_whole_any_more():
-    # whose weights are repetitions in every version of scikit-learn
-    model = around(LinearRegression()).fit(CODES, OF_CODES)
-    plain = LinearRegression().fit(CODES, OF_CODES)
-    assert_allclose(model.predict(CODES + 0.5), plain.predict(CODES + 0.5))
-    assert_allclose(model.predict(1e30 * CODES), plain.predict(1e30 * CODES))
-
-
 def test_text_that_looks_like_numbers_stays_text():
     rows = np.array([["a", "1", "2"][code] for code in CODES[:, 0] % 3], dtype=object)
     rows = rows[:, np.newaxis]
@@ -467,15 +416,6 @@ def test_variances_without_errors_stay_numbers():
     mean = HistGradientBoostingRegressor(max_iter=60, random_state=0)
     model = GWIRegressor(mean, random_state=0).fit(x, y)
     assert 0.0 < model.noise_variance_ < 0.3 * np.var(y)
-
-
-@pytest.mark.parametrize("value", [0.0, 5.0])
-def test_constant_y(value):
-    model = around(TREE, kernel=None, optimizer="evidence")
-    model.fit(X, np.full(N, value))
-    mean, std = model.predict(NEW, return_std=True)
-    assert_allclose(mean, value)
-    assert np.all(np.isfinite(std))
 
 
 @pytest.mark.parametrize(
@@ -539,19 +479,3 @@ def test_no_rows_are_refused_as_elsewhere():
     model = around(make_pipeline(ENCODE, TREE)).fit(frame, y)
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         model.predict(frame[:0])
-
-
-class Tripwire(RegressorMixin, BaseEstimator):
-    """Must not be fitted."""
-
-    def fit(self, X, y):
-        raise AssertionError("fitted")
-
-    def predict(self, X):
-        raise AssertionError("asked")
-
-
-def test_what_the_kernel_lacks_is_told_before_any_fit():
-    frame, y = table(0)
-    with pytest.raises(ValueError, match="Pass kernel_features"):
-        around(Tripwire()).fit(frame, y)

@@ -14,16 +14,16 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedGroupKFold
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
 from skgpx.exceptions import FitWarning
-from skgpx.likelihoods import Bernoulli, Categorical, RobustMax, StudentT
+from skgpx.likelihoods import Bernoulli, RobustMax, StudentT
 
 # networks that are hardly trained
 pytestmark = pytest.mark.filterwarnings("ignore:At held-out rows")
@@ -178,23 +178,6 @@ def test_columns_that_only_the_classifier_understands():
     assert_allclose(model.predict_proba(frame).sum(axis=1), 1.0)
 
 
-def test_the_classifier_gets_whole_numbers_if_it_was_fitted_to_them():
-    codes = np.random.default_rng(8).integers(0, 6, size=(120, 2))
-    y = np.isin(codes[:, 0], [1, 3, 4])
-    text = FunctionTransformer(lambda a: np.asarray(a).astype(str))
-    encode = OneHotEncoder(handle_unknown="ignore")
-    mean = make_pipeline(text, encode, LogisticRegression())
-    model = GWIClassifier(mean, **BRIEF).fit(codes, y)
-    assert model.score(codes, y) == 1.0
-
-
-def test_splits_may_be_given():
-    cv = KFold(3, shuffle=True, random_state=1)
-    one = GWIClassifier(LogisticRegression(), cv=cv, **BRIEF).fit(X, TWO)
-    two = GWIClassifier(LogisticRegression(), cv=4, **BRIEF).fit(X, TWO)
-    assert one.scale_ != two.scale_
-
-
 def test_groups_are_kept_together():
     groups = np.arange(120) // 10
     model = GWIClassifier(KNeighborsClassifier(3), **BRIEF)
@@ -301,14 +284,6 @@ def test_ten_classes_of_digits():
         GWIClassifier("net", **BRIEF).set_params(max_iter=10).fit(digits[:200], y[:200])
     )
     assert ten.predict_proba(digits[:3]).shape == (3, 10)
-
-
-@pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli("probit")], ids=repr)
-def test_other_likelihoods_of_two_classes(likelihood):
-    model = GWIClassifier(LogisticRegression(), likelihood=likelihood, **BRIEF)
-    default = clone(model).set_params(likelihood=None).fit(X, TWO)
-    found = model.fit(X, TWO).predict_proba(X)
-    assert np.sqrt(np.mean((found - default.predict_proba(X)) ** 2)) < 0.03
 
 
 def test_training_stops_for_a_callback_and_leaves_its_curves():

@@ -183,12 +183,6 @@ def test_few_rows(n, mean):
     assert np.all(std > 0.0)
 
 
-def test_a_constant_y():
-    X = wavy(50)[0]
-    model = fit((X, np.full(50, 4.0)), max_iter=50)
-    assert_allclose(model.predict(X), 4.0, atol=0.3)
-
-
 @pytest.mark.parametrize("layers", [(), 5, [3], (4, 3, 2), np.array([6, 2])])
 def test_layers(rows, layers):
     model = fit(rows, hidden_layer_sizes=layers, max_iter=3)
