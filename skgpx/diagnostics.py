@@ -68,12 +68,8 @@ def conclude(estimator: Any, findings: Iterable[Finding | None]) -> None:
             warn(f"The diagnostics of this fit found:\n{items}", category)
 
 
-# Fewest rows for a test of neighbours, and its z-score.
-_FEWEST, _MIN_Z = 100, 5.0
-# Most columns in which rows that are near in all of them are neighbours.
-_MOST_COLUMNS = 5
-# Least share of the variance of y, and correlation of residuals.
-_MIN_SHARE, _MIN_CORRELATION = 0.05, 0.2
+# Least share of the variance of y that counts as lost.
+_MIN_SHARE = 0.05
 
 
 def residual_autocorrelation(
@@ -91,20 +87,19 @@ def residual_autocorrelation(
         That of y.
     """
     n, d = X.shape
-    if n < _FEWEST or variance == 0.0:
+    if n < 100 or variance == 0.0:
         return None
     neighbours = [_adjacent(X[:, j]) for j in range(d)]
-    if 1 < d <= _MOST_COLUMNS:
+    if 1 < d <= 5:
         neighbours.append(_nearest(X))
     products = [residuals * residuals[other] for other in neighbours]
     best = int(np.argmax([p.sum() for p in products]))
     p = products[best]
     shared = float(np.mean(p))
     correlation = shared / (float(np.mean(residuals**2)) or 1.0)
-    significant = p.sum() > _MIN_Z * np.sqrt(np.sum(p**2))
+    # z-score of five, and a correlation that matters
+    significant = p.sum() > 5.0 * np.sqrt(np.sum(p**2)) and correlation >= 0.2
     if not significant or shared < _MIN_SHARE * variance:
-        return None
-    if correlation < _MIN_CORRELATION:
         return None
     where = f"along column {best}" if best < d else "between nearest rows"
     return Finding(
@@ -116,9 +111,8 @@ def residual_autocorrelation(
     )
 
 
-# Fewest held-out rows that compare a mean with the process around it, and its squared
-# errors in units of those of the process that are clearly larger.
-_FEWEST_COMPARED, _WORSE = 20, 2.0
+# Fewest held-out rows that compare a mean with the process around it.
+_FEWEST_COMPARED = 20
 
 
 def better_process(errors: Array, own: Array, variance: float) -> Finding | None:
@@ -134,7 +128,7 @@ def better_process(errors: Array, own: Array, variance: float) -> Finding | None
     if len(errors) < _FEWEST_COMPARED or variance <= 0.0:
         return None
     base, process = float(np.mean(errors**2)), float(np.mean(own**2))
-    if base <= _WORSE * process or base - process < _MIN_SHARE * variance:
+    if base <= 2.0 * process or base - process < _MIN_SHARE * variance:
         return None
     return Finding(
         "base model",
@@ -143,10 +137,6 @@ def better_process(errors: Array, own: Array, variance: float) -> Finding | None
         f"alone {process / variance:.2g}: predictions are less accurate than the data "
         'allow, and intervals are wide. Use mean="auto", or another model as the mean.',
     )
-
-
-# Loss in nats, and in standard errors, that is clearly more than that of the process.
-_LOST, _MIN_ERRORS = 0.05, 2.0
 
 
 def better_class_process(gain: Array) -> Finding | None:
@@ -160,7 +150,7 @@ def better_class_process(gain: Array) -> Finding | None:
     if len(gain) < _FEWEST_COMPARED:
         return None
     lost = -float(np.mean(gain))
-    if lost < max(_LOST, _MIN_ERRORS * float(np.std(gain)) / np.sqrt(len(gain))):
+    if lost < max(0.05, 2.0 * float(np.std(gain)) / np.sqrt(len(gain))):
         return None
     return Finding(
         "base model",
@@ -189,9 +179,6 @@ def _nearest(X: Array) -> Index:
 
 # ---- Hyperparameters -----------------------------------------------------------------
 
-# Observations that are too few to expect a signal in, and distance from a bound.
-_EXPECTED, _AT_BOUND = 200, 1e-3
-
 
 def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | None:
     """Whether the latent function gains no more evidence on pure noise than `least`.
@@ -202,7 +189,8 @@ def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | 
         In nats.
     y, weights : ndarray of shape (n,)
     """
-    if gain > least or weights.sum() < _EXPECTED or not np.any(y != y[0]):
+    # a signal is not expected of few observations
+    if gain > least or weights.sum() < 200 or not np.any(y != y[0]):
         return None
     return Finding(
         "no signal",
@@ -223,7 +211,7 @@ def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
     ended = []
     for name, part in theta_entries(kernel):
         low, high = np.any(
-            np.abs(kernel.theta[part, np.newaxis] - kernel.bounds[part]) < _AT_BOUND,
+            np.abs(kernel.theta[part, np.newaxis] - kernel.bounds[part]) < 1e-3,
             axis=0,
         )
         if name == "background":
@@ -263,7 +251,7 @@ def too_few_inducing_points(
     automatic : bool
         Whether m is the largest number within the budget, not a given one.
     """
-    if m >= needed and not unexplained > _UNEXPLAINED:
+    if m >= needed and not unexplained > 0.1:
         return None
     why = (
         f"the evidence grows up to about {needed:.0f}"
@@ -283,17 +271,7 @@ def too_few_inducing_points(
     )
 
 
-# Nats an observation that inducing points may leave out.
-_UNEXPLAINED = 0.1
-
-
 # ---- Samplers ------------------------------------------------------------------------
-
-# Largest gap in log evidence, in nats, of a mode that is not sampled.
-_MODE_GAP = 5.0
-# R-hat between independent runs, and probability that the potential of a normal
-# distribution exceeds the bound.
-_LARGEST_R_HAT, _TAIL = 1.1, 1e-3
 
 
 def chains_not_converged(
@@ -314,7 +292,7 @@ def chains_not_converged(
 
 def several_modes(gap: float) -> Finding | None:
     """A second mode whose Laplace evidence is few nats below that of the first."""
-    if gap >= _MODE_GAP:
+    if gap >= 5.0:
         return None
     return Finding(
         "several modes",
@@ -342,12 +320,12 @@ def runs_disagree(
     n_weights, n_particles : int
     """
     found = []
-    if r_hat > _LARGEST_R_HAT:
+    if r_hat > 1.1:
         found.append(
             f"the {len(evidences)} independent runs disagree (R-hat {r_hat:.3g}, log "
             f"evidences from {evidences.min():.5g} to {evidences.max():.5g})"
         )
-    largest = 0.5 * float(chi2.isf(_TAIL, n_weights))
+    largest = 0.5 * float(chi2.isf(1e-3, n_weights))
     if excess > largest:
         found.append(
             f"the particles lie {excess:.3g} nats above the best mode in the mean, "
@@ -366,9 +344,6 @@ def runs_disagree(
 
 
 # ---- Counts --------------------------------------------------------------------------
-
-# Smallest ratio of variances, and its z-score.
-_MIN_RATIO, _MIN_RATIO_Z = 1.5, 5.0
 
 
 def overdispersion(
@@ -395,7 +370,7 @@ def overdispersion(
     excess = float(weights @ (y - mean) ** 2) - expected
     ratio = 1.0 + excess / expected
     std = np.sqrt(float(weights @ (variance + 2.0 * variance**2)))
-    if ratio <= _MIN_RATIO or excess <= _MIN_RATIO_Z * std:
+    if ratio <= 1.5 or excess <= 5.0 * std:
         return None
     return Finding(
         "overdispersion",

@@ -2,10 +2,10 @@
 
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
-    U(z) = β Σ_i ω_i E_ξ[ nll(y_i, f_i + std_i ∘ ξ) ] + ½‖w‖²,    f = offset + Φw
+    U(z) = β Σ_i ω_i nll(y_i, f_i) + ½‖w‖²,    f = offset + Φw
 
-(std = 0 and a single node: the potential V∞ of projected Langevin sampling; std the
-residual standard deviation and a quadrature rule for ξ: its optimal potential V*).
+the potential V∞ of projected Langevin sampling. (Searches for a mode may average the
+likelihood over a spread of f, by the quadrature rule of a target; chains never do.)
 Every scheme is the same step with different numbers::
 
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import pointwise
-from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics._jit import kernel
 from skgpx._numerics.elementary import add
 from skgpx._numerics.pointwise import formula_of
 
@@ -174,9 +174,6 @@ def add_data_term(
     features: Array,
     y: Array,
     weights: Array,
-    std: Array,
-    nodes: Array,
-    node_weights: Array,
     n_outputs: int,
     offset: Array,
     w: Array,
@@ -190,62 +187,31 @@ def add_data_term(
     each = len(y) // n
     size = min(n, ROWS)
     f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
-    shifted, total = np.empty(f.shape), np.empty(f.shape)
-    value, part, ones = np.empty((size, s)), np.empty(pull.shape), np.empty(n_outputs)
-    ones[:] = 1.0
+    value, part = np.empty((size, s)), np.empty(pull.shape)
     for first in range(0, n, ROWS):
         b = min(ROWS, n - first)
         last = first + b
         phi = features[first:last]
         np.dot(phi, w, f[:b])
-        _shift(f[:b], offset, first, ones, f[:b])
-        for q in range(len(nodes)):
-            at, out = f[:b], total[:b] if q == 0 else slope[:b]
-            if len(nodes) > 1:
-                _shift(f[:b], std, first, nodes[q], shifted[:b])
-                at = shifted[:b]
-            _value_and_gradient(
-                formula, parameters, y[each * first : each * last], at, with_value,
-                value[:b], out,
-            )  # fmt: skip
-            mass = temperature * node_weights[q]
-            _weigh(weights[first:last], mass, with_value, value, out, energy)
-            if q > 0:
-                add(out, total[:b])
-        np.dot(phi.T, total[:b], part)
+        for i in range(b):
+            row = offset[min(first + i, len(offset) - 1)]
+            for c in range(n_outputs):
+                for j in range(c * s, (c + 1) * s):
+                    f[i, j] += row[min(c, len(row) - 1)]
+        _value_and_gradient(
+            formula, parameters, y[each * first : each * last], f[:b], with_value,
+            value[:b], slope[:b],
+        )  # fmt: skip
+        for i in range(b):
+            omega = temperature * weights[first + i]
+            if omega != 1.0:
+                for j in range(slope.shape[1]):
+                    slope[i, j] *= omega
+            if with_value:
+                for j in range(s):
+                    energy[j] += omega * value[i, j]
+        np.dot(phi.T, slope[:b], part)
         add(part, pull)
-
-
-@inlined
-def _shift(f: Array, table: Array, first: int, factor: Array, out: Array) -> None:
-    """f plus a table (n, c) times a factor (c,); one row or column may serve all."""
-    s = f.shape[1] // len(factor)
-    for i in range(len(f)):
-        row = table[min(first + i, len(table) - 1)]
-        for c in range(len(factor)):
-            step = row[min(c, len(row) - 1)] * factor[c]
-            for j in range(c * s, (c + 1) * s):
-                out[i, j] = f[i, j] + step
-
-
-@inlined
-def _weigh(
-    weights: Array,
-    factor: float,
-    with_value: bool,
-    value: Array,
-    slope: Array,
-    energy: Array,
-) -> None:
-    """Multiply the gradients by the weights; add the weighted values to the energy."""
-    for i in range(len(weights)):
-        omega = factor * weights[i]
-        if omega != 1.0:
-            for j in range(slope.shape[1]):
-                slope[i, j] *= omega
-        if with_value:
-            for j in range(value.shape[1]):
-                energy[j] += omega * value[i, j]
 
 
 # ---- Langevin dynamics of the weights: one time loop over a block of chains ----------
@@ -534,12 +500,17 @@ def _evaluation(target: Target, temperature: float) -> Callable[..., None]:
     if target.code == QUADRATIC:
         return partial(_quadratic, target)
     if target.code == NUMPY:
-        return partial(_with_rows, target, partial(_numpy_term, target, temperature))
-    _, _, parameters, features, y, *rest = target
-    weights, std, nodes, node_weights, _, _, c, offset = rest
+
+        def plain(w: Array, _: bool, energy: Array, pull: Array) -> None:
+            weights = w.reshape(len(w), target.n_outputs, -1)
+            value, slope = rows_value_and_gradient(target, weights, temperature)
+            energy += value
+            pull += slope.reshape(pull.shape)
+
+        return partial(_with_rows, target, plain)
     fixed = (
-        formula_of(target.code), parameters, features, y.reshape(-1), weights, std,
-        nodes, node_weights, c, offset,
+        formula_of(target.code), target.parameters, target.features,
+        target.y.reshape(-1), target.weights, target.n_outputs, target.offset,
     )  # fmt: skip
 
     def compiled(w: Array, with_value: bool, energy: Array, pull: Array) -> None:
@@ -578,21 +549,6 @@ def _with_rows(
     data_term(flat, with_value, energy, pull)
     w += pull.reshape(m, c, s).transpose(1, 0, 2).reshape(w.shape)
     np.matmul(target.root.transpose(0, 2, 1), w, out=gradient)
-
-
-def _numpy_term(
-    target: Target,
-    temperature: float,
-    w: Array,
-    _: bool,
-    energy: Array,
-    pull: Array,
-) -> None:
-    """The data term of a likelihood that is written in NumPy only."""
-    weights = w.reshape(len(w), target.n_outputs, -1)
-    value, slope = rows_value_and_gradient(target, weights, temperature)
-    energy += value
-    pull += slope.reshape(pull.shape)
 
 
 def rows_value_and_gradient(

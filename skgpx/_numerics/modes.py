@@ -17,11 +17,8 @@ from skgpx._numerics.laplace import Mode
 
 Array = NDArray[np.float64]
 
-# Rows and directions that are tried; places along a direction, up to so many prior
-# standard deviations from the prior mean.
-_ROWS, _DIRECTIONS, PLACES, REACH = 50, 6, 81, 4.0
-# How much a slope may fall, relative to the largest one.
-_ROUNDING = 1e-7
+# Places along a direction, in prior standard deviations from the prior mean.
+PLACES = np.linspace(-4.0, 4.0, 81)
 
 
 def is_log_concave(target: Target) -> bool:
@@ -40,20 +37,19 @@ def is_log_concave(target: Target) -> bool:
     """
     if target.code == QUADRATIC:
         return True
-    rows = np.unique(np.linspace(0, len(target.y) - 1, _ROWS).astype(np.intp))
+    rows = np.unique(np.linspace(0, len(target.y) - 1, 50).astype(np.intp))
     c = target.n_outputs
     std = np.linalg.norm(target.features[rows], axis=1)
     std = np.sqrt(std[:, np.newaxis] ** 2 + target.std[rows] ** 2)
     centre = np.broadcast_to(target.offset, (len(target.y), c))[rows]
-    lines = np.random.default_rng(0).standard_normal((_DIRECTIONS, c))
-    # an even number of intervals would put a place exactly at zero
-    places = np.linspace(-REACH, REACH, PLACES) + 1e-3
+    lines = np.random.default_rng(0).standard_normal((6, c))
+    # no place is exactly at zero
     for line in np.ones((1, 1)) if c == 1 else lines:
         step = (std * line)[:, :, np.newaxis]
-        f = centre[:, :, np.newaxis] + step * places
+        f = centre[:, :, np.newaxis] + step * (PLACES + 1e-3)
         slope = np.sum(target.likelihood.row_gradient(target.y[rows], f) * step, axis=1)
         largest = np.max(np.abs(slope), axis=1, keepdims=True)
-        if np.any(np.diff(slope, axis=1) < -_ROUNDING * (largest + 1.0)):
+        if np.any(np.diff(slope, axis=1) < -1e-7 * (largest + 1.0)):
             return False
     return True
 
@@ -61,15 +57,10 @@ def is_log_concave(target: Target) -> bool:
 # ---- Several modes of the weights: a search from many starts -------------------------
 
 
-# Searches from each kind of start.
-_STARTS = 4
 # Nats of evidence by which a mode may be below the best one and still be a rival: far
 # too many for its own weight, but where there are several modes there are more that
 # the search did not find.
 RIVAL = 25.0
-# Tolerance of the searches in nats, and the distance in standard deviations below
-# which two modes are the same.
-_TOLERANCE, _SAME = 1e-2, 1.0
 
 
 class Survey(NamedTuple):
@@ -128,7 +119,7 @@ def survey(
     shift = laplace.mirror_shift(target) if symmetric else None
 
     def search(start: Array) -> None:
-        mode = laplace.find_mode(target, start, _TOLERANCE)
+        mode = laplace.find_mode(target, start, 1e-2)
         if not any(_same(mode, other, shift) for other in found):
             found.append(mode)
 
@@ -154,7 +145,7 @@ def _same(mode: Mode, other: Mode, shift: Array | None) -> bool:
     groups = len(other.root)
     for place in places:
         apart = (place - other.weights).T.reshape(groups, -1, 1)
-        if np.linalg.norm(np.linalg.solve(other.root, apart)) < _SAME:
+        if np.linalg.norm(np.linalg.solve(other.root, apart)) < 1.0:
             return True
     return False
 
@@ -168,7 +159,7 @@ def _starts(
 ) -> Iterator[Array]:
     """Where to search: prior draws, some of the rows, flipped neighbourhoods."""
     favoured = _favoured(target) if target.n_outputs == 1 else None
-    for _ in range(_STARTS):
+    for _ in range(4):
         yield rng.standard_normal(first.weights.shape)
         yield _of_some_rows(target, rough, favoured, rng)
         if symmetric:
@@ -178,7 +169,7 @@ def _starts(
 def _favoured(target: Target) -> tuple[Array, NDArray[np.bool_]]:
     """Latent values (n, k), and which of them are local minima of a row's nll."""
     std = np.sqrt(np.sum(target.features**2, axis=1) + target.std[:, 0] ** 2)
-    f = target.offset + std[:, np.newaxis] * np.linspace(-REACH, REACH, PLACES)
+    f = target.offset + std[:, np.newaxis] * PLACES
     nll = target.likelihood.row_nll(target.y, f[:, np.newaxis])
     low = np.zeros(f.shape, dtype=bool)
     low[:, 1:-1] = (nll[:, 1:-1] < nll[:, :-2]) & (nll[:, 1:-1] <= nll[:, 2:])

@@ -83,21 +83,18 @@ def weight_statistics(
     )
 
 
-def posterior(statistics: WeightStatistics, noise_variance: float) -> GaussianWeights:
-    """Distribution of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3)."""
-    L = precision_root(statistics.gram, noise_variance)
-    return posterior_from(statistics, noise_variance, L)
-
-
-def posterior_from(
-    statistics: WeightStatistics, noise_variance: float, root: Array
+def posterior(
+    statistics: WeightStatistics, noise_variance: float, root: Array | None = None
 ) -> GaussianWeights:
-    """:func:`posterior`, given the root of the precision."""
-    L = root
+    """Distribution of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3).
+
+    The root of B, :func:`precision_root`, is computed unless it is given.
+    """
+    L = precision_root(statistics.gram, noise_variance) if root is None else root
     mean = posterior_mean_from(statistics, noise_variance, L)
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
-    root = solve_lower_transpose(L, np.eye(len(L)))
-    return GaussianWeights(mean[:, np.newaxis], root[np.newaxis])
+    inverse = solve_lower_transpose(L, np.eye(len(L)))
+    return GaussianWeights(mean[:, np.newaxis], inverse[np.newaxis])
 
 
 def posterior_mean_from(
@@ -108,28 +105,23 @@ def posterior_mean_from(
     return solve_lower_transpose(root, half)
 
 
-def log_evidence(statistics: WeightStatistics, noise_variance: float) -> float:
+def log_evidence(
+    statistics: WeightStatistics, noise_variance: float, root: Array | None = None
+) -> float:
     """Log evidence, less a penalty for the residual of the basis.
 
     ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
     equation (9), when Φ projects a Gaussian process; the exact log evidence when the
-    residual is zero. In nats, summed over rows; O(m^3).
+    residual is zero. In nats, summed over rows; O(m^3), or O(m^2) given the root of B.
 
     References
     ----------
     .. [1] Titsias, "Variational learning of inducing variables in sparse Gaussian
        processes", AISTATS 2009.
     """
-    L = precision_root(statistics.gram, noise_variance)
-    return log_evidence_from(statistics, noise_variance, L)
-
-
-def log_evidence_from(
-    statistics: WeightStatistics, noise_variance: float, root: Array
-) -> float:
-    """:func:`log_evidence`, given the root of the precision."""
-    half = solve_lower(root, statistics.moment) / noise_variance
-    return log_evidence_of(statistics, noise_variance, half, log_determinant(root))
+    L = precision_root(statistics.gram, noise_variance) if root is None else root
+    half = solve_lower(L, statistics.moment) / noise_variance
+    return log_evidence_of(statistics, noise_variance, half, log_determinant(L))
 
 
 def log_evidence_of(
@@ -188,7 +180,7 @@ def log_evidence_gradient(
     scatter = float(weighted @ (misfit**2 + residual))
     noise = -0.5 * (statistics.weight - (len(L) - float(np.trace(S))) - scatter)
     return EvidenceGradient(
-        log_evidence(statistics, noise_variance),
+        log_evidence(statistics, noise_variance, L),
         slope,
         -0.5 * weighted,
         np.array([noise]),

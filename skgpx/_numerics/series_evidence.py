@@ -17,7 +17,6 @@ from skgpx._numerics.linalg import invert_lower
 from skgpx._numerics.regression import (
     WeightStatistics,
     log_evidence,
-    log_evidence_from,
     precision_root,
 )
 
@@ -114,7 +113,7 @@ def series_evidence(
     noise = -0.5 * (sums.weight - fitted - scatter / noise_variance)
     beyond = -0.5 * sums.weight / noise_variance
     slopes = scales @ spectrum.slopes + beyond * spectrum.tail_slopes
-    value = log_evidence_from(statistics, noise_variance, L)
+    value = log_evidence(statistics, noise_variance, L)
     return value, np.append(noise, slopes)
 
 

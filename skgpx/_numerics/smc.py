@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 
 def next_temperature(
-    nll: Array, temperature: float, kept: float, log_weights: Array | None = None
+    nll: Array, temperature: float, kept: float, log_weights: Array
 ) -> float:
     """Largest β ≤ 1 at which the conditional effective size is still large enough.
 
@@ -22,10 +22,10 @@ def next_temperature(
         Present β in [0, 1).
     kept : float
         Fraction of the particles that the size may not fall below.
-    log_weights : ndarray of shape (s,), optional
-        Of the particles at the present β; None if they are equal. The conditional size
-        is the effective one of the rise alone, ``(ΣWw)² / ΣWw²`` with W the present
-        and w the new weights [1]_: steps stay short when weights are uneven already.
+    log_weights : ndarray of shape (s,)
+        Of the particles at the present β. The conditional size is the effective one of
+        the rise alone, ``(ΣWw)² / ΣWw²`` with W the present and w the new weights
+        [1]_: steps stay short when weights are uneven already.
 
     Returns
     -------
@@ -38,8 +38,7 @@ def next_temperature(
     """
     nll = np.where(np.isfinite(nll), nll, np.inf)
     above = nll - nll.min()
-    present = np.zeros(len(nll)) if log_weights is None else log_weights
-    present = present - _log_sum(present)
+    present = log_weights - _log_sum(log_weights)
 
     def excess(log_rise: float) -> float:
         # w = exp(-rise * above); an infinite nll has weight 0
@@ -77,33 +76,20 @@ def effective_size(log_weights: Array) -> float:
     return float(np.exp(size))
 
 
-def systematic(
-    log_weights: Array, size: int, rng: np.random.Generator
+def resample(
+    log_weights: Array, size: int, rng: np.random.Generator, stratified: bool = False
 ) -> NDArray[np.intp]:
     """Systematic resampling: `size` indices, each less than one from its expectation.
 
     So are all sums over neighbours: where particles are sorted along the direction of
-    their largest spread, the numbers in two modes hardly change.
+    their largest spread, the numbers in two modes hardly change. Or `stratified`, one
+    from each stretch of equal mass, independently of the others: neighbours compete
+    with one another.
     """
     cumulative = np.cumsum(np.exp(log_weights - np.max(log_weights)))
-    points = (rng.random() + np.arange(size)) / size
+    points = (np.arange(size) + rng.random(size if stratified else 1)) / size
     chosen = np.searchsorted(cumulative / cumulative[-1], points)
     return np.minimum(chosen, len(log_weights) - 1)
-
-
-def stratified(
-    log_weights: Array, size: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Stratified resampling: `size` indices, one from each stretch of equal mass.
-
-    Neighbours compete with one another, so particles that are close, or belong
-    together, should have neighbouring indices.
-    """
-    weights = np.exp(log_weights - np.max(log_weights))
-    cumulative = np.cumsum(weights)
-    points = (np.arange(size) + rng.random(size)) / size
-    chosen = np.searchsorted(cumulative / cumulative[-1], points)
-    return np.minimum(chosen, len(weights) - 1)
 
 
 def _log_sum(x: Array) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,8 +14,9 @@ from skgpx import diagnostics
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import LatentModel
-from skgpx._pls._chains import Sample, affordable_inducing
-from skgpx._pls._inference import Inference, InferenceSettings, infer, resolved_method
+from skgpx._numerics.laplace import LARGEST_COUPLED
+from skgpx._pls._chains import Sample
+from skgpx._pls._inference import Inference, infer, resolved_method
 from skgpx._selection import (
     MOST,
     Hyperparameters,
@@ -29,9 +29,8 @@ from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generato
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
-from skgpx.likelihoods._noise import NoiseOfRows
 
-# ---- From the model of the standardised y to that of y -------------------------------
+Array = NDArray[np.float64]
 
 
 class Units(NamedTuple):
@@ -48,38 +47,6 @@ class Units(NamedTuple):
     shift: float = 0.0
     scale: float = 1.0
     noise_variance: float | None = None
-
-    def of_likelihood(self, likelihood: Likelihood) -> Likelihood:
-        """Likelihood of new rows, in the units of y."""
-        if self.noise_variance is not None:
-            assert isinstance(likelihood, NoiseOfRows)
-            return likelihood.with_noise(self.noise_variance)
-        return likelihood.scaled(self.scale)
-
-
-def evidence_of_y(
-    found: Hyperparameters, result: Inference, rows: Rows, scale: float
-) -> float:
-    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
-
-    That of all rows where it is known, otherwise what the search reached.
-    """
-    searched = np.isfinite(found.log_evidence)
-    known = searched and np.isfinite(result.log_evidence)
-    evidence = result.log_evidence if known else found.log_evidence
-    constant = row_form(rows, result.likelihood).constant
-    if constant is not None:
-        evidence -= float(rows.weights @ constant)
-    return float(evidence - rows.weights.sum() * np.log(scale))
-
-
-# ---- The common part of regression and classification by projected Langevin samplin --
-
-
-Array = NDArray[np.float64]
-
-# Share of the explained variance that few inducing points may take for noise.
-_LOST = 0.2
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
@@ -125,68 +92,45 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         given = getattr(self.likelihood, "noise_variance", None)
         check_kernel(self.kernel, rows.X, given)
         self._check_method(likelihood)
+        closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
-        search, select, sample = generator(self.random_state).spawn(3)
-        likelihood = _prepared(likelihood, rows, with_mean)
+        search, select, stream = generator(self.random_state).spawn(3)
+        known = () if rows.known is None else (rows.known,)
+        likelihood = likelihood.prepare(rows.y, rows.weights, *known)
+        likelihood = likelihood if with_mean else likelihood.with_base(0.0)
         # 1 the prior, kernel and mean, and the likelihood, from the data
+        same = (
+            self.warm_start
+            and hasattr(self, "posterior_")
+            and self._request == self.kernel
+            and self.inducing_points_.shape[1] == self.n_features_in_
+        )
+        learn = self.optimizer is not None
         found = learn_prior(
             rows, likelihood, search,
-            kernel=self.kernel, learn=self.optimizer is not None,
-            inducing=self.inducing, n_inducing=self._count_inducing(rows, likelihood),
-            n_jobs=self.n_jobs, previous=self._found if self._continues() else None,
+            kernel=self.kernel, learn=learn, inducing=self.inducing,
+            n_inducing=self._count_inducing(rows, likelihood, closed),
+            n_jobs=self.n_jobs, previous=self._found if same else None,
         )  # fmt: skip
+        kernel, likelihood = found.kernel, found.likelihood
         if with_mean:
-            centred = with_base_rates(rows, found.likelihood, found.kernel)
-            found = found._replace(likelihood=centred)
+            likelihood = with_base_rates(rows, likelihood, kernel)
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        m = self._count_inducing(rows, likelihood, found.n_inducing)
-        Z = self._inducing_points(rows, found, m, select)
-        basis = Nystroem.from_kernel(found.kernel, Z)
+        m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
+        if m is None:
+            noise = float(likelihood.variance(0.0))
+            Z = inducing_by_capacity(rows, kernel, noise, self.inducing, select)
+        else:
+            how = rows.X, kernel, m, select, rows.weights
+            Z = select_inducing(self.inducing, *how)
+        basis = Nystroem.from_kernel(kernel, Z)
         clock.end_of("selection")
+
         # 3 mode, Hessian, chains; 4 the posterior of the weights
-        likelihood, settings = found.likelihood, self._inference_settings()
-        previous = self._earlier_particles(len(Z), likelihood)
-        report = self._report_of(reporter, found, units)
-        result = infer(basis, rows, likelihood, settings, sample, previous, report)
-        clock.end_of("inference")
-        fitted = self._fitted_attributes(found, result, units)
-        fitted["log_evidence_"] = evidence_of_y(found, result, rows, units.scale)
-        vars(self).update(fitted, **clock.attributes())
-        reporter.finish()
-        return [
-            *found.findings,
-            *result.findings,
-            # fewer points than were counted span the whole prior
-            None
-            if m is not None and len(Z) < m
-            else self._few_points(len(Z), len(rows.y), found, result),
-        ]
-
-    def _few_points(
-        self, m: int, n: int, found: Hyperparameters, result: Inference
-    ) -> Finding | None:
-        """Whether more inducing points would gain evidence."""
-        if not isinstance(self.inducing, str) or m == n:
-            return None
-        automatic = self.n_inducing == "auto"
-        unexplained = result.unexplained if automatic else 0.0
-        if not automatic and np.isfinite(found.exact_noise):
-            # few points take for noise what an exact process explains of y
-            noise, exact = float(result.likelihood.variance(0.0)), found.exact_noise
-            lost = noise - exact > _LOST * (max(1.0, noise) - exact)
-            unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
-        return diagnostics.too_few_inducing_points(
-            m, found.n_inducing, unexplained, automatic
-        )
-
-    def _report_of(
-        self, reporter: RoundReporter, found: Hyperparameters, units: Units
-    ) -> Callable[[Sample, LatentModel], bool]:
-        """What to call after a round of steps."""
-
         def report(sample: Sample, model: LatentModel) -> bool:
-            now = Inference(model, model.weights.values, sample, found.likelihood)
+            particles: Any = model.weights
+            now = Inference(model, particles.values, sample, likelihood)
             return reporter.round(
                 lambda: self._fitted_attributes(found, now, units),
                 steps=sample.n_iter,
@@ -194,7 +138,48 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 acceptance=sample.acceptance,
             )
 
-        return report
+        shape = (len(Z), likelihood.n_outputs_, self.n_particles)
+        particles = self.particles_ if same else None
+        if particles is not None and particles.shape != shape:
+            particles = None
+        result = infer(
+            basis, rows, likelihood, stream,
+            method=self.method, n_particles=self.n_particles,
+            step_size=self.step_size, max_iter=self.max_iter, tol=self.tol,
+            n_jobs=self.n_jobs, noise_is_free=learn, report=report,
+            previous=particles,
+        )  # fmt: skip
+        clock.end_of("inference")
+        fitted = self._fitted_attributes(found, result, units)
+        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units.scale)
+        vars(self).update(fitted, **clock.attributes())
+        reporter.finish()
+        few = self._few_points(m, len(Z), len(rows.y), found, result)
+        return [*found.findings, *result.findings, few]
+
+    def _few_points(
+        self,
+        requested: int | None,
+        m: int,
+        n: int,
+        found: Hyperparameters,
+        result: Inference,
+    ) -> Finding | None:
+        """Whether more inducing points would gain evidence."""
+        if not isinstance(self.inducing, str) or m == n:
+            return None
+        if requested is not None and m < requested:  # they span the whole prior
+            return None
+        automatic = self.n_inducing == "auto"
+        unexplained = result.unexplained if automatic else 0.0
+        if not automatic and np.isfinite(found.exact_noise):
+            # few points take for noise what an exact process explains of y: a fifth
+            noise, exact = float(result.likelihood.variance(0.0)), found.exact_noise
+            lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
+            unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
+        return diagnostics.too_few_inducing_points(
+            m, found.n_inducing, unexplained, automatic
+        )
 
     def _check_method(self, likelihood: Likelihood) -> None:
         """Refuse at once a method, or a step, that is not for this likelihood."""
@@ -213,74 +198,41 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
     def _count_inducing(
-        self, rows: Rows, likelihood: Likelihood, needed: int = 0
+        self, rows: Rows, likelihood: Likelihood, closed: bool, needed: int = 0
     ) -> int | None:
         """Number of inducing inputs; None is as many as the data need.
 
-        `needed` are those that the kernel found needs.
+        ``3 √n``, or those that the kernel found needs, within a budget, at least 100. A
+        step of all chains takes ``4 n m n_particles n_outputs`` operations, at most
+        8e9: a third of a second of one core. Classes are coupled up to a limit.
         """
-        n = len(rows.y)
+        n, c = len(rows.y), likelihood.n_outputs_
         if self.n_inducing != "auto":
             return min(n, int(self.n_inducing))
-        closed = resolved_method(self.method, likelihood) == "exact"
         if closed and isinstance(self.inducing, str):
             return None
         if not isinstance(self.inducing, str) and not callable(self.inducing):
             return len(self.inducing)
-        needed = min(needed, MOST)
-        return affordable_inducing(n, likelihood.n_outputs_, self.n_particles, needed)
-
-    def _inducing_points(
-        self,
-        rows: Rows,
-        found: Hyperparameters,
-        n_inducing: int | None,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Inducing inputs under the fitted kernel."""
-        if n_inducing is None:
-            noise = float(found.likelihood.variance(0.0))
-            return inducing_by_capacity(rows, found.kernel, noise, self.inducing, rng)
-        return select_inducing(
-            self.inducing, rows.X, found.kernel, n_inducing, rng, rows.weights
-        )
-
-    def _inference_settings(self) -> InferenceSettings:
-        return InferenceSettings(
-            method=self.method,
-            n_particles=self.n_particles,
-            step_size=self.step_size,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            noise_is_free=self.optimizer is not None,
-        )
-
-    def _continues(self) -> bool:
-        """Whether this fit is a warm start from one of the same prior and columns."""
-        return (
-            self.warm_start
-            and hasattr(self, "posterior_")
-            and self._request == self.kernel
-            and self.inducing_points_.shape[1] == self.n_features_in_
-        )
-
-    def _earlier_particles(self, m: int, likelihood: Likelihood) -> Array | None:
-        """Particles of an earlier fit of the same shape, for a warm start."""
-        shape = (m, likelihood.n_outputs_, self.n_particles)
-        same = self._continues() and self.particles_.shape == shape
-        return self.particles_ if same else None
+        wanted = max(int(3.0 * np.sqrt(n)), min(needed, MOST))
+        most = int(8e9 / (4.0 * n * self.n_particles * c))
+        most = most if c == 1 else min(most, LARGEST_COUPLED // c)
+        return min(n, max(min(wanted, most), 100))
 
     def _fitted_attributes(
         self, found: Hyperparameters, result: Inference, units: Units
     ) -> dict[str, Any]:
-        model: LatentModel = result.posterior
-        sample: Sample = result.sample
+        model, sample = result.posterior, result.sample
+        likelihood: Any = result.likelihood
+        if units.noise_variance is None:
+            likelihood = likelihood.scaled(units.scale)
+        else:
+            # that of the rows is known in units of their mean
+            likelihood = likelihood.with_noise(units.noise_variance)
         return {
             "kernel_": found.kernel,
             "_found": found,
             "_record": found.record,
-            "likelihood_": units.of_likelihood(result.likelihood),
+            "likelihood_": likelihood,
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
             "posterior_": model.affine(units.shift, units.scale),
@@ -295,8 +247,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         }
 
 
-def _prepared(likelihood: Likelihood, rows: Rows, with_mean: bool) -> Likelihood:
-    """Fitted copy, whose latent function has the mean of the targets or none."""
-    known = () if rows.known is None else (rows.known,)
-    prepared = likelihood.prepare(rows.y, rows.weights, *known)
-    return prepared if with_mean else prepared.with_base(0.0)
+def _evidence_of_y(
+    found: Hyperparameters, result: Inference, rows: Rows, scale: float
+) -> float:
+    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
+
+    That of all rows where it is known, otherwise what the search reached.
+    """
+    evidence = found.log_evidence
+    if np.isfinite(evidence) and np.isfinite(result.log_evidence):
+        evidence = result.log_evidence
+    constant = row_form(rows, result.likelihood).constant
+    if constant is not None:
+        evidence -= float(rows.weights @ constant)
+    return float(evidence - rows.weights.sum() * np.log(scale))

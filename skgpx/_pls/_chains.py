@@ -1,9 +1,9 @@
-"""From a target to particles: starts, rounds of steps, convergence."""
+"""From a start to particles: rounds of Langevin steps until split R-hat is small."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,40 +12,30 @@ from skgpx._numerics import langevin, laplace
 from skgpx._numerics.diagnostics import effective_sample_size, split_r_hat
 from skgpx._numerics.langevin import Chains, Scheme, Target, Trace
 from skgpx._numerics.smoothing import smoothed
-from skgpx._parallel import Workers, workers
+from skgpx._parallel import workers
 
 Array = NDArray[np.float64]
 Report = Callable[["Sample"], bool]
+Tiers = tuple[tuple[Scheme, ...], ...]
 
-# Largest number of operations of a step of all chains, and fewest inducing points.
-_STEP, _LEAST = 8e9, 100
-# Steps between two checks of convergence.
+# Steps between the first two checks of convergence.
 ROUND = 10
-# Chains per block: narrower matrix products are slower by a third.
-_BLOCK = 100
-_STRETCHES = 32
-# Acceptance below which a chain counts as slow.
-_SLOW = 0.03
-_PILOT_STEPS = 3
-# One step in so many is a short one where some chains would be stuck.
-_SHORT_EVERY = 5
-CORRELATED = (
+# Acceptance times mobility of chains that need no other coordinates.
+LIVELY = 0.1
+
+_MALA = (0.8, 0.4, 0.2, 0.1), (0.03, 0.01, 0.003)
+# Steps that are tried, those of the next tier only if hardly any proposal is accepted.
+CORRELATED: Tiers = (
     (
         *(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
         *(langevin.trajectory(*one) for one in ((0.9, 2), (0.6, 3), (0.4, 4))),
     ),
     tuple(langevin.ornstein_uhlenbeck(rho) for rho in (0.97, 0.99, 0.997, 0.999)),
 )
-ADJUSTED = (
-    tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.8, 0.4, 0.2, 0.1)),
-    tuple(langevin.euler_maruyama(h, metropolis=True) for h in (0.03, 0.01, 0.003)),
+ADJUSTED: Tiers = tuple(
+    tuple(langevin.euler_maruyama(h, metropolis=True) for h in tier) for tier in _MALA
 )
-LOCAL = (
-    tuple(langevin.without_centre(h) for h in (0.8, 0.4, 0.2, 0.1)),
-    tuple(langevin.without_centre(h) for h in (0.03, 0.01, 0.003)),
-)
-# Largest number of preliminary runs, and the acceptance times mobility that ends them.
-_SETTLING, LIVELY = 5, 0.1
+LOCAL: Tiers = tuple(tuple(langevin.without_centre(h) for h in tier) for tier in _MALA)
 
 
 class Sample(NamedTuple):
@@ -76,25 +66,13 @@ class Sample(NamedTuple):
     stopped: bool = False
 
 
-def affordable_inducing(
-    n: int, n_outputs: int, n_particles: int, needed: int = 0
-) -> int:
-    """Number of inducing points for n rows: ``3 √n`` within a budget, at least 100.
+def chain_blocks(n_particles: int, size: int = 100) -> list[slice]:
+    """Chains that share matrix products; the same whatever the number of workers.
 
-    More where so many are needed. A step of all chains takes ``4 n m n_particles
-    n_outputs`` operations, at most 8e9: a third of a second of one core. Classes are
-    coupled up to a limit.
+    Narrower products are slower by a third.
     """
-    step = int(_STEP / (4.0 * n * n_particles * n_outputs))
-    most = [step] if n_outputs == 1 else [step, laplace.LARGEST_COUPLED // n_outputs]
-    wanted = max(int(3.0 * np.sqrt(n)), needed)
-    return min(n, max(min(wanted, *most), _LEAST))
-
-
-def chain_blocks(n_particles: int) -> list[slice]:
-    """Chains that share matrix products; the same whatever the number of workers."""
-    starts = range(0, n_particles, _BLOCK)
-    return [slice(i, min(i + _BLOCK, n_particles)) for i in starts]
+    starts = range(0, n_particles, size)
+    return [slice(i, min(i + size, n_particles)) for i in starts]
 
 
 def run_chains(
@@ -111,6 +89,10 @@ def run_chains(
 ) -> Sample:
     """Move chains in rounds until split R-hat is at most `tol`.
 
+    R-hat is that of the last three quarters of the run. Only the sums of at most 32
+    stretches of equal length are kept: then neighbours are added, and rounds become
+    twice as long.
+
     Parameters
     ----------
     target : Target
@@ -120,92 +102,92 @@ def run_chains(
     rng : numpy.random.Generator
         Each block of chains gets a stream of its own for each round.
     max_iter : int
-        Largest number of steps, rounded up to at least two rounds.
+        Largest number of evaluations of the gradient by each chain, at least two
+        rounds being made.
     tol : float
     n_jobs : int or None
     adaptive : bool, default=False
-        After round 1, 2, 4, 8, ... halve the step if most chains hardly moved, and add
-        short steps if some did not move: adaptation becomes ever rarer, so the chains
-        converge to the target.
+        After round 1, 2, 4, 8, ... halve the step if most chains hardly moved, and make
+        one step in five a short one if some did not move, where the curvature is large:
+        adaptation becomes ever rarer, so the chains converge to the target.
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
-    with workers(n_jobs, target) as run:
-        starts = [z[:, :, b] for b in chain_blocks(z.shape[2])]
-        states = run(langevin.start, [(start,) for start in starts])
-        how = max_iter, tol, adaptive, report
-        return _rounds(run, states, z, scheme, rng, *how)
-
-
-def _rounds(
-    run: Workers,
-    states: list[Chains],
-    z: Array,
-    scheme: Scheme,
-    rng: np.random.Generator,
-    max_iter: int,
-    tol: float,
-    adaptive: bool,
-    report: Report | None,
-) -> Sample:
-    """Rounds of steps of blocks of chains, see :func:`run_chains`."""
-    history, n_rounds, schedule = _History(), 0, _Schedule(scheme)
-    sample = Sample(z, 0.0, np.full(1, np.inf), np.full(1, np.nan), np.empty(0), 0)
-    while sample.n_iter < max(max_iter, 2 * ROUND):
-        streams = rng.spawn(len(states))
-        parts = schedule.parts(history.length)
-        items = [
-            (state, parts, stream)
-            for state, stream in zip(states, streams, strict=True)
-        ]
-        moved = run(_advance, items)
-        states = [chains for chains, _ in moved]
-        history.append([trace for _, trace in moved], states, schedule.cost(parts))
-        n_rounds += 1
-        if adaptive and n_rounds & (n_rounds - 1) == 0:
-            schedule = schedule.adapted(history)
-        sample = history.summary(states)
-        if report is not None and report(sample):
-            return sample._replace(stopped=True)
-        if np.max(sample.r_hat) <= tol or not np.all(np.isfinite(sample.z)):
-            break
-    return sample
-
-
-class _Schedule(NamedTuple):
-    """Steps of a round: those of one scheme, and some short ones if chains are stuck.
-
-    Attributes
-    ----------
-    main : Scheme
-    short : Scheme or None
-        Every fifth step, if one chain in a hundred would not move otherwise: a chain is
-        where the curvature is large, for instance where a class begins.
-    """
-
-    main: Scheme
     short: Scheme | None = None
+    n_steps = n_iter = n_rounds = 0
+    accepted, length, curve = 0.0, ROUND, np.empty(0)
+    stretches: list[Trace] = []
+    with workers(n_jobs, target) as each:
+        starts = [(z[:, :, block],) for block in chain_blocks(z.shape[2])]
+        states: list[Chains] = each(langevin.start, starts)
+        while True:
+            few = length // 5 if short else 0
+            parts = [(scheme, length - few), *([(short, few)] if short else [])]
+            states, trace = _round(each, states, parts, rng)
+            stretches.append(trace)
+            n_rounds, n_steps = n_rounds + 1, n_steps + length
+            n_iter += sum(one.cost * n for one, n in parts)
+            share, accepted = trace.accepted / length, accepted + trace.accepted.mean()
+            if adaptive and n_rounds & (n_rounds - 1) == 0:
+                scheme, short = _adapted(scheme, short, np.sort(share))
+            if len(stretches) == 32:
+                pairs = zip(stretches[::2], stretches[1::2], strict=True)
+                stretches, length = [_sum(pair) for pair in pairs], 2 * length
+            energy = np.concatenate([state.energy for state in states])
+            curve = np.append(curve, energy.mean())
+            z = np.concatenate([state.z for state in states], axis=2)
+            r_hat, ess = (
+                np.full(z[:, :, 0].size, np.inf),
+                np.full(z[:, :, 0].size, np.nan),
+            )
+            if n_rounds > 1:
+                k = max(1, 3 * len(stretches) // 8)
+                halves = _sum(stretches[-2 * k : -k]), _sum(stretches[-k:])
+                shape = (2, -1, z.shape[2])
+                totals = np.stack([one.total for one in halves]).reshape(shape)
+                squares = np.stack([one.square for one in halves]).reshape(shape)
+                sums = totals, squares, k * length
+                r_hat, ess = split_r_hat(*sums), effective_sample_size(*sums)
+            sample = Sample(z, accepted / n_steps, r_hat, ess, curve, n_iter)
+            if report is not None and report(sample):
+                return sample._replace(stopped=True)
+            enough = n_iter >= max(max_iter, 2 * ROUND) or np.max(r_hat) <= tol
+            if enough or not np.all(np.isfinite(z)):
+                return sample
 
-    def parts(self, length: int) -> list[tuple[Scheme, int]]:
-        """Schemes and their numbers of steps in a round."""
-        if self.short is None:
-            return [(self.main, length)]
-        few = length // _SHORT_EVERY
-        return [(self.main, length - few), (self.short, few)]
 
-    @staticmethod
-    def cost(parts: list[tuple[Scheme, int]]) -> int:
-        """Evaluations of the gradient by each chain."""
-        return sum(scheme.cost * n for scheme, n in parts)
+def _adapted(
+    scheme: Scheme, short: Scheme | None, share: Array
+) -> tuple[Scheme, Scheme | None]:
+    """Smaller steps, and short ones besides, for sorted shares of accepted proposals.
 
-    def adapted(self, history: _History) -> _Schedule:
-        """Half the step if most chains hardly move; short ones besides if a few do."""
-        if history.slow_chains(0.5):
-            return _Schedule(langevin.halved(self.main), self.short)
-        if not history.slow_chains(0.01):
-            return self
-        short = self.short or langevin.halved(langevin.halved(self.main))
-        return self._replace(short=langevin.halved(langevin.single(short)))
+    Half the step if most chains hardly moved, and a short one if a hundredth did not.
+    """
+    if share[len(share) // 2] < 0.03:
+        return langevin.halved(scheme), short
+    if share[len(share) // 100] < 0.03:
+        less = short or langevin.halved(langevin.halved(scheme))
+        return scheme, langevin.halved(langevin.single(less))
+    return scheme, short
+
+
+def _sum(traces: Sequence[Trace]) -> Trace:
+    """Statistics of several stretches together."""
+    return Trace(*(np.sum(one, axis=0) for one in zip(*traces, strict=True)))
+
+
+def _round(
+    each: Callable[..., Any],
+    states: list[Chains],
+    parts: list[tuple[Scheme, int]],
+    rng: np.random.Generator,
+) -> tuple[list[Chains], Trace]:
+    """Move all blocks of chains, each with a stream of its own."""
+    streams = rng.spawn(len(states))
+    items = [(one, parts, s) for one, s in zip(states, streams, strict=True)]
+    moved, traces = zip(*each(_advance, items), strict=True)
+    joined = (np.concatenate(t, axis=-1) for t in zip(*traces, strict=True))
+    return list(moved), Trace(*joined)
 
 
 def _advance(
@@ -219,83 +201,17 @@ def _advance(
     for scheme, n_steps in parts:
         chains, trace = langevin.advance(target, chains, scheme, n_steps, rng)
         traces.append(trace)
-    return chains, Trace(*(np.sum(one, axis=0) for one in zip(*traces, strict=True)))
-
-
-class _History:
-    """Running sums of the rounds so far, in at most 32 stretches of equal length.
-
-    When there are 32, neighbours are added and rounds become twice as long: memory is
-    bounded, and the number of diagnoses grows with the logarithm of the run's length.
-    """
-
-    def __init__(self) -> None:
-        self.length = ROUND
-        self._stretches: list[Trace] = []
-        self._curve: list[float] = []
-        self._accepted = np.zeros(1)
-        self._n_iter = self._evaluations = 0
-        self._last_accepted, self._last_length = np.zeros(1), 1
-
-    def append(self, traces: list[Trace], states: list[Chains], cost: int) -> None:
-        """Add a round of all blocks of chains, with `cost` evaluations a chain."""
-        joined = Trace(
-            *(np.concatenate(parts, axis=-1) for parts in zip(*traces, strict=True))
-        )
-        self._stretches.append(joined)
-        self._accepted = self._accepted + joined.accepted
-        self._last_accepted, self._last_length = joined.accepted, self.length
-        self._n_iter += self.length
-        self._evaluations += cost
-        energies = np.concatenate([state.energy for state in states])
-        self._curve.append(float(energies.mean()))
-        if len(self._stretches) == _STRETCHES:
-            pairs = zip(self._stretches[::2], self._stretches[1::2], strict=True)
-            self._stretches = [
-                Trace(*(a + b for a, b in zip(*pair, strict=True))) for pair in pairs
-            ]
-            self.length *= 2
-
-    def slow_chains(self, fraction: float) -> bool:
-        """Whether this fraction of the chains hardly moved in the last round."""
-        accepted = np.sort(self._last_accepted) / self._last_length
-        return bool(accepted[int(fraction * len(accepted))] < _SLOW)
-
-    def summary(self, states: list[Chains]) -> Sample:
-        """Diagnostics over the last three quarters, an even number of stretches."""
-        z = np.concatenate([state.z for state in states], axis=2)
-        acceptance = float(self._accepted.mean() / self._n_iter)
-        curve, n = np.array(self._curve), len(self._stretches)
-        if n < 2:
-            unknown = np.full(z[:, :, 0].size, np.nan)
-            return Sample(
-                z,
-                acceptance,
-                np.full_like(unknown, np.inf),
-                unknown,
-                curve,
-                self._evaluations,
-            )
-        half = max(1, (3 * n // 4) // 2)
-        parts = self._stretches[n - 2 * half : n - half], self._stretches[n - half :]
-        totals, squares = (
-            np.stack([np.sum([t[i] for t in part], axis=0) for part in parts])
-            for i in (1, 2)
-        )
-        shape = (2, -1, z.shape[2])
-        sums = totals.reshape(shape), squares.reshape(shape), half * self.length
-        r_hat, ess = split_r_hat(*sums), effective_sample_size(*sums)
-        return Sample(z, acceptance, r_hat, ess, curve, self._evaluations)
+    return chains, _sum(traces)
 
 
 def adapt(
     target: Target,
     z: Array,
-    schemes: tuple[tuple[Scheme, ...], ...],
+    schemes: Tiers,
     rng: np.random.Generator,
     temperature: float = 1.0,
 ) -> tuple[Scheme, float]:
-    """The scheme that moves farthest in a short trial of one block of chains.
+    """The scheme that moves farthest in three steps of one block of chains.
 
     Maximises acceptance times mobility over the schemes of a tier, and tries the next
     tier, of smaller steps, if hardly any proposal is accepted. Returns the scheme and
@@ -306,10 +222,8 @@ def adapt(
     for tier in schemes:
         for scheme in tier:
             stream = rng.spawn(1)[0]
-            _, trace = langevin.advance(
-                target, chains, scheme, _PILOT_STEPS, stream, temperature
-            )
-            score = trace.accepted.mean() / _PILOT_STEPS * scheme.mobility
+            _, trace = langevin.advance(target, chains, scheme, 3, stream, temperature)
+            score = trace.accepted.mean() / 3.0 * scheme.mobility
             if score > best_score:
                 best, best_score = scheme, score
         if best_score > 0.01:
@@ -321,7 +235,7 @@ def settle(
     target: Target,
     local: Target,
     z: Array,
-    schemes: tuple[tuple[Scheme, ...], ...],
+    schemes: Tiers,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> tuple[Target, Array, Scheme]:
@@ -341,11 +255,10 @@ def settle(
     rng : numpy.random.Generator
     n_jobs : int or None
     """
+    how: dict[str, Any] = {"max_iter": 2 * ROUND, "tol": 0.0, "n_jobs": n_jobs}
     scheme, _ = adapt(local, z, schemes, rng)
-    for _ in range(_SETTLING):
-        sample = run_chains(
-            local, z, scheme, rng, max_iter=2 * ROUND, tol=0.0, n_jobs=n_jobs
-        )
+    for _ in range(5):
+        sample = run_chains(local, z, scheme, rng, **how)
         if sample.acceptance * scheme.mobility > LIVELY:
             return local, sample.z, scheme
         weights = langevin.weights_of(local, sample.z)
@@ -353,6 +266,7 @@ def settle(
         w = local.centre[:, :, np.newaxis] + local.root @ sample.z
         centre = w.mean(axis=2)
         local = langevin.in_coordinates(target, centre, root)
-        z = np.linalg.solve(root, w - centre[:, :, np.newaxis])
+        away = w - centre[:, :, np.newaxis]
+        z = np.asarray(np.linalg.solve(root, away), dtype=np.float64)
         scheme, _ = adapt(local, z, schemes, rng)
     return local, z, scheme

@@ -280,7 +280,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         check_likelihood_given(self.likelihood)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         known = row_quantity(likelihood, len(y), **given)
-        noise = self._known_noise(likelihood, known, weights)
+        noise: KnownNoise | None = None
+        if isinstance(likelihood, NoiseOfRows):
+            given_scale = likelihood.noise_parameter
+            noise = known_noise(known, weights, given_scale, self.kernel)
         if noise is not None:
             likelihood, known = likelihood.with_noise(noise.reference), noise.relative
         rows = canonical_rows(X, y, weights, known)
@@ -321,13 +324,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             residuals = some.y - mean
             found.append(diagnostics.residual_autocorrelation(some.X, residuals, total))
         return found
-
-    def _known_noise(
-        self, likelihood: Any, known: Any, weights: Any
-    ) -> KnownNoise | None:
-        if not isinstance(likelihood, NoiseOfRows):
-            return None
-        return known_noise(known, weights, likelihood.noise_parameter, self.kernel)
 
     @property
     def noise_variance_(self) -> float:

@@ -250,6 +250,8 @@ def _rough_starts(
     functions. Candidates that are simpler than the best one are trained as well.
     """
     values = rough_latent(few, likelihood)
+    # repetitions of a label are no repeated measurements of a latent value
+    few = few._replace(weights=np.minimum(few.weights, 1.0), known=None)
     if values.shape[1] > 1:
         # at most three contrasts, as independent of each other as the functions
         values = values @ np.linalg.svd(values, full_matrices=False)[2][:3].T
@@ -258,7 +260,7 @@ def _rough_starts(
     shift, scale = np.transpose(units)
     y = np.sqrt(group[0].unit) * (values - shift) / scale.max()
     noise = Gaussian().prepare(y[:, 0], few.weights)
-    ends = screen(few._replace(y=y, known=None), noise, group)
+    ends = screen(few._replace(y=y), noise, group)
     best = int(np.argmax([one.posterior for one in ends]))
     if ends[best].gain > NOISE_PRICE:
         return [one._replace(likelihood=likelihood) for one in ends[: best + 1]]

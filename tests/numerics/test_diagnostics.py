@@ -50,23 +50,6 @@ def test_split_r_hat_is_the_textbook_formula(rng, shift):
     np.testing.assert_allclose(split_r_hat(*sums(x)), expected, rtol=1e-9)
 
 
-def test_split_r_hat_against_arviz(rng):
-    arviz = pytest.importorskip("arviz")
-    x = autoregressive(rng, 0.5, 1, 60, 4)
-    theirs = float(arviz.rhat(x[0].T, method="split"))
-    np.testing.assert_allclose(split_r_hat(*sums(x)), theirs, rtol=1e-10)
-
-
-def test_a_single_chain_is_split_too(rng):
-    x = autoregressive(rng, 0.3, 2, 50, 1)
-    np.testing.assert_allclose(split_r_hat(*sums(x)), textbook_split_r_hat(x))
-
-
-def test_independent_states_have_r_hat_one(rng):
-    r_hat = split_r_hat(*sums(autoregressive(rng, 0.0, 5, 200, 100)))
-    np.testing.assert_allclose(r_hat, 1.0, atol=0.01)
-
-
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1e8 / 3.0, 1e-8 / 3.0])
 def test_stuck_chains_give_infinity(rng, value):
     x = autoregressive(rng, 0.5, 3, 20, 6)

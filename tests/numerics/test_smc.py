@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from skgpx._numerics.smc import (
     effective_size,
     next_temperature,
+    resample,
     reweighted,
-    stratified,
-    systematic,
 )
 
 LARGEST_Z = 4.5
@@ -45,7 +44,7 @@ def test_temperature_keeps_the_effective_fraction(
 
 
 def test_equal_particles_go_to_the_end_at_once():
-    assert next_temperature(np.full(10, 3.0), 0.2, 0.8) == 1.0
+    assert next_temperature(np.full(10, 3.0), 0.2, 0.8, np.zeros(10)) == 1.0
 
 
 @pytest.mark.parametrize("rise", [0.0, 0.3, 2.0])
@@ -55,7 +54,7 @@ def test_systematic_resampling_is_unbiased(rng, rise):
     expected = 12 * weights / weights.sum()
     counts = np.empty((n_repeats, 12))
     for i in range(n_repeats):
-        chosen = systematic(-rise * nll, 12, rng)
+        chosen = resample(-rise * nll, 12, rng)
         counts[i] = np.bincount(chosen, minlength=12)
     # systematic: never more than one away from the expected number
     assert np.all(np.abs(counts - expected) < 1.0 + 1e-9)
@@ -84,7 +83,7 @@ def test_effective_size_of_equal_weights_is_their_number():
 def test_one_heavy_particle_takes_all(rng):
     nll = np.full(20, 1e6)
     nll[7] = 0.0
-    np.testing.assert_array_equal(systematic(-nll, 20, rng), 7)
+    np.testing.assert_array_equal(resample(-nll, 20, rng), 7)
     _, log_ratio = reweighted(np.full(20, -np.log(20.0)), nll, 1.0)
     assert log_ratio == pytest.approx(-np.log(20.0))
 
@@ -93,7 +92,7 @@ def test_indices_stay_in_range(rng):
     # cumulative weights that rounding leaves short of one
     nll = -np.log(np.full(49, 1.0 / 49.0))
     for _ in range(200):
-        chosen = systematic(-nll, 49, rng)
+        chosen = resample(-nll, 49, rng)
         assert chosen.min() >= 0
         assert chosen.max() < 49
         assert np.all(np.diff(chosen) >= 0)
@@ -104,9 +103,9 @@ def test_one_index_from_each_stratum(rng):
     log_odds = 1.3
     log_weights = np.tile([0.0, log_odds], 10)
     n_repeats = 4000
-    chosen = np.stack([stratified(log_weights, 10, rng) for _ in range(n_repeats)])
+    chosen = np.stack([resample(log_weights, 10, rng, True) for _ in range(n_repeats)])
     np.testing.assert_array_equal(chosen // 2, np.tile(np.arange(10), (n_repeats, 1)))
     p = 1.0 / (1.0 + np.exp(-log_odds))
     error = np.sqrt(p * (1.0 - p) / chosen.size)
     assert abs(np.mean(chosen % 2) - p) < LARGEST_Z * error
-    assert np.all(stratified(np.array([-1e4, 0.0, -np.inf]), 5, rng) == 1)
+    assert np.all(resample(np.array([-1e4, 0.0, -np.inf]), 5, rng, True) == 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skgpx._numerics import langevin
-from skgpx._pls._tempering import flip, mirror_images, upright, with_mirror_images
+from skgpx._pls._tempering import of_both_signs, upright
 from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson
@@ -24,11 +24,6 @@ def problem(base):
     return target, mass / mass.sum()
 
 
-def of_both(target, w, rng):
-    chosen, mirrored = with_mirror_images(target, w, rng)
-    return np.where(mirrored, mirror_images(target, w[:, :, chosen]), w[:, :, chosen])
-
-
 def draws(mass, size, rng):
     """Independent particles (1, 1, size) with this distribution on the grid."""
     return rng.choice(AXIS, size, p=mass / mass.sum())[np.newaxis, np.newaxis]
@@ -43,7 +38,7 @@ def test_shares_and_moments_of_the_modes_against_quadrature(rng, base, start):
     assert 0.4 < share < 1.0
     within = {"right": right, "left": ~right, "both": right | ~right}[start]
     w = draws(np.where(within, mass, 0.0), 20_000, rng)
-    moved = of_both(target, w, rng)[0, 0]
+    moved = of_both_signs(target, w, rng)[0][0, 0]
     # weights of images differ: fewer independent particles than there are
     error = np.sqrt(share * (1.0 - share) / 5000)
     assert abs(np.mean(moved > -base) - share) < 4.5 * error
@@ -56,7 +51,7 @@ def test_shares_and_moments_of_the_modes_against_quadrature(rng, base, start):
 def test_without_a_base_signs_are_random(rng):
     target, mass = problem(0.0)
     w = draws(np.where(AXIS > 0.0, mass, 0.0), 1000, rng)
-    moved = of_both(target, w, rng)
+    moved = of_both_signs(target, w, rng)[0]
     # every particle is kept once, with either sign
     np.testing.assert_array_equal(np.abs(moved), np.abs(w))
     assert abs(np.mean(moved < 0.0) - 0.5) < 4.5 * 0.5 / np.sqrt(1000)
@@ -68,21 +63,7 @@ def test_a_mode_far_below_the_other_stays_empty(rng):
     rows = Rows(np.zeros((3, 1)), y, np.ones(3))
     target = row_target(np.ones((3, 1)), rows, likelihood)
     w = 0.1 * rng.standard_normal((1, 1, 50))
-    np.testing.assert_array_equal(of_both(target, w, rng), w)
-
-
-@pytest.mark.parametrize("base", [0.0, 0.3])
-def test_flips_leave_the_tempered_distribution_invariant(base, rng):
-    target, _ = problem(base)
-    energy = langevin.start(target, AXIS[np.newaxis, np.newaxis], 0.4).energy
-    mass = np.exp(energy.min() - energy)
-    mass /= mass.sum()
-    w = draws(mass, 20_000, rng)
-    moved = flip(target, w, 0.4, rng)[0, 0]
-    assert 0.2 < np.mean(moved != w[0, 0]) < 0.6
-    share = mass[-base < AXIS].sum()
-    error = np.sqrt(share * (1.0 - share) / 20_000)
-    assert abs(np.mean(moved > -base) - share) < 4.5 * error
+    np.testing.assert_array_equal(of_both_signs(target, w, rng)[0], w)
 
 
 def test_upright_particles_differ_by_relative_signs_only(rng):

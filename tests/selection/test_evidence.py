@@ -256,6 +256,22 @@ def test_objective_against_finite_differences(rng, family, position):
     assert noise == pytest.approx(norm.logpdf(point[-1], -2.0, 2.0))
 
 
+@pytest.mark.parametrize("likelihood", [StudentT(), Poisson("exp"), Categorical()])
+def test_objective_of_laplace_against_finite_differences(rng, likelihood, monkeypatch):
+    monkeypatch.setattr(laplace, "_EVIDENCE_TOLERANCE", 1e-10)
+    rows = rows_for(likelihood, rng)
+    likelihood = likelihood.prepare(rows.y, rows.weights)
+    candidate = default_candidates(rows, likelihood, 1.0)[0][0]
+    evidence = SparseEvidence(rows, rows.X[:6], candidate.kernel, likelihood)
+    start = candidate.coordinates_of(candidate.kernel) - 0.2
+    point = np.concatenate((start, likelihood.theta))
+    objective = Objective(candidate, [evidence])
+    objective(point + 1e-3)  # finds the mode, where later searches start
+    numeric = fourth_order(lambda p: objective(p)[0], point)
+    scale = 1.0 + np.max(np.abs(numeric))
+    np.testing.assert_allclose(objective(point)[1], numeric, atol=2e-5 * scale)
+
+
 def test_a_failing_kernel_is_hopeless_and_not_an_error(rng):
     rows = rows_for(Gaussian(), rng)
     likelihood = Gaussian(0.1).prepare(rows.y)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SteinRFFRegressor
 from skgpx._selection import counted_once, grow
@@ -85,16 +85,6 @@ def test_fixed_parameters_stay_and_bounds_hold():
     assert kernel == ConstantKernel(2.5, "fixed") * RBF(
         [0.3, 9.0], [(0.2, 0.4), (8.0, 10.0)]
     )
-
-
-def test_a_white_kernel_is_the_noise():
-    X, _, y, _ = wave(0, 60)
-    kernel = RBF(0.3, "fixed") + WhiteKernel(0.3, "fixed")
-    model = PLSRegressor(kernel, normalize_y=False, random_state=0).fit(X, y)
-    assert model.kernel_ == RBF(0.3, "fixed")
-    assert model.noise_variance_ == 0.3
-    with pytest.raises(ValueError, match="WhiteKernel"):
-        PLSRegressor(kernel, likelihood=StudentT()).fit(X, y)
 
 
 def test_one_warning_names_what_ended_at_a_bound():
