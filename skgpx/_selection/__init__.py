@@ -2,9 +2,6 @@
 
 from skgpx._selection._candidates import stretched
 from skgpx._selection._evidence import (
-    SparseEvidence,
-    held_out,
-    left_out,
     rough_latent_values,
     rough_start,
     row_form,
@@ -18,26 +15,17 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._sparse import (
-    final_noise,
-    grow,
-    inducing_by_capacity,
-    most_inducing,
-)
+from skgpx._selection._sparse import final_noise, grow, inducing_by_capacity
 
 __all__ = [
     "MOST",
     "Hyperparameters",
     "SearchRecord",
-    "SparseEvidence",
     "counted_once",
     "final_noise",
     "grow",
-    "held_out",
     "inducing_by_capacity",
     "learn_prior",
-    "left_out",
-    "most_inducing",
     "rough_latent_values",
     "rough_start",
     "row_form",

@@ -22,13 +22,6 @@ Array = NDArray[np.float64]
 _LENGTHSCALE = np.sqrt(2.0), np.sqrt(3.0)
 _AMPLITUDE = 1.0, 1.5
 _NOISE = -2.0, 2.0
-# Largest prior standard deviation of log odds and log rates: on separable classes the
-# evidence grows with it without end.
-LARGEST_STD = 6.0
-# Starts: lengthscales in units of 2√d standard deviations, for all columns and for a
-# single one beside the others.
-FACTORS = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
-_SHORT = (1.0 / 8.0, 1.0 / 32.0)
 
 
 @dataclass(frozen=True)
@@ -78,11 +71,6 @@ class Candidate:
         high = [inner[one, 1].min() for one in tied.T]
         return np.array([low, np.maximum(low, high)]).T.reshape(-1, 2)
 
-    @cached_property
-    def _limits(self) -> Array:
-        limits: Array = self.kernel.bounds.T
-        return limits
-
     def theta(self, u: Array) -> Array:
         """Log-parameters of the kernel."""
         theta: Array = self.offset + self.ties @ u
@@ -92,7 +80,9 @@ class Candidate:
         """Kernel at the coordinates u, within its bounds."""
         if not len(self.offset):
             return self.kernel
-        return self.kernel.clone_with_theta(np.clip(self.theta(u), *self._limits))
+        return self.kernel.clone_with_theta(
+            np.clip(self.theta(u), *self.kernel.bounds.T)
+        )
 
     def coordinates_of(self, kernel: Any) -> Array:
         """Coordinates of a kernel of this form, the mean of what they share."""
@@ -114,11 +104,12 @@ class Candidate:
         return _log_normal(theta, mean + np.log(self.unit), std)
 
     def starts(self) -> list[Array]:
-        """Coordinates with long lengthscales, and with shorter ones."""
+        """Coordinates with lengthscales of 2√d standard deviations, and less."""
         u = self.coordinates_of(self.kernel)
         if not np.any(self.lengths):
             return [u]
-        long = [np.where(self.lengths, self.long + np.log(f), u) for f in FACTORS]
+        factors = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
+        long = [np.where(self.lengths, self.long + np.log(f), u) for f in factors]
         return [u, long[0]] if self.given else long
 
     def short_starts(self) -> list[Array]:
@@ -129,17 +120,9 @@ class Candidate:
             return []
         return [
             u + np.log(factor) * (np.arange(len(u)) == column)
-            for factor in _SHORT
+            for factor in (1.0 / 8.0, 1.0 / 32.0)
             for column in columns
         ]
-
-    def shortened(self, u: Array, factor: float) -> Array:
-        """Coordinates with all lengthscales divided by a factor, within bounds."""
-        moved = np.zeros(len(self.offset))
-        for part in length_scale_entries(self.kernel):
-            moved[part] = 1.0
-        shorter = u - np.log(factor) * (self.ties.T @ moved > 0.0)
-        return np.clip(shorter, *self.bounds.T)
 
     def tied(self, name: str) -> Candidate:
         """One lengthscale for all columns, in the units of the offset."""
@@ -208,7 +191,8 @@ def default_candidates(
     plain = default_kernel(rows.X, rows.weights)
     high = 1e3 * unit
     if likelihood.log_scale and not likelihood.location_scale:
-        high = LARGEST_STD**2
+        # a standard deviation of 6: on separable classes evidence grows without end
+        high = 36.0
     plain.set_params(
         k1__constant_value=unit, k1__constant_value_bounds=(1e-3 * unit, high)
     )

@@ -23,7 +23,6 @@ from skgpx._validation import Rows
 from skgpx.bases import select_inducing
 from skgpx.kernels import (
     diagonal_and_pullback,
-    kernel_matrix,
     matrix_and_pullback,
     triangle_and_pullback,
 )
@@ -131,29 +130,6 @@ def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
         return likelihood
     low, high = np.exp(likelihood.theta_bounds[0])
     return likelihood.with_theta(np.log([np.clip(noise_variance, low, high)]))
-
-
-def left_out(kernel: Any, noise_variance: float, rows: Rows) -> tuple[Array, Array]:
-    """Means and variances of y at each row, given all others; O(n^3).
-
-    ``y - (C⁻¹y) / diag(C⁻¹)`` and ``1 / diag(C⁻¹)`` with the covariance C of y.
-    """
-    L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
-    alpha = solve_lower_transpose(L, solve_lower(L, rows.y))
-    invert_factorised(L)
-    precision = np.diagonal(L)
-    return rows.y - alpha / precision, 1.0 / precision
-
-
-def held_out(
-    kernel: Any, noise_variance: float, rows: Rows, X: Array
-) -> tuple[Array, Array]:
-    """Means and variances of y at other rows, given a few; O(n^3 + n^2 n_other)."""
-    L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
-    cross = solve_lower(L, kernel_matrix(kernel, rows.X, X))
-    mean = cross.T @ solve_lower(L, rows.y)
-    explained = np.einsum("ij,ij->j", cross, cross)
-    return mean, np.maximum(kernel.diag(X) - explained, 0.0) + noise_variance
 
 
 def normal_density(y: Array, mean: Array, variance: Array) -> Array:

@@ -76,18 +76,6 @@ def test_effective_sample_size_of_an_autoregression(rng, correlation):
     assert np.all(size <= s * length)
 
 
-def test_effective_sample_size_of_antithetic_chains_is_capped(rng):
-    x = autoregressive(rng, -0.9, 2, 200, 100)
-    np.testing.assert_array_equal(effective_sample_size(*sums(x)), 100 * 200.0)
-
-
-def test_effective_sample_size_of_stuck_chains(rng):
-    x = np.broadcast_to(rng.standard_normal((1, 1, 30)), (1, 20, 30)).copy()
-    # thirty independent starting points, and nothing more
-    size = effective_sample_size(*sums(x))
-    assert size == pytest.approx(29.0, rel=1e-9)
-
-
 def test_a_single_chain_counts_as_one(rng):
     x = autoregressive(rng, 0.2, 3, 20, 1)
     np.testing.assert_array_equal(effective_sample_size(*sums(x)), 1.0)

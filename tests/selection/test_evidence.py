@@ -6,9 +6,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgpx._numerics import laplace
 from skgpx._numerics.regression import weight_statistics
-from skgpx._selection import SparseEvidence, held_out, left_out
 from skgpx._selection._candidates import default_candidates, of_kernel
-from skgpx._selection._evidence import ExactEvidence, exact_value, noise_only
+from skgpx._selection._evidence import (
+    ExactEvidence,
+    SparseEvidence,
+    exact_value,
+    noise_only,
+)
 from skgpx._selection._select import Objective
 from skgpx._selection._sparse import best_noise
 from skgpx._validation import Rows
@@ -205,9 +209,6 @@ def test_held_out_densities_are_those_of_scikit_learn(rng):
     kernel, whole = KERNELS["rbf"], written_out(rows)
     model = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None)
     mean, std = model.fit(whole.X, whole.y).predict(other.X, return_std=True)
-    found, variance = held_out(kernel, 0.2, rows, other.X)
-    np.testing.assert_allclose(found, mean, atol=1e-9)
-    np.testing.assert_allclose(variance, std**2 + 0.2, rtol=1e-9)
     # all rows as inducing points: the sparse model is exact
     basis = Nystroem.from_kernel(kernel, rows.X)
     seen = weight_statistics(basis(rows.X), rows.y, rows.weights, np.zeros(24))
@@ -216,17 +217,6 @@ def test_held_out_densities_are_those_of_scikit_learn(rng):
     noise, best = best_noise(basis, seen, other, 0.02, 2.0)
     assert best >= expected
     assert 0.02 < noise < 2.0
-
-
-def test_left_out_moments_are_those_of_models_without_the_row(rng):
-    rows, kernel = rows_for(Gaussian(), rng, 9), KERNELS["rbf"]
-    mean, variance = left_out(kernel, 0.2, rows)
-    for i in range(9):
-        others = np.delete(np.arange(9), i)
-        one = held_out(kernel, 0.2, rows.take(others), rows.X[i : i + 1])
-        assert mean[i] == pytest.approx(one[0][0])
-        noise = 0.2 / rows.weights[i]
-        assert variance[i] == pytest.approx(one[1][0] - 0.2 + noise)
 
 
 # ---- The log posterior of candidates -------------------------------------------------
