@@ -93,12 +93,12 @@ SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
 # Lines of code of each folder of the package: what comes in pushes something out. The
 # modules beside the folders have one budget together. Budgets only ever shrink.
 BUDGETS = {
-    "_pls": 1160,
+    "_pls": 970,
     "_spectral_vgp": 1250,
     "_stein": 900,
     "_gwi": 1072,
     "_decoupled": 560,
-    "_selection": 950,
+    "_selection": 915,
     "_latent": 230,
     "_draws": 1335,
     "bases": 1100,
