@@ -99,12 +99,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         likelihood = likelihood.prepare(rows.y, rows.weights, *known)
         likelihood = likelihood if with_mean else likelihood.with_base(0.0)
         # 1 the prior, kernel and mean, and the likelihood, from the data
-        same = (
-            self.warm_start
-            and hasattr(self, "posterior_")
-            and self._request == self.kernel
-            and self.inducing_points_.shape[1] == self.n_features_in_
-        )
+        same = self._continues()
         learn = self.optimizer is not None
         found = learn_prior(
             rows, likelihood, search,
@@ -139,15 +134,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
         shape = (len(Z), likelihood.n_outputs_, self.n_particles)
-        particles = self.particles_ if same else None
-        if particles is not None and particles.shape != shape:
-            particles = None
+        same = same and self.particles_.shape == shape
         result = infer(
             basis, rows, likelihood, stream,
             method=self.method, n_particles=self.n_particles,
             step_size=self.step_size, max_iter=self.max_iter, tol=self.tol,
             n_jobs=self.n_jobs, noise_is_free=learn, report=report,
-            previous=particles,
+            previous=self.particles_ if same else None,
         )  # fmt: skip
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units)
@@ -179,6 +172,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
         return diagnostics.too_few_inducing_points(
             m, found.n_inducing, unexplained, automatic
+        )
+
+    def _continues(self) -> bool:
+        """Whether this fit is a warm start from one of the same prior and columns."""
+        return (
+            self.warm_start
+            and hasattr(self, "posterior_")
+            and self._request == self.kernel
+            and self.inducing_points_.shape[1] == self.n_features_in_
         )
 
     def _check_method(self, likelihood: Likelihood) -> None:
