@@ -193,7 +193,7 @@ def held_out_score(
         return -float(np.average(density, weights=rows.weights))
 
     found = optimize.minimize_scalar(
-        loss, bounds=(-2.0, 9.0), method="bounded", options={"xatol": 0.01}
+        loss, bounds=(-14.0, 9.0), method="bounded", options={"xatol": 0.01}
     )
     within, centre = variance[:, 0] @ shares, mean[:, 0] @ shares
     # means of components differ by what no factor changes

@@ -77,53 +77,43 @@ def kernel_waves(
         If a part of the kernel has no known frequencies, or there are more terms than
         frequencies.
     """
-    terms = stationary_terms(kernel, len(input_variances))
+    d = len(input_variances)
+    terms = stationary_terms(kernel, d)
     if len(terms) > n_frequencies:
         raise ValueError(
             f"n_frequencies must be at least {len(terms)}, one for each term of "
             f"{kernel!r}; got {n_frequencies}."
         )
-    counts = _shared(terms, n_frequencies)
-    samples = [
-        _sample(term, kernel, n, method, input_variances, n_steps, rng)
-        for term, n in zip(terms, counts, strict=True)
-    ]
-    amplitudes = [
-        np.sqrt(term.coefficient) * part
-        for term, (_, part) in zip(terms, samples, strict=True)
-    ]
-    frequencies = [part for part, _ in samples]
-    return FourierFeatures(np.concatenate(frequencies), np.concatenate(amplitudes))
-
-
-def _shared(terms: list[Monomial], n: int) -> list[int]:
-    """Frequencies of each term: at least one, and in proportion to its variance.
-
-    None more than a term has: constants have one, periodic kernels a series.
-    """
-    counts = np.ones(len(terms), dtype=int)
-    most = np.array([_largest_number(term) for term in terms])
+    finite = [_all_waves(term, d) for term in terms]
     variances = np.array([term.coefficient for term in terms])
-    for _ in range(n - len(terms)):
+    most = np.array([np.inf if waves is None else len(waves[1]) for waves in finite])
+    counts = np.ones(len(terms), dtype=int)
+    for _ in range(n_frequencies - len(terms)):
         # the next one to the term with the most variance for each that it has
         gain = np.where(counts < most, variances / (counts + 0.5), 0.0)
         counts[np.argmax(gain)] += gain.any()
-    return counts.tolist()
+    frequencies, amplitudes = [], []
+    for term, waves, n in zip(terms, finite, counts.tolist(), strict=True):
+        if waves is None:
+            how = method, input_variances, n_steps, rng
+            omega, sizes = _sample(term, kernel, n, *how)
+        else:
+            # the n strongest waves, with the variance of all
+            order = np.argsort(-waves[1], kind="stable")[:n]
+            omega, sizes = waves[0][order], waves[1][order]
+            sizes = sizes / np.linalg.norm(sizes)
+        frequencies.append(omega)
+        amplitudes.append(np.sqrt(term.coefficient) * sizes)
+    return FourierFeatures(np.concatenate(frequencies), np.concatenate(amplitudes))
 
 
-def _largest_number(term: Monomial) -> float:
+def _all_waves(term: Monomial, d: int) -> tuple[Array, Array] | None:
+    """Waves of a term that has finitely many: a constant, a periodic kernel alone."""
     if not term.factors:
-        return 1.0
-    return float(len(_series(term)[1])) if _is_periodic(term) else np.inf
-
-
-def _is_periodic(term: Monomial) -> bool:
-    return [type(factor) for factor in term.factors] == [ExpSineSquared]
-
-
-def _series(term: Monomial) -> tuple[Array, Array]:
-    """Frequencies and amplitudes of the cosine series of a periodic kernel alone."""
-    return sample_frequencies(term.factors[0], 0, 1, np.random.default_rng(0))
+        return np.zeros((1, d)), np.ones(1)
+    if [type(factor) for factor in term.factors] != [ExpSineSquared]:
+        return None
+    return sample_frequencies(term.factors[0], 0, d, np.random.default_rng(0))
 
 
 def _sample(
@@ -137,15 +127,6 @@ def _sample(
 ) -> tuple[Array, Array]:
     """Frequencies and amplitudes of one term, whose squares add up to one."""
     d = len(input_variances)
-    if not term.factors:
-        # a constant is a wave of frequency zero
-        return np.zeros((1, d)), np.ones(1)
-    if _is_periodic(term):
-        # the n strongest waves, with the variance of all
-        frequencies, amplitudes = _series(term)
-        order = np.argsort(-amplitudes, kind="stable")[:n]
-        kept = amplitudes[order]
-        return frequencies[order], kept / np.linalg.norm(kept)
     if method == "stein" and len(term.factors) == 1:
         waves = stein_frequencies(term.factors[0], n, rng, input_variances, n_steps)
         return waves, np.full(n, n**-0.5)
@@ -162,10 +143,6 @@ def _sample(
 
 
 # ---- Fourier features of a stationary kernel, as a transformer -----------------------
-
-
-_METHODS = {"stein", *_SAMPLED}
-_DTYPES = (np.float64, np.float32)
 
 
 class SteinFourierFeatures(
@@ -266,7 +243,7 @@ class SteinFourierFeatures(
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
         "n_frequencies": [Interval(Integral, 1, None, closed="left")],
-        "method": [StrOptions(_METHODS)],
+        "method": [StrOptions({"stein", *_SAMPLED})],
         "n_steps": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -351,9 +328,9 @@ class SteinFourierFeatures(
     def _checked(self, X: Any, reset: bool) -> NDArray[Any]:
         """Rows in single or double precision."""
         check_columns(X)
-        checked: NDArray[Any] = validate_data(
-            self, X, dtype=_DTYPES, order="C", reset=reset
-        )
+        dtypes = (np.float64, np.float32)
+        checked: NDArray[Any]
+        checked = validate_data(self, X, dtype=dtypes, order="C", reset=reset)
         return checked
 
     @property
