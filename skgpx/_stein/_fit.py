@@ -12,7 +12,6 @@ from skgpx._callbacks import StageClock
 from skgpx._selection import Hyperparameters, SearchRecord, learn_prior
 from skgpx._stein._descent import SteinDescent, held_out_score
 from skgpx._stein._start import (
-    enough_frequencies,
     peaks,
     residuals,
     starting_waves,
@@ -175,10 +174,7 @@ def _begin(
         # that of the rows they miss most
         variance = float(prior.likelihood.variance(0.0))
         least = max(variance, 2e-4) if free else variance
-        R = settings.n_frequencies
-        if R == "auto":
-            R = enough_frequencies(prior.kernel, least, learning, start)
-        shape = settings.n_components, int(R), rows.X.shape[1]
+        shape = settings.n_components, settings.n_frequencies, rows.X.shape[1]
         return prior, starting_waves(prior.kernel, least, shape, start)
 
     prior, mixture = begun(train)

@@ -51,10 +51,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         lets RBF and Matern kernels of order 5/2 and 3/2 compete.
     n_components : int, default=6
         Number M of components.
-    n_frequencies : int or "auto", default=100
-        Number R of waves of a component, which has 2 R basis functions. "auto" doubles
-        50 up to 400 while the evidence gains 0.01 nats per observation, and R is below
-        half the rows.
+    n_frequencies : int, default=100
+        Number R of waves of a component, which has 2 R basis functions. More of them
+        follow rougher functions, and functions with next to no noise; a step costs R².
     repulsion : float or None, default=1.0
         Strength of the repulsion between frequencies; 0 only smooths the gradients
         over neighbouring frequencies. None moves each frequency by the gradient of its
@@ -186,10 +185,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_frequencies": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "n_frequencies": [Interval(Integral, 1, None, closed="left")],
         "repulsion": [Interval(Real, 0.0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
@@ -215,7 +211,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         kernel: Any = None,
         *,
         n_components: int = 6,
-        n_frequencies: int | str = 100,
+        n_frequencies: int = 100,
         repulsion: float | None = 1.0,
         max_iter: int = 300,
         learning_rate: float = 0.4,

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.regression import posterior, weight_statistics
-from skgpx._numerics.wave_evidence import Waves, wave_evidence
-from skgpx._selection import grow
+from skgpx._numerics.wave_evidence import Waves
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import WaveMixture
 from skgpx._validation import Rows
@@ -40,21 +39,6 @@ def starting_waves(
     scale = _HALF_NORMAL / np.where(size > 0.0, size, _HALF_NORMAL)
     amplitudes = samples[0].amplitudes
     return WaveMixture(kernel, omega * scale, amplitudes, scale, noise_variance)
-
-
-def enough_frequencies(kernel: Any, noise_variance: float, rows: Rows, rng: Rng) -> int:
-    """Double 50 up to 400 while the evidence gains, and functions are below rows."""
-    seed = int(rng.spawn(1)[0].integers(2**31))
-
-    def evidence(number: int) -> float:
-        shape = 1, number, rows.X.shape[1]
-        start = starting_waves(
-            kernel, noise_variance, shape, np.random.default_rng(seed)
-        )
-        return wave_evidence(rows.X, rows.y, rows.weights, start.waves()[0])
-
-    largest = min(400, len(rows.y) // 2)
-    return grow(evidence, 50, largest, float(rows.weights.sum()))[0]
 
 
 # ---- Waves that stand out of the periodogram -----------------------------------------

@@ -243,24 +243,20 @@ class SteinState:
         model = mixture.posterior(self.statistics, noise)
         evidence = [log_evidence(sums, noise) for sums in self.statistics]
         units = self.statistics[0].weight * np.log(scale)
-        powers = [wave_powers(one, mixture.amplitudes) for one in model.models]
+        powers = []
+        for one in model.models:
+            mean, root = one.weights.moments()
+            squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
+            powers.append(np.sum(squares.reshape(2, -1), axis=0))
         return {
             "posterior_": model.affine(self.shift, scale),
             "noise_variance_": noise * scale**2,
             "likelihood_": Gaussian(noise * scale**2).prepare([0.0]),
             # the logarithm of the mean evidence of the components
             "log_evidence_": float(logsumexp(evidence) - np.log(len(evidence)) - units),
-            "spectrum_": scale**2 * np.stack(powers),
+            # posterior mean of a² (w² + w'²) / 2, the mean square of each wave
+            "spectrum_": 0.5 * (scale * mixture.amplitudes) ** 2 * np.stack(powers),
         }
-
-
-def wave_powers(model: LatentModel, amplitudes: Array) -> Array:
-    """Posterior mean of ``a² (w² + w'²) / 2``, the mean square of each wave, (R,)."""
-    mean, root = model.weights.moments()
-    squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
-    cosine, sine = np.split(squares, 2)
-    power: Array = 0.5 * amplitudes**2 * (cosine + sine)
-    return power
 
 
 def _added(one: Statistics, other: Statistics, sign: float = 1.0) -> Statistics:

@@ -219,15 +219,6 @@ def test_learning_stops_where_it_gains_nothing(n):
     assert model.n_iter_ == len(model.loss_curve_) == 150
 
 
-# ---- Numbers of rows and frequencies -----------------------------------------------
-
-
-def test_auto_stops_where_more_waves_gain_nothing():
-    settings = FIXED | {"noise_variance": 1.0, "n_components": 1, "max_iter": 0}
-    model = SteinRFFRegressor(**settings, n_frequencies="auto").fit(*data(800))
-    assert model.frequencies_.shape[1] == 50
-
-
 # ---- Kernels -----------------------------------------------------------------------
 
 
