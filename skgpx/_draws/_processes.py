@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from skgpx._draws._features import Term, section_terms
 from skgpx._draws._functions import FunctionDraws
 from skgpx._numerics.linalg import (
     NUGGET,
-    block_diagonal,
     cholesky,
     solve_lower,
     solve_lower_transpose,
@@ -283,7 +283,7 @@ class KernelProcess(NamedTuple):
         spread = np.stack([one.dense() for one in roots])
         combinations = self.combinations
         if combinations is not None:
-            combinations = block_diagonal(combinations, np.eye(len(X)))
+            combinations = block_diag(combinations, np.eye(len(X)))
         points = np.concatenate((self.points, X))
         after = KernelProcess(
             self.kernel, points, root, spread, self.scale, combinations

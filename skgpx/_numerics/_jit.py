@@ -69,15 +69,18 @@ class _Announcement(event.Listener):
     """One line when the first kernel of a machine is compiled.
 
     The logger writes it to stderr where logging is not configured. A file in the folder
-    of the kernels says to all other processes that it was made.
+    of the kernels keeps all other processes from repeating it.
     """
 
     def __init__(self) -> None:
         self.made = False
 
     def on_start(self, event: Any) -> None:
-        """Say why the call that is under way will take longer."""
-        if self.made or not _module_of(event).startswith("skgpx."):
+        """Announce why the call that is under way will take longer."""
+        # a listener gets the functions of others, those of `exec` included
+        function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
+        ours = str(getattr(function, "__module__", "")).startswith("skgpx.")
+        if self.made or not ours:
             return
         self.made = True
         if _CACHE is not None:
@@ -92,17 +95,7 @@ class _Announcement(event.Listener):
         )
 
     def on_end(self, event: Any) -> None:
-        """Nothing is left to say."""
-
-
-def _module_of(event: Any) -> str:
-    """Name of the module of what is compiled; empty where there is none.
-
-    A listener hears of everybody's functions, those of `exec` included.
-    """
-    dispatcher = (event.data or {}).get("dispatcher")
-    function = getattr(dispatcher, "py_func", None)
-    return str(getattr(function, "__module__", None) or "")
+        """A listener must have this method."""
 
 
 ANNOUNCEMENT = _Announcement()

@@ -64,14 +64,6 @@ def mirror(A: Array) -> None:
                     A[j, i] = A[i, j]
 
 
-@kernel
-def lower_copied(A: Array, out: Array) -> None:
-    """Write the lower triangle of A, and zeros above it."""
-    for i in range(len(A)):
-        out[i, : i + 1] = A[i, : i + 1]
-        out[i, i + 1 :] = 0.0
-
-
 def mirrored(A: Array) -> Array:
     """Both triangles."""
     below: Array = np.tril(A, -1)
@@ -228,7 +220,8 @@ def _jittered(
     """Factor with the least jitter with which there is one."""
     relative, scale = jitter, 0.0
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
-        A = _lower_copied(K, space)
+        A = np.empty(K.shape) if space is None else space
+        A[:] = np.tril(K)
         if relative:
             scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
             diagonal_of(A)[:] += relative * scale
@@ -239,17 +232,6 @@ def _jittered(
         f"A matrix of order {len(K)} is not positive definite after adding "
         f"{_LARGEST_JITTER:g} of its mean diagonal ({scale:g})."
     )
-
-
-def _lower_copied(K: Array, space: Array | None) -> Array:
-    """Lower triangle of K with zeros above, in the memory given or in new memory."""
-    if space is not None:
-        lower_copied(K, space)
-        return space
-    A = np.array(K, dtype=np.float64, order="C")
-    for i in range(len(A)):
-        A[i, i + 1 :] = 0.0
-    return A
 
 
 def solve_lower(L: Array, B: Array) -> Array:
@@ -293,14 +275,6 @@ def _solve(L: Array, B: Array, transposed: bool) -> Array:
 def _check_regular(regular: bool, L: Array) -> None:
     if not regular:
         raise np.linalg.LinAlgError(f"A triangle of order {len(L)} is singular.")
-
-
-def block_diagonal(A: Array, B: Array) -> Array:
-    """Matrix of two blocks on the diagonal."""
-    out = np.zeros((len(A) + len(B), A.shape[1] + B.shape[1]))
-    out[: len(A), : A.shape[1]] = A
-    out[len(A) :, A.shape[1] :] = B
-    return out
 
 
 def diagonal_of(A: Array) -> Array:

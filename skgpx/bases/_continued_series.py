@@ -181,7 +181,7 @@ class ContinuedSeries(FourierSeries):
         Size of the basis.
     remainder : float, default=0.0
         Variance that no function carries (white).
-    continuation : Continuation
+    continuation : Continuation, optional
         What the process is outside of a region; see :meth:`of`.
 
     Notes

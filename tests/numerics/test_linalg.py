@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skgpx._numerics.linalg import (
-    block_diagonal,
     cholesky,
     inverse_root,
     log_determinant,
@@ -106,12 +105,3 @@ def test_log_determinant(rng):
     K = positive_definite(rng, 7)
     expected = np.linalg.slogdet(K)[1]
     assert log_determinant(cholesky(K, jitter=0.0).L) == pytest.approx(expected)
-
-
-def test_block_diagonal(rng):
-    A, B = rng.standard_normal((2, 3)), rng.standard_normal((4, 1))
-    M = block_diagonal(A, B)
-    np.testing.assert_array_equal(M[:2, :3], A)
-    np.testing.assert_array_equal(M[2:, 3:], B)
-    assert np.count_nonzero(M) == 10
-    assert block_diagonal(np.empty((0, 0)), B).shape == (4, 1)
