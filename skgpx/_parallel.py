@@ -75,7 +75,7 @@ def workers(
     Parameters
     ----------
     n_jobs : int or None
-        As in joblib; threads unless ``joblib.parallel_config`` says otherwise. 1 is
+        As in joblib; threads unless ``joblib.parallel_config`` names others. 1 is
         this thread, whatever the backend.
     *constants : object
         First arguments of every call. A `dask.distributed` cluster is sent them once a

@@ -99,7 +99,7 @@ def test_weights_are_repetitions():
 UNWEIGHTED = GaussianProcessRegressor(RBF(1.0), alpha=0.1, optimizer=None)
 
 
-def test_weights_that_cannot_be_used_are_told():
+def test_weights_that_cannot_be_used_warn():
     weights = rng.uniform(0.5, 1.5, size=N)
     with pytest.warns(UserWarning, match="takes no sample_weight"):
         TemperedRegressor(BOLD).fit(X, Y, sample_weight=weights)

@@ -34,7 +34,7 @@ def test_several_findings_make_one_warning_a_category():
     assert str(caught[1].message) == "Third."
 
 
-def test_a_fit_without_findings_is_silent():
+def test_a_fit_without_findings_does_not_warn():
     model, caught = concluded([None])
     assert model.findings_ == ()
     assert not caught

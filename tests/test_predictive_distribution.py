@@ -42,7 +42,7 @@ def fitted():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_distribution_says_what_predict_says(name, fitted):
+def test_the_distribution_agrees_with_predict(name, fitted):
     model, distribution = fitted[name], fitted[name].predict_dist(GRID)
     mean, std = model.predict(GRID, return_std=True)
     assert_array_equal(distribution.mean(), mean)

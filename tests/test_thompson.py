@@ -95,7 +95,7 @@ def test_batches_of_any_size_and_late_answers():
     assert mixed.sampler_ is not None
 
 
-def test_rows_that_were_told_replace_the_design():
+def test_earlier_evaluations_replace_the_design():
     X = np.random.default_rng(0).uniform(*BOUNDS.T, (10, 2))
     optimizer = ThompsonSampler(BOUNDS, FIXED, n_initial=4, random_state=0, **QUICK)
     optimizer.tell(X, quadratic(X)).ask()
@@ -134,7 +134,7 @@ def test_hyperparameters_are_fitted_when_due(refit_every):
     assert sampler.estimator.optimizer == "fmin_l_bfgs_b"
 
 
-def test_model_is_kept_while_nothing_new_is_told():
+def test_model_is_kept_without_new_evaluations():
     optimizer = run(ThompsonSampler(BOUNDS, FIXED, random_state=0, **QUICK), 4)
     one = optimizer.ask(2)
     model = optimizer.sampler_

@@ -219,7 +219,7 @@ def check_drawable(estimator: Any) -> None:
     Raises
     ------
     ValueError
-        With a message that says what to do instead.
+        With what to do instead.
     """
     if is_search(estimator):
         check_drawable(estimator.estimator)

@@ -37,7 +37,7 @@ class FourierSums(NamedTuple):
         return self.moments.reach
 
     def tables(self, reach: Integers) -> FourierSums:
-        """The sums themselves, whatever is asked for."""
+        """The sums themselves."""
         del reach
         return self
 

@@ -538,7 +538,7 @@ def _with_rows(
     energy: Array,
     gradient: Array,
 ) -> None:
-    """½‖w‖² and what the rows say of the weights w."""
+    """½‖w‖² and the negative log likelihood of the weights w."""
     m, c, s = target.features.shape[1], target.n_outputs, z.shape[2]
     w = target.root @ z
     w += target.centre[:, :, np.newaxis]

@@ -103,7 +103,7 @@ def spread_inside(values: Array, weights: Array | None, rounding: float) -> Arra
 
 
 class InputFrame(NamedTuple):
-    """Columns squashed and standardised, as training rows say, for networks.
+    """Columns squashed and standardised, as those of training rows, for networks.
 
     A few entries far outside would otherwise set the scale of all.
 

@@ -224,7 +224,7 @@ class ContinuedSeries(FourierSeries):
         region : ndarray of shape (d, 2)
             Within one period of the box.
         kernel : sklearn.gaussian_process.kernels.Kernel, default=None
-            Stationary covariance, which says how correlations fade. None takes the
+            Stationary covariance, by which correlations fade. None takes the
             correlations of the series up to half a period, tapered to zero at one.
         """
         own = cls(

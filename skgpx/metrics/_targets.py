@@ -18,7 +18,7 @@ def checked_targets(y_true: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        That says what is wrong with them.
+        With what is wrong with them.
     """
     y = np.asarray(y_true, dtype=np.float64)
     if y.ndim not in (1, 2) or not y.size:
@@ -78,7 +78,7 @@ def checked_distribution(distribution: Any, y: Array) -> Predictive:
     Raises
     ------
     ValueError
-        That says what to pass.
+        With what to pass.
     """
     if not isinstance(distribution, Predictive):
         raise ValueError(

@@ -154,7 +154,7 @@ def test_columns_that_the_pipeline_encodes_reach_the_kernel():
     assert_array_equal(copied.predict_proba(frame), p)
 
 
-def test_what_the_kernel_lacks_is_told_before_any_fit():
+def test_what_the_kernel_lacks_is_refused_before_any_fit():
     with pytest.raises(ValueError, match="Pass kernel_features"):
         GWIClassifier(Tripwire(), **BRIEF).fit(table(), TWO)
 

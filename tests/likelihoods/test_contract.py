@@ -241,7 +241,7 @@ def test_parameters_are_checked(likelihood, message):
 
 
 @pytest.mark.parametrize("likelihood", UNSET, ids=repr)
-def test_an_unset_scale_says_so(likelihood):
+def test_an_unset_scale_is_refused(likelihood):
     with pytest.raises(ValueError, match=r"is not set yet: call prepare\(y\)"):
         likelihood.nll(0.0, 0.0)
 

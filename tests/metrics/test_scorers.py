@@ -146,7 +146,7 @@ def test_weights_are_routed_to_fit_and_score(wrapped):
 
 
 @pytest.mark.usefixtures("routing")
-def test_exposures_are_routed_and_scorers_that_do_not_ask_are_told_so():
+def test_exposures_are_routed_on_request_and_missed_otherwise():
     exposure = rng.uniform(0.5, 4.0, size=45)
     counts = rng.poisson(exposure * np.exp(Y)).astype(float)
     model = PLSRegressor(likelihood=Poisson(), n_particles=10, **FEW)

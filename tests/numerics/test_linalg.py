@@ -89,7 +89,7 @@ def test_inverse_root(rng, m):
     np.testing.assert_allclose(K @ square, np.eye(m), atol=1e-9)
 
 
-def test_inverse_root_takes_jitter_or_says_so():
+def test_inverse_root_takes_jitter_or_raises():
     root = inverse_root(np.ones((70, 70)))
     assert np.all(np.isfinite(root))
     with pytest.raises(np.linalg.LinAlgError, match="order 2 is not positive definite"):

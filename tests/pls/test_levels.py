@@ -279,7 +279,7 @@ def test_a_users_likelihood_is_not_capped():
     assert model.log_predictive_density(X, y).mean() > truth - 0.1
 
 
-def test_a_users_likelihood_is_told_where_it_is_bounded():
+def test_a_users_likelihood_is_refused_where_it_is_bounded():
     X, y, _ = counts(1e7, n=60)
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")

@@ -274,7 +274,7 @@ def test_memory_mapped_chunks(tmp_path):
 # ---- Number of functions, domain -----------------------------------------------------
 
 
-def test_all_functions_about_which_the_data_say_something_and_more():
+def test_all_functions_that_the_data_determine_and_more():
     model = SpectralVGPRegressor(domain=[(-1.0, 1.0)]).fit(X, Y)
     noise, spectrum = model.noise_variance_, model.spectrum_
     outside = spectrum[model.n_basis_ :]
@@ -333,7 +333,7 @@ def test_many_inputs():
         {"basis": "inducing", "kernel": RBF(0.3), "optimizer": None, "n_basis": 4},
     ],
 )
-def test_balls_and_bands_hold_draws_as_often_as_they_say(parameters):
+def test_balls_and_bands_hold_draws_at_their_level(parameters):
     model = SpectralVGPRegressor(random_state=0, **parameters).fit(X, Y)
     grid = domain_grid(model.domain_)
     n, level = 2000, 0.8
