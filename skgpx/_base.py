@@ -315,7 +315,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             X, exposure=exposure, noise_variance=noise_variance
         )
         self._warn_of_missing(exposure)
-        return distribution.log_density(check_targets(y, len(distribution)))
+        return distribution.log_density(check_targets(y, distribution))
 
     def score(
         self,
@@ -459,9 +459,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             negative mean is the log loss.
         """
         distribution = self._distribution(X)
-        return distribution.log_density(
-            self._encode(check_targets(y, len(distribution)))
-        )
+        return distribution.log_density(self._encode(check_targets(y, distribution)))
 
     def _encode(self, labels: NDArray[Any]) -> Array:
         codes = np.searchsorted(self.classes_, labels)

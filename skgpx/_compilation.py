@@ -31,13 +31,6 @@ from skgpx.likelihoods import (
 
 Array = NDArray[np.float64]
 _LOGGER = logging.getLogger("skgpx")
-_BRIEF: dict[str, Any] = {
-    "optimizer": None,
-    "n_inducing": 5,
-    "n_particles": 4,
-    "max_iter": 20,
-    "random_state": 0,
-}
 
 
 def compile_kernels() -> None:
@@ -70,81 +63,58 @@ def _compile() -> None:
     # what is fitted is too small to be fitted well
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _likelihoods()
-        _series()
-        _waves()
-        _draws()
-        _features()
-        _networks()
+        X = np.random.default_rng(0).random((40, 2))
+        y = np.sin(5.0 * X[:, 0])
+        _particles(X, y)
+        _features(X, y)
+        _networks(X, y)
     _LOGGER.info("compile_kernels took %.1f s.", time.perf_counter() - start)
 
 
-def _rows(n_features: int) -> tuple[Array, Array]:
-    """Forty rows in the unit cube, and a smooth function of them."""
-    X = np.random.default_rng(0).random((40, n_features))
-    return X, np.sin(5.0 * X[:, 0])
-
-
-def _likelihoods() -> None:
-    """Chains under every compiled formula, and of a quadratic potential."""
-    X, y = _rows(2)
-    brief = _BRIEF
-    counts = [Poisson(link) for link in ("softplus", "exp", "square")]
-    for likelihood in (StudentT(scale=0.1), ShiftedMixture(1.0), *counts):
-        model = PLSRegressor(likelihood=likelihood, **brief)
-        targets = np.round(1.0 + y)
-        model.fit(X, targets).predict(X, return_std=True)
+def _particles(X: Array, y: Array) -> None:
+    """Chains under every compiled formula, and what particles predict."""
+    brief: dict[str, Any] = {"n_inducing": 5, "n_particles": 4, "max_iter": 20}
+    brief |= {"optimizer": None, "random_state": 0}
+    counts, classes = np.round(1.0 + y), np.digitize(y, (-0.5, 0.5))
+    links = [Poisson(link) for link in ("softplus", "exp", "square")]
+    for likelihood in (StudentT(scale=0.1), ShiftedMixture(1.0), *links):
+        model = PLSRegressor(likelihood=likelihood, **brief).fit(X, counts)
+        model.predict(X, return_std=True)
         model.predict_interval(X)
-        model.log_predictive_density(X, targets)
-        model.predict_dist(X).cdf(targets)
+        model.log_predictive_density(X, counts)
+        model.predict_dist(X).cdf(counts)
     PLSRegressor(likelihood=StudentT(), **brief).fit(X, y)
-    PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5)))
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
+    PLSClassifier(**brief).fit(X, classes)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)
-    classes = PLSClassifier(**brief).fit(X, np.digitize(y, (-0.5, 0.5)))
     # near the data, and where the prior is as wide as it gets
-    classes.predict_proba(np.concatenate([X, 100.0 + X]))
+    several = PLSClassifier(**brief).fit(X, classes)
+    several.predict_proba(np.concatenate([X, 100.0 + X]))
     latent = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
     Bernoulli().predict_proba(latent)
-
-
-def _series() -> None:
-    """Sums of waves in one and in several inputs."""
-    for n_features in (1, 2):
-        X, y = _rows(n_features)
-        model = SpectralVGPRegressor(n_basis=9, random_state=0).fit(X, y)
-        model.predict(X, return_std=True)
-    model = SpectralVGPRegressor(RBF(0.3), n_basis=5, basis="inducing", random_state=0)
-    model.fit(X, y).partial_fit(X, y).predict(X, return_std=True)
-
-
-def _waves() -> None:
-    """Evidence of waves, and the forces on them."""
-    X, y = _rows(2)
-    brief: dict[str, Any] = {"n_components": 2, "n_frequencies": 4, "max_iter": 2}
-    brief["random_state"] = 0
-    SteinRFFRegressor(RBF(0.3), optimizer=None, **brief).fit(X, y)
-
-
-def _draws() -> None:
-    """Values, pairs and gradients of draws."""
-    X, y = _rows(2)
-    sampler = DecoupledSampler(n_basis=16, random_state=0).fit(X, y)
-    for n_draws in (1, 3):
-        _evaluate(sampler.sample_functions(n_draws, random_state=0), X)
-    model = PLSRegressor(kernel=RBF(0.3), likelihood=Gaussian(0.1), **_BRIEF).fit(X, y)
+    model = PLSRegressor(RBF(0.3), likelihood=Gaussian(0.1), **brief).fit(X, y)
     _evaluate(model.sample_functions(2, random_state=0), X)
 
 
-def _features() -> None:
-    """Frequencies that are moved."""
-    SteinFourierFeatures(n_frequencies=4, n_steps=2, random_state=0).fit(_rows(2)[0])
+def _features(X: Array, y: Array) -> None:
+    """Sums of Fourier functions, learned frequencies, and draws made of them."""
+    for rows in (X[:, :1], X):
+        series = SpectralVGPRegressor(n_basis=9, random_state=0).fit(rows, y)
+        series.predict(rows, return_std=True)
+    points: dict[str, Any] = {"n_basis": 5, "basis": "inducing", "random_state": 0}
+    SpectralVGPRegressor(RBF(0.3), **points).fit(X, y).partial_fit(X, y).predict(X)
+    brief: dict[str, Any] = {"n_frequencies": 4, "random_state": 0}
+    SteinFourierFeatures(n_steps=2, **brief).fit(X)
+    brief |= {"n_components": 2, "max_iter": 2, "optimizer": None}
+    SteinRFFRegressor(RBF(0.3), **brief).fit(X, y)
+    sampler = DecoupledSampler(n_basis=16, random_state=0).fit(X, y)
+    for n_draws in (1, 3):
+        _evaluate(sampler.sample_functions(n_draws, random_state=0), X)
 
 
-def _networks() -> None:
+def _networks(X: Array, y: Array) -> None:
     """Training of networks by squared errors and for classes, and their values."""
-    X, y = _rows(2)
     brief: dict[str, Any] = {"kernel": RBF(0.3), "optimizer": None, "random_state": 0}
     brief |= {"max_iter": 1, "n_estimators": 1, "mean": "net"}
     GWIRegressor(**brief).fit(X, y).predict(X)
@@ -153,7 +123,7 @@ def _networks() -> None:
 
 
 def _evaluate(draws: FunctionDraws, X: Array) -> None:
-    """All that draws are evaluated by."""
+    """Values, pairs and gradients of draws."""
     draws(X)
     draws.at(X[: len(draws)])
     draws.value_and_grad(X)

@@ -24,7 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skgpx._numerics.rows import distinct_rows
 from skgpx._parallel import parallel_map
 from skgpx._table import Training, row_codes, take_rows
-from skgpx._validation import check_is_fitted, check_some_folds, warn
+from skgpx._validation import check_is_fitted, warn
 from skgpx._wrapped import is_search
 from skgpx.exceptions import DataWarning
 
@@ -125,7 +125,6 @@ def cross_fit(
             "sample_weight, or integer weights.",
             DataWarning,
         )
-    check_some_folds(cv)
     given = np.arange(len(rows.y))
     if groups is None and (cv is None or isinstance(cv, Integral)):
         given, weights = distinct_rows(table, rows.weights)

@@ -26,7 +26,7 @@ from skgpx._predictive_distribution import (
     TransformedDistribution,
     normal_distribution,
 )
-from skgpx._validation import check_is_fitted, check_some_folds, rows_of
+from skgpx._validation import check_is_fitted, take_rows
 from skgpx._wrapped import best_of, is_search, predicts_std, unwrapped
 
 Array = NDArray[np.float64]
@@ -286,7 +286,6 @@ def cross_val_predict_dist(
     X, y, groups = indexable(X, y, groups)
     splitter = check_cv(cv, np.asarray(y), classifier=is_classifier(estimator))
     splits = list(splitter.split(X, y, groups))
-    check_some_folds(splits)
     n = len(np.asarray(y))
     # rows are given by their positions, or as a mask
     folds = [[np.arange(n)[np.asarray(rows)] for rows in split] for split in splits]
@@ -318,13 +317,13 @@ def _of_fold(
     n = len(train) + len(test)
 
     def split(value: Any, rows: NDArray[np.intp]) -> Any:
-        return rows_of(value, rows) if np.ndim(value) and len(value) == n else value
+        return take_rows(value, rows) if np.ndim(value) and len(value) == n else value
 
     of_fit = {name: split(value, train) for name, value in params.items()}
-    fitted = clone(estimator).fit(rows_of(X, train), rows_of(y, train), **of_fit)
+    fitted = clone(estimator).fit(take_rows(X, train), take_rows(y, train), **of_fit)
     given = {
         name.rpartition("__")[2]: split(value, test)
         for name, value in params.items()
         if name.rpartition("__")[2] in ("exposure", "noise_variance")
     }
-    return predict_dist(fitted, rows_of(X, test), **given)
+    return predict_dist(fitted, take_rows(X, test), **given)

@@ -9,15 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length
 
 from skgpx._validation import (
     check_columns,
     check_range,
-    check_table,
     check_weights,
-    rows_of,
+    take_rows,
     validate_data,
 )
+
+__all__ = ["take_rows"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -55,7 +57,6 @@ def as_table(X: Any, numbers: bool = True) -> Any:
     """
     if issparse(X):
         raise TypeError("Sparse X is not taken here; use X.toarray().")
-    check_table(X)
     table = X if hasattr(X, "columns") else np.asarray(X)
     if len(table.shape) != 2:
         raise ValueError(
@@ -89,15 +90,10 @@ def training_rows(
         For a y that is not one finite number a row, or one label if `labels`, or
         weights that are no weights.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
     table = as_table(X)
-    validate_data(estimator, X, skip_check_array=True)
+    validate_data(estimator, X, y, skip_check_array=True)
     if not labels:
-        check_columns(np.empty((0, 0)), y)
+        check_columns(None, y)
     kind = None if labels else np.float64
     checked = check_array(y, ensure_2d=False, dtype=kind, input_name="y")
     targets = column_or_1d(checked, warn=True)
@@ -105,18 +101,10 @@ def training_rows(
         check_classification_targets(targets)
     else:
         check_range("y", targets)
-    if len(table) != len(targets):
-        raise ValueError(
-            f"X and y must have equally many rows; got {len(table)} and {len(targets)}."
-        )
+    check_consistent_length(table, targets)
     weights = check_weights(sample_weight, np.empty((len(targets), 1)))
     estimator._n_rows = len(targets)
     return Training(table, targets, weights)
-
-
-def take_rows(X: Any, positions: Index) -> Any:
-    """Some rows of an array or data frame, in a table of the same kind."""
-    return rows_of(X, positions)
 
 
 def column_names(table: Any) -> list[Any]:
@@ -131,44 +119,24 @@ def frame_of(table: Any, rows: NDArray[Any]) -> Any:
 
 
 def row_codes(X: Any) -> Array:
-    """Numbers (n, d) that are equal where the entries of a table are.
+    """Ranks (n, d) of the entries of each column, equal where the entries are."""
+    frame = hasattr(X, "columns")
+    columns = [X[name] for name in column_names(X)] if frame else np.asarray(X).T
+    ranks = [_ranks(np.asarray(column)) for column in columns]
+    return np.column_stack([np.empty((len(X), 0)), *ranks])
 
-    Numbers stand for themselves, unless some are missing; other entries, and columns
-    with missing ones, are numbered in the order of their values.
-    """
-    if not hasattr(X, "columns"):
-        values = np.asarray(X)
-        if values.dtype.kind in "buif" and not np.any(np.isnan(values)):
-            return values.astype(np.float64)
-        columns = list(values.T)
-    else:
-        columns = [np.asarray(X[name]) for name in column_names(X)]
-    return np.column_stack([_codes(column) for column in columns])
+
+def _ranks(column: NDArray[Any]) -> Array:
+    values = column if column.dtype.kind in "buif" else column.astype(str)
+    ranks: Array = np.unique(values, return_inverse=True)[1].astype(np.float64)
+    return ranks
 
 
 def is_numeric(X: Any) -> bool:
     """Whether every entry of a table is a finite number."""
     frame = hasattr(X, "columns")
     columns = [X[name] for name in column_names(X)] if frame else [X]
-    return all(_is_finite(column) for column in columns)
-
-
-def _is_finite(column: Any) -> bool:
-    kind = getattr(getattr(column, "dtype", None), "kind", None)
-    if (np.asarray(column).dtype.kind if kind is None else kind) not in "buif":
-        return False
-    try:
-        return bool(np.all(np.isfinite(np.asarray(column, dtype=np.float64))))
-    except (TypeError, ValueError):
-        # a missing integer
-        return False
-
-
-def _codes(column: NDArray[Any]) -> Array:
-    if column.dtype.kind in "buif":
-        if not np.any(np.isnan(column)):
-            return column.astype(np.float64)
-    else:
-        column = column.astype(str)
-    codes: Array = np.unique(column, return_inverse=True)[1].astype(np.float64)
-    return codes
+    return all(
+        column.dtype.kind in "buif" and bool(np.all(np.isfinite(column)))
+        for column in map(np.asarray, columns)
+    )

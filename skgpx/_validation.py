@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import copy
-import reprlib
-from collections.abc import Callable, Iterator, Sized
-from datetime import date, timedelta
-from numbers import Real
-from operator import index
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing as take_rows
+from sklearn.utils import check_random_state, check_scalar, column_or_1d
 from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import StrOptions as StrOptions
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
-from sklearn.utils.validation import validate_data as _validate_data
+from sklearn.utils.validation import validate_data as validate_data
 
 from skgpx._numerics.rows import distinct_rows
 from skgpx._numerics.spread import LARGEST, mean_and_spread
@@ -31,13 +28,14 @@ from skgpx.kernels import split_noise
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows, weighted_quartiles
 
+__all__ = ["take_rows"]
+
 Array = NDArray[np.float64]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-# How the names of such types begin, in NumPy, pandas, polars and Arrow.
+# How the names of types of dates begin, in NumPy, pandas, polars and Arrow.
 _TIMES = ("date", "time", "duration", "period")
-_DATES = (date, timedelta, np.datetime64, np.timedelta64)
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
@@ -155,32 +153,6 @@ def copy_to_merge(estimator: Any) -> Any:
 # ---- Tables --------------------------------------------------------------------------
 
 
-def validate_data(estimator: BaseEstimator, *given: Any, **options: Any) -> Any:
-    """scikit-learn's function of this name; errors say what to do with X.
-
-    Raises
-    ------
-    ValueError
-        For NaN or infinity, wrong shapes, text, or sparse data.
-    """
-    try:
-        return _validate_data(estimator, *given, **options)
-    except ValueError as error:
-        name = type(estimator).__name__
-        if "could not convert string" in str(error):
-            raise ValueError(
-                f"X must be numeric; got text or categories ({error}). Encode them "
-                f"before: make_pipeline(OneHotEncoder(), {name}()), or by column with "
-                "make_column_transformer."
-            ) from None
-        if "X contains NaN" not in str(error):
-            raise
-        raise ValueError(
-            "X contains NaN, a missing value. Impute, with indicators of what was "
-            f"missing: make_pipeline(SimpleImputer(add_indicator=True), {name}())."
-        ) from None
-
-
 def check_X(estimator: BaseEstimator, X: Any) -> Array:
     """Check the rows to predict: float64 (n, d), the columns of `fit`."""
     check_is_fitted(estimator)
@@ -195,67 +167,23 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
 
 
 def check_columns(X: Any, y: Any = None) -> None:
-    """Refuse columns of dates, and a y of text or objects; None is not looked at.
+    """Refuse columns of dates, which NumPy takes for numbers; None is not looked at.
 
     Raises
     ------
     ValueError
-        With the conversion to use; or if X is no table.
+        With the conversion to use.
     """
-    check_table(X)
-    if _has_dates(X):
-        raise ValueError(
-            "X must be numeric; got dates or durations. Convert them to numbers, for "
-            "example to days: (t - t.min()) / numpy.timedelta64(1, 'D')."
-        )
-    # a lazy array, such as one of dask, is not computed only to look at its type
-    if y is None or getattr(getattr(y, "dtype", None), "kind", "O") not in "OUSMm":
-        return
-    targets = np.asarray(y)
-    try:
-        if targets.dtype.kind in "Mm":
-            raise TypeError("they are dates")
-        targets.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"y must be numeric; got {targets.dtype} ({error}). PLSClassifier takes "
-            "labels of any type."
-        ) from error
-
-
-def check_table(X: Any) -> None:
-    """Refuse what holds no rows, or only once: None, text, generators.
-
-    Raises
-    ------
-    ValueError
-        With the types to pass.
-    """
-    if X is None or isinstance(X, str | bytes | Iterator):
-        got = "None" if X is None else f"an object of type {type(X).__name__}"
-        raise ValueError(
-            "X must be an array, a data frame or a list of rows, of shape (n_rows, "
-            f"n_features); got {got}."
-        )
-
-
-def _has_dates(X: Any) -> bool:
-    """Whether a column holds dates or durations; of objects, whether its first does."""
-    if issparse(X):
-        return False
-    kinds = getattr(X, "dtypes", None)
-    if kinds is None:
-        alone = [getattr(X, "dtype", "object")]
-        kinds = getattr(getattr(X, "schema", None), "types", alone)
-    names = [str(kind).lower() for kind in np.atleast_1d(kinds)]
-    if any(name.startswith(_TIMES) for name in names):
-        return True
-    if "object" not in names:
-        return False
-    values = np.asarray(X.head(1) if hasattr(X, "head") else X)
-    if values.dtype.kind == "O" and values.ndim:
-        return any(isinstance(value, _DATES) for value in np.ravel(values[:1]))
-    return values.dtype.kind in "Mm"
+    for name, table in {"X": X, "y": y}.items():
+        alone = getattr(table, "dtype", getattr(table, "type", ""))
+        columns = getattr(getattr(table, "schema", None), "types", [alone])
+        kinds = getattr(table, "dtypes", columns)
+        if any(str(kind).lower().startswith(_TIMES) for kind in np.ravel(kinds)):
+            raise ValueError(
+                f"{name} must be numeric; got dates or durations. Convert them to "
+                "numbers, for example to days: (t - t.min()) / "
+                "numpy.timedelta64(1, 'D')."
+            )
 
 
 def check_range(name: str, values: Array) -> None:
@@ -300,29 +228,11 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     return array
 
 
-def check_targets(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Targets or labels (n_rows,).
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer.
-    """
-    targets = np.asarray(y)
-    if targets.shape != (n_rows,):
-        raise ValueError(
-            f"y must have shape ({n_rows},), one target for each row of X; got "
-            f"{targets.shape}."
-        )
+def check_targets(y: ArrayLike, rows: Any) -> NDArray[Any]:
+    """Targets or labels (n_rows,), one for each row."""
+    targets: NDArray[Any] = column_or_1d(y)
+    check_consistent_length(rows, targets)
     return targets
-
-
-def rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array, a list, a data frame or an Arrow table."""
-    if hasattr(table, "schema") and not hasattr(table, "dtypes"):
-        # scikit-learn 1.6 does not know Arrow
-        return table.take(rows)
-    return _safe_indexing(table, rows)
 
 
 # ---- What is known of each row besides -----------------------------------------------
@@ -341,22 +251,11 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     DataWarning
         If weights of many rows sum to about one.
     """
-    if sample_weight is None:
-        return np.ones(len(X))
-    try:
-        weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ValueError) and "convert" not in str(error):
-            raise
-        raise ValueError(
-            "sample_weight must be None or one number for each row; got "
-            f"{reprlib.repr(sample_weight)}."
-        ) from error
-    if np.any(weights < 0.0) or not np.any(weights > 0.0):
-        raise ValueError(
-            "sample_weight must be non-negative with at least one positive weight; "
-            f"got weights between {weights.min():g} and {weights.max():g}."
-        )
+    weights: Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not np.any(weights > 0.0):
+        raise ValueError("sample_weight must have at least one positive weight.")
     total, counted = float(weights.sum()), int(np.sum(weights > 0.0))
     if counted >= 10 and total < 2.0:
         warn(
@@ -385,10 +284,8 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
         If the likelihood has no such quantity, if the shape is wrong, or if a number is
         not positive and finite.
     """
-    names = [name for name, values in given.items() if values is not None]
-    if not names:
-        return None
-    for name in names:
+    given = {name: values for name, values in given.items() if values is not None}
+    for name in given:
         if name != likelihood.row_quantity:
             which = (
                 "counts, likelihood=Poisson()"
@@ -396,26 +293,17 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
                 else "normal and Student noise, Gaussian() and StudentT()"
             )
             raise ValueError(f"{name} of rows is for {which}; got {likelihood!r}.")
-    name, values = names[0], given[names[0]]
-    if np.asarray(values).dtype == np.bool_:
+    if not given:
+        return None
+    [(name, values)] = given.items()
+    array = np.asarray(values, dtype=np.float64)
+    possible = np.all((array >= 1.0 / LARGEST) & (array <= LARGEST))
+    if array.shape not in ((), (n_rows,)) or not possible:
         raise ValueError(
-            f"{name} must be numbers; got booleans. To request it by metadata routing, "
-            f"call set_fit_request({name}=True)."
-        )
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers; got {error}.") from error
-    if array.shape not in ((), (n_rows,)):
-        raise ValueError(
-            f"{name} must be a number or have shape ({n_rows},), one for each row of "
-            f"X; got {array.shape}."
-        )
-    if not np.all((array >= 1.0 / LARGEST) & (array <= LARGEST)):
-        raise ValueError(
-            f"{name} must be positive and finite, between {1.0 / LARGEST:g} and "
-            f"{LARGEST:g}; got numbers between {np.min(array):g} and "
-            f"{np.max(array):g}. Drop the rows for which it is unknown."
+            f"{name} must be positive and finite, a number or an array of shape "
+            f"({n_rows},), one for each row of X; got shape {array.shape}, between "
+            f"{np.min(array):g} and {np.max(array):g}. Drop the rows for which it is "
+            "unknown."
         )
     return np.ascontiguousarray(np.broadcast_to(array, (n_rows,)))
 
@@ -478,22 +366,18 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
             f"squared units of y, and by the WhiteKernel in kernel={kernel!r}. "
             "Remove one of them."
         )
-    advice = "Give one lengthscale, or one for each column; all finite and positive."
     try:
         value = kernel(X[:1])
     except ValueError as error:
         raise ValueError(
             f"The kernel {kernel!r} does not fit X, which has {X.shape[1]} columns: "
-            f"{error} {advice}"
+            f"{error} Give one lengthscale, or one for each column."
         ) from error
-    if np.ndim(value) != 2:
+    if np.ndim(value) != 2 or not np.all(np.isfinite(value)):
         raise ValueError(
-            f"The kernel {kernel!r} gives an array of shape {np.shape(value)} where a "
-            "matrix is expected: a CompoundKernel is several kernels. Add or multiply "
-            "them instead."
+            f"The kernel {kernel!r} must give a matrix of finite numbers; got {value}. "
+            "A CompoundKernel is several kernels: add or multiply them instead."
         )
-    if not np.all(np.isfinite(value)):
-        raise ValueError(f"The kernel {kernel!r} is not finite at the data. {advice}")
 
 
 def check_likelihood_given(likelihood: Any) -> None:
@@ -517,37 +401,14 @@ def check_likelihood_given(likelihood: Any) -> None:
 
 
 def check_count(value: Any, name: str) -> int:
-    """A positive integer, be it one of NumPy or an array without dimensions.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    try:
-        # True has an index, too
-        count = 0 if isinstance(value, bool) else index(value)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-    return count
+    """A positive integer."""
+    return int(check_scalar(value, name, Integral, min_val=1))
 
 
 def check_coverage(coverage: Any) -> float:
-    """Probability of an interval or a set.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
-        raise ValueError(
-            "coverage must be a number strictly between 0 and 1, such as 0.95; got "
-            f"{coverage!r}."
-        )
-    return float(coverage)
+    """Probability of an interval or a set, strictly between 0 and 1."""
+    inside = {"min_val": 0.0, "max_val": 1.0, "include_boundaries": "neither"}
+    return float(check_scalar(coverage, "coverage", Real, **inside))
 
 
 def check_levels(q: ArrayLike, name: str) -> Array:
@@ -558,31 +419,13 @@ def check_levels(q: ArrayLike, name: str) -> Array:
     ValueError
         Unless there are some, strictly between 0 and 1.
     """
-    try:
-        levels = np.asarray(q, dtype=np.float64)
-    except (TypeError, ValueError):
-        levels = np.empty(0)
+    levels = np.asarray(q, dtype=np.float64)
     inside = np.all((levels > 0.0) & (levels < 1.0))
     if levels.ndim > 1 or not levels.size or not inside:
         raise ValueError(
             f"{name} must be one or more numbers strictly between 0 and 1; got {q!r}."
         )
     return levels
-
-
-def check_some_folds(cv: Any) -> None:
-    """Refuse a list of folds that is empty.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
-    if isinstance(cv, Sized) and not len(cv):
-        raise ValueError(
-            "cv must have at least one fold; got none. Pass a number of folds, a "
-            "splitter, or a list of (train, test) that is not empty."
-        )
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -1,8 +1,7 @@
-"""What follows from sums over rows is solved when it is asked for, once."""
+"""Attributes that follow from sums over rows are solved when read, once."""
 
 import copy
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -143,12 +142,3 @@ def test_other_attributes_are_missing_as_ever(name):
             _ = model.coef_
         model = chain(name)
     assert not hasattr(clone(model), "posterior_")
-
-
-@each
-def test_threads_find_the_same_solution(name):
-    model = chain(name)
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: model.predict(NEW), range(8)))
-    for one in found:
-        assert_array_equal(one, found[0])

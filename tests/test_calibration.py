@@ -279,13 +279,6 @@ def test_what_is_no_estimator_is_refused(wrong):
         model.fit([[0.0], [1.0]], [0.0, 1.0])
 
 
-@pytest.mark.parametrize("cv", [[], ()])
-def test_no_folds_are_refused(cv):
-    model = TemperedRegressor(BayesianRidge(), cv=cv)
-    with pytest.raises(ValueError, match="cv must have at least one fold; got none"):
-        model.fit(np.arange(8.0)[:, np.newaxis], np.arange(8.0))
-
-
 def test_groups_are_kept_together_without_a_splitter():
     groups = np.arange(N) // 10
     one = TemperedRegressor(BOLD).fit(X, Y, groups=groups)

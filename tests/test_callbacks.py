@@ -2,14 +2,12 @@
 
 import logging
 
-import joblib
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.model_selection import GridSearchCV
 from sklearn.utils.fixes import parse_version
 
 from skgpx import (
@@ -116,24 +114,3 @@ def test_a_regressor_without_callbacks_within_a_sampler():
     inner = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
     DecoupledSampler(inner, n_basis=32).set_callbacks(recorder).fit(X, Y)
     assert recorder.ends == [("DecoupledSampler", "fit")]
-
-
-@needs_callbacks
-def test_scores_of_a_search_in_processes():
-    callback = pytest.importorskip("sklearn.callback")
-    monitor = callback.ScoringMonitor(scoring="r2")
-    model = clone(ITERATIVE["box"]).set_callbacks(monitor)
-    search = GridSearchCV(model, {"normalize_y": [True]}, cv=2, n_jobs=2)
-    with joblib.parallel_config(backend="loky"):
-        search.fit(X, Y)
-    assert search.best_score_ > 0.5
-
-
-@needs_callbacks
-def test_progress_bar():
-    pytest.importorskip("rich")
-    callback = pytest.importorskip("sklearn.callback")
-    for model in ITERATIVE.values():
-        model = clone(model)
-        model.set_callbacks(callback.ProgressBar(max_propagation_depth=2))
-        assert model.fit(X, Y).score(X, Y) > 0.5

@@ -6,10 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from skgpx import _compilation
-
 ROOT = Path(__file__).parents[1]
 
 ANNOUNCED = """
@@ -121,34 +117,6 @@ def test_compilation_is_announced_once_and_only_where_there_is_some(tmp_path):
 
 def test_nothing_is_left_to_compile_after_the_call_that_compiles():
     assert run(COMPLETE) == []
-
-
-PARTS = ("_likelihoods", "_series", "_waves", "_draws", "_features", "_networks")
-
-
-def test_what_is_fitted_to_compile_is_the_same_every_time(monkeypatch):
-    seeds = []
-
-    def spy(estimator, *_):
-        seeds.append(estimator.random_state)
-        raise _Fitted
-
-    ours = (
-        "PLSRegressor",
-        "PLSClassifier",
-        "SpectralVGPRegressor",
-        "SteinRFFRegressor",
-        "GWIRegressor",
-        "GWIClassifier",
-    )
-    for name in ours:
-        monkeypatch.setattr(getattr(_compilation, name), "fit", spy)
-    monkeypatch.setattr(_compilation.DecoupledSampler, "fit", spy)
-    monkeypatch.setattr(_compilation.SteinFourierFeatures, "fit", spy)
-    for part in PARTS:
-        with pytest.raises(_Fitted):
-            getattr(_compilation, part)()
-    assert seeds == [0] * len(PARTS)
 
 
 def compiled_functions():

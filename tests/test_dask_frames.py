@@ -1,4 +1,4 @@
-"""Dask dataframes, and dask arrays with chunks of unknown size, without collecting."""
+"""Dask dataframes, without collecting."""
 
 import copy
 
@@ -104,29 +104,3 @@ def test_parts_without_rows_add_nothing():
     for wrong in (1, "0"):
         with pytest.raises(TypeError, match="unsupported operand"):
             found + wrong
-
-
-@both
-def test_arrays_with_chunks_of_unknown_size(model):
-    parts, _ = in_parts()
-    X, y = parts[["t"]].to_dask_array(), parts["y"].to_dask_array()
-    assert np.isnan(X.chunks[0]).all()
-    found = clone(model)
-    for block in zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True):
-        found.partial_fit(*dask.compute(*block))
-    expected = one_by_one(model).predict(NEW)
-    assert_allclose(found.predict(NEW.to_numpy()), expected, rtol=1e-9)
-
-
-def test_row_groups_of_a_file(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
-    path = tmp_path / "rows.parquet"
-    FRAME.to_parquet(path, row_group_size=200)
-    found = clone(SPECTRAL)
-    for batch in parquet.ParquetFile(path).iter_batches(200):
-        part = batch.to_pandas()
-        found.partial_fit(part[["t"]], part["y"])
-    agree(found, one_by_one(SPECTRAL))
-    parts = dd.read_parquet(path, split_row_groups=True).to_delayed()
-    models = [dask.delayed(seen)(SPECTRAL, part) for part in parts]
-    agree(dask.delayed(sum)(models).compute(), found)

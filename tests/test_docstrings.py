@@ -62,7 +62,6 @@ def documented_callables():
 
 
 CALLABLES = dict(documented_callables())
-callables = pytest.mark.parametrize("one", CALLABLES.values(), ids=CALLABLES)
 
 
 def section(docstring, title):
@@ -103,24 +102,24 @@ def signature_of(one):
     return {name: p for name, p in given.items() if name not in ("self", "cls")}
 
 
-@callables
-def test_parameters_are_those_of_the_signature_in_their_order(one):
-    documented = entries(inspect.getdoc(one) or "", "Parameters")
-    names = [name for name, _, _ in documented]
-    if not names:
-        return
-    assert names == [name for name in signature_of(one) if not name.startswith("_")]
+def test_parameters_are_those_of_the_signature_in_their_order():
+    for name, one in CALLABLES.items():
+        documented = [
+            entry[0] for entry in entries(inspect.getdoc(one) or "", "Parameters")
+        ]
+        actual = [given for given in signature_of(one) if not given.startswith("_")]
+        assert not documented or documented == actual, name
 
 
-@pytest.mark.parametrize("name", public_objects())
-def test_every_public_object_documents_its_parameters(name):
-    one = public_objects()[name]
-    attributes = {name for name, _, _ in entries(inspect.getdoc(one), "Attributes")}
-    documented = {name for name, _, _ in entries(inspect.getdoc(one), "Parameters")}
-    assert inspect.getdoc(one).strip()
-    if isinstance(one, type) and "__init__" not in vars(one) and not documented:
-        return  # constructed by others, or a tuple of its attributes
-    assert set(signature_of(one)) <= documented | attributes
+def test_every_public_object_documents_its_parameters():
+    for name, one in public_objects().items():
+        text = inspect.getdoc(one)
+        attributes = {entry[0] for entry in entries(text, "Attributes")}
+        documented = {entry[0] for entry in entries(text, "Parameters")}
+        assert text.strip()
+        if isinstance(one, type) and "__init__" not in vars(one) and not documented:
+            continue  # constructed by others, or a tuple of its attributes
+        assert set(signature_of(one)) <= documented | attributes, name
 
 
 def value_of(text):
@@ -134,8 +133,16 @@ def value_of(text):
 STATED = re.compile(r"default(?:s to |=|: )\s*(\".*?\"|\([^)]*\)|[^\s,;]+)")
 
 
-@callables
-def test_defaults_are_those_of_the_signature(one):
+@pytest.mark.parametrize("owner", public_objects())
+def test_defaults_are_those_of_the_signature(owner):
+    for name in (
+        one for one in CALLABLES if one == owner or one.startswith(owner + ".")
+    ):
+        defaults_of(CALLABLES[name])
+
+
+def defaults_of(one):
+    """Compare the defaults of a docstring with those of the signature."""
     signature = signature_of(one)
     for name, kind, _ in entries(inspect.getdoc(one) or "", "Parameters"):
         stated = STATED.search(kind)

@@ -88,7 +88,6 @@ THIRD_PARTY = {
 OTHERS_MAY = ARRAYS | {"sklearn"}
 # The only doors to scikit-learn's private modules and to its young callback API.
 PRIVATE_SKLEARN = {"_validation", "_callbacks"}
-SAYS_NOTHING = {"utils", "helpers", "common", "core", "misc"}
 
 # Lines of code of each folder of the package: what comes in pushes something out. The
 # modules beside the folders have one budget together. Budgets only ever shrink.
@@ -146,11 +145,8 @@ IMPORTS = {
 }
 
 
-def test_the_table_knows_every_module():
+def test_the_table_knows_every_module_and_points_only_downward():
     assert {module_of(name) for name in SOURCES} <= set(LAYERS)
-
-
-def test_the_table_points_only_downward():
     rows = list(LAYERS)
     for row, below in LAYERS.items():
         later = set(rows[rows.index(row) :])
@@ -260,25 +256,6 @@ def test_functions_are_steps():
     assert not wrong
 
 
-def test_no_file_has_a_name_that_says_nothing():
-    assert not {name for name in SOURCES if Path(name).stem in SAYS_NOTHING}
-
-
-# Exact draws of a prior answer questions that are asked later.
-KEEPS_A_GENERATOR = {"_draws/_prior.py"}
-
-
-def test_no_generator_is_kept():
-    kept = {
-        name
-        for name, tree in TREES.items()
-        for node in nodes(tree, ast.Assign)
-        for target in node.targets
-        if ast.unparse(target) in {"self.rng", "self._rng", "self.random_state_"}
-    }
-    assert kept <= KEEPS_A_GENERATOR
-
-
 def calls(tree):
     return {ast.unparse(node.func) for node in nodes(tree, ast.Call)}
 
@@ -289,19 +266,6 @@ def test_warnings_have_one_door():
 
 
 # Loading sklearn.cluster would cost every user a seventh of the import time, and
-# matplotlib is optional; the front modules are loaded when they are named.
-LOADS_LATER = {"__init__.py", "bases/_selectors.py", "inspection/_axes.py"}
-
-
-def test_what_is_loaded_later_is_listed():
-    loads = {
-        name
-        for name, tree in TREES.items()
-        if any(call.endswith("import_module") for call in calls(tree))
-    }
-    assert loads <= LOADS_LATER
-
-
 FACTORISATIONS = {"np.linalg.cholesky", "linalg.cholesky", "cho_factor"}
 FACTORISATIONS |= {"linalg.lapack.dpotrf", "linalg.cho_factor"}
 

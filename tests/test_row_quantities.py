@@ -276,15 +276,15 @@ def test_exposures_are_routed_on_request():
 
 
 @pytest.mark.filterwarnings("ignore:The counts are overdispersed")
-def test_judging_counts_without_their_exposures_warns():
+def test_scores_of_counts_without_their_exposures_warns():
     options = {**COUNTING, "inducing": "greedy", "n_inducing": 5, "n_particles": 5}
     model = PLSRegressor(likelihood=Poisson(), **options)
     model.fit(X, COUNTS, exposure=EXPOSURE)
-    for judge in (model.score, model.log_predictive_density):
+    for score in (model.score, model.log_predictive_density):
         with pytest.warns(UserWarning, match="fitted with exposures") as record:
-            judge(X, COUNTS)
+            score(X, COUNTS)
         assert record[0].filename == __file__
-        judge(X, COUNTS, exposure=EXPOSURE)
+        score(X, COUNTS, exposure=EXPOSURE)
     search = GridSearchCV(model, {"n_inducing": [4, 5]}, cv=2)
     with pytest.warns(UserWarning, match="set_score_request"):
         search.fit(X, COUNTS, exposure=EXPOSURE)
@@ -293,52 +293,30 @@ def test_judging_counts_without_their_exposures_warns():
 
 # ---- Refused at the door -------------------------------------------------------------
 
+COUNTS_OF = PLSRegressor(likelihood=Poisson())
+NOISY = {"noise_variance": NOISE}
 REFUSED = [
     (PLSRegressor(), {"exposure": EXPOSURE}, r"exposure of rows is for counts"),
-    (
-        PLSRegressor(likelihood=Poisson()),
-        {"noise_variance": NOISE},
-        "noise_variance of rows is for normal and Student noise",
-    ),
-    (
-        PLSRegressor(likelihood=ShiftedMixture(0.5)),
-        {"noise_variance": NOISE},
-        "noise_variance of rows is for",
-    ),
-    (PLSRegressor(), {"noise_variance": NOISE[:3]}, r"have shape \(40,\).*got \(3,\)"),
+    (COUNTS_OF, NOISY, "noise_variance of rows is for normal and Student noise"),
+    (PLSRegressor(likelihood=ShiftedMixture(0.5)), NOISY, "noise_variance of rows is"),
+    (PLSRegressor(), {"noise_variance": NOISE[:3]}, r"of shape \(40,\).*got shape"),
     (PLSRegressor(), {"noise_variance": -NOISE}, "must be positive and finite"),
     (PLSRegressor(), {"noise_variance": np.full(N, np.nan)}, "positive and finite"),
-    (PLSRegressor(), {"noise_variance": ["a"] * N}, "noise_variance must be numbers"),
-    (
-        PLSRegressor(likelihood=Poisson()),
-        {"exposure": np.zeros(N)},
-        "exposure must be positive",
-    ),
-    (
-        PLSRegressor(likelihood=Gaussian(0.1)),
-        {"noise_variance": NOISE},
-        "a noise of its own",
-    ),
-    (
-        PLSRegressor(likelihood=StudentT(scale=0.1)),
-        {"noise_variance": NOISE},
-        "a noise of its own",
-    ),
-    (PLSRegressor(RBF() + WhiteKernel()), {"noise_variance": NOISE}, "a WhiteKernel"),
-    (SpectralVGPRegressor(noise_variance=0.1), {"noise_variance": NOISE}, "its own"),
-    (
-        SpectralVGPRegressor(RBF() + WhiteKernel()),
-        {"noise_variance": NOISE},
-        "a WhiteKernel",
-    ),
+    (PLSRegressor(), {"noise_variance": ["a"] * N}, "could not convert"),
+    (COUNTS_OF, {"exposure": np.zeros(N)}, "exposure must be positive"),
+    (PLSRegressor(likelihood=Gaussian(0.1)), NOISY, "a noise of its own"),
+    (PLSRegressor(likelihood=StudentT(scale=0.1)), NOISY, "a noise of its own"),
+    (PLSRegressor(RBF() + WhiteKernel()), NOISY, "a WhiteKernel"),
+    (SpectralVGPRegressor(noise_variance=0.1), NOISY, "its own"),
+    (SpectralVGPRegressor(RBF() + WhiteKernel()), NOISY, "a WhiteKernel"),
 ]
 
 
-@pytest.mark.parametrize(("model", "given", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_before_the_search(model, given, message):
-    targets = COUNTS if "Poisson" in repr(model) else Y
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, targets, **given)
+def test_what_does_not_fit_is_refused_before_the_search():
+    for model, given, message in REFUSED:
+        targets = COUNTS if model is COUNTS_OF else Y
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, targets, **given)
 
 
 @pytest.mark.filterwarnings("ignore:The counts are overdispersed")

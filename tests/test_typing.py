@@ -40,33 +40,26 @@ REVEALED = [
     "skgpx._predictive_distribution.PredictiveDistribution",
     ARRAY,
 ]
-WRONG = """
-import numpy as np
-from skgpx import PLSRegressor
-
-PLSRegressor().predict_dist(np.zeros((3, 1))).average()
-"""
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """Output of mypy on two programs of users of the package."""
+def output(tmp_path_factory):
+    """Output of mypy on a program of a user of the package."""
     if find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
     folder = tmp_path_factory.mktemp("user")
     (folder / "user.py").write_text(USER)
-    (folder / "wrong.py").write_text(WRONG)
     (folder / "skgpx").symlink_to(ROOT / "skgpx")
     # as of an installed package: its types are read, and its body is not reported on
     options = ["--follow-imports=silent", "--ignore-missing-imports", "--config-file="]
-    command = [sys.executable, "-m", "mypy", *options, "user.py", "wrong.py"]
+    command = [sys.executable, "-m", "mypy", *options, "user.py"]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False
     )
     return done.stdout.splitlines()
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_is_typed():
     assert (Path(skgpx.__file__).parent / "py.typed").exists()
 
 
@@ -74,14 +67,8 @@ def test_the_package_says_that_it_is_typed():
     np.lib.NumpyVersion(np.__version__) < "2.0.0",
     reason="the stubs of NumPy 1 call the same types by other names",
 )
-def test_types_of_fit_and_predict(said):
-    of_user = [line for line in said if line.startswith("user.py")]
+def test_types_of_fit_and_predict(output):
+    of_user = [line for line in output if line.startswith("user.py")]
     assert not [line for line in of_user if "error" in line]
     types = [line.split('"')[1] for line in of_user if "Revealed" in line]
     assert [one.replace("builtins.", "") for one in types] == REVEALED
-
-
-def test_mistakes_are_seen(said):
-    errors = [line for line in said if line.startswith("wrong.py") and "error" in line]
-    assert len(errors) == 1
-    assert 'has no attribute "average"' in errors[0]

@@ -310,13 +310,6 @@ class TestShell:
         with pytest.raises(NotFittedError):
             DecoupledSampler().sample_functions()
 
-    @pytest.mark.parametrize("n_samples", [0, -1, 1.5, "two"])
-    def test_number_of_samples(self, n_samples):
-        with pytest.raises(ValueError, match="positive integer"):
-            fitted("white").sample_functions(n_samples)
-        with pytest.raises(ValueError, match="positive integer"):
-            fitted("white").sample_y(T, n_samples)
-
 
 def test_every_parameter_and_attribute_is_documented():
     documented = inspect.getdoc(DecoupledSampler)
