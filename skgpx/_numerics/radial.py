@@ -39,6 +39,14 @@ def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
 
 
 @kernel
+def radial_slopes(code: int, points: Array, centres: Array, K: Array, W: Array) -> None:
+    """As `radial_rows`, and write ``w = -(dk/dr) / r`` into W (m, n)."""
+    for j in range(len(centres)):
+        _squared_distances(points, centres[j], K[j])
+        _profile_and_slope(code, K[j], W[j])
+
+
+@kernel
 def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -> None:
     """Write the lower triangles of ``a k(x_i, x_j)`` and of ``w = -a (dk/dr) / r``.
 

@@ -52,6 +52,9 @@ class TestRadial:
         below = np.tril_indices(n, -1)
         expected = -slope[below] / np.sqrt(square[below])
         np.testing.assert_allclose(W[below], expected, rtol=1e-6, atol=1e-8)
+        full, slopes = np.empty((2, n, n))
+        radial.radial_slopes(code, np.ascontiguousarray(X.T), X, full, slopes)
+        np.testing.assert_allclose(np.tril(1.7 * slopes), np.tril(W), rtol=1e-12)
         G = rng.standard_normal((n, n))
         G += G.T
         sums = triangle_slopes(G, W, X)
