@@ -35,15 +35,6 @@ def inner_product(A: Array, B: Array) -> float:
 
 
 @kernel
-def subtract_from_square(A: Array, a: Array) -> None:
-    """Overwrite A by ``½ (a aᵀ - A)``."""
-    for i in range(len(A)):
-        row, half = A[i], 0.5 * a[i]
-        for j in range(i + 1):
-            row[j] = half * a[j] - 0.5 * row[j]
-
-
-@kernel
 def scale_and_shift(A: Array, factor: float, shift: float) -> None:
     """Overwrite A by ``factor A + shift I``."""
     for i in range(len(A)):

@@ -11,7 +11,6 @@ from skgpx._numerics import langevin, laplace
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
-    factorise,
     invert_factorised,
     log_determinant,
     solve_lower,
@@ -143,12 +142,7 @@ def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
     """Lower root of ``K + diag(σ²/ω)``, given the lower triangle of K."""
     C = np.array(K, order="C")
     C[np.diag_indices_from(C)] += noise_variance / rows.precisions
-    if not factorise(C):
-        # with as much jitter as it takes
-        C = np.array(K, order="C")
-        C[np.diag_indices_from(C)] += noise_variance / rows.precisions
-        return cholesky(C, jitter=0.0).L
-    return C
+    return cholesky(C, jitter=0.0).L
 
 
 # ---- Any likelihood, on inducing points ----------------------------------------------

@@ -313,42 +313,6 @@ def latent_mean_of(model):
     return model.posterior_.marginals(GRID).moments()[0][:, 0]
 
 
-def test_intervals_cover(regressors):
-    fresh = np.random.default_rng(1)
-    rows = fresh.uniform(-2.0, 2.0, size=(400, 1))
-    y = np.sin(2.0 * rows[:, 0]) + 0.2 * fresh.normal(size=400)
-    low, high = regressors["gaussian"].predict_interval(rows, 0.9).T
-    assert 0.84 < np.mean((low < y) & (y < high)) < 0.96
-
-
-@likelihoods
-def test_log_density_integrates_to_one(name, regressors):
-    model = regressors[name]
-    if model.likelihood_.discrete:
-        y = np.arange(200.0)
-        step = 1.0
-    else:
-        y = np.linspace(-12.0, 14.0, 4001)
-        step = y[1] - y[0]
-    row = np.repeat(GRID[3:4], len(y), axis=0)
-    density = np.exp(model.log_predictive_density(row, y))
-    # Student's tails beyond the grid weigh about (12 / scale)^-4
-    assert_allclose(density.sum() * step, 1.0, atol=1e-4)
-
-
-@likelihoods
-def test_functions_are_functions(name, regressors):
-    draws = regressors[name].sample_functions(5, random_state=2)
-    values = draws(GRID)
-    assert values.shape == (9, 5)
-    assert len(draws) == 5
-    assert_allclose(draws(GRID[::-1]), values[::-1], atol=1e-9)
-    assert_allclose(draws(GRID[4:5]), values[4:5], atol=1e-9)
-    again = regressors[name].sample_functions(5, random_state=2)
-    assert_array_equal(again(GRID), values)
-    assert regressors[name].sample_functions().n_draws == 1
-
-
 # ---- Classes -----------------------------------------------------------------------
 
 
@@ -474,14 +438,6 @@ def test_callback_stops_the_chains():
     assert recorder.events.count("end round") == 3
     assert model.n_iter_ < 60
     assert_allclose(model.predict_proba(GRID).sum(axis=1), 1.0)
-
-
-@needs_callbacks
-def test_callbacks_are_torn_down_when_fit_fails():
-    recorder = Recorder()
-    with pytest.raises(ValueError, match="Poisson expects"):
-        PLSRegressor(likelihood=Poisson(), **FIXED).set_callbacks(recorder).fit(X, Y)
-    assert recorder.events == ["setup", "begin fit", "teardown"]
 
 
 def test_draws_can_be_conditioned():
