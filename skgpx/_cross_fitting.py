@@ -132,7 +132,7 @@ def cross_fit(
         order = np.random.default_rng(0).permutation(len(given))
         given, table = given[order], table[given[order]]
         rows = Training(take_rows(rows.X, given), rows.y[given], weights[order])
-        splits = _random_folds(rows.y, cv or N_FOLDS, stratify)
+        splits = _random_folds(rows.y, int(cv or N_FOLDS), stratify)
     else:
         splits = _splitter(cv, groups, stratify).split(rows.X, rows.y, groups)
     folds, training = _checked_folds(splits, len(rows.y))

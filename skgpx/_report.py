@@ -155,7 +155,8 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
     Measured at up to 2000 of the rows X; without any, in the middle of the domain, or
     for inducing points at the rows of the fit.
     """
-    posterior, found = getattr(model, "posterior_", None), {}
+    found: dict[str, Any] = {}
+    posterior = getattr(model, "posterior_", None)
     if isinstance(posterior, MixtureModel):
         found["models"], posterior = len(posterior.models), posterior.models[0]
     if not isinstance(posterior, LatentModel):

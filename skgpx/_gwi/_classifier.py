@@ -408,7 +408,8 @@ class _Problem:
         noise: float,
     ):
         self._estimator, self._rows = estimator, rows
-        self._process, self._prior = process, prior
+        self._process: Any = process
+        self._prior = prior
         self._variance = leave_one_out(process, noise, rows)[1]
         kernel = process.basis.kernel
         self._share = share_of_prior(kernel, rows.X, self._variance)

@@ -117,7 +117,7 @@ def train_networks(
     moments = np.zeros((2, *theta.shape))
     best, best_epoch = theta.copy(), np.zeros(K, np.intp)
     lowest, behind = np.full(K, np.inf), np.zeros(K, np.intp)
-    losses, scores = np.full((K, max_iter), np.nan), []
+    losses, scores = np.full((K, max_iter), np.nan), list[Array]()
     rounds = np.unique(np.linspace(0, max_iter, _ROUNDS + 1).astype(int))
 
     def trained() -> Trained:
@@ -192,7 +192,7 @@ def _train(
 def _layers(sizes: Any) -> tuple[int, ...]:
     """Sizes of the hidden layers; a ValueError unless they are positive integers."""
     layers = tuple(np.atleast_1d(np.asarray(sizes, dtype=object)))
-    if not all(isinstance(size, Integral) and size > 0 for size in layers):
+    if not all(isinstance(size, Integral) and int(size) > 0 for size in layers):
         raise ValueError(
             "hidden_layer_sizes must be positive integers, one for each hidden layer, "
             f"such as (10, 10); got {sizes!r}."

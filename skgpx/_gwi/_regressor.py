@@ -88,7 +88,7 @@ class FittedMean(NamedTuple):
     """
 
     name: Any
-    function: Callable[[NDArray[Any]], Array] | None
+    function: Any
     held_out: Index
     predictions: Array
     curves: dict[str, Any] | None = None
@@ -430,7 +430,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
     def _attributes(
         self,
-        process: LatentModel,
+        process: Any,
         noise: float,
         prior: Hyperparameters,
         variance: Array,
@@ -458,8 +458,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         if mean.function is not None:
             basis, zero = process.basis, np.zeros_like(process.weights.mean)
             basis = basis if mean.map is None else Warped(basis, mean.map)
-            weights = process.weights._replace(mean=zero)
-            model = LatentModel(basis, weights, Mean.of(mean.function, 1))
+            around = process.weights._replace(mean=zero)
+            model = LatentModel(basis, around, Mean.of(mean.function, 1))
         shift, scale = units
         return {
             "posterior_": model.affine(shift, scale),
