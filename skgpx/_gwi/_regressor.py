@@ -327,7 +327,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         fitted = fit_process(rows, likelihood, self, m, noise, search)
         errors, variance = leave_one_out(*fitted[:2], rows)
         own = FittedMean("svgp", None, np.arange(len(errors)), rows.y - errors)
-        attributes = partial(self._attributes, *fitted, variance, rows, units)
+        attributes = partial(self._attributes, *fitted, variance, own, rows, units)
         clock.end_of("process")
 
         # 2 the mean, and its predictions of held-out rows
@@ -434,6 +434,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         noise: float,
         prior: Hyperparameters,
         variance: Array,
+        own: FittedMean,
         rows: Rows,
         units: tuple[float, float],
         mean: FittedMean,
@@ -449,7 +450,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
         T = 1.0
         if len(at):
-            T = fit_scale(squares, variance[at] + noise, weights)
+            own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
+            T = fit_scale(own_squares, v, rows.weights)
+            if mean.function is not None:
+                T *= fit_scale(squares, v[at], weights, own_squares[at])
             near = float(np.average(variance[at], weights=weights))
             most = max(noise, float(np.average(squares, weights=weights)))
             added = (T - 1.0) * (near + noise)

@@ -18,7 +18,12 @@ Array = NDArray[np.float64]
 _LEAST = 1e-12
 
 
-def fit_scale(squares: Array, variances: Array, weights: Array | None = None) -> float:
+def fit_scale(
+    squares: Array,
+    variances: Array,
+    weights: Array | None = None,
+    reference: Array | None = None,
+) -> float:
     """Factor of predicted variances, from squared errors of held-out rows.
 
     Parameters
@@ -30,6 +35,10 @@ def fit_scale(squares: Array, variances: Array, weights: Array | None = None) ->
         tiny.
     weights : ndarray of shape (n,), optional
         Frequency weights, not all zero.
+    reference : ndarray of shape (n,), optional
+        Squared errors of another predictor at the same rows; the factor is then that
+        over the one of the other. Large errors that both share cancel, so that the
+        ratio is much better determined than either.
 
     Returns
     -------
@@ -57,13 +66,17 @@ def fit_scale(squares: Array, variances: Array, weights: Array | None = None) ->
     # Kish's effective number of rows
     degrees = float(w.sum() ** 2 / np.sum(w**2)) - 4.0
     size = float(np.average(variances, weights=w))
-    z = squares / np.maximum(variances, _LEAST * size if size > 0.0 else 1.0)
-    factor = float(np.average(z, weights=w))
-    if factor <= 0.0 or degrees < 1e-9:
+    v = np.maximum(variances, _LEAST * size if size > 0.0 else 1.0)
+    one, other = squares / v, np.ones(len(v)) if reference is None else reference / v
+    mean, other_mean = (float(np.average(z, weights=w)) for z in (one, other))
+    if min(mean, other_mean) <= 0.0 or degrees < 1e-9:
         return 1.0
-    kurtosis = max(3.0, float(np.average((z / factor) ** 2, weights=w)))
-    relative = (kurtosis - 1.0) / (degrees * max(np.log(factor) ** 2, 1e-300))
-    return float(np.exp(max(0.0, 1.0 - relative) * np.log(factor)))
+    # κ - 1 without a reference
+    error = float(np.average((one / mean - other / other_mean) ** 2, weights=w))
+    error = (max(2.0, error) if reference is None else error) / degrees
+    log_factor = np.log(mean / other_mean)
+    kept = max(0.0, 1.0 - error / max(log_factor**2, 1e-300))
+    return float(np.exp(kept * log_factor))
 
 
 def fit_affine_scale(squares: Array, r: Array, weights: Array) -> tuple[float, float]:

@@ -53,6 +53,20 @@ def test_the_factor_of_heavy_tails_predicts_better_than_its_plain_estimate():
     assert np.mean(gain) > 3.0 * np.std(gain) / 20.0
 
 
+def test_a_relative_factor_is_determined_by_pairs():
+    # heavy tails that two predictors share
+    rng, ones = np.random.default_rng(2), np.ones(60)
+    logs, pairs = [], []
+    for _ in range(200):
+        noise = rng.standard_t(2.5, 60)
+        squares = 0.7 * (noise + 0.1 * rng.normal(size=60)) ** 2
+        pairs.append(np.log(fit_scale(squares, ones, reference=noise**2)))
+        logs.append(np.log(fit_scale(squares, ones)))
+    assert np.std(pairs) < 0.3 * np.std(logs)
+    assert abs(np.mean(pairs) - np.log(0.7)) < 0.1
+    assert fit_scale(np.zeros(60), ones, reference=squares) == 1.0
+
+
 def generic(squares, r, weights):
     """Least deviance of many local searches in log a and log b."""
     size = np.average(r, weights=weights)
