@@ -95,7 +95,7 @@ BUDGETS = {
     "_pls": 970,
     "_spectral_vgp": 1250,
     "_stein": 900,
-    "_gwi": 1072,
+    "_gwi": 1076,
     "_decoupled": 560,
     "_selection": 915,
     "_latent": 230,
