@@ -38,8 +38,6 @@ from skgpx.kernels._terms import (
     longest_length_scales,
     noise_variance,
     split_noise,
-    sum_of,
-    summands,
     theta_entries,
 )
 

@@ -67,16 +67,11 @@ def expand(kernel: Any) -> list[Monomial]:
     return terms
 
 
-def summands(kernel: Any) -> list[Any]:
+def _summands(kernel: Any) -> list[Any]:
     """Terms of a sum of kernels, however nested; the kernel itself if not a sum."""
     if type(kernel) is not Sum:
         return [kernel]
-    return summands(kernel.k1) + summands(kernel.k2)
-
-
-def sum_of(parts: list[Any]) -> Any:
-    """Sum of one or more kernels."""
-    return reduce(Sum, parts)
+    return _summands(kernel.k1) + _summands(kernel.k2)
 
 
 # ---- Lengthscales of composite kernels, and their positions in theta -----------------
@@ -256,7 +251,7 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
         If a WhiteKernel is not a summand of the whole kernel, if there are several, or
         if there is nothing else.
     """
-    parts = summands(kernel)
+    parts = _summands(kernel)
     noises = [part for part in parts if isinstance(part, WhiteKernel)]
     rest = [part for part in parts if not isinstance(part, WhiteKernel)]
     for part in rest:
@@ -279,4 +274,4 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     if not noises:
         return kernel, None, None
     noise = noises[0]
-    return sum_of(rest), float(noise.noise_level), noise.noise_level_bounds
+    return reduce(Sum, rest), float(noise.noise_level), noise.noise_level_bounds
