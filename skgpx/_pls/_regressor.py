@@ -39,9 +39,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Covariance k of the latent function, with the bounds of its hyperparameters; a
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
-        the simpler one unless the other predicts more; for Gaussian noise the RBF
-        competes with Matern kernels of order 5/2 and 3/2. The covariance of the paper
-        is :class:`~skgpx.kernels.GREKernel` around such a kernel.
+        the one of the larger log posterior; for Gaussian noise the RBF competes with
+        Matern kernels of order 5/2 and 3/2. The covariance of the paper is
+        :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
