@@ -94,7 +94,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 BUDGETS = {
     "_pls": 970,
     "_spectral_vgp": 1250,
-    "_stein": 900,
+    "_stein": 860,
     "_gwi": 1076,
     "_decoupled": 560,
     "_selection": 915,

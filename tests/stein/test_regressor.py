@@ -208,6 +208,17 @@ def test_variance_scale_finds_noise_that_is_too_small():
     assert 0.85 < inside.mean() <= 1.0
 
 
+def test_held_out_density_of_data_without_noise():
+    """The variances that it is taken with may be far below those of the prior."""
+    x, y = data(200, 1, noise=0.0)
+    settings = SMALL | {"kernel": RBF(0.5), "optimizer": None, "max_iter": 1}
+    model = SteinRFFRegressor(**settings, noise_variance=1.0).fit(x, y)
+    # errors of zero under a seventh of the noise variance would have this density
+    most = -0.5 * np.log(2.0 * np.pi * np.exp(-2.0) / np.var(y))
+    assert model.validation_curve_[0] > most
+    assert model.variance_scale_ < 0.1
+
+
 @pytest.mark.parametrize("n", [40, 60])
 def test_learning_stops_where_it_gains_nothing(n):
     """By held-out rows, or by the evidence where rows are too few for these."""
