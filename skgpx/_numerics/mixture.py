@@ -120,8 +120,9 @@ def normal_nodes(
     if np.all(variance <= floor):
         return np.zeros((c, s, 1)), np.ones((s, 1))
     if c == 1:
-        k = n_nodes or max(11, math.ceil(128 / s))
-        nodes, node_weights = _interleaved_normal_rules(s, k * refinement)
+        # odd: the nodes of even number are not the mirror image of those of odd number
+        k = n_nodes or max(11, math.ceil(128 / s)) * refinement | 1
+        nodes, node_weights = _interleaved_normal_rules(s, k)
         return nodes[np.newaxis], node_weights
     k = n_nodes or max(6, math.ceil(600 / s))
     return normal_points(c, s, k * refinement)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import expit, log_ndtr, logsumexp
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._links import PROBABILITY_LINKS, link_of
 
@@ -104,12 +105,22 @@ class Bernoulli(Likelihood):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class; in closed form for the probit link."""
-        if self.link != "probit":
-            return super().predictive_log_density(y, mixture)
-        # P(t (f + noise) > 0) with t = 2 y - 1
-        z = mixture.mean[:, 0] / np.sqrt(1.0 + mixture.variance[:, 0])
-        log = log_ndtr(_sign(y)[:, np.newaxis] * z)
-        return np.asarray(logsumexp(log, axis=1, b=mixture.weights))
+        y, sign = np.asarray(y), _sign(y)[:, np.newaxis]
+        if self.link == "probit":
+            # P(t (f + noise) > 0) with t = 2 y - 1
+            z = mixture.mean[:, 0] / np.sqrt(1.0 + mixture.variance[:, 0])
+            return np.asarray(logsumexp(log_ndtr(sign * z), axis=1, b=mixture.weights))
+        with np.errstate(divide="ignore"):
+            out = np.log(
+                _predictive.moments(
+                    lambda rows, f: (expit(sign[rows] * f[:, 0]), 0.0), mixture
+                )[0]
+            )
+        # where nodes beyond the bulk of f matter
+        small = np.flatnonzero(out < -12.0)
+        part = mixture.rows(small)
+        out[small] = super().predictive_log_density(y[small], part)
+        return out
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes 0 and 1, shape (n, 2)."""

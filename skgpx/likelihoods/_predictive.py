@@ -70,7 +70,7 @@ def moments(
         out[:2, rows] = average, square
         out[2, rows] = np.broadcast_to(g, h.shape) @ weights
         gap = np.abs(h @ (sides[0] - sides[1]))
-        return gap > 0.001 * np.sqrt(square) + 1e-12 * np.abs(average)
+        return gap > 3e-4 * np.sqrt(square) + 1e-12 * np.abs(average)
 
     _refine(apart, mixture, 64)
     return out
@@ -95,7 +95,7 @@ def log_density(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
             even, odd = np.log(sides @ shares.T)
             # halves also agree where a peak is in the middle between two nodes
             alone = np.max(shares * weights, axis=1) > 0.4 * total
-            return ~(np.abs(even - odd) <= 0.001) | alone
+            return ~(np.abs(even - odd) <= 3e-4) | alone
 
     left = _refine(apart, mixture, 16)
     size = max(1, 1000 // (4 + len(mixture.weights)))

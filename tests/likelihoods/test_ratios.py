@@ -184,6 +184,16 @@ def test_moments_of_counts(link, std, rng):
     np.testing.assert_array_equal(both, [[both[0][0]], [noisy]])
 
 
+def test_a_narrow_rate_in_the_middle_is_resolved():
+    # f² < 2 or so, at the centre of symmetry of a wide distribution of f
+    counts, distribution = Poisson("square"), one_row(0.0, 30.0)
+    grid = np.linspace(-10.0, 10.0, 100_001)
+    prior = stats.norm.pdf(grid, scale=30.0) * (grid[1] - grid[0])
+    exact = counts.cdf(1.0, grid) @ prior
+    found = counts.predictive_cdf(np.ones(1), distribution)[0]
+    assert found == pytest.approx(exact, abs=1e-4)
+
+
 def test_users_moments_are_refined_until_halves_agree():
     class Step(UserStudent):
         def mean(self, f):
