@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
 
-from skgpx import DecoupledSampler
 from skgpx._draws import linear_draws, with_ones
 from skgpx.simulation import simulate_ode, simulate_sde
 
@@ -83,17 +80,6 @@ class TestOrdinary:
         truth = np.sin(TIMES[:, np.newaxis] + phase[:, 0]) - np.sin(phase[:, 0])
         assert_allclose(paths[:, :, 0], truth, rtol=1e-7, atol=1e-9)
 
-    def test_drawn_drift(self):
-        X = RNG.uniform(-2.0, 2.0, size=(60, 2))
-        regressor = GaussianProcessRegressor(RBF(1.0), alpha=1e-4, optimizer=None)
-        sampler = DecoupledSampler(regressor).fit(X, X @ MATRICES[0].T)
-        draws = sampler.sample_functions(30, random_state=0)
-        end = simulate_ode(draws, [1.0, -1.0], [0.0, 1.0], n_substeps=10)[-1]
-        truth = solution(MATRICES[0], np.zeros(2), [1.0, -1.0], 1.0)
-        # a path moves by its own draw, and the draws stay near what they saw
-        assert np.all(np.abs(end.mean(axis=0) - truth) < 0.05)
-        assert np.all(end.std(axis=0) < 0.05)
-
     def test_paths_that_explode_are_reported(self):
         drift = linear(np.full((1, 1, 1), 1e300), np.zeros((1, 1)))
         with (
@@ -126,19 +112,6 @@ class TestStochastic:
         # increments are independent
         early, late = paths[1, :, 0] - 1.0, paths[2, :, 0] - paths[1, :, 0]
         assert abs(np.arctanh(np.corrcoef(early, late)[0, 1])) < 4.5 / np.sqrt(size)
-
-    def test_variance_of_the_discretised_ornstein_uhlenbeck_process(self):
-        size, rate, steps = 4000, 1.5, 50
-        drift = linear(np.full((size, 1, 1), -rate), np.zeros((size, 1)))
-        paths = simulate_sde(
-            drift, [0.0], [0.0, 1.0], 0.8, n_substeps=steps, random_state=1
-        )
-        h = 1.0 / steps
-        # x' = (1 - rate h) x + σ √h ξ
-        decay = (1.0 - rate * h) ** 2
-        variance = 0.8**2 * h * (1.0 - decay**steps) / (1.0 - decay)
-        estimate = np.mean(paths[-1] ** 2)
-        assert abs(estimate / variance - 1.0) < 4.5 * np.sqrt(2.0 / size)
 
     def test_no_noise_is_an_euler_scheme_and_seeds_repeat(self):
         fine = simulate_ode(DRIFT, [1.0, -1.0], TIMES)

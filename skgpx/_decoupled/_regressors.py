@@ -33,7 +33,6 @@ from skgpx._validation import (
 )
 from skgpx._wrapped import is_search
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding
 from skgpx.kernels import default_kernel, latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian
 
@@ -258,10 +257,6 @@ def check_kernel_of(estimator: Any, X: Array) -> None:
 # ---- The process of DecoupledSampler if no estimator is given ------------------------
 
 
-# Most rows of the exact process that is the default; more than these are a finding.
-EXACT_ROWS, MANY_ROWS = 1500, 10_000
-
-
 def default_estimator(
     X: Array, y: Array, random_state: Any, n_jobs: int | None
 ) -> tuple[Any, Hyperparameters | None]:
@@ -281,7 +276,7 @@ def default_estimator(
     rng = generator(random_state)
     found = learn_prior(rows, Gaussian().prepare(rows.y, rows.weights), rng)
     noise = float(found.likelihood.variance(0.0))
-    if len(X) <= EXACT_ROWS:
+    if len(X) <= 1500:
         kernel = found.kernel + WhiteKernel(noise)
         exact = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
         return exact, found
@@ -293,16 +288,3 @@ def default_estimator(
     model = LatentModel(basis, posterior(sums, noise)).affine(shift, scale)
     kernel = ConstantKernel(scale**2) * found.kernel + WhiteKernel(noise * scale**2)
     return SparseProcess(model, kernel, np.zeros(1)), found
-
-
-def many_rows(estimator: Any, n: int) -> Finding | None:
-    """What an exact process of many rows costs, and what to use instead."""
-    if not isinstance(estimator, GaussianProcessRegressor) or n <= MANY_ROWS:
-        return None
-    return Finding(
-        "cost of an exact process",
-        f"An exact process of {n} rows needs several matrices of "
-        f"{8 * n**2 / 2**30:.1f} GiB and a time that grows with the cube of n. Use "
-        "DecoupledSampler(), whose default for many rows is linear in n, or "
-        "DecoupledSampler(PLSRegressor()).",
-    )

@@ -25,7 +25,6 @@ from skgpx._decoupled._regressors import (
     check_drawable,
     check_kernel_of,
     default_estimator,
-    many_rows,
     sparse_process,
 )
 from skgpx._draws import FunctionDraws
@@ -49,7 +48,7 @@ from skgpx._validation import (
     validate_data,
 )
 from skgpx._wrapped import best_of
-from skgpx.diagnostics import conclude
+from skgpx.diagnostics import Finding, conclude
 
 Array = NDArray[np.float64]
 # Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
@@ -252,7 +251,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 f"{type(self.estimator_).__name__} was fitted with {seen}."
             )
         check_kernel_of(self.estimator_, checked)
-        conclude(self, [])
+        conclude(self, ())
         return checked
 
     def _fit_fresh(
@@ -266,17 +265,18 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         )
         check_range("X", checked)
         check_range("y", np.asarray(targets, dtype=np.float64))
-        findings, self._record = [], None
+        findings: tuple[Finding, ...] = ()
+        self._record = None
         if self.estimator is None:
             how = checked, targets, self.random_state, self.n_jobs
             fresh, found = default_estimator(*how)
             if found is not None:
-                findings, self._record = list(found.findings), found.record
+                findings, self._record = found.findings, found.record
         else:
             check_drawable(self.estimator)
             fresh = clone(self.estimator)
         check_kernel_of(fresh, checked)
-        conclude(self, [*findings, many_rows(fresh, len(checked))])
+        conclude(self, findings)
         clock.end_of("search")
         with reporter.around(fresh), threads_for(len(checked)):
             fresh.fit(X if hasattr(X, "columns") else checked, targets)

@@ -5,7 +5,6 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skgpx import DecoupledSampler, PLSRegressor
-from skgpx._decoupled._regressors import many_rows
 
 
 def some_rows(n, seed=0):
@@ -51,10 +50,3 @@ def test_several_targets_share_a_kernel():
     X, y = some_rows(40)
     sampler = DecoupledSampler(random_state=0).fit(X, np.column_stack((y, -y)))
     np.testing.assert_allclose(*(sampler.predict(X) * [1.0, -1.0]).T, atol=1e-6)
-
-
-def test_an_exact_process_of_many_rows_is_a_finding():
-    found = many_rows(GaussianProcessRegressor(), 10_001)
-    assert "grows with the cube" in found.message
-    assert many_rows(GaussianProcessRegressor(), 10_000) is None
-    assert many_rows(PLSRegressor(), 10_001) is None

@@ -23,11 +23,6 @@ class TestConditioning:
         draws = draw_prior(self.kernel, 2, n_outputs, n_draws, rng)
         return draws.with_process(KernelProcess.prior(self.kernel, 2, n_outputs))
 
-    def test_on_its_own_values_changes_nothing(self, X):
-        draws = self.prior()
-        same = draws.condition(X[:4], draws(X[:4]))
-        np.testing.assert_allclose(same(X), draws(X), atol=1e-12)
-
     def test_interpolates(self, X):
         draws = self.prior().condition(X[:2], [1.0, -2.0])
         np.testing.assert_allclose(draws(X[:2]), [[1.0] * 4, [-2.0] * 4], atol=1e-7)

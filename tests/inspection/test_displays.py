@@ -179,14 +179,6 @@ def test_matplotlib_is_loaded_when_something_is_drawn():
     assert run.returncode == 0
 
 
-def test_a_frame_whose_names_are_numbers():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(30, 2)))
-    model = make_pipeline(StandardScaler(), BayesianRidge()).fit(frame, frame[0])
-    display = PredictiveDisplay.from_estimator(model, frame, frame[0], feature=0)
-    assert np.all(np.isfinite(display.ax_.lines[0].get_xdata()))
-
-
 def test_missing_values_do_not_empty_the_picture():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))

@@ -12,7 +12,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
+from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -213,11 +213,6 @@ def test_several_targets_of_an_exact_process():
     assert_allclose(column, metrics.neg_crps_scorer(single, X, Y))
     with pytest.raises(ValueError, match="has one target"):
         metrics.neg_crps_scorer(single, X, both)
-
-
-def test_models_without_a_distribution_are_refused():
-    with pytest.raises(ValueError, match="predict_dist expects a fitted regressor"):
-        metrics.neg_crps_scorer(LinearRegression().fit(X, Y), X, Y)
 
 
 def test_several_scorers_share_weights():
