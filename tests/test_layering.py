@@ -95,7 +95,7 @@ BUDGETS = {
     "_pls": 970,
     "_spectral_vgp": 1250,
     "_stein": 860,
-    "_gwi": 1076,
+    "_gwi": 1078,
     "_decoupled": 560,
     "_selection": 915,
     "_latent": 225,

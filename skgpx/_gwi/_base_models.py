@@ -177,6 +177,9 @@ class BaseModelMixin:
             check_range("X", np.asarray(given.X, dtype=np.float64))
         elif features is None and not (pipeline and len(self.mean) > 1):
             check_columns(given.X)
+            with suppress(ValueError):
+                # a TypeError for entries that are neither text nor numbers
+                np.asarray(given.X).astype(np.float64)
             raise ValueError(
                 "The kernel needs finite numbers; got X with text, NaN or inf, and a "
                 f"mean that is no Pipeline with a numeric transformer. {_ADVICE}"
