@@ -71,7 +71,8 @@ def _project(frequency: Array, points: Array, offset: float, phase: Array) -> No
         for i in range(phase.size):
             phase[i] = offset + w * x[i]
     else:
-        phase[:] = offset
+        for i in range(phase.size):
+            phase[i] = offset
     for q in range(d % 2, d, 2):
         w, x, v, y = frequency[q], points[q], frequency[q + 1], points[q + 1]
         for i in range(phase.size):
