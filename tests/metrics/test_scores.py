@@ -92,7 +92,7 @@ def test_what_is_refused():
         metrics.interval_coverage(Y, BOUNDS[..., ::-1])
     with pytest.raises(ValueError, match="and 2 on the last axis"):
         metrics.interval_coverage(Y, MEANS)
-    with pytest.raises(ValueError, match="coverage == 1.0"):
+    with pytest.raises(ValueError, match=r"coverage == 1\.0"):
         metrics.interval_score(Y, BOUNDS, coverage=1.0)
     with pytest.raises(
         ValueError, match="distribution must be a predictive distribution"
