@@ -52,7 +52,7 @@ class BinMoments:
         Period of the waves in bins, at most as many as there are or any number more:
         bins beyond the interval are empty.
     levels : dict
-        Moments in wider bins, once they were asked for; shared with other periods.
+        Moments in wider bins, once they are needed; shared with other periods.
     """
 
     values: Array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaincinv, ndtri
+from scipy.special import gammaincinv
 from scipy.stats import qmc
 
 from skgpx._latent import LatentModel
@@ -59,11 +59,6 @@ def covers_its_box(model: LatentModel, domain: Array) -> bool:
         return False
     width = domain[:, 1] - domain[:, 0]
     return bool(np.allclose(width, box.period, rtol=1e-12, atol=0.0))
-
-
-def pointwise_factor(coverage: float) -> float:
-    """Standard deviations of a central interval."""
-    return float(ndtri(0.5 + 0.5 * coverage))
 
 
 def simultaneous_factor(

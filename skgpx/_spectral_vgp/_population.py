@@ -112,8 +112,8 @@ class FourierState:
     def solve(self, report: Callable[..., bool] | None = None) -> Fit:
         """Number of functions, hyperparameters, posterior and bound; free of n.
 
-        `report` is told of each round: a prior, its log evidence in the units of y, and
-        how to get its attributes.
+        `report` is called after each round with a prior, its log evidence in the units
+        of y, and a function that returns its attributes; True stops the search.
         """
         # the functions of data without a domain need not hold its margin
         one = len(self.domain) == 1 and not self.is_given

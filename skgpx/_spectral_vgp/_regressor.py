@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
@@ -23,7 +24,6 @@ from skgpx._spectral_vgp._credible import (
     covers_its_box,
     domain_grid,
     periodic_ball_radius,
-    pointwise_factor,
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
@@ -467,7 +467,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         X = check_X(self, X)
         check_coverage(coverage)
-        factor = pointwise_factor(coverage)
+        factor = float(ndtri(0.5 + 0.5 * coverage))
         if simultaneous:
             points = domain_grid(self.domain_)
             rng = generator(random_state)

@@ -231,7 +231,11 @@ class Search:
         kernel = stretched(kernel, np.log(lengths[family] / lengths[family - 1]))
         rule = _within(prior.rule, KernelEigenvalues(kernel))
         start = prior._replace(rule=rule, family=family)
-        found = self.maximised(start, len(prior.functions))
+        size = len(prior.functions)
+        if family > 1 and self.grows:
+            # roughness shows in short waves
+            size = max(size, min(family * (self.size - 1) + 1, MOST_SEARCHED))
+        found = self.maximised(start, size)
         return found if found.score > prior.score + 1.0 else None
 
     def larger(self, prior: Prior) -> Prior | None:
@@ -287,7 +291,7 @@ class Search:
         return min(needed + 1 - needed % 2, MOST_FUNCTIONS)
 
     def known(self, prior: Prior, eigenvalues: Array) -> Array:
-        """``s = n λ V / (U σ²)``: what the rows say of functions, see `enough`."""
+        """``s = n λ V / (U σ²)``: precision of functions by the rows, see `enough`."""
         width = self.domain[:, 1] - self.domain[:, 0]
         filled = np.maximum(self.seen[:, 1] - self.seen[:, 0], 0.1 * width)
         density = self.weight * float(np.prod(prior.box.period / filled))
@@ -507,13 +511,13 @@ class Search:
         Notes
         -----
         With ``R_k = Σ w (y - f(x)) exp(2πi k·t)`` of the residuals and ``s_k = n λ_k V
-        / (U σ²)`` what the rows say of the wave, ``P_k = |R_k|² / (n σ² (1 + s_k))`` is
-        nearly a standard exponential variable for a wave outside of the basis, and
-        ``|R_k|² (1 + s_k) / (n σ²)`` for one inside. Waves with ``s_k >= 1`` are known
-        from the data anyway, and stay where they are unless nearly all longer waves
-        have far less power than the prior gave them for the sake of this one. Of K
-        waves the largest stands out above ``log(K / 0.01)``: noise has one in a hundred
-        data sets, or fewer.
+        / (U σ²)`` the precision of the wave by the rows, ``P_k = |R_k|² / (n σ² (1 +
+        s_k))`` is nearly a standard exponential variable for a wave outside of the
+        basis, and ``|R_k|² (1 + s_k) / (n σ²)`` for one inside. Waves with ``s_k >= 1``
+        are known from the data anyway, and stay where they are unless nearly all longer
+        waves have far less power than the prior gave them for the sake of this one. Of
+        K waves the largest stands out above ``log(K / 0.01)``: noise has one in a
+        hundred data sets, or fewer.
 
         Where the rows cannot tell two waves apart, as on a grid, the longer is taken.
         """

@@ -12,7 +12,6 @@ from skgpx._spectral_vgp._credible import (
     covers_its_box,
     domain_grid,
     periodic_ball_radius,
-    pointwise_factor,
     simultaneous_factor,
 )
 from skgpx.bases import Box, FourierSeries, GivenEigenvalues, PolynomialEigenvalues
@@ -70,12 +69,11 @@ def test_whether_the_domain_is_the_box(shift):
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.95])
 def test_factors(coverage):
-    assert_allclose(pointwise_factor(coverage), norm.ppf(0.5 + 0.5 * coverage))
     # of one value the simultaneous factor is the same, of many values larger
     model, rng = prior(GivenEigenvalues((1.0,)), 1), np.random.default_rng(0)
     grid = domain_grid(DOMAIN, 32)
     one = simultaneous_factor(model, coverage, grid, rng)
-    z = pointwise_factor(coverage)
+    z = norm.ppf(0.5 + 0.5 * coverage)
     error = np.sqrt(coverage * (1.0 - coverage) / 20_000) / (2.0 * norm.pdf(z))
     assert abs(one - z) < 4.5 * error
     rough = prior(PolynomialEigenvalues(), 40)
@@ -94,4 +92,4 @@ def test_places_without_variance_do_not_matter():
     model = prior(GivenEigenvalues((0.0, 1.0)), 2)
     grid = np.array([[-1.0], [0.0], [0.5], [1.0]])
     factor = simultaneous_factor(model, 0.9, grid, np.random.default_rng(0))
-    assert_allclose(factor, pointwise_factor(0.9), rtol=0.03)
+    assert_allclose(factor, norm.ppf(0.95), rtol=0.03)

@@ -15,18 +15,6 @@ def _wave(n, d, seed=0):
     return X, np.sin(6.0 * X[:, 0]) + 0.2 * rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_weights_of_ten_leave_the_noise(d, seed):
-    X, y = _wave(200, d, seed)
-    weights = np.full(200, 10.0)
-    model = SpectralVGPRegressor(random_state=0).fit(X, y, sample_weight=weights)
-    assert 0.15 < np.sqrt(model.noise_variance_) < 0.25
-    repeated = SpectralVGPRegressor(random_state=0)
-    repeated.fit(np.tile(X, (10, 1)), np.tile(y, 10))
-    assert_allclose(repeated.predict(X), model.predict(X), atol=1e-6)
-
-
 # ---- Copies that count once in a search ----------------------------------------------
 
 
