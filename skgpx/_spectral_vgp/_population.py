@@ -118,8 +118,7 @@ class FourierState:
         # the functions of data without a domain need not hold its margin
         one = len(self.domain) == 1 and not self.is_given
         inside = self.seen if one else self.domain
-        where = self.domain, inside, self.seen
-        search = Search(self.searched, self.parameters, *where)
+        search = Search(self.searched, self.parameters, self.domain, inside, self.seen)
 
         def reported(prior: Prior) -> bool:
             if report is None:
@@ -184,7 +183,6 @@ def fit_population(
     """
     is_given, d = domain is not None, rows.X.shape[1]
     domain = data_domain(rows.X) if domain is None else domain
-    where = domain, domain, input_range(rows.X)
     once = rows
     if not adds and parameters.known_noise(1.0) is None and len(rows.y) <= 20_000:
         # duplicate rows make the likelihood of the noise variance unbounded; functions
