@@ -320,7 +320,9 @@ def refine(found: Found, split: Split, n_jobs: int | None = None) -> Found:
     blocks = [split.training, *_neighbourhoods(found.kernel, remaining)]
     evidences = [ExactEvidence(b, found.kernel, found.likelihood) for b in blocks]
     ends = [found, maximise(found.candidate, evidences, found.u, 20)]
-    models = [(one.kernel, one.likelihood) for one in ends]
+    noise = [float(one.likelihood.variance(0.0)) for one in ends]
+    wide = 10.0 if len(found.likelihood.theta) else 1.0
+    models = [(one.kernel, min(noise), wide * max(noise)) for one in ends]
     scores = side_by_side(sparse_density, models, n_jobs, remaining, validation)
     return ends[int(np.argmax(scores))]
 
