@@ -34,7 +34,7 @@ models = {
 # %%
 # Black is the mean; blue is where an observation is expected with 95 % probability,
 # dark blue the same of the function. Red is the function, ticks are inducing points.
-# The share in a title is that of unseen values of the function in the dark band.
+# The share in a title is that of held-out values of the function in the dark band.
 X = x[:, np.newaxis]
 figure, axes = plt.subplots(
     2, 2, figsize=(10.0, 5.5), sharex=True, sharey="col", layout="constrained"

@@ -129,7 +129,7 @@ def test_a_wave_that_stands_out_is_found(cycles, n, d):
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_noise_has_no_waves(d):
-    for seed in range(10):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         X, y = rng.uniform(size=(300, d)), rng.standard_normal(300)
         assert not len(SpectralVGPRegressor(random_state=0).fit(X, y).cycles_)
