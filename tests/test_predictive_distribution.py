@@ -109,7 +109,7 @@ def test_what_is_asked_wrongly(fitted):
     for level in (0.0, 1.0, [0.5, 2.0], [[0.5]]):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             distribution.quantile(level)
-    with pytest.raises(ValueError, match="coverage == 1.0"):
+    with pytest.raises(ValueError, match=r"coverage == 1\.0"):
         distribution.interval(1.0)
     for method in (distribution.cdf, distribution.log_density):
         with pytest.raises(ValueError, match=r"y must have shape \(7,\)"):
