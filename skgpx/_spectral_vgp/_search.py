@@ -486,7 +486,8 @@ class Search:
         price = np.log(
             np.prod(2.0 * look.statistics.reach() + 1.0) / 2.0 / _FALSE_ALARMS
         )
-        found, waves, more = None, plain.waves, plain.waves
+        found: Any = None
+        waves = more = plain.waves
         for _ in range(9):
             waves = np.concatenate((waves, more))
             size = self.size + 2 * len(waves)
