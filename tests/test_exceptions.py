@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
 
-from skgpx import GWIRegressor, PLSRegressor, SpectralVGPRegressor
+from skgpx import PLSRegressor, SpectralVGPRegressor
 from skgpx.exceptions import (
     DataWarning,
     PredictionWarning,
@@ -22,11 +20,6 @@ def shares():
     PLSRegressor(optimizer=None).fit(X, Y, sample_weight=np.full(40, 1 / 40))
 
 
-def groups_of_a_frozen_mean():
-    mean = FrozenEstimator(LinearRegression().fit(X, Y))
-    GWIRegressor(mean, cv="prefit").fit(X, Y, groups=np.arange(40))
-
-
 def outside():
     SpectralVGPRegressor("series", n_basis=9).fit(X, Y).predict(X + 5.0)
 
@@ -39,7 +32,6 @@ def no_exposure():
 
 CASES = [
     (shares, DataWarning),
-    (groups_of_a_frozen_mean, DataWarning),
     (outside, PredictionWarning),
     (no_exposure, PredictionWarning),
 ]
@@ -48,7 +40,7 @@ CASES = [
 @pytest.mark.parametrize(("call", "category"), CASES, ids=lambda one: one.__name__)
 @pytest.mark.filterwarnings("default")
 def test_warnings_have_their_class_and_place(call, category):
-    with pytest.warns(category) as said:
+    with pytest.warns(category) as given:
         call()
-    assert all(issubclass(one.category, SkgpxWarning) for one in said)
-    assert {one.filename for one in said} == {__file__}
+    assert all(issubclass(one.category, SkgpxWarning) for one in given)
+    assert {one.filename for one in given} == {__file__}
