@@ -97,7 +97,7 @@ BUDGETS = {
     "_stein": 860,
     "_gwi": 1078,
     "_decoupled": 560,
-    "_selection": 915,
+    "_selection": 920,
     "_latent": 225,
     "_draws": 1335,
     "bases": 1040,

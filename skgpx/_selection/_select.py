@@ -225,6 +225,8 @@ def select(
 ) -> Found:
     """The candidate of the largest log posterior, trained on more rows.
 
+    From 4500 rows on its family is trained, and held-out rows decide.
+
     Parameters
     ----------
     groups : sequence of sequences of Candidate
@@ -242,8 +244,12 @@ def select(
     near = first if len(few.y) == len(rows.y) else []
     rest = [(group, near) for group in groups[1:]]
     screened = [first, *side_by_side(screen, rest, n_jobs, few, likelihood)]
-    ends = [one for group in screened for one in group]
-    return train(rows, max(ends, key=lambda one: one.posterior))
+    family = max(screened, key=lambda group: max(one.posterior for one in group))
+    if split.validation is None:
+        return train(rows, max(family, key=lambda one: one.posterior))
+    # where rows abound a few of them cannot tell how many lengthscales there are
+    ends = side_by_side(train, [(one,) for one in family], n_jobs, rows)
+    return _best_sparse(ends, split, n_jobs)
 
 
 def train(rows: Rows, found: Found) -> Found:
@@ -314,16 +320,22 @@ def refine(found: Found, split: Split, n_jobs: int | None = None) -> Found:
     are neighbours. What they show may be more than inducing points can follow, so the
     score is the held-out density of a sparse model.
     """
-    validation, remaining = split.validation, split.remaining
-    if validation is None or remaining is None or not found.candidate.n_free:
+    remaining = split.remaining
+    if remaining is None or not found.candidate.n_free:
         return found
     blocks = [split.training, *_neighbourhoods(found.kernel, remaining)]
     evidences = [ExactEvidence(b, found.kernel, found.likelihood) for b in blocks]
     ends = [found, maximise(found.candidate, evidences, found.u, 20)]
+    return _best_sparse(ends, split, n_jobs)
+
+
+def _best_sparse(ends: list[Found], split: Split, n_jobs: int | None) -> Found:
+    """The one whose sparse model predicts held-out rows best, with the best noise."""
     noise = [float(one.likelihood.variance(0.0)) for one in ends]
-    wide = 10.0 if len(found.likelihood.theta) else 1.0
+    wide = 10.0 if len(ends[0].likelihood.theta) else 1.0
     models = [(one.kernel, min(noise), wide * max(noise)) for one in ends]
-    scores = side_by_side(sparse_density, models, n_jobs, remaining, validation)
+    parts = split.remaining, split.validation
+    scores = side_by_side(sparse_density, models, n_jobs, *parts)
     return ends[int(np.argmax(scores))]
 
 
