@@ -212,15 +212,12 @@ def test_kernels_that_cannot_be(kernel, named, method):
         SteinFourierFeatures(kernel, method=method).fit(rows(10, 2))
 
 
-def test_fewer_frequencies_than_terms():
+def test_bad_input():
     kernel = RBF() + Matern() + 1.0
     with pytest.raises(ValueError, match="n_frequencies must be at least 3"):
         SteinFourierFeatures(kernel, n_frequencies=2).fit(rows(10, 2))
     model = SteinFourierFeatures(kernel, n_frequencies=3).fit(rows(10, 2))
     assert model.frequencies_.shape == (3, 2)
-
-
-def test_bad_input():
     model = SteinFourierFeatures(n_steps=2)
     with pytest.raises(ValueError, match="Change its units"):
         model.fit(rows(5, 2) * 1e130)
@@ -228,62 +225,58 @@ def test_bad_input():
         model.fit(np.array([["2020-01-01"]], dtype="datetime64[D]"))
 
 
-class TestUsersKernels:
-    """What is registered is used, and checked."""
+def of_bell(kernel, omega):
+    """Score of the spectral density of Bell."""
+    return -np.array([0.25, 16.0]) * omega
 
-    def bell(self):
+
+def density_of_bell(kernel, omega):
+    S = 2.0 * np.exp(-0.5 * np.sum((omega * [0.5, 4.0]) ** 2, axis=1))
+    return 2.0 * np.pi * S, np.empty((len(omega), 0))
+
+
+def sample_of_bell(kernel, n, d, rng):
+    return rng.standard_normal((n, d)) / [0.5, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("known", "method", "bound"),
+    [
+        ({"score": of_bell}, "stein", 0.03),
+        ({"sampler": sample_of_bell}, "mc", 0.2),
+        (
+            {
+                "score": of_bell,
+                "density": density_of_bell,
+                "sampler": sample_of_bell,
+            },
+            "stein",
+            0.1,
+        ),
+    ],
+    ids=["score", "sampler", "everything"],
+)
+def test_what_is_registered_of_a_users_kernel_is_used(known, method, bound):
+    class Bell(RBF):
         """A new type: an RBF whose lengthscale nobody can read."""
 
-        class Bell(RBF):
-            def __call__(self, X, Y=None, eval_gradient=False):
-                return RBF([0.5, 4.0])(X, Y)
+        def __call__(self, X, Y=None, eval_gradient=False):
+            return RBF([0.5, 4.0])(X, Y)
 
-        return Bell
-
-    def score(self, kernel, omega):
-        return -np.array([0.25, 16.0]) * omega
-
-    def density(self, kernel, omega):
-        S = 2.0 * np.exp(-0.5 * np.sum((omega * [0.5, 4.0]) ** 2, axis=1))
-        return 2.0 * np.pi * S, np.empty((len(omega), 0))
-
-    def sampler(self, kernel, n, d, rng):
-        return rng.standard_normal((n, d)) / [0.5, 4.0]
-
-    def test_the_score_alone_suffices(self):
-        Bell = self.bell()
-        register_kernel(Bell, spectral_score=self.score)
-        how = {"n_frequencies": 200, "random_state": 0}
-        assert relative_error(Bell(), rows(50, 2), **how) < 0.03
-        with pytest.raises(ValueError, match=r"kernel\(Bell, spectral_sampler"):
-            SteinFourierFeatures(Bell(), method="halton").fit(rows(5, 2))
-
-    def test_everything_that_is_known(self):
-        Bell = self.bell()
+    register_kernel(Bell, **{f"spectral_{name}": what for name, what in known.items()})
+    how = {"method": method, "n_frequencies": 200, "random_state": 0}
+    assert relative_error(Bell(), rows(50, 2), **how) < bound
+    if len(known) == 3:  # in a sum with another kernel, too
+        assert relative_error(2.0 * Bell() + Matern(2.0), rows(50, 2), **how) < bound
         register_kernel(
             Bell,
-            spectral_score=self.score,
-            spectral_density=self.density,
-            spectral_sampler=self.sampler,
-        )
-        # in a sum with another kernel, too
-        for kernel in (Bell(), 2.0 * Bell() + Matern(2.0)):
-            assert relative_error(kernel, rows(50, 2), random_state=0) < 0.1
-
-    def test_a_sampler_alone(self):
-        Bell = self.bell()
-        register_kernel(Bell, spectral_sampler=self.sampler)
-        how = {"method": "mc", "n_frequencies": 500, "random_state": 0}
-        assert relative_error(Bell(), rows(50, 2), **how) < 0.2
-        with pytest.raises(ValueError, match=r"register_kernel\(Bell, spectral_score"):
-            SteinFourierFeatures(Bell()).fit(rows(5, 2))
-
-    def test_contradictions_are_refused(self):
-        Bell = self.bell()
-        register_kernel(
-            Bell,
-            spectral_score=lambda k, omega: 2.0 * self.score(k, omega),
-            spectral_density=self.density,
+            spectral_score=lambda k, omega: 2.0 * of_bell(k, omega),
+            spectral_density=density_of_bell,
         )
         with pytest.raises(ValueError, match="not the slope of its log spectral"):
             SteinFourierFeatures(Bell()).fit(rows(5, 2))
+        return
+    other = {"stein": "mc", "mc": "stein"}[method]
+    lacks = {"stein": "sampler", "mc": "score"}[method]
+    with pytest.raises(ValueError, match=rf"kernel\(Bell, spectral_{lacks}"):
+        SteinFourierFeatures(Bell(), method=other).fit(rows(5, 2))

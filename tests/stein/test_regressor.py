@@ -12,13 +12,14 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
-    DotProduct,
     ExpSineSquared,
     Matern,
     WhiteKernel,
 )
 
 from skgpx import SteinRFFRegressor
+from skgpx._numerics.wave_evidence import Waves, wave_evidence, wave_gradient
+from skgpx._stein._waves import NetworkWarp
 from skgpx.exceptions import FitWarning
 
 # Nothing is searched: the kernel as it is, all rows learn.
@@ -144,38 +145,37 @@ def test_few_rows_are_not_overfitted(n, d):
     assert error(max_iter=150) < 1.1 * error(max_iter=0)
 
 
-def error_of_wave(model, n, d, truth, low, noise, seed):
-    """RMSE at fresh rows of a wave with noise."""
+WAVES = {
+    "one column of five": (
+        (400, 5, -2.0, 0.1, 2, 0.05),
+        None,
+        lambda X: np.sin(3.0 * np.pi * X[:, 0]),
+    ),
+    "a lengthscale that is too long": (
+        (600, 3, -1.0, 0.1, 0, 0.06),
+        RBF([1.0, 2.0, 64.0]),
+        lambda X: np.sin(X[:, 0]) + X[:, 1] + 0.5 * np.sin(6.0 * X[:, 2]),
+    ),
+    "a hundred cycles": (
+        (2000, 1, 0.0, 0.2, 1, 0.1),
+        None,
+        lambda X: np.sin(200.0 * np.pi * X[:, 0] + 1.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAVES)
+def test_waves_are_found(name):
+    """By the error at fresh rows."""
+    (n, d, low, noise, seed, bound), kernel, truth = WAVES[name]
     rng = np.random.default_rng(seed)
     rows = rng.uniform(low, -low if low else 1.0, size=(n + 500, d))
     y = truth(rows) + noise * rng.standard_normal(n + 500)
-    model.set_params(n_components=2, n_frequencies=50, random_state=0)
+    model = SteinRFFRegressor(
+        kernel, n_components=2, n_frequencies=50, random_state=0
+    ).set_params(optimizer="evidence" if kernel is None else None)
     error = model.fit(rows[:n], y[:n]).predict(rows[n:]) - truth(rows[n:])
-    return np.sqrt(np.mean(error**2))
-
-
-@pytest.mark.parametrize("seed", [2, 3])
-def test_a_wave_in_one_of_five_columns_is_found(seed):
-    def truth(X):
-        return np.sin(3.0 * np.pi * X[:, 0])
-
-    assert error_of_wave(SteinRFFRegressor(), 400, 5, truth, -2.0, 0.1, seed) < 0.05
-
-
-@pytest.mark.parametrize("length_scale", [5.0, 64.0])
-def test_a_long_lengthscale_is_left(length_scale):
-    def truth(X):
-        return np.sin(X[:, 0]) + X[:, 1] + 0.5 * np.sin(6.0 * X[:, 2])
-
-    model = SteinRFFRegressor(RBF([1.0, 2.0, length_scale]), optimizer=None)
-    assert error_of_wave(model, 600, 3, truth, -1.0, 0.1, 0) < 0.06
-
-
-def test_many_cycles_are_found():
-    def truth(X):
-        return np.sin(200.0 * np.pi * X[:, 0] + 1.0)
-
-    assert error_of_wave(SteinRFFRegressor(), 2000, 1, truth, 0.0, 0.2, 1) < 0.1
+    assert np.sqrt(np.mean(error**2)) < bound
 
 
 def test_structure_that_is_missed_is_a_finding():
@@ -184,6 +184,116 @@ def test_structure_that_is_missed_is_a_finding():
     model = SteinRFFRegressor(RBF(3.0), optimizer=None, max_iter=0, random_state=0)
     with pytest.warns(FitWarning, match="autocorrelated along column 0"):
         model.fit(x, y)
+
+
+# ---- Waves behind a learned network ------------------------------------------------
+
+
+def warp_of():
+    rng = np.random.default_rng(3)
+    unit = np.array([0.7, 1.2])
+    warp = NetworkWarp.start((8, 6), X, np.ones(len(X)), unit, rng)
+    # away from zero, so that no derivative vanishes
+    warp.parameters[:] += 0.3 * rng.standard_normal(len(warp.parameters))
+    return warp
+
+
+def slope(function, at):
+    out = np.empty_like(at)
+    for i in range(len(at)):
+        step = np.zeros_like(at)
+        step[i] = 1e-5
+        out[i] = (function(at + step) - function(at - step)) / 2e-5
+    return out
+
+
+def test_evidence_in_the_parameters_of_the_network():
+    warp, rng = warp_of(), np.random.default_rng(4)
+    waves = Waves(rng.normal(size=(7, 2)), rng.uniform(0.2, 0.6, 7), 0.1)
+    weights = rng.integers(1, 4, len(Y)).astype(float)
+
+    def value(parameters):
+        mapped = warp._replace(parameters=parameters)(X)
+        return wave_evidence(mapped, Y, weights, waves)
+
+    mapped, pullback = warp.with_pullbacks(X)
+    assert_array_equal(mapped, warp(X))
+    found = wave_gradient(mapped, Y, weights, waves, inputs=True)
+    expected = slope(value, warp.parameters)
+    got = pullback(found.inputs)[1]
+    assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
+
+    def log_prior(parameters):
+        total = 0.0
+        for weights, biases in warp.network.layers(parameters):
+            total -= 0.5 * len(weights) * np.sum(weights**2) + 0.5 * np.sum(biases**2)
+        return total
+
+    expected = slope(log_prior, warp.parameters)
+    assert_allclose(warp.prior_slope(), expected, rtol=1e-7, atol=1e-8)
+
+
+def test_learning_begins_at_the_stationary_model():
+    deep = SteinRFFRegressor(**SMALL | DEEP | {"max_iter": 0}).fit(X, Y)
+    plain = SteinRFFRegressor(**SMALL | {"max_iter": 0}).fit(X, Y)
+    for one, other in zip(
+        deep.predict(NEW, return_std=True),
+        plain.predict(NEW, return_std=True),
+        strict=True,
+    ):
+        assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+    assert_array_equal(deep.frequencies_, plain.frequencies_)
+
+
+def front(n, seed):
+    """Smooth on both sides of a curve, along which it rises steeply."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, (n, 2))
+    beyond = 1.0 / (1.0 + np.exp(40.0 * (0.3 * np.sin(3.0 * rows[:, 0]) - rows[:, 1])))
+    y = np.sin(2.0 * rows[:, 0]) + 2.0 * beyond + 0.1 * rng.standard_normal(n)
+    return rows, y
+
+
+def test_a_front_is_better_behind_a_network():
+    X, y = front(400, 1)
+    settings = {"n_components": 2, "n_frequencies": 40, "max_iter": 150}
+    models = [
+        SteinRFFRegressor(**settings, hidden_layer_sizes=hidden, random_state=0).fit(
+            X, y
+        )
+        for hidden in ((), (16, 16))
+    ]
+    plain, deep = (model.log_predictive_density(*front(1000, 2)) for model in models)
+    gain = deep - plain
+    assert gain.mean() / (gain.std() / np.sqrt(len(gain))) > 4.5
+    assert gain.mean() > 0.1
+
+
+def test_draws_have_gradients_and_can_be_conditioned():
+    fitted = SteinRFFRegressor(**SMALL | DEEP).fit(X, Y)
+    draws = fitted.sample_functions(3, random_state=0)
+    assert draws.n_features == 2
+    values, gradients = draws.value_and_grad(NEW)
+    assert_allclose(values, draws(NEW), rtol=1e-9, atol=1e-9)
+    for k, unit in enumerate(np.eye(2)):
+        rise = (draws(NEW + 1e-6 * unit) - draws(NEW - 1e-6 * unit)) / 2e-6
+        assert_allclose(gradients[..., k], rise, rtol=1e-4, atol=1e-5)
+    model = fitted.posterior_.condition(NEW[:3], np.zeros((3, 1)), np.full(3, 1e-9))
+    mean, variance = model.marginals(NEW[:3]).moments()
+    assert np.abs(mean).max() < 1e-2
+    assert variance.max() < 1e-2
+
+
+def test_sizes_of_layers_are_checked():
+    for sizes in [(0,), (4, -1), (2.5,), ("a",), (True,), (2, False)]:
+        with pytest.raises(ValueError, match="hidden_layer_sizes must be"):
+            SteinRFFRegressor(hidden_layer_sizes=sizes).fit(X, Y)
+    few = SMALL | {"max_iter": 3}
+    one, other = (
+        SteinRFFRegressor(**few, hidden_layer_sizes=sizes).fit(X, Y).predict(NEW)
+        for sizes in (4, [4])
+    )
+    assert_array_equal(one, other)
 
 
 # ---- Held-out rows -----------------------------------------------------------------
@@ -252,11 +362,6 @@ def test_without_steps_the_features_have_the_kernel(kernel):
         kernel.k1 if isinstance(getattr(kernel, "k2", None), WhiteKernel) else kernel
     )
     assert_allclose(F @ F.T, noiseless(X), atol=0.2)
-
-
-def test_kernel_without_a_spectral_distribution():
-    with pytest.raises(ValueError, match=r"DotProduct.*register"):
-        SteinRFFRegressor(DotProduct(), **SMALL).fit(X, Y)
 
 
 def test_periodic_kernel_has_its_series():
