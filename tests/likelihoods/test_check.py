@@ -14,216 +14,134 @@ class Unit(Gaussian):
         super().__init__(noise_variance)
 
 
-class WrongGradient(Unit):
-    def gradient(self, y, f):
-        return 2.0 * super().gradient(y, f)
+def broken(name, **changed):
+    """A subclass of Unit with these methods or attributes."""
+    return type(name, (Unit,), changed)
 
 
-class WrongSign(Unit):
-    def gradient(self, y, f):
-        return -super().gradient(y, f)
+def mutates(self, y, sample_weight=None):
+    self.noise_variance = 2.0
+    return Unit.prepare(self, y, sample_weight)
 
 
-class NegativeCurvature(Unit):
-    def curvature(self, y, f):
-        return -super().curvature(y, f)
+def scaled_without_its_constant(self, factor):
+    other = Unit.scaled(self, factor)
+    nll, constant = type(self).nll, np.log(factor)
+    other.nll = lambda y, f: nll(other, y, f) + constant
+    return other
 
 
-class UndefinedCurvature(Unit):
-    def curvature(self, y, f):
-        return np.nan * super().curvature(y, f)
+def refuses(self, f, rng):
+    raise NotImplementedError("no sampling here")
 
 
-class NotVectorised(Unit):
-    def nll(self, y, f):
-        return math.exp(y - f)
+def derives(self, noise_variance=1.0):
+    self.noise_variance, self.precision = noise_variance, 1.0 / noise_variance
 
 
-class ReturnsASum(Unit):
-    def nll(self, y, f):
-        return np.sum(super().nll(y, f))
+def converts(self, noise_variance=1):
+    self.noise_variance = np.sqrt(noise_variance)
 
 
-class DoesNotBroadcast(Unit):
-    def curvature(self, y, f):
-        return np.ones(np.shape(y))
+def forgets(self, noise_variance=1.0, unused=3):
+    self.noise_variance = noise_variance
 
 
-class Overflows(Unit):
-    def nll(self, y, f):
-        return super().nll(y, f) + np.log(1.0 + np.exp(f)) - np.logaddexp(0.0, f)
-
-
-class AcceptsEverything(Unit):
-    def check_support(self, y):
-        pass
-
-
-class Mutates(Unit):
-    def prepare(self, y, sample_weight=None):
-        self.noise_variance = 2.0
-        return super().prepare(y, sample_weight)
-
-
-class WrongMean(Unit):
-    def mean(self, f):
-        return np.asarray(f) + 0.5
-
-
-class WrongVariance(Unit):
-    def variance(self, f):
-        return 2.0 * super().variance(f)
-
-
-class WrongSampleShape(Unit):
-    def sample(self, f, rng):
-        return super().sample(f, rng)[0]
-
-
-class DecreasingCdf(Unit):
-    def cdf(self, y, f):
-        return 1.0 - super().cdf(y, f)
-
-
-class CdfAboveOne(Unit):
-    def cdf(self, y, f):
-        return 1.5 * super().cdf(y, f)
-
-
-class NoConstant(Unit):
-    def nll(self, y, f):
-        return 0.5 * np.subtract(y, f) ** 2
-
-
-class NoConstantOfScale(Unit):
-    """Right at the variance that is checked first, wrong at others."""
-
-    def nll(self, y, f):
-        residual = np.subtract(y, f)
-        return 0.5 * residual**2 / self.noise_variance + 0.5 * np.log(2.0 * np.pi)
-
-    def scaled(self, factor):
-        other = super().scaled(factor)
-        constant = np.log(factor)
-        other.nll = lambda y, f: type(self).nll(other, y, f) + constant
-        return other
-
-
-class GlobalSample(Unit):
-    def sample(self, f, rng):
-        return np.add(f, FOREIGN.standard_normal(np.shape(f)))
-
-
-class FrozenSample(Unit):
-    def sample(self, f, rng):
-        return super().sample(f, np.random.default_rng(0))
-
-
-class NotSymmetric(Unit):
-    symmetric = True
-
-
-class NotShiftable(Unit):
-    def nll(self, y, f):
-        return super().nll(y, f) + 1e-3 * np.asarray(f) ** 2
-
-    def gradient(self, y, f):
-        return super().gradient(y, f) + 2e-3 * np.asarray(f)
-
-
-class NotScalable(Unit):
-    def scaled(self, factor):
-        return self._replace()
-
-
-class Derives(Unit):
-    def __init__(self, noise_variance=1.0):
-        super().__init__(noise_variance)
-        self.precision = 1.0 / noise_variance
-
-
-class Converts(Unit):
-    def __init__(self, noise_variance=1):
-        super().__init__(np.sqrt(noise_variance))
-
-
-class Forgets(Unit):
-    def __init__(self, noise_variance=1.0, unused=3):
-        super().__init__(noise_variance)
-
-
-class UnweightedBase(Unit):
-    def base_latent(self, y, weights):
-        return np.mean(y)
-
-
-class UnweightedStart(Unit):
-    def __init__(self, noise_variance=None):
-        super().__init__(noise_variance)
-
-    def starting_scales(self, y, weights):
-        return {"noise_variance": (np.var(y), 1e-3, 1e3)}
-
-
-class BadStart(Unit):
-    def initial_latent(self, y):
-        return np.log(np.zeros(np.shape(y)))
+def learns(self, noise_variance=None):
+    self.noise_variance = noise_variance
 
 
 FOREIGN = np.random.default_rng(5)
+BROKEN = {
+    "gradient is not the derivative of nll: at y = ": {
+        "gradient": lambda self, y, f: 2.0 * Unit.gradient(self, y, f)
+    },
+    "gradient has the wrong sign": {
+        "gradient": lambda self, y, f: -Unit.gradient(self, y, f)
+    },
+    r"curvature is negative \(-1\)": {
+        "curvature": lambda self, y, f: -Unit.curvature(self, y, f)
+    },
+    "curvature is NaN or infinite": {
+        "curvature": lambda self, y, f: np.nan * Unit.curvature(self, y, f)
+    },
+    "shapes: raised TypeError": {"nll": lambda self, y, f: math.exp(y - f)},
+    r"nll is not vectorised: expected shape \(60, 3\)": {
+        "nll": lambda self, y, f: np.sum(Unit.nll(self, y, f))
+    },
+    "curvature is not vectorised": {
+        "curvature": lambda self, y, f: np.ones(np.shape(y))
+    },
+    "nll overflows or is NaN at f = 1000": {
+        "nll": lambda self, y, f: (
+            Unit.nll(self, y, f) + np.log(1.0 + np.exp(f)) - np.logaddexp(0.0, f)
+        )
+    },
+    "prepare accepts NaN in y": {"check_support": lambda self, y: None},
+    "prepare changed the parameters of its object": {"prepare": mutates},
+    "mean contradicts sample": {"mean": lambda self, f: np.asarray(f) + 0.5},
+    "variance contradicts sample": {
+        "variance": lambda self, f: 2.0 * Unit.variance(self, f)
+    },
+    "sample returns shape": {
+        "sample": lambda self, f, rng: Unit.sample(self, f, rng)[0]
+    },
+    "cdf decreases in y": {"cdf": lambda self, y, f: 1.0 - Unit.cdf(self, y, f)},
+    r"cdf leaves \[0, 1\]": {"cdf": lambda self, y, f: 1.5 * Unit.cdf(self, y, f)},
+    "nll lacks its normalising constant": {
+        "nll": lambda self, y, f: 0.5 * np.subtract(y, f) ** 2
+    },
+    "samples: raised NotImplementedError: no sampling here": {"sample": refuses},
+    # right at the variance that is checked first
+    "with noise_variance = 2: nll lacks its normalising": {
+        "nll": lambda self, y, f: (
+            0.5 * np.subtract(y, f) ** 2 / self.noise_variance
+            + 0.5 * np.log(2.0 * np.pi)
+        ),
+        "scaled": scaled_without_its_constant,
+    },
+    "sample gives different draws for equal states of rng": {
+        "sample": lambda self, f, rng: np.add(f, FOREIGN.standard_normal(np.shape(f)))
+    },
+    "sample ignores rng": {
+        "sample": lambda self, f, rng: Unit.sample(self, f, np.random.default_rng(0))
+    },
+    "symmetric is declared, but at y = ": {"symmetric": True},
+    "location_scale is declared, but adding a number": {
+        "nll": lambda self, y, f: Unit.nll(self, y, f) + 1e-3 * np.asarray(f) ** 2,
+        "gradient": lambda self, y, f: Unit.gradient(self, y, f) + 2e-3 * np.asarray(f),
+    },
+    "location_scale is declared, but nll": {"scaled": lambda self, c: self._replace()},
+    "the constructor sets precision beside its parameters": {"__init__": derives},
+    "the constructor must store each parameter under": {"__init__": converts},
+    "the constructor must store each parameter": {"__init__": forgets},
+    "base_latent gives .* use the weights": {
+        "base_latent": lambda self, y, weights: np.mean(y)
+    },
+    "starting_scales gives .* use the weights": {
+        "__init__": learns,
+        "starting_scales": lambda self, y, weights: {
+            "noise_variance": (np.var(y), 1e-3, 1e3)
+        },
+    },
+    "initial_latent must return 60 finite values": {
+        "initial_latent": lambda self, y: np.log(np.zeros(np.shape(y)))
+    },
+}
 
 
-class NoSample(Unit):
-    def sample(self, f, rng):
-        raise NotImplementedError("no sampling here")
-
-
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (WrongGradient, "gradient is not the derivative of nll: at y = "),
-        (WrongSign, "gradient has the wrong sign"),
-        (NegativeCurvature, r"curvature is negative \(-1\)"),
-        (UndefinedCurvature, "curvature is NaN or infinite"),
-        (NotVectorised, "shapes: raised TypeError"),
-        (ReturnsASum, r"nll is not vectorised: expected shape \(60, 3\)"),
-        (DoesNotBroadcast, "curvature is not vectorised"),
-        (Overflows, "nll overflows or is NaN at f = 1000"),
-        (AcceptsEverything, "prepare accepts NaN in y"),
-        (Mutates, "prepare changed the parameters of its object"),
-        (WrongMean, "mean contradicts sample"),
-        (WrongVariance, "variance contradicts sample"),
-        (WrongSampleShape, "sample returns shape"),
-        (DecreasingCdf, "cdf decreases in y"),
-        (CdfAboveOne, r"cdf leaves \[0, 1\]"),
-        (NoConstant, "nll lacks its normalising constant"),
-        (NoSample, "samples: raised NotImplementedError: no sampling here"),
-        (NoConstantOfScale, "with noise_variance = 2: nll lacks its normalising"),
-        (GlobalSample, "sample gives different draws for equal states of rng"),
-        (FrozenSample, "sample ignores rng"),
-        (NotSymmetric, "symmetric is declared, but at y = "),
-        (NotShiftable, "location_scale is declared, but adding a number"),
-        (NotScalable, "location_scale is declared, but nll"),
-        (Derives, "the constructor sets precision beside its parameters"),
-        (Converts, "the constructor must store each parameter"),
-        (Forgets, "the constructor must store each parameter"),
-        (UnweightedBase, "base_latent gives .* use the weights"),
-        (UnweightedStart, "starting_scales gives .* use the weights"),
-        (BadStart, "initial_latent must return 60 finite values"),
-    ],
-)
-def test_each_mistake_is_reported(broken, message):
+@pytest.mark.parametrize("message", BROKEN)
+def test_each_mistake_is_reported(message):
     with pytest.raises(ValueError, match=message) as caught:
-        check_likelihood(broken())
-    assert str(caught.value).startswith(f"{broken.__name__} breaks the contract")
+        check_likelihood(broken("Mistaken", **BROKEN[message])())
+    assert str(caught.value).startswith("Mistaken breaks the contract")
 
 
 def test_all_mistakes_are_in_one_message():
-    class Several(WrongSign, NegativeCurvature, AcceptsEverything):
-        pass
-
+    names = ("gradient has the wrong sign", r"curvature is negative \(-1\)")
+    several = {k: v for name in names for k, v in BROKEN[name].items()}
     with pytest.raises(ValueError, match="wrong sign") as caught:
-        check_likelihood(Several())
+        check_likelihood(broken("Several", **several, check_support=lambda *_: None)())
     assert "curvature is negative" in str(caught.value)
     assert "accepts infinity" in str(caught.value)
 
@@ -266,29 +184,22 @@ def test_a_small_likelihood_without_cdf_passes():
     check_likelihood(Exponential())
 
 
-class ExponentialWithoutConstant(Exponential):
-    """Its density integrates to two; there is no distribution function to ask."""
-
-    def nll(self, y, f):
-        return super().nll(y, f) - np.log(2.0)
-
-
 def test_a_missing_constant_is_found_without_a_cdf():
-    with pytest.raises(ValueError, match="nll lacks its normalising constant"):
-        check_likelihood(ExponentialWithoutConstant())
+    """Densities that integrate to something else, and no function to ask."""
 
-
-class CountsWithoutConstant(Poisson):
-    def nll(self, y, f):
-        return super().nll(y, f) - gammaln(np.asarray(y) + 1.0)
-
-    def cdf(self, y, f):
+    def refuses(self, y, f):
         raise NotImplementedError
 
+    def times_two(self, y, f):
+        return Exponential.nll(self, y, f) - np.log(2.0)
 
-def test_a_missing_constant_of_counts_is_found_without_a_cdf():
-    with pytest.raises(ValueError, match="nll lacks its normalising constant"):
-        check_likelihood(CountsWithoutConstant())
+    def without_factorial(self, y, f):
+        return Poisson.nll(self, y, f) - gammaln(np.asarray(y) + 1.0)
+
+    for base, nll in ((Exponential, times_two), (Poisson, without_factorial)):
+        wrong = type("Wrong", (base,), {"nll": nll, "cdf": refuses})
+        with pytest.raises(ValueError, match="nll lacks its normalising constant"):
+            check_likelihood(wrong())
 
 
 def test_what_is_not_an_instance_is_explained():
