@@ -12,6 +12,8 @@ from sklearn.utils.fixes import parse_version
 
 from skgpx import (
     DecoupledSampler,
+    GWIRegressor,
+    PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
     SteinRFFRegressor,
@@ -33,7 +35,14 @@ ITERATIVE = {
     ),
     "box": SpectralVGPRegressor(1.0 * RBF(0.5)),
     "draws": DecoupledSampler(CHAINS, n_basis=32),
+    "networks": GWIRegressor(
+        "net", n_estimators=2, max_iter=1000, learning_rate_init=0.05, random_state=0
+    ),
+    "classes": PLSClassifier(n_particles=40, tol=1.25, **SETTINGS),
+    "tempered": PLSClassifier(method="smc", **SETTINGS),
 }
+# long enough a fit, and labels for classifiers
+TARGETS = {"classes": Y > 0.0, "tempered": Y > 0.0}
 iterative = pytest.mark.parametrize("name", ITERATIVE)
 
 
@@ -68,7 +77,7 @@ def test_the_logger_gets_a_line_a_round(caplog):
         model = clone(model)
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="skgpx"):
-            model.fit(X, Y)
+            model.fit(X, TARGETS.get(name, Y))
         lines = [one.getMessage() for one in caplog.records if one.name == "skgpx"]
         rounds = [line for line in lines if ": round" in line]
         assert len(lines) == len(rounds) + 1 > 1, name
@@ -84,15 +93,16 @@ def test_the_logger_gets_a_line_a_round(caplog):
 @iterative
 def test_callbacks_see_models_that_predict(name):
     recorder = Recorder()
-    model = clone(ITERATIVE[name]).set_callbacks(recorder).fit(X, Y)
+    y = TARGETS.get(name, Y)
+    model = clone(ITERATIVE[name]).set_callbacks(recorder).fit(X, y)
     rounds = [one for one in recorder.ends if one[1] == "round"]
     inner = "PLSRegressor" if name == "draws" else type(model).__name__
     assert {one[0] for one in rounds} == {inner}
     assert recorder.ends[-1] == (type(model).__name__, "fit")
     assert min(recorder.scores) > 0.5
-    assert recorder.scores[-1] == model.score(X, Y)
+    assert recorder.scores[-1] == model.score(X, y)
     # the callback changes nothing
-    plain = clone(ITERATIVE[name]).fit(X, Y)
+    plain = clone(ITERATIVE[name]).fit(X, y)
     np.testing.assert_array_equal(plain.predict(X), model.predict(X))
 
 

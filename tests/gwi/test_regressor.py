@@ -4,19 +4,33 @@ import warnings
 
 import numpy as np
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
-from sklearn.utils.fixes import parse_version
 
 from skgpx import GWIRegressor, PLSRegressor
 from skgpx._gwi._process import fit_process, leave_one_out
 from skgpx._validation import Rows
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian
-from tests.gwi.conftest import BRIEF, FIXED, wavy
+
+# A fixed prior, and few epochs.
+FIXED = {"kernel": RBF([1.0, 1.5]), "optimizer": None, "noise_variance": 0.05}
+BRIEF = {**FIXED, "n_estimators": 2, "max_iter": 20, "random_state": 0}
+
+
+def wavy(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = 3.0 + np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return wavy(160)
+
 
 NEW = np.random.default_rng(9).normal(size=(25, 2))
 # networks that are hardly trained
@@ -143,18 +157,7 @@ def test_noise_has_no_structure():
 
 
 @means
-def test_same_bits_for_every_number_of_workers(rows, mean):
-    one, two = (fit(rows, mean=mean, n_jobs=n) for n in (1, 2))
-    for a, b in zip(
-        one.predict(NEW, return_std=True),
-        two.predict(NEW, return_std=True),
-        strict=True,
-    ):
-        assert_array_equal(a, b)
-
-
-@means
-def test_weights_are_repetitions_and_order_is_nothing(rows, mean):
+def test_weights_are_repetitions_and_order_and_workers_are_nothing(rows, mean):
     X, y = rows
     weights = np.arange(len(y)) % 3
     order = np.random.default_rng(0).permutation(len(y))
@@ -163,6 +166,9 @@ def test_weights_are_repetitions_and_order_is_nothing(rows, mean):
     repeated = GWIRegressor(mean, **BRIEF).fit(X[again], y[again])
     assert_allclose(weighted.predict(NEW), repeated.predict(NEW), rtol=1e-12)
     assert_allclose(weighted.noise_variance_, repeated.noise_variance_, rtol=1e-12)
+    one, two = (fit(rows, mean=mean, n_jobs=n) for n in (1, 2))
+    how = {"return_std": True}
+    assert_array_equal(one.predict(NEW, **how), two.predict(NEW, **how))
 
 
 def test_units_of_y(rows):
@@ -183,55 +189,15 @@ def test_few_rows(n, mean):
     assert np.all(std > 0.0)
 
 
-@pytest.mark.parametrize("layers", [(), 5, [3], (4, 3, 2), np.array([6, 2])])
-def test_layers(rows, layers):
-    model = fit(rows, hidden_layer_sizes=layers, max_iter=3)
-    expected = tuple(np.atleast_1d(np.asarray(layers, dtype=int)))
-    assert tuple(model.posterior_.mean.function.network.sizes) == (2, *expected, 1)
-
-
-@pytest.mark.parametrize("layers", [(0,), (2.5,), (3, -1), "ten"])
-def test_layers_without_units(rows, layers):
-    with pytest.raises(ValueError, match="hidden_layer_sizes"):
-        fit(rows, hidden_layer_sizes=layers)
-
-
-class StopAfter:
-    """Stop after some rounds."""
-
-    def __init__(self, rounds):
-        self.rounds, self.seen = rounds, []
-
-    def setup(self, estimator, context):
-        self.seen = []
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        if context.max_subtasks != 0:
-            return False
-        self.seen.append(fitted_estimator.n_iter_)
-        assert np.all(np.isfinite(fitted_estimator.predict(NEW)))
-        return len(self.seen) == self.rounds
-
-
-@pytest.mark.skipif(
-    parse_version(sklearn.__version__) < parse_version("1.9"),
-    reason="scikit-learn has callbacks since 1.9",
-)
-def test_a_callback_stops_the_training(rows):
-    stop, settings = StopAfter(3), BRIEF | {"max_iter": 100, "mean": "net"}
-    model = GWIRegressor(**settings).set_callbacks(stop).fit(*rows)
-    assert len(stop.seen) == 3
-    assert len(model.loss_curve_) == 6
-    # what a callback looks at does not change what comes after it
-    watched = GWIRegressor(**settings).set_callbacks(StopAfter(1000)).fit(*rows)
-    plain = GWIRegressor(**settings).fit(*rows)
-    assert_array_equal(watched.predict(NEW), plain.predict(NEW))
+def test_layers(rows):
+    for layers in [(), 5, [3], (4, 3, 2), np.array([6, 2])]:
+        model = fit(rows, hidden_layer_sizes=layers, max_iter=3)
+        expected = tuple(np.atleast_1d(np.asarray(layers, dtype=int)))
+        sizes = tuple(model.posterior_.mean.function.network.sizes)
+        assert sizes == (2, *expected, 1)
+    for layers in [(0,), (2.5,), (3, -1), "ten"]:
+        with pytest.raises(ValueError, match="hidden_layer_sizes"):
+            fit(rows, hidden_layer_sizes=layers)
 
 
 @pytest.mark.parametrize("mean", ["net", Ridge()])

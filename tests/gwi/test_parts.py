@@ -1,0 +1,125 @@
+"""Parts of the fits: losses, factors of classes, training of the networks."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpx._gwi._class_scores import (
+    class_loss,
+    fit_class_scale,
+)
+from skgpx._gwi._networks import hold_out, squared_error, train_networks
+from skgpx.likelihoods import Bernoulli, Categorical, RobustMax
+
+LIKELIHOODS = [Bernoulli(), Categorical(), RobustMax(), RobustMax(0.2)]
+likelihoods = pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+
+
+def problem(likelihood, rng, n=9, variance=None):
+    codes = np.arange(n) % (2.0 if isinstance(likelihood, Bernoulli) else 3.0)
+    r = 0.1 + rng.random(n) if variance is None else np.full(n, variance)
+    return likelihood.prepare(codes), codes, 0.5 + rng.random(n), r
+
+
+@likelihoods
+def test_gradient_of_the_loss_is_that_of_differences(rng, likelihood):
+    prepared, *rest = problem(likelihood, rng)
+    loss, rows, h = class_loss(prepared, *rest, 0.3), np.array([[7, 0], [3, 4]]), 1e-5
+    outputs = rng.standard_normal((2, 2, prepared.n_outputs_))
+    _, slopes = loss(outputs, rows)
+    for place in np.ndindex(outputs.shape):
+        step = np.zeros_like(outputs)
+        step[place] = h
+        rise = loss(outputs + step, rows)[0] - loss(outputs - step, rows)[0]
+        assert_allclose(slopes[place], rise[place[0]] / (2.0 * h), atol=1e-7)
+        assert rise[1 - place[0]] == 0.0  # each network has its loss
+
+
+def test_expected_log_likelihood_is_that_of_draws(rng):
+    """Eqs. (66) to (70): the average of a step."""
+    likelihood, codes, weights, r = problem(RobustMax(), rng)
+    m, rows = rng.standard_normal((9, 3)), np.arange(9)[np.newaxis]
+    found = class_loss(likelihood, codes, weights, r, 0.0)(m[np.newaxis], rows)[0]
+    f = m[:, :, None] + np.sqrt(r)[:, None, None] * rng.standard_normal((9, 3, 50_000))
+    draws = likelihood.row_nll(codes, f)
+    share = weights / weights.sum()
+    error = np.sqrt(share**2 @ draws.var(axis=1) / draws.shape[1])
+    assert abs(share @ draws.mean(axis=1) - found[0]) < 4.5 * error
+
+
+def held_out(rng, likelihood, a, b, n=1500):
+    """Rows whose classes are drawn from scores and variances with known factors."""
+    c = 1 if isinstance(likelihood, Bernoulli) else 3
+    likelihood = likelihood.prepare(np.arange(float(max(c, 2)))).with_base(0.0)
+    scores, r = 2.0 * rng.standard_normal((n, c)), 0.1 + 3.0 * rng.random(n)
+    f = a * scores + np.sqrt(b * r)[:, None] * rng.standard_normal((n, c))
+    y = likelihood.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
+    return likelihood, y, np.ones(n), scores, r, np.zeros(n)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS[:3], ids=repr)
+def test_factors_are_found_again(rng, likelihood):
+    a = 1.0 if isinstance(likelihood, RobustMax) else 2.5
+    found = fit_class_scale(*held_out(rng, likelihood, a, 4.0))
+    assert_allclose(found.score_factor, a, rtol=0.25)
+    assert_allclose(found.variance_factor, 4.0, rtol=0.5)
+
+
+# ---- Networks ------------------------------------------------------------------------
+
+STREAM = np.random.default_rng(0)
+X = STREAM.normal(size=(120, 2))
+T = np.sin(X[:, :1]) + 0.1 * STREAM.normal(size=(120, 1))
+W = STREAM.uniform(0.5, 2.0, 120)
+SETTINGS = {"hidden_layer_sizes": (6,), "n_estimators": 3, "alpha": 1e-3}
+
+
+def train(
+    targets=T, weights=W, max_iter=30, fraction=0.1, report=lambda _: False, **given
+):
+    given = SimpleNamespace(**SETTINGS | {"learning_rate_init": 0.02} | given)
+    n, c = targets.shape
+    parts = hold_out(n, fraction, given.n_estimators, np.random.default_rng(3))
+    how = squared_error(targets, weights), c, given, max_iter, np.random.default_rng(1)
+    return train_networks(X[:n], np.ones(n), parts, *how, report), parts
+
+
+def test_the_loss_has_the_slopes_of_its_differences():
+    rows, outputs = np.array([[3, 1, 7], [0, 2, 9]]), STREAM.normal(size=(2, 3, 1))
+    loss = squared_error(T, W)
+    step = np.zeros_like(outputs)
+    step[1, 2] = 1e-6
+    rise = (loss(outputs + step, rows)[0] - loss(outputs - step, rows)[0]) / 2e-6
+    assert_allclose(rise, [0.0, loss(outputs, rows)[1][1, 2, 0]], rtol=1e-6)
+    expected = np.average((outputs[1] - T[rows[1]])[:, 0] ** 2, weights=W[rows[1]])
+    assert_allclose(loss(outputs, rows)[0][1], 0.5 * expected)
+
+
+def test_held_out_rows_are_predicted_by_networks_without_them():
+    (mean, values, _), parts = train(max_iter=1)
+    assert parts.shape == (3, 12)
+    place = 12 + 5  # of a row that the second network holds out
+    changed = T.copy()
+    changed[parts.ravel()[place]] += 1.0
+    (after, again, _), _ = train(changed, max_iter=1)
+    assert_array_equal(values[place], again[place])
+    assert not np.array_equal(values[:12], again[:12])
+    assert not np.array_equal(mean.parameters[0], after.parameters[0])
+    assert_array_equal(mean.parameters[1], after.parameters[1])
+    # of several outputs
+    (mean, values, _), _ = train(np.column_stack((T, -T)), max_iter=1)
+    assert mean(X).shape == (120, 2)
+    assert values.shape == (36, 2)
+
+
+def test_the_best_epoch_of_the_held_out_rows_is_kept():
+    noise = np.random.default_rng(5).normal(size=(120, 1))
+    wide = {"hidden_layer_sizes": (40,), "n_estimators": 1, "max_iter": 200}
+    curves = train(noise, np.ones(120), **wide)[0][2]
+    assert curves["n_iter_"] < 200
+    best = np.argmin(curves["validation_curve_"])
+    assert curves["n_iter_"] == np.linspace(0, 200, 51).astype(int)[1:][best]
+    # so many rounds without a lower loss end the training
+    assert len(curves["validation_curve_"]) == min(best + 12, 50)
