@@ -13,18 +13,25 @@ from skgpx._numerics import crps
 YS = np.array([-2.0, 0.3, 0.31, 4.0])
 
 
-def by_definition(y, cdf):
-    """``∫ (F(z) - 1{y <= z})² dz`` of one distribution."""
-    options = {"limit": 400, "epsabs": 1e-11, "epsrel": 1e-10}
-    left = integrate.quad(lambda z: cdf(z) ** 2, -60.0, y, points=[0.0], **options)[0]
-    right = integrate.quad(lambda z: (1.0 - cdf(z)) ** 2, y, 60.0, **options)[0]
-    return left + right
+def by_definition(ys, cdf, places=(0.0,)):
+    """``∫ (F(z) - 1{y <= z})² dz`` of one distribution, between places."""
+    scores = []
+    for y in ys:
+        edges = np.unique(np.concatenate(([-60.0, y, 60.0], places)))
+        parts = [
+            integrate.quad(
+                lambda z, y=y: (cdf(z) - (z >= y)) ** 2, a, b, limit=400, epsabs=1e-13
+            )[0]
+            for a, b in pairwise(edges)
+        ]
+        scores.append(sum(parts))
+    return scores
 
 
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
 @pytest.mark.parametrize("std", [0.5, 3.0])
 def test_normal_distributions(std):
-    expected = [by_definition(y, stats.norm(0.3, std).cdf) for y in YS]
+    expected = by_definition(YS, stats.norm(0.3, std).cdf)
     assert_allclose(crps.normal_crps(YS, np.float64(0.3), std), expected, rtol=1e-7)
 
 
@@ -43,7 +50,7 @@ def test_mixtures():
     def cdf(z):
         return ndtr((z - mean) / std) @ share
 
-    expected = [by_definition(y, cdf) for y in YS]
+    expected = by_definition(YS, cdf)
     means = np.broadcast_to(mean, (4, 3))
     found = crps.mixture_crps(YS, means, std, share)
     assert_allclose(found, expected, rtol=1e-5)
@@ -56,14 +63,6 @@ def test_ensembles_against_all_pairs(fair):
     apart = pairs.sum(axis=(1, 2)) / (42.0 if fair else 49.0)
     near = np.abs(draws - YS[:, np.newaxis]).mean(axis=1)
     assert_allclose(crps.ensemble_crps(YS, draws, fair), near - 0.5 * apart)
-
-
-def test_fair_ensembles_estimate_the_score_of_their_distribution():
-    rng = np.random.default_rng(0)
-    scores = crps.ensemble_crps(np.full(20000, 0.4), rng.normal(size=(20000, 5)), True)
-    exact = crps.normal_crps(np.array(0.4), np.array(0.0), np.array(1.0))
-    error = scores.std() / np.sqrt(len(scores))
-    assert abs(scores.mean() - exact) < 4.5 * error
 
 
 LAWS = {
@@ -79,27 +78,9 @@ def test_quadrature_of_continuous_distributions(name):
     distribution, error = LAWS[name]
     ys = np.array([-8.0, -0.5, 0.3, 1.7, 40.0])
     quantiles = np.broadcast_to(distribution.ppf(crps.LEVELS), (5, len(crps.LEVELS)))
-    # E|Y - y| - E|Y - Y'| / 2, the second term as 2 ∫ F (1 - F) / 2
-    low, high = distribution.ppf((1e-12, 1.0 - 1e-12))
-    edges = np.unique(
-        np.concatenate((distribution.ppf(np.linspace(0.001, 0.999, 60)), ys))
-    )
-    edges = np.concatenate(([min(low, -8.0)], edges, [max(high, 40.0)]))
-    expected = []
-    for y in ys:
-        parts = pairwise(edges)
-        expected.append(
-            sum(
-                integrate.quad(
-                    lambda z, y=y: (distribution.cdf(z) - (z >= y)) ** 2,
-                    a,
-                    b,
-                    epsabs=1e-13,
-                )[0]
-                for a, b in parts
-                if b > a
-            )
-        )
+    tails = distribution.ppf((1e-12, 1.0 - 1e-12))
+    places = np.append(distribution.ppf(np.linspace(0.001, 0.999, 60)), tails)
+    expected = by_definition(ys, distribution.cdf, places)
     found = crps.continuous_crps(ys, distribution.cdf, quantiles)
     assert_allclose(found, expected, atol=error, rtol=error)
 

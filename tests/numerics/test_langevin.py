@@ -4,7 +4,6 @@ from numba import config
 from scipy import stats
 
 from skgpx._numerics import langevin
-from skgpx._numerics.langevin import Target
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
@@ -13,8 +12,9 @@ from skgpx.likelihoods import (
     ShiftedMixture,
     StudentT,
 )
+from tests.numerics.conftest import LARGEST_Z, moment_scores, name
+from tests.numerics.conftest import row_target as plain_target
 
-LARGEST_Z = 4.5
 LIKELIHOODS = [
     Gaussian(noise_variance=0.4),
     StudentT(df=4.0, scale=0.6),
@@ -32,35 +32,10 @@ compiled = pytest.mark.skipif(
 )
 
 
-def targets_of(likelihood, rng, n):
-    if isinstance(likelihood, Bernoulli):
-        return rng.integers(0, 2, n).astype(np.float64)
-    if isinstance(likelihood, Poisson):
-        return rng.poisson(2.0, n).astype(np.float64)
-    if isinstance(likelihood, Categorical):
-        return np.arange(n) % 3.0
-    return rng.standard_normal(n)
-
-
-def row_target(likelihood, rng, n=20, m=3, weighted=False):
-    """Target in the weights themselves, and its prepared likelihood."""
-    y = targets_of(likelihood, rng, n)
-    likelihood = likelihood.prepare(y)
-    c = likelihood.n_outputs_
-    return Target(
-        likelihood,
-        likelihood.kernel_code,
-        np.asarray(likelihood.kernel_parameters()),
-        0.5 * rng.standard_normal((n, m)),
-        y,
-        0.5 + rng.random(n) if weighted else np.ones(n),
-        np.zeros((n, c)),
-        np.zeros((1, c)),
-        np.ones(1),
-        np.zeros((1, c * m)),
-        np.eye(c * m)[np.newaxis],
-        c,
-    )
+def row_target(likelihood, rng, n=20, m=3, weighted=False, y=None):
+    """Target of the compiled loop."""
+    target = plain_target(likelihood, rng, n, m, weighted=weighted, y=y)
+    return target._replace(code=target.likelihood.kernel_code)
 
 
 def with_offset(target, rng):
@@ -81,18 +56,15 @@ def moved(target, rng, groups=1):
     return langevin.in_coordinates(target, centre, well_conditioned(rng, groups, width))
 
 
-def name(likelihood):
-    return f"{type(likelihood).__name__}-{getattr(likelihood, 'link', '')}".rstrip("-")
-
-
 # ---- The compiled loop ---------------------------------------------------------------
 
 GROUPS = [(one, 1) for one in LIKELIHOODS] + [(LIKELIHOODS[-1], 3)]
-
-
-@pytest.mark.parametrize(
+groups_of_outputs = pytest.mark.parametrize(
     ("likelihood", "groups"), GROUPS, ids=[f"{name(a)}-{g}" for a, g in GROUPS]
 )
+
+
+@groups_of_outputs
 def test_compiled_loop_equals_the_numpy_loop(rng, likelihood, groups):
     # more rows than fit in one block
     n = langevin.ROWS + 9
@@ -178,9 +150,7 @@ def test_the_argument_stays_as_it_is_and_steps_can_be_split(rng):
 # ---- The potential -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "groups"), GROUPS, ids=[f"{name(a)}-{g}" for a, g in GROUPS]
-)
+@groups_of_outputs
 def test_gradient_against_finite_differences(rng, likelihood, groups):
     target = row_target(likelihood, rng, weighted=True)
     target = moved(target, rng, groups)
@@ -200,34 +170,19 @@ def test_gradient_against_finite_differences(rng, likelihood, groups):
         np.testing.assert_allclose(gradient, numeric, atol=error)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=name)
-def test_energy_is_the_definition(rng, likelihood):
+@groups_of_outputs
+def test_energy_is_the_definition_in_any_coordinates(rng, likelihood, groups):
     target = row_target(likelihood, rng, weighted=True)
-    w = 0.5 * rng.standard_normal((3, target.n_outputs, 4))
-    z = w.transpose(1, 0, 2).reshape(1, -1, 4)
-    energy = langevin.start(target, z, 0.7).energy
+    other = moved(target, rng, groups)
+    z = 0.5 * rng.standard_normal((groups, other.root.shape[1], 4))
+    v = other.centre[:, :, np.newaxis] + other.root @ z
+    w = v.reshape(target.n_outputs, -1, 4).transpose(1, 0, 2)
+    np.testing.assert_array_equal(langevin.weights_of(other, z), w)
     f = np.einsum("nm,mcs->ncs", target.features, w)
     nll = target.likelihood.row_nll(target.y, f)
     expected = 0.7 * target.weights @ nll + 0.5 * np.sum(w**2, axis=(0, 1))
-    gap = energy - expected
+    gap = langevin.start(other, z, 0.7).energy - expected
     np.testing.assert_allclose(gap, gap[0], atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "groups"), GROUPS, ids=[f"{name(a)}-{g}" for a, g in GROUPS]
-)
-def test_coordinates_are_an_exact_change_of_variables(rng, likelihood, groups):
-    target = row_target(likelihood, rng)
-    other = moved(target, rng, groups)
-    z = 0.5 * rng.standard_normal((groups, other.root.shape[1], 4))
-    w = other.centre[:, :, np.newaxis] + other.root @ z
-    there = langevin.start(target, w.reshape(1, -1, 4))
-    here = langevin.start(other, z)
-    np.testing.assert_allclose(here.energy, there.energy, rtol=1e-12, atol=1e-12)
-    pulled = other.root.transpose(0, 2, 1) @ there.gradient.reshape(w.shape)
-    np.testing.assert_allclose(here.gradient, pulled, rtol=1e-10, atol=1e-10)
-    by_output = w.reshape(target.n_outputs, -1, 4).transpose(1, 0, 2)
-    np.testing.assert_array_equal(langevin.weights_of(other, z), by_output)
 
 
 # ---- Schemes -------------------------------------------------------------------------
@@ -264,16 +219,6 @@ def test_a_proposal_without_an_energy_is_never_accepted(rng):
 # ---- Stationary distributions -------------------------------------------------------
 
 
-def distribution_z_scores(draws, mean, covariance):
-    """z-scores of first and second moments of independent draws (p, s)."""
-    p, s = draws.shape
-    root = np.linalg.cholesky(covariance)
-    white = np.linalg.solve(root, draws - mean[:, np.newaxis])
-    first = np.sqrt(s) * white.mean(axis=1)
-    second = (white @ white.T / s - np.eye(p)) / np.sqrt((1.0 + np.eye(p)) / s)
-    return np.concatenate((first, second[np.tril_indices(p)]))
-
-
 def gaussian_problem(rng, m=4):
     """Quadratic target, its matrix and its mean."""
     A = np.diag(np.linspace(0.5, 4.0, m))
@@ -303,7 +248,7 @@ def test_adjusted_schemes_leave_a_gaussian_distribution_invariant(rng, scheme):
     after, trace = langevin.advance(target, chains, scheme, 10, rng)
     # the steps do something, and the test is needed
     assert 0.05 < trace.accepted.mean() / 10 < 0.999
-    z = distribution_z_scores(after.z[0], mean, covariance)
+    z = moment_scores(after.z[0], mean, covariance)
     assert np.max(np.abs(z)) < LARGEST_Z
 
 
@@ -323,7 +268,7 @@ def test_shortened_gradients_leave_the_distribution_invariant(rng, scheme):
     excess = np.linalg.norm(chains.gradient[0] - kept, axis=0)
     assert np.mean(excess > 2.0 * np.sqrt(2.0)) > 0.5
     assert 0.02 < trace.accepted.mean() / 10 < 0.999
-    z = distribution_z_scores(after.z[0], np.zeros(2), np.diag(scales**-2.0))
+    z = moment_scores(after.z[0], np.zeros(2), np.diag(scales**-2.0))
     assert np.max(np.abs(z)) < LARGEST_Z
 
 
@@ -337,7 +282,7 @@ def test_correlated_steps_in_hessian_coordinates_are_always_accepted(rng):
         target, chains, langevin.ornstein_uhlenbeck(0.5), 10, rng
     )
     np.testing.assert_array_equal(trace.accepted, 10.0)
-    z = distribution_z_scores(after.z[0], np.zeros(4), np.eye(4))
+    z = moment_scores(after.z[0], np.zeros(4), np.eye(4))
     assert np.max(np.abs(z)) < LARGEST_Z
 
 
@@ -365,8 +310,8 @@ ONE_DIMENSIONAL = [
 def test_adjusted_schemes_leave_a_skewed_distribution_invariant(
     rng, likelihood, y, scheme
 ):
-    target = row_target(likelihood, rng, n=4, m=1)
-    target = target._replace(features=np.full((4, 1), 1.3), y=y)
+    target = row_target(likelihood, rng, n=4, m=1, y=y)
+    target = target._replace(features=np.full((4, 1), 1.3))
 
     def log_density(w):
         return -likelihood.nll(y[:, np.newaxis], 1.3 * w).sum(axis=0) - 0.5 * w**2
@@ -385,80 +330,7 @@ def test_adjusted_schemes_leave_a_skewed_distribution_invariant(
         assert abs(now.mean() - fresh.mean()) < LARGEST_Z * error
 
 
-@compiled
-def test_unadjusted_scheme_has_its_own_stationary_distribution(rng):
-    target, A, mean = gaussian_problem(rng)
-    eta = 0.25
-    biased = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) - 0.5 * eta * A)
-    chains = langevin.start(target, np.zeros((1, 4, 20_000)))
-    scheme = langevin.euler_maruyama(eta, metropolis=False)
-    after, _ = langevin.advance(target, chains, scheme, 80, rng)
-    z = distribution_z_scores(after.z[0], mean, biased)
-    assert np.max(np.abs(z)) < LARGEST_Z
-    # the bias is large enough to be seen
-    assert (
-        np.max(np.abs(distribution_z_scores(after.z[0], mean, np.linalg.inv(A)))) > 20.0
-    )
-
-
-def squared_exponential(X, Y):
-    return 1.5 * np.exp(-0.5 * np.sum((X[:, np.newaxis] - Y) ** 2, axis=2) / 0.5**2)
-
-
-@compiled
-@pytest.mark.parametrize("quadratic", [True, False], ids=["gram", "rows"])
-def test_unadjusted_scheme_in_the_coordinates_of_the_paper(rng, quadratic):
-    """The posterior: f = Σ u_m e_m, u ~ N(0, Λ), y = f + ε; scheme (236)."""
-    X, Z = rng.uniform(-2.0, 2.0, (60, 1)), np.linspace(-2.0, 2.0, 6)[:, np.newaxis]
-    y, noise = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(60), 0.1
-    eigenvalues, V = np.linalg.eigh(squared_exponential(Z, Z) / 6)
-    # e_m(x) = (M λ_m)^(-1/2) v_mᵀ k(Z, x)
-    E = squared_exponential(X, Z) @ V / np.sqrt(6 * eigenvalues)
-    # engine: u = Λ^(1/2) w, so φ_m = √λ_m e_m, and w = Λ^(-1/2) u are its coordinates
-    features = E * np.sqrt(eigenvalues)
-    root = np.diag(eigenvalues**-0.5)[np.newaxis]
-    if quadratic:
-        target = langevin.quadratic_target(
-            features.T @ features / noise, features.T @ y / noise
-        )
-    else:
-        target = row_target(Gaussian(noise_variance=noise), rng, n=60, m=6)
-        target = target._replace(features=features, y=y)
-    target = langevin.in_coordinates(target, np.zeros((1, 6)), root)
-    H = E.T @ E / noise + np.diag(1.0 / eigenvalues)
-    eta = 0.5 / np.linalg.eigvalsh(H)[-1]
-    mean = np.linalg.solve(H, E.T @ y / noise)
-    gradient = langevin.start(target, mean[np.newaxis, :, np.newaxis]).gradient
-    assert np.max(np.abs(gradient)) < 1e-9 * np.max(np.abs(E.T @ y / noise))
-    stationary = np.linalg.inv(H) @ np.linalg.inv(np.eye(6) - 0.5 * eta * H)
-    s = 6000 if quadratic else 2000
-    scheme = langevin.euler_maruyama(eta, metropolis=False)
-    # enough steps to forget the start in every direction
-    slowest = 1.0 - eta * np.linalg.eigvalsh(H)[0]
-    n_steps = int(np.ceil(np.log(1e-4) / np.log(slowest)))
-    assert n_steps < 3000
-    start = mean[:, np.newaxis] + 0.1 * np.sqrt(eigenvalues)[:, np.newaxis]
-    chains = langevin.start(target, np.repeat(start, s, axis=1)[np.newaxis])
-    after, _ = langevin.advance(target, chains, scheme, n_steps, rng)
-    z = distribution_z_scores(after.z[0], mean, stationary)
-    assert np.max(np.abs(z)) < LARGEST_Z
-    exact = distribution_z_scores(after.z[0], mean, np.linalg.inv(H))
-    assert np.max(np.abs(exact)) > LARGEST_Z
-
-
 # ---- The known part of the latent values ---------------------------------------------
-
-
-def test_an_offset_is_a_shift_of_the_targets(rng):
-    # under normal noise nll(y, f + offset) = nll(y - offset, f)
-    target = row_target(Gaussian(noise_variance=0.4), rng)
-    offset = rng.standard_normal((len(target.y), 1))
-    shifted = target._replace(y=target.y - offset[:, 0])
-    z = rng.standard_normal((1, 3, 2))
-    ours = langevin.start(target._replace(offset=offset), z)
-    theirs = langevin.start(shifted, z)
-    np.testing.assert_allclose(ours.energy, theirs.energy)
-    np.testing.assert_allclose(ours.gradient, theirs.gradient, atol=1e-12)
 
 
 @compiled
@@ -474,7 +346,7 @@ def test_steps_without_a_centre_do_not_know_the_origin(rng):
             np.random.default_rng(2),
         )  # fmt: skip
         accepted.append(trace.accepted.mean() / 20)
-        z = distribution_z_scores(after.z[0], moment, np.eye(2))
+        z = moment_scores(after.z[0], moment, np.eye(2))
         assert np.max(np.abs(z)) < LARGEST_Z
     assert accepted[0] > 0.5
     assert accepted[0] == pytest.approx(accepted[1], abs=1e-3)

@@ -4,11 +4,10 @@ from scipy import integrate, optimize
 
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.expectations import expectation_nodes
-from skgpx._numerics.langevin import Target
+from skgpx._numerics.laplace import between_classes, contrasts, of_all_classes
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_gradient,
-    posterior,
     weight_statistics,
 )
 from skgpx.likelihoods import (
@@ -19,8 +18,8 @@ from skgpx.likelihoods import (
     ShiftedMixture,
     StudentT,
 )
+from tests.numerics.conftest import LARGEST_Z, name, row_target
 
-LARGEST_Z = 4.5
 # Likelihoods whose curvature is the second derivative, and those where it is not.
 CONVEX = [
     Gaussian(noise_variance=0.4),
@@ -37,42 +36,6 @@ OTHERS = [
 SCALAR = CONVEX + OTHERS
 ALL = [*SCALAR, Categorical()]
 FREE = [Gaussian(), StudentT(df=5.0), ShiftedMixture(shift=1.5)]
-
-
-def name(likelihood):
-    return f"{type(likelihood).__name__}-{getattr(likelihood, 'link', '')}".rstrip("-")
-
-
-def targets_of(likelihood, rng, n):
-    if isinstance(likelihood, Bernoulli):
-        return rng.integers(0, 2, n).astype(np.float64)
-    if isinstance(likelihood, Poisson):
-        return rng.poisson(2.0, n).astype(np.float64) + 1.0
-    if isinstance(likelihood, Categorical):
-        return np.arange(n) % 3.0
-    return rng.standard_normal(n)
-
-
-def row_target(likelihood, rng, n=25, m=3, optimal=False):
-    y = targets_of(likelihood, rng, n)
-    likelihood = likelihood.prepare(y)
-    c = likelihood.n_outputs_
-    std, nodes = np.zeros((n, c)), (np.zeros((1, c)), np.ones(1))
-    if optimal:
-        std, nodes = 0.1 + 0.4 * rng.random((n, c)), expectation_nodes(c)
-    return Target(
-        likelihood,
-        langevin.NUMPY,
-        np.asarray(likelihood.kernel_parameters()),
-        0.5 + 0.5 * rng.standard_normal((n, m)),
-        y,
-        rng.integers(1, 3, n).astype(np.float64),
-        std,
-        *nodes,
-        np.zeros((1, c * m)),
-        np.eye(c * m)[np.newaxis],
-        c,
-    )
 
 
 def start_of(target):
@@ -152,21 +115,6 @@ def test_root_of_a_distribution_that_is_not_log_concave_uses_the_fisher_informat
     fisher = target.weights * 5.0 / (7.0 * 0.36)
     H = np.eye(3) + (target.features * fisher[:, np.newaxis]).T @ target.features
     np.testing.assert_allclose(mode.root[0] @ mode.root[0].T, np.linalg.inv(H))
-
-
-def test_gaussian_mode_is_the_posterior_in_one_step(rng):
-    target = row_target(Gaussian(noise_variance=0.4), rng)
-    distribution = posterior(
-        weight_statistics(
-            target.features, target.y, target.weights, np.zeros(len(target.y))
-        ),
-        0.4,
-    )
-    mode = laplace.find_mode(target, np.zeros((3, 1)))
-    assert mode.n_iter <= 2
-    np.testing.assert_allclose(mode.weights, distribution.mean, rtol=1e-9)
-    covariance = distribution.root[0] @ distribution.root[0].T
-    np.testing.assert_allclose(mode.root[0] @ mode.root[0].T, covariance, rtol=1e-9)
 
 
 @pytest.mark.parametrize("likelihood", [*CONVEX, Categorical()], ids=name)
@@ -250,14 +198,6 @@ def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypat
 # ---- Refinement ----------------------------------------------------------------------
 
 
-def test_refinement_leaves_a_gaussian_distribution_alone(rng):
-    target = row_target(Gaussian(noise_variance=0.4), rng)
-    mode = laplace.find_mode(target, start_of(target))
-    refined = laplace.refine(target, mode)
-    np.testing.assert_allclose(refined.weights, mode.weights, atol=1e-7)
-    np.testing.assert_allclose(refined.root, mode.root, atol=1e-7)
-
-
 def whitened_mean_gradient(target, distribution, rng, half=20_000):
     """``rootᵀ E∇ψ`` under a Laplace posterior by Monte Carlo, with its error."""
     groups, width = distribution.root.shape[:2]
@@ -275,7 +215,7 @@ def whitened_mean_gradient(target, distribution, rng, half=20_000):
     return pairs.mean(axis=1), pairs.std(axis=1) / np.sqrt(half)
 
 
-@pytest.mark.parametrize("likelihood", CONVEX[1:], ids=name)
+@pytest.mark.parametrize("likelihood", CONVEX, ids=name)
 def test_refined_distribution_satisfies_the_variational_equations(rng, likelihood):
     target = row_target(likelihood, rng)
     refined = laplace.refine(target, laplace.find_mode(target, start_of(target)))
@@ -363,21 +303,6 @@ def test_tempered_root_averages_curvatures_over_particles(rng):
     np.testing.assert_allclose(root @ root.T, np.linalg.inv(H), rtol=1e-10)
 
 
-def test_log_determinant_of_a_root(rng):
-    root = np.triu(rng.standard_normal((4, 4)))
-    expected = np.linalg.slogdet(root @ root.T)[1]
-    assert laplace.log_determinant_of_root(root[np.newaxis]) == pytest.approx(expected)
-
-
-def test_projection_start_is_close_to_the_latent_values(rng):
-    features, weights = rng.standard_normal((30, 4)), np.ones(30)
-    truth = rng.standard_normal((4, 2))
-    start = laplace.projection_start(features, features @ truth, weights)
-    np.testing.assert_allclose(start, truth, atol=0.1)
-    nothing = laplace.projection_start(features, np.zeros((30, 2)), weights)
-    np.testing.assert_array_equal(nothing, 0.0)
-
-
 def test_an_offset_is_a_shift_of_the_targets(rng):
     target, residual = row_target(Gaussian(noise_variance=0.4), rng), rng.random(25)
     offset = rng.standard_normal((25, 1))
@@ -393,3 +318,57 @@ def test_an_offset_is_a_shift_of_the_targets(rng):
     )
     assert ours.value == pytest.approx(theirs.value)
     np.testing.assert_allclose(ours.features, theirs.features, atol=1e-6)
+
+
+# ---- Classes without their mean ------------------------------------------------------
+
+
+@pytest.mark.parametrize("c", [2, 3, 10])
+def test_contrasts_are_orthonormal_and_without_mean(c):
+    Q = contrasts(c)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(c - 1), atol=1e-14)
+    np.testing.assert_allclose(Q.sum(axis=0), 0.0, atol=1e-14)
+
+
+def test_the_likelihood_is_that_of_the_contrasts(rng):
+    target = row_target(Categorical(), rng)
+    reduced, f = between_classes(target), rng.standard_normal((25, 3, 2))
+    distribution, Q = target.likelihood, contrasts(3)
+    g = np.einsum("ca,ncs->nas", Q, f)
+    y = target.y
+    np.testing.assert_allclose(
+        reduced.likelihood.row_nll(y, g), distribution.row_nll(y, f)
+    )
+    np.testing.assert_allclose(
+        Q @ reduced.likelihood.row_gradient(y, g),
+        distribution.row_gradient(y, f),
+        atol=1e-12,
+    )
+    W = reduced.likelihood.row_curvature(y, g)
+    back = np.einsum("ca,nabs,db->ncds", Q, W, Q)
+    np.testing.assert_allclose(back, distribution.row_curvature(y, f), atol=1e-12)
+    # one output, or unequal residuals, are left as they are
+    assert between_classes(reduced) is None
+    assert between_classes(target._replace(std=rng.random((25, 3)))) is None
+    assert between_classes(row_target(Bernoulli(), rng)) is None
+
+
+def test_the_mode_and_root_are_those_of_all_classes(rng, monkeypatch):
+    target = row_target(Categorical(), rng)
+    mode = laplace.find_mode(target, np.zeros((3, 3)))
+    monkeypatch.setattr(laplace, "between_classes", lambda target: None)
+    plain = laplace.find_mode(target, np.zeros((3, 3)))
+    np.testing.assert_allclose(mode.weights, plain.weights, atol=1e-6)
+    assert mode.energy == pytest.approx(plain.energy)
+    np.testing.assert_allclose(
+        mode.root[0] @ mode.root[0].T, plain.root[0] @ plain.root[0].T, atol=1e-6
+    )
+
+
+def test_the_mean_keeps_its_prior_distribution(rng):
+    m, c = 3, 4
+    root = rng.standard_normal((1, m * (c - 1), m * (c - 1)))
+    _, full = of_all_classes(np.zeros((m, c - 1)), root, m)
+    S = (full[0] @ full[0].T).reshape(c, m, c, m)
+    mean = np.einsum("ambn->mn", S) / c
+    np.testing.assert_allclose(mean, np.eye(m), atol=1e-12)

@@ -2,11 +2,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg.lapack import dtrtri
 
 from skgpx._numerics.linalg import (
+    _in_place,
+    add_gram,
     cholesky,
+    factorise,
+    inner_product,
     inverse_root,
+    invert_factorised,
     log_determinant,
+    mirrored,
+    pivoted_cholesky,
+    scale_and_shift,
     solve_lower,
     solve_lower_transpose,
     square_triangle,
@@ -18,6 +27,11 @@ def positive_definite(rng, m):
     return A @ A.T + np.eye(m)
 
 
+def below(A):
+    """Only the lower triangle is known."""
+    return np.tril(A) + np.triu(np.full_like(A, np.nan), 1)
+
+
 def test_factor_of_a_positive_definite_matrix(rng):
     K = positive_definite(rng, 6)
     before = K.copy()
@@ -27,13 +41,8 @@ def test_factor_of_a_positive_definite_matrix(rng):
     np.testing.assert_array_equal(K, before)
     assert L.flags.c_contiguous
     assert jitter == pytest.approx(1e-10 * np.trace(K) / 6)
-
-
-def test_no_jitter_on_request(rng):
-    K = positive_definite(rng, 5)
-    L, jitter = cholesky(K, jitter=0.0)
-    assert jitter == 0.0
-    np.testing.assert_allclose(L, np.linalg.cholesky(K), rtol=1e-12)
+    assert log_determinant(L) == pytest.approx(np.linalg.slogdet(K)[1])
+    assert cholesky(K, jitter=0.0).jitter == 0.0
 
 
 @settings(max_examples=60, deadline=None)
@@ -77,7 +86,7 @@ def test_triangular_solves(rng):
 def test_inverse_root(rng, m):
     """At sizes around those of blocks; what is above the diagonal is not read."""
     K = positive_definite(rng, m)
-    lower, space = np.where(np.tri(m) > 0.0, K, np.nan), np.full((m, m), np.nan)
+    lower, space = below(K), np.full((m, m), np.nan)
     root = inverse_root(lower, space)
     assert root is space
     np.testing.assert_array_equal(root, inverse_root(K))
@@ -101,7 +110,141 @@ def test_inverse_root_takes_jitter_or_raises():
             inverse_root(K)
 
 
-def test_log_determinant(rng):
-    K = positive_definite(rng, 7)
-    expected = np.linalg.slogdet(K)[1]
-    assert log_determinant(cholesky(K, jitter=0.0).L) == pytest.approx(expected)
+# ---- In place, of lower triangles ----------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 33])
+def test_lower_triangles_stand_for_symmetric_matrices(rng, n):
+    A, B = positive_definite(rng, n), positive_definite(rng, n)
+    np.testing.assert_array_equal(mirrored(below(A)), A)
+    expected = np.sum(A * B)
+    assert inner_product(below(A), below(B)) == pytest.approx(expected, abs=1e-10)
+    C = below(A)
+    scale_and_shift(C, 0.3, 2.0)
+    np.testing.assert_allclose(mirrored(C), 0.3 * A + 2.0 * np.eye(n), atol=1e-15)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 40])
+def test_factor_and_inverses_of_what_is_below_the_diagonal(rng, m):
+    L = np.linalg.cholesky(positive_definite(rng, m))
+    C = below(L @ L.T)
+    assert factorise(C)
+    np.testing.assert_allclose(np.tril(C), L, rtol=1e-10, atol=1e-12)
+    assert np.all(np.isnan(C[np.triu_indices(m, 1)]))
+    assert invert_factorised(C)
+    inverse = np.linalg.inv(L @ L.T)
+    np.testing.assert_allclose(np.tril(C), np.tril(inverse), rtol=1e-8, atol=1e-10)
+    T = L.copy()
+    assert _in_place(dtrtri, T, overwrite_c=1)
+    np.testing.assert_allclose(T @ L, np.eye(m), atol=1e-10)
+
+
+def test_what_cannot_be_factorised_or_inverted_is_said():
+    assert not factorise(np.array([[1.0, 0.0], [2.0, 1.0]]))
+    assert not _in_place(dtrtri, np.diag([1.0, 0.0]), overwrite_c=1)
+    assert not invert_factorised(np.diag([0.0, 1.0]))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 0), (5, 9), (70, 33)])
+def test_gram_of_rows(rng, m, n):
+    rows, gram = rng.standard_normal((m, n)), np.full((m, m), np.nan)
+    add_gram(rows, gram, fresh=True)
+    np.testing.assert_allclose(np.tril(gram), np.tril(rows @ rows.T), atol=1e-12)
+    add_gram(rows, gram, fresh=False)
+    np.testing.assert_allclose(np.tril(gram), 2.0 * np.tril(rows @ rows.T), atol=1e-12)
+    assert np.all(np.isnan(gram[np.triu_indices(m, 1)]))
+
+
+# ---- Greedy partial factorisation ----------------------------------------------------
+
+
+def positive(n, rank, seed=0):
+    A = np.random.default_rng(seed).normal(size=(n, rank))
+    return A @ A.T
+
+
+def factor(K, n_pivots, **options):
+    asked = []
+
+    def entries(i, j):
+        if isinstance(j, slice):
+            asked.extend(i)
+            return K[i]
+        return K[np.ix_(i, j)]
+
+    return pivoted_cholesky(entries, np.diag(K).copy(), n_pivots, **options), asked
+
+
+def test_full_factorisation_reproduces_the_matrix():
+    K = positive(12, 12)
+    (pivots, rows, residual), _ = factor(K, 12)
+    np.testing.assert_allclose(rows.T @ rows, K, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(residual, 0.0, atol=1e-9)
+    assert sorted(pivots) == list(range(12))
+
+
+def test_rows_are_nystroem_features():
+    K = positive(15, 15)
+    (pivots, rows, residual), asked = factor(K, 5)
+    L = np.linalg.cholesky(K[np.ix_(pivots, pivots)])
+    np.testing.assert_allclose(rows, np.linalg.solve(L, K[pivots]), atol=1e-11)
+    np.testing.assert_allclose(np.tril(rows[:, pivots], -1), 0.0, atol=1e-11)
+    expected = np.diag(K) - np.sum(rows**2, axis=0)
+    np.testing.assert_allclose(residual, np.maximum(expected, 0.0), atol=1e-11)
+    assert asked == list(pivots)  # one column per pivot, nothing else
+
+
+def test_takes_the_largest_conditional_variance():
+    K = positive(15, 15, seed=1)
+    (pivots, _, _), _ = factor(K, 6)
+    for k in range(6):
+        chosen = pivots[:k]
+        cross = K[:, chosen]
+        explained = cross @ np.linalg.pinv(K[np.ix_(chosen, chosen)]) @ cross.T
+        assert np.argmax(np.diag(K - explained)) == pivots[k]
+
+
+@pytest.mark.parametrize("rank", [0, 1, 4])
+def test_stops_when_nothing_is_left(rank):
+    K = positive(20, rank)
+    (pivots, rows, residual), asked = factor(K, 20)
+    assert len(pivots) == len(rows) == len(asked) == rank
+    assert residual.max() <= 1e-10 * max(np.diag(K).max(), 1.0)
+
+
+def test_ties_follow_position_or_priority():
+    K = np.eye(5)
+    assert list(factor(K, 3)[0].pivots) == [0, 1, 2]
+    priority = np.array([3, 1, 4, 0, 2])
+    assert list(factor(K, 5, priority=priority)[0].pivots) == [3, 1, 4, 0, 2]
+
+
+def one_at_a_time(K, n_pivots):
+    residual, rows, pivots = np.diag(K).copy(), np.empty((0, len(K))), []
+    for _ in range(n_pivots):
+        pivot = int(np.argmax(residual))
+        row = (K[pivot] - rows[:, pivot] @ rows) / np.sqrt(residual[pivot])
+        rows, residual = np.vstack((rows, row)), residual - row**2
+        pivots.append(pivot)
+    return pivots
+
+
+@pytest.mark.parametrize("n", [127, 128, 129, 400])
+@pytest.mark.parametrize("width", [0.3, 1.0])
+def test_blocks_find_the_pivots_of_the_whole_matrix(n, width):
+    X = np.random.default_rng(n).normal(size=(n, 2))
+    K = np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=2) / width**2)
+    K *= np.outer(1.0 + X[:, 0] ** 2, 1.0 + X[:, 0] ** 2)
+    (pivots, rows, residual), _ = factor(K, 40)
+    assert list(pivots) == one_at_a_time(K, 40)
+    np.testing.assert_allclose(rows[:, pivots], np.triu(rows[:, pivots]), atol=1e-9)
+    np.testing.assert_allclose(residual, np.diag(K) - np.sum(rows**2, 0), atol=1e-9)
+
+
+def test_stops_at_the_trace():
+    K = np.diag(np.repeat([4.0, 1.0], [200, 200]))
+    assert len(factor(K, 400)[0].pivots) == 400
+    pivots, _, residual = factor(K, 400, trace=200.0)[0]
+    assert residual.sum() <= 200.0
+    assert len(pivots) <= 200 + 128
+    assert 1 <= len(factor(K, 400, trace=1e4)[0].pivots) <= 128

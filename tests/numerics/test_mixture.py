@@ -80,12 +80,6 @@ def test_no_variance_leaves_one_atom_per_component(rng):
     np.testing.assert_array_equal(weights, distribution.weights)
 
 
-def test_number_of_nodes_can_be_chosen(rng):
-    distribution = mixture(rng, s=5)
-    assert atoms(distribution, 20)[0].shape == (4, 1, 100)
-    np.testing.assert_allclose(atoms(distribution, 1)[0], distribution.mean)
-
-
 @pytest.mark.parametrize("c", [2, 3, 12])
 @pytest.mark.parametrize("s", [1, 100])
 def test_atoms_of_several_outputs(rng, c, s):

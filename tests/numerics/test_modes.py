@@ -1,10 +1,87 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics import laplace, modes
+from skgpx._numerics import langevin, laplace, modes
+from skgpx._numerics.modes import is_log_concave
+from skgpx._numerics.smoothing import SmoothedLikelihood, is_smoothed, smoothed
 from skgpx._selection import rough_latent_values, rough_start, row_target
 from skgpx._validation import Rows
-from skgpx.likelihoods import Poisson, ShiftedMixture, StudentT
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
+from tests.numerics import conftest
+
+
+class Laplace(Likelihood):
+    """A kink, but convex."""
+
+    location_scale = True
+
+    def __init__(self, scale=0.4):
+        self.scale = scale
+
+    def nll(self, y, f):
+        return np.abs(np.subtract(y, f)) / self.scale + np.log(2.0 * self.scale)
+
+    def gradient(self, y, f):
+        return np.sign(np.subtract(f, y)) / self.scale
+
+
+# ---- Log-concavity -------------------------------------------------------------------
+
+
+def target_of(likelihood, y, scale=1.0):
+    y = np.asarray(y, dtype=np.float64)
+    features = scale * np.ones((len(y), 1))
+    rows = Rows(features, y, np.ones(len(y)))
+    return row_target(features, rows, likelihood.prepare(y))
+
+
+COUNTS = [0, 1, 2, 5, 9, 30]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "expected"),
+    [
+        (Gaussian(noise_variance=0.1), COUNTS, True),
+        (Laplace(), COUNTS, True),
+        (Bernoulli(), [0, 1, 1], True),
+        (Bernoulli("probit"), [0, 1, 1], True),
+        (Categorical(), [0, 1, 2, 1], True),
+        (Poisson(), COUNTS, True),
+        (Poisson("exp"), COUNTS, True),
+        (Poisson("square"), COUNTS, False),
+        (Poisson("square"), [0, 0, 0], True),
+        (StudentT(scale=0.1), COUNTS, False),
+        (ShiftedMixture(3.0, noise_variance=0.1), COUNTS, False),
+        # so close that the two normal distributions are one bump
+        (ShiftedMixture(0.1, noise_variance=1.0), COUNTS, True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("scale", [1.0, 6.0])
+def test_log_concavity_is_found(likelihood, y, expected, scale):
+    assert is_log_concave(target_of(likelihood, y, scale)) == expected
+
+
+def test_only_what_the_prior_reaches_counts():
+    # convex for |y - f| < sqrt(df) scale = 2
+    far, near = (target_of(StudentT(scale=1.0), [0.0], s) for s in (0.4, 0.6))
+    assert is_log_concave(far)
+    assert not is_log_concave(near)
+
+
+def test_a_quadratic_potential_is_convex():
+    assert is_log_concave(langevin.quadratic_target(np.eye(2), np.ones(2)))
+
+
+# ---- Several modes -------------------------------------------------------------------
 
 
 def surveyed(likelihood, features, y, seed=0, base=None):
@@ -69,3 +146,46 @@ def test_laplace_evidence_of_a_quadratic_potential(rng):
     # ∫ exp(-3 - ½ xᵀ(A Aᵀ)⁻¹x) dx, without (2π)²
     expected = np.log(abs(np.linalg.det(A))) - 3.0
     assert modes.log_evidence(mode) == pytest.approx(expected)
+
+
+# ---- Kinks ---------------------------------------------------------------------------
+
+
+def test_only_kinks_are_smoothed(rng):
+    once = smoothed(conftest.row_target(Laplace(), rng))
+    assert is_smoothed(once)
+    assert smoothed(once) is once
+    smooth = conftest.row_target(Gaussian(1.0), rng)
+    assert smoothed(smooth) is smooth
+
+
+def test_smoothed_laplace_is_hubers_function(rng):
+    distribution = Laplace(0.4)
+    one = SmoothedLikelihood(distribution, np.zeros(4), np.ones(4))
+    assert one.information == pytest.approx(1.0 / 0.4**2)
+    h = 0.2
+    f = np.linspace(-1.0, 1.0, 41)
+    y, at = np.zeros(41), f[:, np.newaxis, np.newaxis]
+    huber = np.where(np.abs(f) < h, 0.5 * (f**2 / h + h), np.abs(f)) / 0.4
+    nll = one.row_nll(y, at)[:, 0] - np.log(0.8)
+    # what 16 nodes leave of a kink
+    np.testing.assert_allclose(nll, huber, atol=5e-3)
+    slope = np.clip(f / h, -1.0, 1.0) / 0.4
+    np.testing.assert_allclose(one.row_gradient(y, at).ravel(), slope, atol=1e-12)
+    np.testing.assert_allclose(one.row_curvature(y, at), 1.0 / 0.4**2)
+
+
+def test_the_mode_is_near_that_of_the_likelihood_itself(rng):
+    target = conftest.row_target(Laplace(), rng, 60, 5)
+    mode = laplace.find_mode(smoothed(target), np.zeros((5, 1)))
+    assert mode.converged
+    assert mode.n_iter < 60
+
+    def energy(w):
+        value = langevin.rows_value_and_gradient(target, w[:, np.newaxis, np.newaxis])
+        return value[0][0] + 0.5 * np.sum(w**2)
+
+    best = energy(mode.weights[:, 0])
+    for step in (0.1, 0.3):
+        around = step * rng.standard_normal((50, 5))
+        assert min(energy(mode.weights[:, 0] + a) for a in around) > best - 0.5

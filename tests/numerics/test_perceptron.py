@@ -4,6 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
+from tests.numerics.conftest import slopes
 
 NETWORKS = [Perceptron((3, 2)), Perceptron((3, 5, 2)), Perceptron((1, 4, 4, 4, 1))]
 networks = pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -33,18 +34,10 @@ def test_derivatives_are_finite_differences(network, rng):
     G = rng.normal(size=(6, network.sizes[-1]))
     found = network.with_pullback(theta, X)[1](G)
 
-    def slope(function, at):
-        slopes = np.empty(at.shape)
-        for place in np.ndindex(at.shape):
-            step = np.zeros(at.shape)
-            step[place] = 1e-5
-            slopes[place] = np.sum(G * (function(at + step) - function(at - step)))
-        return slopes / 2e-5
-
-    by_theta = slope(lambda t: network(t, X), theta)
+    by_theta = slopes(lambda t: np.sum(G * network(t, X)), theta)
     size = np.max(np.abs(by_theta))
     assert_allclose(found.parameters, by_theta, atol=1e-7 * size)
-    by_input = slope(lambda x: network(theta, x), X)
+    by_input = slopes(lambda x: np.sum(G * network(theta, x)), X)
     assert_allclose(found.inputs, by_input, atol=1e-7 * size)
 
 
@@ -73,14 +66,34 @@ def test_the_start_keeps_the_size_of_signals(rng):
     assert np.sum(theta == 7.0) == 30_000
 
 
-def test_adam_teaches_it_a_function(rng):
-    network = Perceptron((1, 16, 16, 1))
-    theta = network.start(rng)
-    X = np.linspace(-2.0, 2.0, 64)[:, np.newaxis]
-    y = np.sin(2.0 * X)
-    first, second = np.zeros_like(theta), np.zeros_like(theta)
-    for t in range(600):
-        outputs, pullback = network.with_pullback(theta, X)
-        slopes = pullback((outputs - y) / len(X)).parameters
-        adam_step(theta, slopes, first, second, t + 1, cosine_decay(t, 600, 0.02))
-    assert np.sqrt(np.mean((network(theta, X) - y) ** 2)) < 0.02
+# ---- Adam ----------------------------------------------------------------------------
+
+
+def reference(theta, gradients, learning_rate):
+    """Algorithm 1 of Kingma and Ba, written as it stands there."""
+    beta1, beta2, epsilon = 0.9, 0.999, 1e-8
+    m = v = np.zeros_like(theta)
+    for t, g in enumerate(gradients, 1):
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+        theta = theta - learning_rate * m_hat / (np.sqrt(v_hat) + epsilon)
+    return theta
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (2, 3, 4)])
+def test_equals_the_published_algorithm(shape, rng):
+    theta, gradients = rng.normal(size=shape), rng.normal(size=(7, *shape))
+    expected = reference(theta, gradients, 0.1)
+    first, second = np.zeros(shape), np.zeros(shape)
+    for t, gradient in enumerate(gradients, 1):
+        adam_step(theta, gradient, first, second, t, 0.1)
+    assert_allclose(theta, expected, rtol=1e-12)
+
+
+def test_the_decay_goes_from_the_rate_to_zero():
+    rates = [cosine_decay(t, 10, 0.5) for t in range(11)]
+    assert rates[0] == 0.5
+    assert rates[5] == pytest.approx(0.25)
+    assert rates[10] == pytest.approx(0.0, abs=1e-16)
+    assert np.all(np.diff(rates) < 0.0)

@@ -10,6 +10,7 @@ from skgpx._numerics.regression import (
     posterior,
     weight_statistics,
 )
+from tests.numerics.conftest import slopes
 
 NOISE = 0.37
 
@@ -27,13 +28,8 @@ def repeated(features, y, weights, residual):
     return tuple(np.repeat(a, times, axis=0) for a in (features, y, residual))
 
 
-def unweighted(features, y, weights, residual):
-    return features, y, np.ones_like(y), residual
-
-
-@pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
-def test_posterior_against_dense_conditioning(rng, choose):
-    features, y, weights, residual = choose(*problem(rng))
+def test_posterior_against_dense_conditioning(rng):
+    features, y, weights, residual = problem(rng)
     distribution = posterior(weight_statistics(features, y, weights, residual), NOISE)
     rows, targets, _ = repeated(features, y, weights, residual)
     # w ~ N(0, I), y = Φw + ε: condition the joint normal distribution
@@ -46,9 +42,8 @@ def test_posterior_against_dense_conditioning(rng, choose):
     )
 
 
-@pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
-def test_log_evidence_against_the_dense_density(rng, choose):
-    data = choose(*problem(rng))
+def test_log_evidence_against_the_dense_density(rng):
+    data = problem(rng)
     rows, targets, residual = repeated(*data)
     K = rows @ rows.T + NOISE * np.eye(len(targets))
     expected = multivariate_normal(np.zeros(len(targets)), K).logpdf(targets)
@@ -76,28 +71,17 @@ def test_statistics_add_up_over_rows(n, m, parts, seed):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-def differences(function, x, h=1e-5):
-    """Central differences of a scalar function of an array."""
-    slope = np.empty_like(x)
-    for i in np.ndindex(x.shape):
-        step = np.zeros_like(x)
-        step[i] = h
-        slope[i] = (function(x + step) - function(x - step)) / (2.0 * h)
-    return slope
-
-
-@pytest.mark.parametrize("choose", [unweighted, lambda *a: a])
-def test_evidence_gradient_against_finite_differences(rng, choose):
-    features, y, weights, residual = choose(*problem(rng))
+def test_evidence_gradient_against_finite_slopes(rng):
+    features, y, weights, residual = problem(rng)
 
     def value(phi=features, g=residual, noise=NOISE):
         return log_evidence(weight_statistics(phi, y, weights, g), noise)
 
     gradient = log_evidence_gradient(features, y, weights, residual, NOISE)
     assert gradient.value == pytest.approx(value(), rel=1e-14)
-    numeric = differences(lambda phi: value(phi=phi), features)
+    numeric = slopes(lambda phi: value(phi=phi), features)
     np.testing.assert_allclose(gradient.features, numeric, rtol=1e-6, atol=1e-6)
-    numeric = differences(lambda g: value(g=g), residual)
+    numeric = slopes(lambda g: value(g=g), residual)
     np.testing.assert_allclose(gradient.residual, numeric, rtol=1e-6)
-    numeric = differences(lambda t: value(noise=np.exp(t[0])), np.log([NOISE]))
+    numeric = slopes(lambda t: value(noise=np.exp(t[0])), np.log([NOISE]))
     np.testing.assert_allclose(gradient.parameters, numeric, rtol=1e-6)

@@ -62,35 +62,6 @@ def test_the_force_is_the_sum_over_pairs(R, d, repulsion, rng):
     )
 
 
-def test_the_repulsion_is_the_gradient_of_the_kernel(rng):
-    """In the points of the pool, by finite differences."""
-    points, pool = rng.normal(size=(2, 4, 3))
-    squares, step = np.array([0.5, 1.0, 3.0]), 1e-5
-
-    def total(pool, i):
-        return np.sum(np.exp(-0.5 * np.sum((points[i] - pool) ** 2 / squares, axis=1)))
-
-    found = stein_force(points, pool, np.zeros_like(pool), squares)
-    for i, k in np.ndindex(found.shape):
-        shift = step * np.eye(3)[k]
-        slope = (total(pool + shift, i) - total(pool - shift, i)) / (2.0 * step)
-        np.testing.assert_allclose(found[i, k], slope, atol=1e-8)
-
-
-def test_pooled_form_is_the_published_one(rng):
-    """Equations (26), (66) and (67) with their arrays of five axes."""
-    omega, slopes = rng.normal(size=(2, 3, 5, 2))
-    pool, squares = omega.reshape(-1, 2), np.array([0.7, 1.2])
-    # of frequency r of component m and frequency l of component j, at [m, j, r, l]
-    difference = omega[:, np.newaxis, :, np.newaxis] - omega[:, np.newaxis]
-    K = np.exp(-0.5 * np.sum(difference**2 / squares, axis=-1))
-    push = K[..., np.newaxis] * difference / squares
-    pull = K[..., np.newaxis] * slopes[np.newaxis, :, np.newaxis]
-    expected = np.sum(pull + 0.7 * push, axis=(1, 3))
-    force = stein_force(pool, pool, slopes.reshape(-1, 2), squares, 0.7)
-    np.testing.assert_allclose(force.reshape(omega.shape), expected, rtol=1e-12)
-
-
 def test_far_points_neither_overflow_nor_interact():
     points = np.array([[0.0], [1e3], [-2e3]])
     slopes = np.array([[1.0], [2.0], [3.0]])
