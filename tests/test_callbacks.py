@@ -36,7 +36,7 @@ ITERATIVE = {
     "box": SpectralVGPRegressor(1.0 * RBF(0.5)),
     "draws": DecoupledSampler(CHAINS, n_basis=32),
     "networks": GWIRegressor(
-        "net", n_estimators=2, max_iter=1000, learning_rate_init=0.05, random_state=0
+        "net", n_estimators=2, max_iter=2000, learning_rate_init=0.05, random_state=0
     ),
     "classes": PLSClassifier(n_particles=40, tol=1.25, **SETTINGS),
     "tempered": PLSClassifier(method="smc", **SETTINGS),

@@ -5,6 +5,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import softmax
 
+from skgpx import PLSRegressor
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
@@ -89,15 +90,6 @@ def test_the_prior_expects_the_mean_of_the_targets(likelihood, y, variance):
         lambda f: float(likelihood.mean(f)) * distribution.pdf(f), *ends, limit=200
     )
     assert expected == pytest.approx(rate_of(y), rel=1e-4)
-
-
-@pytest.mark.parametrize("std", [0.0, 1.4, 1.99, 2.0, 2.01, 20.0, 1e5])
-def test_the_log_normal_mean(std):
-    prepared = Poisson("exp").prepare(COUNTS)
-    shift = prepared.centred(std**2).base_latent_ - prepared.base_latent_
-    # half the variance, and at most one standard deviation
-    expected = -0.5 * std**2 if std <= 2.0 else -std
-    np.testing.assert_allclose(shift, expected, rtol=1e-12)
 
 
 def test_squares_larger_than_the_rate_have_base_zero():
@@ -188,6 +180,14 @@ def test_a_scale_that_is_none_is_learned():
     np.testing.assert_allclose(prepared.theta_bounds, np.log([[1e-4, 1e4]]))
     assert Noise(0.3).prepare([0.0, 1.0]).free_ == ()
     np.testing.assert_allclose(prepared.scaled(3.0).theta, np.log(3.0))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (120, 1))
+    y = 50.0 * (np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(120))
+    how = {"n_inducing": 12, "random_state": 0}
+    ours = PLSRegressor(likelihood=Noise(), **how).fit(X, y).likelihood_.sd
+    theirs = PLSRegressor(likelihood=Gaussian(), **how).fit(X, y).noise_variance_
+    assert ours == pytest.approx(5.0, rel=0.3)
+    assert ours == pytest.approx(np.sqrt(theirs), rel=0.05)
 
 
 def test_wrong_starts_and_bases_are_explained():

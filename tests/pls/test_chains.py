@@ -3,11 +3,11 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from skgpx._numerics import langevin, laplace
+from skgpx._numerics import langevin
 from skgpx._pls import _chains, _tempering
 from skgpx._selection import row_target
 from skgpx._validation import Rows
-from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, ShiftedMixture, StudentT
+from skgpx.likelihoods import Gaussian, ShiftedMixture
 
 LARGEST_Z = 4.5
 
@@ -48,21 +48,6 @@ def run(target, z, rng, scheme=None, **settings):
 # ---- Rounds --------------------------------------------------------------------------
 
 
-def test_chains_that_start_in_the_distribution_stop_early(rng):
-    target, mean, covariance, _ = gaussian_problem(rng)
-    root = np.linalg.cholesky(covariance)
-    target = langevin.in_coordinates(target, mean[np.newaxis], root[np.newaxis])
-    z = rng.standard_normal((1, 3, 3000))
-    sample = run(target, z, rng, max_iter=2000)
-    assert sample.n_iter <= 20 * _chains.ROUND
-    assert np.max(sample.r_hat) <= 1.05
-    assert sample.acceptance == 1.0
-    assert np.all(sample.ess > 3000)
-    assert not sample.stopped
-    scores = distribution_z_scores(sample.z[0], np.zeros(3), np.eye(3))
-    assert np.max(np.abs(scores)) < LARGEST_Z
-
-
 def test_chains_that_start_elsewhere_go_on_until_they_agree(rng):
     target, mean, covariance, _ = gaussian_problem(rng)
     root = np.linalg.cholesky(covariance)
@@ -70,59 +55,12 @@ def test_chains_that_start_elsewhere_go_on_until_they_agree(rng):
     z = np.linspace(-60.0, 60.0, 3000) * np.ones((1, 3, 1))
     sample = run(target, z, rng, tol=1.02, max_iter=5000)
     assert np.max(sample.r_hat) <= 1.02
+    assert sample.acceptance == 1.0
+    assert sample.n_iter < 5000
+    energy = langevin.start(target, sample.z).energy.mean()
+    assert sample.energy_curve[-1] == pytest.approx(energy, rel=1e-9)
     scores = distribution_z_scores(sample.z[0], np.zeros(3), np.eye(3))
     assert np.max(np.abs(scores)) < LARGEST_Z
-
-
-def test_max_iter_and_energy_curve(rng):
-    target, *_ = gaussian_problem(rng)
-    sample = run(target, rng.standard_normal((1, 3, 60)), rng, tol=0.0, max_iter=60)
-    assert sample.n_iter >= 60
-    assert sample.n_iter <= 60 + 3 * _chains.ROUND
-    assert sample.energy_curve.ndim == 1
-    assert np.all(np.isfinite(sample.energy_curve))
-    state = langevin.start(target, sample.z)
-    assert sample.energy_curve[-1] == pytest.approx(state.energy.mean(), rel=1e-9)
-
-
-def test_report_is_called_each_round_and_can_stop(rng):
-    target, *_ = gaussian_problem(rng)
-    told = []
-
-    def report(sample):
-        told.append(sample.n_iter)
-        return len(told) == 3
-
-    z = rng.standard_normal((1, 3, 20))
-    sample = run(target, z, rng, tol=0.0, max_iter=500, report=report)
-    assert sample.stopped
-    assert len(told) == 3
-    assert np.all(np.diff(told) > 0)
-    assert sample.n_iter == told[-1]
-
-
-@pytest.mark.parametrize(
-    "likelihood", [StudentT(scale=0.5), Bernoulli(), Categorical()]
-)
-def test_results_do_not_depend_on_the_number_of_workers(likelihood):
-    rng = np.random.default_rng(0)
-    features, y = rng.standard_normal((30, 3)), np.arange(30) % 2.0
-    if isinstance(likelihood, Categorical):
-        y = np.arange(30) % 3.0
-    target = make_target(likelihood, features, y)
-    z = rng.standard_normal((1, target.root.shape[1], 130))
-    one, two = (
-        run(target, z, np.random.default_rng(1), tol=0.0, max_iter=30, n_jobs=jobs)
-        for jobs in (1, 2)
-    )
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a, b)
-    one, two = (
-        _tempering.run_smc(target, 110, np.random.default_rng(1), n_jobs=jobs)
-        for jobs in (1, 2)
-    )
-    np.testing.assert_array_equal(one[0].z, two[0].z)
-    np.testing.assert_array_equal(one[1], two[1])
 
 
 # ---- Steps ---------------------------------------------------------------------------
@@ -213,21 +151,6 @@ def test_tempered_evidence_and_moments_of_a_gaussian_posterior(rng):
     centred = [z[0] - mean[:, np.newaxis] for z, _ in runs]
     second = [c @ c.T / c.shape[1] for c in centred]
     assert np.max(np.abs(z_score(second, covariance))) < LARGEST_Z
-
-
-def test_tempered_classes_agree_with_chains(rng):
-    features = rng.standard_normal((24, 2))
-    y = np.argmax(features @ rng.standard_normal((2, 3)), axis=1)
-    target = make_target(Categorical(), features, y)
-    runs = replicates(target, 12, 100)
-    mode = laplace.find_mode(target, np.zeros((2, 3)))
-    local = langevin.in_coordinates(target, mode.weights.T.reshape(1, -1), mode.root)
-    chains = run(local, rng.standard_normal((1, 6, 3000)), rng, tol=1.01, max_iter=400)
-    exact = langevin.weights_of(local, chains.z).transpose(1, 0, 2).reshape(6, -1)
-    means = np.array([z[0].mean(axis=1) for z, _ in runs])
-    error = means.var(axis=0, ddof=1) / 12 + exact.var(axis=1) / exact.shape[1]
-    scores = (means.mean(axis=0) - exact.mean(axis=1)) / np.sqrt(error)
-    assert np.max(np.abs(scores)) < LARGEST_Z
 
 
 def shifted_problem(rng, m):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx.likelihoods import Bernoulli, Likelihood, Poisson, StudentT
+from skgpx.likelihoods import Bernoulli, Likelihood, Poisson
 
 LINKS = ["softplus", "exp", "square"]
 FAST = {"n_inducing": 12, "n_particles": 40, "random_state": 0}
@@ -288,59 +288,3 @@ def test_a_users_likelihood_is_refused_where_it_is_bounded():
     about = [one for one in record if "ended at their bounds" in str(one.message)]
     assert [one.filename for one in about] == [__file__]
     assert "log_scale = True" in str(about[0].message)
-
-
-class Scaled(Likelihood):
-    """A user's Student noise whose scale is learned, in public words only."""
-
-    location_scale = True
-    scale_names = ("scale",)
-
-    def __init__(self, scale=None):
-        self.scale = scale
-
-    def starting_scales(self, y, weights):
-        return {"scale": (0.3, 1e-3, 10.0)}
-
-    def nll(self, y, f):
-        return -stats.t.logpdf(y, 4.0, f, self.scale)
-
-    def gradient(self, y, f):
-        r = np.subtract(f, y)
-        return 5.0 * r / (4.0 * self.scale**2 + r**2)
-
-    def curvature(self, y, f):
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        return np.full(shape, 5.0 / (7.0 * self.scale**2))
-
-    def mean(self, f):
-        return np.asarray(f, dtype=np.float64)
-
-    def variance(self, f):
-        return np.full(np.shape(f), 2.0 * self.scale**2)
-
-    def sample(self, f, rng):
-        return f + self.scale * rng.standard_t(4.0, np.shape(f))
-
-    def initial_latent(self, y):
-        return np.asarray(y, dtype=np.float64)
-
-    def scaled(self, factor):
-        return self.rescaled(scale=factor)
-
-
-def test_a_users_scale_is_learned():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (120, 1))
-    y = 50.0 * (np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_t(4.0, 120))
-    ours = PLSRegressor(likelihood=Scaled(), **FAST).fit(X, y)
-    theirs = PLSRegressor(likelihood=StudentT(4.0), **FAST).fit(X, y)
-    assert ours.likelihood_.scale == pytest.approx(5.0, rel=0.3)
-    assert ours.likelihood_.scale == pytest.approx(theirs.likelihood_.scale, rel=0.05)
-
-
-@pytest.mark.parametrize("value", [-1, "auto"])
-def test_parameters_are_refused_as_they_were_given(value):
-    X, y, _ = counts(200.0, n=20)
-    with pytest.raises(ValueError, match=rf"scale to be positive.*got {value!r}"):
-        PLSRegressor(likelihood=StudentT(scale=value)).fit(X, y)
