@@ -1,13 +1,11 @@
 """DecoupledSampler against GaussianProcessRegressor and against its own formula."""
 
-import pickle
 import tracemalloc
+import warnings
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -29,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
 from skgpx.bases import Conditioning, draw_prior
 from skgpx.kernels import latent_kernel, noise_variance
+from tests.decoupled.conftest import assert_moments
 
 SEED = np.random.default_rng(0)
 X = SEED.uniform(-2.0, 2.0, size=(25, 2))
@@ -116,14 +115,6 @@ class TestMatheron:
         assert_moments(observed[:, 1], np.zeros(7), LINEAR(T) + 0.5 * np.eye(7))
         assert sampler.predict(T, return_std=True)[1].shape == (7, 2)
 
-    def test_exact_prior(self):
-        size, regressor = 4000, gp(RBF(1.0), alpha=0.1)
-        sampler = DecoupledSampler(regressor, prior="exact", n_jobs=2).fit(X, Y)
-        mean, cov = regressor.fit(X, Y).predict(T, return_cov=True)
-        assert_moments(sampler.sample_y(T, size), mean, cov)
-        draws = sampler.sample_functions(3, random_state=0)
-        assert_array_equal(draws(T), draws(T[::-1])[::-1])
-
     @pytest.mark.parametrize("normalize_y", [False, True])
     def test_draws_can_be_conditioned_further(self, normalize_y):
         """On half of the rows, then on the rest: the distribution given all of them."""
@@ -140,19 +131,6 @@ class TestMatheron:
             everything.fit(X, (TWO[:, j] - shift) / scale[j])
             mean, cov = everything.predict(T, return_cov=True)
             assert_moments(moved[:, j], shift + scale[j] * mean, scale[j] ** 2 * cov)
-
-
-def assert_moments(draws, mean, cov):
-    """Mean and covariance of draws (n, s) by z-scores."""
-    size = draws.shape[1]
-    assert_within(draws.mean(axis=1), mean, np.sqrt(np.diag(cov) / size))
-    centred = draws - mean[:, np.newaxis]
-    error = np.sqrt((np.outer(np.diag(cov), np.diag(cov)) + cov**2) / size)
-    assert_within(centred @ centred.T / size, cov, error)
-
-
-def assert_within(estimate, truth, error):
-    assert np.all(np.abs(estimate - truth) < 4.5 * error)
 
 
 class TestSampleY:
@@ -228,17 +206,6 @@ class TestShell:
         with pytest.raises(ValueError, match=r"3 features.*fitted with 2"):
             DecoupledSampler(FrozenEstimator(regressor)).fit(np.ones((2, 3)))
 
-    def test_names_of_columns(self):
-        frame = pd.DataFrame(X, columns=["a", "b"])
-        regressor = gp(RBF(1.0), alpha=0.1)
-        for inner in (regressor, FrozenEstimator(clone(regressor).fit(frame, Y))):
-            sampler = DecoupledSampler(inner).fit(frame, Y)
-            assert_array_equal(sampler.feature_names_in_, ["a", "b"])
-            assert sampler.predict(frame).shape == (25,)
-            assert sampler.sample_y(frame, 2).shape == (25, 2)
-            with pytest.raises(ValueError, match="feature names"):
-                sampler.predict(frame.rename(columns={"a": "c"}))
-
     def test_pls_draws_by_itself(self):
         model = PLSRegressor(RBF(1.0), optimizer=None, n_inducing=8, random_state=0)
         sampler = DecoupledSampler(model).fit(X, Y)
@@ -265,29 +232,6 @@ class TestShell:
         with pytest.raises(ValueError, match=advice):
             DecoupledSampler(estimator).fit(X, Y > 0)
 
-    @pytest.mark.parametrize("routing", [False, True])
-    def test_return_std_passes_through_a_pipeline(self, routing):
-        with sklearn.config_context(enable_metadata_routing=routing):
-            pipeline = make_pipeline(
-                StandardScaler(), DecoupledSampler(gp(RBF(), alpha=0.1))
-            ).fit(X, Y)
-            assert pipeline.predict(T, return_std=True)[1].shape == (7,)
-            assert pipeline.predict(T, return_cov=True)[1].shape == (7, 7)
-
-    def test_pickle(self):
-        sampler = fitted("outputs")
-        again = pickle.loads(pickle.dumps(sampler))
-        assert_array_equal(again.sample_y(T, 2), sampler.sample_y(T, 2))
-        assert again.posterior_.root is again.estimator_.L_
-
-    def test_seeds(self):
-        sampler = fitted("white", random_state=4)
-        seeded = sampler.sample_functions(2, random_state=4)
-        assert_array_equal(sampler.sample_functions(2)(T), seeded(T))
-        before = np.random.get_state()[1].copy()  # noqa: NPY002
-        sampler.sample_y(T)
-        assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-
     @pytest.mark.parametrize("prior", ["spectral", "exact"])
     def test_same_bits_for_every_number_of_workers(self, prior):
         rows = np.random.default_rng(1).normal(
@@ -302,16 +246,6 @@ class TestShell:
             assert_array_equal(free.sample_y(rows, 130), reference)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"n_basis": 1}, {"prior": "qmc"}],
-    ids=str,
-)
-def test_parameters_are_checked(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        DecoupledSampler(gp(RBF()), **wrong).fit(X, Y)
-
-
 class TestHostile:
     def test_duplicates_with_tiny_noise(self):
         rows, y = np.vstack([X, X]), np.concatenate([Y, Y])
@@ -323,15 +257,6 @@ class TestHostile:
         sampler = DecoupledSampler(gp(WhiteKernel(1.0))).fit(X, Y)
         assert_array_equal(sampler.sample_functions(2, random_state=0)(T), 0.0)
         assert np.std(sampler.sample_y(T, 50)) > 0.5
-
-    @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_values_that_are_not_finite(self, bad):
-        sampler, rows = fitted("white"), X.copy()
-        rows[3, 1] = bad
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            clone(sampler).fit(rows, Y)
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            sampler.sample_y(rows)
 
 
 @pytest.mark.parametrize("alpha", [1e-10, 1e-4])
@@ -355,6 +280,52 @@ def test_conditioning_with_little_noise(alpha):
     assert np.all(error < 4.5 * std / np.sqrt(2000) + 1e-5)
     assert np.all(moved(T).std(axis=1) < 1.15 * std)
     exact = draws.condition(Z, y)
-    np.testing.assert_allclose(
-        exact(Z), np.repeat(y[:, np.newaxis], 2000, 1), atol=1e-3
+    assert_allclose(exact(Z), np.repeat(y[:, np.newaxis], 2000, 1), atol=1e-3)
+
+
+# ---- The default regressor -----------------------------------------------------------
+
+
+def some_rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, 5.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(n)
+
+
+def test_few_rows_have_the_kernel_of_the_common_search():
+    X, y = some_rows(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sampler = DecoupledSampler(random_state=0).fit(X, y)
+    assert isinstance(sampler.estimator_, GaussianProcessRegressor)
+    other = PLSRegressor(random_state=0).fit(X, y)
+    mean, std = sampler.predict(X, return_std=True)
+    one, two = other.predict(X, return_std=True)
+    assert_allclose(mean, one, atol=0.02)
+    assert_allclose(std, two, rtol=0.02)
+    # a column that says nothing raises no warning about the bounds of its lengthscale
+    draws = sampler.sample_functions(200, random_state=0)(X)
+    spread = draws.std(axis=1) / np.sqrt(std**2 - other.noise_variance_)
+    assert np.median(spread) == pytest.approx(1.0, abs=0.1)
+
+
+def test_many_rows_have_a_sparse_process():
+    X, y = some_rows(1501)
+    sampler = DecoupledSampler(random_state=0).fit(X, y)
+    assert not isinstance(sampler.estimator_, GaussianProcessRegressor)
+    other = PLSRegressor(random_state=0).fit(X, y)
+    ours, theirs = (
+        model.predict(X[:200], return_std=True) for model in (sampler, other)
     )
+    assert_allclose(ours[0], theirs[0], atol=0.03)
+    assert_allclose(ours[1], theirs[1], rtol=0.03)
+    assert sampler.posterior_.basis.kernel == sampler.kernel_.k1.k2
+    draws = sampler.sample_functions(4, random_state=0)(X[:200])
+    truth = 5.0 + 3.0 * np.sin(2.0 * X[:200, 0])
+    assert np.sqrt(np.mean((draws - truth[:, np.newaxis]) ** 2)) < 0.15
+
+
+def test_several_targets_share_a_kernel():
+    X, y = some_rows(40)
+    sampler = DecoupledSampler(random_state=0).fit(X, np.column_stack((y, -y)))
+    assert_allclose(*(sampler.predict(X) * [1.0, -1.0]).T, atol=1e-6)

@@ -18,7 +18,6 @@ from skgpx._draws import (
     linear_draws,
     section_terms,
 )
-from skgpx._draws._features import RadialSections
 from skgpx.kernels import GREKernel
 
 SUPPORT = np.random.default_rng(7).normal(size=(10, 2))
@@ -45,22 +44,6 @@ def test_sections_are_the_kernel(kernel):
     for term in terms:
         term.add_to(total, X)
     np.testing.assert_allclose(total, np.tensordot(kernel(X, Z), v, 1), atol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "compiled"),
-    [
-        (RBF(0.7), True),
-        (Matern(nu=0.5), True),
-        (Matern(nu=np.inf), True),
-        (2.0 * RationalQuadratic(), False),
-        (Matern(nu=0.8), False),
-        (type("Child", (RBF,), {})(), False),
-    ],
-)
-def test_compiled_loops_are_used_for_exact_types(kernel, compiled):
-    (term,) = section_terms(kernel, X, np.ones((len(X), 1, 1)))
-    assert isinstance(term.features, RadialSections) == compiled
 
 
 @pytest.mark.parametrize("size", [2, 31, 64, 257])

@@ -6,8 +6,7 @@ from sklearn.gaussian_process.kernels import DotProduct, Matern
 
 from skgpx._draws._frequencies import HeldOutErrors, choose_frequencies
 from skgpx._draws._prior import decompose
-from skgpx.bases import Conditioning, draw_prior
-from skgpx.exceptions import PredictionWarning
+from skgpx.bases import Conditioning
 
 X = np.random.default_rng(0).random((40, 2))
 KERNEL = Matern(0.4, nu=1.5) + DotProduct(0.3)
@@ -42,13 +41,6 @@ def test_variances_are_those_of_leaving_one_out():
         assert variance == pytest.approx(left.item(), rel=1e-6)
 
 
-def test_factor_is_computed_if_it_is_not_known():
-    given = Conditioning(X, NOISE)
-    one = HeldOutErrors(KERNEL, given, np.random.default_rng(1))
-    two = HeldOutErrors(KERNEL, known(), np.random.default_rng(1))
-    np.testing.assert_allclose(one.exact, two.exact, rtol=1e-4, atol=1e-7)
-
-
 def test_dense_data_get_more_high_frequencies_than_none():
     rng, dense = np.random.default_rng(0), np.linspace(0.0, 1.0, 200)[:, np.newaxis]
     kernel = Matern(0.3, nu=2.5)
@@ -60,9 +52,3 @@ def test_dense_data_get_more_high_frequencies_than_none():
     assert power > 1.0
     assert 128 <= n <= 4096
     assert choose_frequencies(kernel, parts, "auto", None, rng)[:2] == (1024, 1.0)
-
-
-def test_too_few_features_are_warned_of():
-    how = {"n_basis": 4, "given": Conditioning(X, 1e-6)}
-    with pytest.warns(PredictionWarning, match="4 Fourier features"):
-        draw_prior(Matern(0.4), 2, 1, 2, np.random.default_rng(0), **how)

@@ -86,14 +86,6 @@ class TestRemembering:
 
 
 class TestAlgebra:
-    def test_shapes(self, X):
-        draws = draw(RBF(0.8), size=3, n_outputs=2)
-        assert draws(X).shape == (20, 2, 3)
-        assert draws.values(X).shape == (20, 2, 3)
-        assert len(draws) == 3
-        assert repr(draws) == "FunctionDraws(n_draws=3, n_outputs=2)"
-        assert draw(RBF(0.8)).values(X).shape == (20, 1, 4)
-
     @each({"fourier": RBF(0.8), "remembered": POWER})
     def test_selection(self, kernel, X):
         draws = draw(kernel)

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws._prior import decompose
-from skgpx.bases import Conditioning, draw_prior, side_by_side
+from skgpx.bases import draw_prior, side_by_side
 from skgpx.kernels import GREKernel
 
 SUPPORT = np.random.default_rng(7).normal(size=(6, 1))
@@ -154,25 +154,7 @@ def test_options_are_checked(options, message):
         draw(RBF(), **options)
 
 
-@pytest.mark.parametrize(
-    "given", [None, Conditioning(np.linspace(0, 1, 20)[:, None], 0.1)]
-)
-def test_same_generator_same_draws(given, X):
-    options = {"given": given, "n_groups": 2}
-    kernel = Matern(0.5, nu=1.5) + DotProduct()
-    first, second = draw(kernel, **options), draw(kernel, **options)
-    np.testing.assert_array_equal(first(X), second(X))
-    assert not np.allclose(first(X), draw(kernel, seed=1, **options)(X))
-
-
 class TestGroups:
-    def test_have_their_own_frequencies(self):
-        draws = draw(RBF(0.3), 10, n_groups=4)
-        sets = [term.draws for term in draws.terms]
-        assert [len(group) for group in sets] == [3, 3, 2, 2]
-        frequencies = [group.terms[0].features.frequencies for group in sets]
-        assert not np.allclose(frequencies[0], frequencies[1])
-
     def test_errors_average_out(self):
         # at distance 6 the exact covariance is zero: what is left is feature error
         X = np.array([[0.0], [6.0]])
@@ -215,10 +197,3 @@ class TestGroups:
             side_by_side([draw(RBF()), two])
         with pytest.raises(ValueError, match="0 sets"):
             side_by_side([])
-
-
-@pytest.mark.parametrize("prior", ["spectral", "exact"])
-def test_which_draws_remember(prior):
-    sets = [draw(RBF(0.7), prior=prior) for _ in range(2)]
-    for draws in (sets[0], side_by_side(sets, np.arange(8)[::-1])):
-        assert draws.remembers == (prior == "exact")

@@ -23,10 +23,6 @@ class TestConditioning:
         draws = draw_prior(self.kernel, 2, n_outputs, n_draws, rng)
         return draws.with_process(KernelProcess.prior(self.kernel, 2, n_outputs))
 
-    def test_interpolates(self, X):
-        draws = self.prior().condition(X[:2], [1.0, -2.0])
-        np.testing.assert_allclose(draws(X[:2]), [[1.0] * 4, [-2.0] * 4], atol=1e-7)
-
     def test_in_two_parts_as_in_one(self, X):
         y, noise = np.array([1.0, -2.0, 0.5, 3.0]), np.array([0.1, 0.2, 0.3, 0.4])
         once = self.prior().process.update(X[:4], np.zeros((4, 1, 1)), noise)[1]
@@ -97,27 +93,3 @@ def test_roots_of_what_observations_leave(p, noise):
         if noise > 1e-6 or p <= 5:
             expected = gain @ discrepancy[:, o]
             np.testing.assert_allclose(moved[:, o], expected, rtol=1e-4, atol=1e-4)
-
-
-def test_roots_of_what_several_observations_leave():
-    """Two sets of rows are as one."""
-    rng = np.random.default_rng(0)
-    S, seen = rng.normal(size=(4, 4)), rng.normal(size=(5, 6))
-    noise, nugget = np.linspace(0.1, 0.5, 5), np.zeros(5)
-    y, unit, first, second = (
-        rng.normal(size=(5, 1, 2)),
-        np.ones(1),
-        slice(3),
-        slice(3, 5),
-    )
-
-    def learn(roots, rows, y):
-        return observe(roots, seen[rows], unit, y, noise[rows], nugget[rows])
-
-    a, roots = learn((WeightRoot(S),), first, y[first])
-    # what is observed later is compared with draws that have moved
-    b, roots = learn(roots, second, y[second] - np.tensordot(seen[second], a, 1))
-    c, once = learn((WeightRoot(S),), slice(5), y)
-    np.testing.assert_allclose(a + b, c, atol=1e-12)
-    twice, whole = (root.dense() for root in (roots[0], once[0]))
-    np.testing.assert_allclose(twice @ twice.T, whole @ whole.T, atol=1e-12)

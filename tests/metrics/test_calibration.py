@@ -41,6 +41,10 @@ def test_pit_values_of_counts_are_uniform_too():
         (pit >= distribution.cdf(again - 1.0)) & (pit <= distribution.cdf(again))
     )
     assert stats.kstest(pit, "uniform").pvalue > 0.01
+    for wrong in (0.5, -100.0):
+        for score in (metrics.pit_values, metrics.coverage_error):
+            with pytest.raises(ValueError, match=r"0, 1, 2, \.\.\..*300 other values"):
+                score(again + wrong, distribution)
 
 
 def test_the_error_is_the_area_between_curve_and_diagonal():

@@ -110,6 +110,17 @@ def test_options_of_a_scorer():
     )
     assert "greater_is_better" in repr(gain)
     assert_allclose(gain(model, X, Y), -distribution.log_density(Y).mean())
+    nameless = functools.partial(metrics.coverage_error, coverage=0.5)
+    scorer = metrics.PredictiveScorer(nameless)
+    assert "partial" in repr(scorer)
+    assert_allclose(scorer(model, X, Y), expected)
+    # of several scorers
+    weights = np.arange(45.0)
+    several = check_scoring(model, scoring={"crps": metrics.neg_crps_scorer})
+    found = several(model, X, Y, sample_weight=weights)["crps"]
+    assert found == metrics.neg_crps_scorer(model, X, Y, sample_weight=weights)
+    with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
+        metrics.neg_crps_scorer.set_score_request(sample_weight=True)
 
 
 @pytest.fixture
@@ -165,22 +176,11 @@ def test_exposures_are_routed_on_request_and_missed_otherwise():
         cross_val_score(model, X, counts, scoring=plain, **given)
     with pytest.raises(ValueError, match="can request sample_weight, exposure"):
         plain.set_score_request(groups=True)
-
-
-def test_counts_over_exposures_are_not_scored_as_if_over_one():
-    exposure = rng.uniform(0.5, 4.0, size=45)
-    counts = rng.poisson(exposure * np.exp(Y)).astype(float)
-    model = PLSRegressor(likelihood=Poisson(), n_particles=10, **FEW)
-    pipeline = make_pipeline(StandardScaler(), model)
-    pipeline.fit(X, counts, plsregressor__exposure=exposure)
-    with pytest.warns(UserWarning, match="fitted with exposures"):
-        metrics.neg_crps_scorer(pipeline, X, counts)
-    metrics.neg_crps_scorer(pipeline, X, counts, exposure=exposure)
-
-
-def test_requests_need_routing():
-    with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
-        metrics.neg_crps_scorer.set_score_request(sample_weight=True)
+    # not as if over exposures of one
+    through = make_pipeline(StandardScaler(), model).fit(X, counts, exposure=exposure)
+    for scored in (fitted, through):
+        with pytest.warns(UserWarning, match="fitted with exposures"):
+            metrics.neg_crps_scorer(scored, X, counts)
 
 
 @pytest.mark.parametrize(
@@ -213,21 +213,3 @@ def test_several_targets_of_an_exact_process():
     assert_allclose(column, metrics.neg_crps_scorer(single, X, Y))
     with pytest.raises(ValueError, match="has one target"):
         metrics.neg_crps_scorer(single, X, both)
-
-
-def test_several_scorers_share_weights():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 2))
-    y, w = X[:, 0] + rng.normal(size=30), rng.uniform(size=30)
-    model = BayesianRidge().fit(X, y)
-    several = check_scoring(model, scoring={"crps": metrics.neg_crps_scorer})
-    found = several(model, X, y, sample_weight=w)["crps"]
-    assert found == metrics.neg_crps_scorer(model, X, y, sample_weight=w)
-
-
-def test_a_metric_without_a_name():
-    X = np.arange(20.0)[:, np.newaxis]
-    metric = functools.partial(metrics.coverage_error, coverage=0.5)
-    scorer = metrics.PredictiveScorer(metric)
-    assert "partial" in repr(scorer)
-    assert np.isfinite(scorer(BayesianRidge().fit(X, X[:, 0] % 3), X, X[:, 0] % 3))

@@ -82,10 +82,16 @@ def test_what_is_refused():
             gaussian(*wrong)
     with pytest.raises(ValueError, match="a point has no density"):
         metrics.gaussian_neg_log_density(Y, MEAN, 0.0)
-    with pytest.raises(ValueError, match="sample_weight must hold 30 numbers"):
+    for first, said in (
+        (-2.0, "non-negative.*between -2 and 0"),
+        (0.0, "at least one positive.*between 0 and 0"),
+        (np.inf, "finite"),
+    ):
+        weights = np.r_[first, np.zeros(N - 1)]
+        with pytest.raises(ValueError, match=rf"sample_weight must.*{said}"):
+            metrics.interval_coverage(Y, BOUNDS, sample_weight=weights)
+    with pytest.raises(ValueError, match=r"must hold 30 numbers.*shape \(1,\)"):
         gaussian(Y, MEAN, STD, sample_weight=[1.0])
-    with pytest.raises(ValueError, match="at least one positive weight"):
-        gaussian(Y, MEAN, STD, sample_weight=np.zeros(N))
     with pytest.raises(ValueError, match="at least two draws"):
         metrics.ensemble_crps(Y, MEANS[..., :1], fair=True)
     with pytest.raises(ValueError, match="upper less lower end"):
