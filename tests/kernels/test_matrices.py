@@ -143,7 +143,7 @@ def test_matrix_is_the_kernel_and_rows_do_not_see_one_another(rng, kernel):
         np.testing.assert_array_equal(kernel_matrix(kernel, X[4:9], Z), K[4:9])
 
 
-@pytest.mark.parametrize("name", KERNELS.keys() - {"rbf-fixed"})
+@pytest.mark.parametrize("name", sorted(KERNELS.keys() - {"rbf-fixed"}))
 def test_input_gradients(name, points):
     kernel, (X, Z, G) = KERNELS[name], points
     K, pullback = matrix_and_input_pullback(kernel, X, Z)
