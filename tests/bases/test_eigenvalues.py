@@ -179,31 +179,28 @@ def test_rbf(d, ratio):
     assert total(RBF(ratio), d)[0] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, 0.9, 7.0])
-@pytest.mark.parametrize("ratio", RATIOS)
-def test_matern_of_one_input(nu, ratio):
+MATERN = [(1, nu, ratio) for nu in (0.5, 1.5, 2.5, 0.9, 7.0) for ratio in RATIOS]
+MATERN += [
+    (d, nu, ratio)
+    for d in (2, 3)
+    for nu in (0.5, 1.5, 2.5)
+    for ratio in (1e-3, 0.3, 1.0, 1e3)
+]
+
+
+@pytest.mark.parametrize(("d", "nu", "ratio"), MATERN)
+def test_matern(d, nu, ratio):
     kernel = Matern(ratio, nu=nu)
-    if ratio < 30.0:
-        expected = images(kernel, 1, 2000)
+    if ratio < (30.0 if d == 1 else 2.0):
+        reach = 2000 if d == 1 else 30 if ratio == 1.0 else 10
+        expected = images(kernel, d, reach)
     else:
-        expected = waves(kernel, 1, 100_000)
-    assert total(kernel, 1)[0] == pytest.approx(expected, rel=1e-8)
-    if nu == 0.5:
+        expected = waves(kernel, d, {1: 100_000, 2: 200, 3: 30}[d])
+    assert total(kernel, d)[0] == pytest.approx(expected, rel=1e-8)
+    if (d, nu) == (1, 0.5):
         # Σ exp(-|n|/ℓ)
         closed = 1.0 / np.tanh(0.5 / ratio)
         assert total(kernel, 1)[0] == pytest.approx(closed, rel=1e-13)
-
-
-@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
-@pytest.mark.parametrize("ratio", [1e-3, 0.3, 1.0, 1e3])
-@pytest.mark.parametrize("d", [2, 3])
-def test_matern_of_more(nu, ratio, d):
-    kernel = Matern(ratio, nu=nu)
-    if ratio <= 1.0:
-        expected = images(kernel, d, 30 if ratio == 1.0 else 10)
-    else:
-        expected = waves(kernel, d, {2: 200, 3: 30}[d])
-    assert total(kernel, d)[0] == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.parametrize("ratio", [1e-3, 0.3, 3.0, 1e3])

@@ -12,7 +12,6 @@ from skgpx._numerics.fourier_sketch import n_bins
 from skgpx._numerics.fourier_sums import direct_statistics, sketched_statistics
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.series_evidence import whitened
-from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import (
     Box,
     FourierSeries,
@@ -26,11 +25,6 @@ from skgpx.bases._kernel_basis import FeatureMarginals
 LINE = Box(np.zeros(1), np.array([2.0]))
 PLANE = Box(np.zeros(2), np.array([2.0, 3.0]))
 NOISE = 0.05
-
-
-def residual_draws(basis, n_outputs, size, rng):
-    """Functions whose weights in the basis are zero."""
-    return basis.draw(np.zeros((basis.n_basis, n_outputs, size)), rng)
 
 
 def prior_covariance(basis, X):
@@ -71,25 +65,6 @@ def test_variance_of_a_series_prior_is_exact(m):
     assert np.abs(total - expected).max() < 5e-6
     if m == 21:
         assert np.ptp(residual) < 1e-14
-
-
-@pytest.mark.parametrize("m", [20, 21])
-def test_covariance_features_and_draws_agree(m):
-    rng = np.random.default_rng(0)
-    rule = PolynomialEigenvalues(1.0, 0.5)
-    basis = FourierSeries.from_rule(rule, LINE, m, n_residual=300)
-    X = rng.random((6, 1)) * 2.0
-    covariance = prior_covariance(basis, X)
-    size = 40_000
-    values = basis.draw(rng.standard_normal((m, 1, size)), rng)(X)
-    found = values @ values.T / size
-    diagonal = np.diagonal(covariance)
-    error = np.sqrt((np.outer(diagonal, diagonal) + covariance**2) / size)
-    assert np.abs((found - covariance) / error).max() < 4.5
-    # the features are those of the draws
-    w = rng.standard_normal((m, 1, 2))
-    one, rest = (basis.draw(v, np.random.default_rng(1))(X) for v in (w, 0.0 * w))
-    assert np.allclose(one - rest, basis(X) @ w[:, 0], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -155,23 +130,6 @@ def test_fast_marginals_are_those_of_the_latent_model(box):
     assert np.allclose(again, (mean[7:8], variance[7:8]), rtol=1e-12)
 
 
-def test_draws_of_the_posterior_have_its_moments():
-    rng = np.random.default_rng(3)
-    X = rng.random((200, 1)) * 1.5
-    model, _ = fitted(PolynomialEigenvalues(1.0, 1.0), LINE, 41, X, np.sin(X[:, 0]))
-    X_new = np.linspace(0.1, 1.9, 7)[:, np.newaxis]
-    size = 4000
-    values = model.draw(size, rng)(X_new)
-    covariance = model.covariance(X_new)
-    mean = model.marginals(X_new).mean[:, 0, 0]
-    std = np.sqrt(np.diagonal(covariance))
-    z = (values.mean(axis=1) - mean) / (std / np.sqrt(size))
-    assert np.abs(z).max() < 4.5
-    found = np.cov(values)
-    error = np.sqrt((np.outer(std, std) ** 2 + covariance**2) / size)
-    assert np.abs((found - covariance) / error).max() < 4.5
-
-
 def test_large_offsets_and_other_outputs():
     box = Box(np.array([1.7e9]), np.array([1e6]))
     basis = FourierSeries.from_rule(PolynomialEigenvalues(), box, 201)
@@ -187,49 +145,13 @@ def test_large_offsets_and_other_outputs():
     assert np.array_equal(found, expected)
 
 
-def test_draws_can_be_differentiated():
-    rng = np.random.default_rng(0)
-    basis = FourierSeries.from_rule(PolynomialEigenvalues(), PLANE, 50, n_residual=50)
-    draws = basis.draw(rng.standard_normal((50, 1, 3)), rng)
-    X, h = rng.random((4, 2)), 1e-5
-    _, gradients = draws.value_and_grad(X)
-    for j, step in enumerate(h * np.eye(2)):
-        slopes = (draws(X + step) - draws(X - step)) / (2 * h)
-        assert np.allclose(gradients[:, :, j], slopes, rtol=1e-6, atol=1e-6)
-
-
-def test_draws_can_be_conditioned():
-    """All functions are finite in number: also those of the residual."""
-    rng = np.random.default_rng(0)
-    rule = PolynomialEigenvalues(1.0, 0.5)
-    basis = FourierSeries.from_rule(rule, LINE, 9, n_residual=60)
-    weights = GaussianWeights(np.zeros((9, 1)), 0.5 * np.eye(9)[np.newaxis])
-    model = LatentModel(basis, weights)
-    X, T, y = rng.random((4, 1)) * 2.0, rng.random((5, 1)) * 2.0, np.arange(4.0)
-    size, noise = 4000, 0.2
-    draws = model.draw(size, rng)
-    assert np.allclose(draws.process.covariance(T), model.covariance(T), atol=1e-12)
-    both = model.covariance(np.vstack((X, T)))
-    gain = np.linalg.solve(both[:4, :4] + noise * np.eye(4), both[:4, 4:]).T
-    expected = both[4:, 4:] - gain @ both[:4, 4:]
-    moved = draws.condition(X, y, noise, random_state=1)
-    assert np.allclose(moved.process.covariance(T), expected, atol=1e-9)
-    # the terms share their feature map, and are evaluated as one
-    assert len(moved.terms) == 1
-    std = np.sqrt(np.diagonal(expected))
-    z = (moved(T).mean(axis=1) - gain @ y) / (std / np.sqrt(size))
-    assert np.abs(z).max() < 4.5
-    error = np.sqrt((np.outer(std, std) ** 2 + expected**2) / size)
-    assert np.abs((np.cov(moved(T)) - expected) / error).max() < 4.5
-
-
 def test_a_finite_basis_has_no_residual():
     rule = KernelEigenvalues(RBF(0.5))
     basis = FourierSeries.from_rule(rule, LINE, 51)
     X = np.array([[0.3]])
     assert basis.tail == 0.0
     assert basis.residual_variance(X, basis(X))[0] < 1e-14
-    draws = residual_draws(basis, 1, 2, np.random.default_rng(0))
+    draws = basis.draw(np.zeros((51, 1, 2)), np.random.default_rng(0))
     assert np.abs(draws(X)).max() < 1e-6
 
 

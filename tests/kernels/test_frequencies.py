@@ -239,11 +239,6 @@ def test_orthogonal_directions(d):
         np.testing.assert_allclose(unit @ unit.T, np.eye(d), atol=1e-12)
 
 
-def test_constants_have_frequency_zero():
-    omega, _ = sample_frequencies(ConstantKernel(3.0), 4, 2, np.random.default_rng(0))
-    np.testing.assert_array_equal(omega, np.zeros((4, 2)))
-
-
 class Odd(Matern):
     """A subclass, which must not inherit the density of its parent."""
 
@@ -313,17 +308,6 @@ def test_a_density_and_its_score():
     register_kernel(type(kernel), spectral_score=lambda k, w: -w / (1.0 + w**2))
     with pytest.raises(ValueError, match="is not the slope"):
         check_spectral_score(kernel, OMEGA)
-
-
-@pytest.mark.parametrize("d", [1, 3, 50])
-@pytest.mark.parametrize(
-    "kernel",
-    [RBF(0.01), RBF(300.0), Matern(2.0, nu=0.5), RationalQuadratic(0.5, 0.3)],
-    ids=str,
-)
-def test_built_in_scores_pass(kernel, d):
-    rng = np.random.default_rng(0)
-    check_spectral_score(kernel, sample_frequencies(kernel, 100, d, rng, "halton")[0])
 
 
 @pytest.mark.parametrize(

@@ -96,15 +96,11 @@ def test_covariance_has_the_marginal_variances(basis, output):
     assert np.linalg.eigvalsh(covariance)[0] > -1e-8
 
 
-@pytest.mark.parametrize("weights", ["gaussian", "particles"])
-def test_draws_have_these_moments(weights):
+def test_draws_of_particles_have_the_moments_of_the_model():
     """A kernel of finite rank: the features of the prior draws are exact."""
     kernel, size = DotProduct(0.8) + ConstantKernel(0.5), 20_000
     basis = Nystroem.from_kernel(kernel, np.array([[0.2]]))
-    weights = gaussian(1)
-    if weights == "particles":
-        weights = WeightParticles(RNG.normal(size=(1, 2, 40)))
-    model = model_on(basis, weights)
+    model = model_on(basis, WeightParticles(RNG.normal(size=(1, 2, 40))))
     values = model.draw(size, np.random.default_rng(1)).values(T)
     mean, variance = model.marginals(T).moments()
     standard_error = np.sqrt(variance / size)
@@ -266,11 +262,3 @@ def test_particles_are_conditioned_as_a_mixture():
     model = LatentModel(BASES["nystroem"], particles)
     with pytest.raises(ValueError, match="of_particles"):
         model.condition(T[:1], np.zeros((1, 1)), np.ones(1))
-
-
-def test_memory_grows_with_basis_outputs_and_particles():
-    basis = BASES["nystroem"]
-    few = LatentModel(basis, WeightParticles(np.zeros((9, 1, 10))))
-    many = LatentModel(basis, WeightParticles(np.zeros((9, 3, 100))))
-    assert few.floats_per_row >= 4 * 9 + 10
-    assert many.floats_per_row > 20 * few.floats_per_row

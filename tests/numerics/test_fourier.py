@@ -196,24 +196,6 @@ def test_every_wave_for_any_data(bins, name):
     assert square == pytest.approx(w @ y**2, rel=1e-14)
 
 
-def test_sketches_of_any_bins_add_and_shift():
-    rng = np.random.default_rng(1)
-    x, y = rng.random(999), rng.standard_normal(999)
-    whole, _ = bin_moments(x, y, None, UNIT, 0.0, 256)
-    parts = np.array_split(np.arange(999), 100)
-    # the finest bins first: they are joined to those of the others
-    sketches = [
-        bin_moments(x[c], y[c], None, UNIT, 0.0, 256 << (i < 3))[0]
-        for i, c in enumerate(parts)
-    ]
-    total = sketches[0]
-    for sketch in sketches[1:]:
-        total = total.add(sketch)
-    assert np.allclose(total.values, whole.values, rtol=1e-12, atol=1e-13)
-    shifted, _ = bin_moments(x, y, None, UNIT, 0.5, 256)
-    assert np.allclose(whole.less(0.5).values, shifted.values, rtol=1e-12, atol=1e-13)
-
-
 def test_rows_at_and_outside_the_sides_are_kept_in_the_first_and_last_bin():
     x = np.array([-0.1, 0.0, 1.0, 1.1])
     sketch, _ = bin_moments(x, np.zeros(4), None, UNIT, 0.0, 256)
@@ -286,18 +268,6 @@ def test_a_hundred_chunks_equal_one_pass(counted):
     merged = total.normal_equations(index)
     for found, expected in zip(merged, whole, strict=True):
         assert np.allclose(found, expected, rtol=1e-12, atol=1e-12 * whole.weight)
-
-
-def test_weights_are_repetitions(counted):
-    kind, X, y, _, box, index, _ = counted
-    counts = np.arange(500) % 3
-    rows = np.repeat(np.arange(500), counts)
-    once = statistics(kind, X, y, counts.astype(float), box, 0.0)
-    many = statistics(kind, X[rows], y[rows], None, box, 0.0)
-    for a, b in zip(
-        once.normal_equations(index), many.normal_equations(index), strict=True
-    ):
-        assert np.allclose(a, b, rtol=1e-12, atol=1e-11)
 
 
 def test_functions_beyond_reach_are_refused(counted):

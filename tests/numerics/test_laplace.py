@@ -4,7 +4,7 @@ from scipy import integrate, optimize
 
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.expectations import expectation_nodes
-from skgpx._numerics.laplace import between_classes, contrasts, of_all_classes
+from skgpx._numerics.laplace import between_classes, contrasts
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_gradient,
@@ -275,23 +275,6 @@ def test_refinement_improves_the_moments_of_a_skewed_posterior(rng, likelihood):
 # ---- Smaller parts -------------------------------------------------------------------
 
 
-def test_tempered_root_between_prior_and_posterior(rng, coupling):
-    for likelihood in (Bernoulli(), Categorical()):
-        target = row_target(likelihood, rng)
-        mode = laplace.find_mode(target, start_of(target))
-        one = mode.weights[:, :, np.newaxis]
-        prior = laplace.tempered_root(target, one, 0.0)
-        np.testing.assert_allclose(
-            prior, np.broadcast_to(np.eye(prior.shape[1]), prior.shape)
-        )
-        whole = laplace.tempered_root(target, one, 1.0)
-        np.testing.assert_allclose(
-            whole @ whole.transpose(0, 2, 1),
-            mode.root @ mode.root.transpose(0, 2, 1),
-            rtol=1e-10,
-        )
-
-
 def test_tempered_root_averages_curvatures_over_particles(rng):
     target = row_target(Bernoulli(), rng)
     particles = rng.standard_normal((3, 1, 8))
@@ -321,13 +304,6 @@ def test_an_offset_is_a_shift_of_the_targets(rng):
 
 
 # ---- Classes without their mean ------------------------------------------------------
-
-
-@pytest.mark.parametrize("c", [2, 3, 10])
-def test_contrasts_are_orthonormal_and_without_mean(c):
-    Q = contrasts(c)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(c - 1), atol=1e-14)
-    np.testing.assert_allclose(Q.sum(axis=0), 0.0, atol=1e-14)
 
 
 def test_the_likelihood_is_that_of_the_contrasts(rng):
@@ -363,12 +339,3 @@ def test_the_mode_and_root_are_those_of_all_classes(rng, monkeypatch):
     np.testing.assert_allclose(
         mode.root[0] @ mode.root[0].T, plain.root[0] @ plain.root[0].T, atol=1e-6
     )
-
-
-def test_the_mean_keeps_its_prior_distribution(rng):
-    m, c = 3, 4
-    root = rng.standard_normal((1, m * (c - 1), m * (c - 1)))
-    _, full = of_all_classes(np.zeros((m, c - 1)), root, m)
-    S = (full[0] @ full[0].T).reshape(c, m, c, m)
-    mean = np.einsum("ambn->mn", S) / c
-    np.testing.assert_allclose(mean, np.eye(m), atol=1e-12)

@@ -15,19 +15,6 @@ def mixture(rng, n=4, c=1, s=5, shared=False):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_moments_are_those_of_the_mixture(rng, shared):
-    distribution = mixture(rng, c=2, shared=shared)
-    mean, variance = distribution.moments()
-    second = (
-        (distribution.mean**2 + distribution.variance) * distribution.weights
-    ).sum(axis=2)
-    np.testing.assert_allclose(
-        mean, (distribution.mean * distribution.weights).sum(axis=2)
-    )
-    np.testing.assert_allclose(variance, second - mean**2)
-
-
-@pytest.mark.parametrize("shared", [False, True])
 def test_a_mixture_of_mixtures_has_the_moments_of_all_components(rng, shared):
     one, two = mixture(rng, s=5, shared=shared), mixture(rng, s=3)
     whole = LatentMixture.joined([one, two], np.array([0.3, 0.7]))
@@ -95,12 +82,3 @@ def test_atoms_of_several_outputs(rng, c, s):
     expected = (deviation[:, 0] * deviation[:, 1]) @ distribution.weights
     covariance = (centred[:, 0] * centred[:, 1]) @ weights
     np.testing.assert_allclose(covariance, expected, atol=0.08)
-
-
-@pytest.mark.parametrize("c", [1, 3])
-def test_a_row_does_not_depend_on_the_others(rng, c):
-    distribution = mixture(rng, c=c)
-    alone = LatentMixture(
-        distribution.mean[1:2], distribution.variance[1:2], distribution.weights
-    )
-    np.testing.assert_array_equal(atoms(alone)[0], atoms(distribution)[0][1:2])

@@ -77,10 +77,6 @@ def test_only_what_the_prior_reaches_counts():
     assert not is_log_concave(near)
 
 
-def test_a_quadratic_potential_is_convex():
-    assert is_log_concave(langevin.quadratic_target(np.eye(2), np.ones(2)))
-
-
 # ---- Several modes -------------------------------------------------------------------
 
 
@@ -128,15 +124,6 @@ def test_signs_of_two_neighbourhoods_are_rivals():
     _, found = surveyed(Poisson("square"), features, np.full(6, 9.0), base=0.0)
     assert found.rivals >= 1
     assert found.gap < 0.01
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_bands_of_a_shifted_mixture(seed):
-    likelihood = ShiftedMixture(3.0, noise_variance=0.05)
-    rng = np.random.default_rng(seed)
-    y = 0.1 * rng.standard_normal(8)
-    _, found = surveyed(likelihood, 3.0 * np.ones((8, 1)), y, seed)
-    assert found.rivals >= 1
 
 
 def test_laplace_evidence_of_a_quadratic_potential(rng):

@@ -58,12 +58,6 @@ def test_no_more_than_there_are():
     assert sample_distinct_rows(signs, np.zeros(3), 1, 0) is None
 
 
-def test_few_rows_many_times():
-    many = np.tile(np.arange(30), 1000)
-    chosen = sample_distinct_rows(X[many], Y[many], 20, 0)
-    assert len(as_set(X[many], Y[many], chosen)) <= 20
-
-
 def test_every_part_of_a_raster_is_met():
     """Uniform in both directions and over the cells of a chessboard: z-scores."""
     side = np.arange(300.0)

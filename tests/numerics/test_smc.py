@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skgpx._numerics.smc import (
-    effective_size,
     next_temperature,
     resample,
     reweighted,
@@ -73,11 +72,6 @@ def test_normalising_constant_is_the_mean_weight(rng):
     # two rises are one, whatever the weights between them
     _, second = reweighted(log_weights, nll, 0.3)
     assert log_ratio + second == pytest.approx(np.log(np.mean(np.exp(-nll))))
-
-
-def test_effective_size_of_equal_weights_is_their_number():
-    log_weights = np.array([3.0] * 7 + [-np.inf] * 5)
-    assert effective_size(log_weights) == pytest.approx(7.0)
 
 
 def test_one_index_from_each_stratum(rng):

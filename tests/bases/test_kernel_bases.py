@@ -1,12 +1,13 @@
-"""The Nyström basis: features, what they leave over, and draws of that."""
-
-import pickle
+"""Bases of a kernel: Nyström features, empirical spectral features, what they leave."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpx.bases import Nystroem
+from skgpx._latent import LatentModel
+from skgpx._numerics.regression import posterior, weight_statistics
+from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import GREKernel
 
 SUPPORT = np.random.default_rng(9).normal(size=(30, 2))
@@ -55,16 +56,6 @@ def test_nothing_is_left_at_the_inducing_points(kernel, Z):
     features = basis(Z)
     assert np.all(basis.residual_variance(Z, features) <= 1e-8)
     np.testing.assert_allclose(features, basis.root, atol=1e-4)
-
-
-@ALL
-def test_rows_do_not_depend_on_the_other_rows(kernel, X, Z):
-    basis = Nystroem.from_kernel(kernel, Z)
-    together = basis(X)
-    alone = np.vstack([basis(x[None]) for x in X])
-    np.testing.assert_allclose(alone, together, rtol=1e-9, atol=1e-11)
-    variance = [basis.residual_variance(x[None], basis(x[None]))[0] for x in X]
-    np.testing.assert_allclose(variance, basis.residual_variance(X, together))
 
 
 @ALL
@@ -127,11 +118,75 @@ def test_residual_draws_have_the_residual_covariance(kernel, X, Z):
     assert np.all(np.abs(calls.mean(axis=2) - expected) < 4.5 * error + 1e-8)
 
 
-@ALL
-def test_pickles(kernel, X, Z):
-    basis = Nystroem.from_kernel(kernel, Z)
-    again = pickle.loads(pickle.dumps(basis))
-    np.testing.assert_array_equal(again(X), basis(X))
-    draws = residual_draws(basis, 1, 3, np.random.default_rng(0))
-    again = pickle.loads(pickle.dumps(draws))
-    np.testing.assert_array_equal(again(X), draws(X))
+# ---- Empirical spectral features -----------------------------------------------------
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.uniform(size=(60, 2))
+    return X, np.sin(6.0 * X[:, 0]) + 0.1 * rng.normal(size=60)
+
+
+def model_of(basis, X, y, noise=0.01):
+    """The exact posterior on a basis."""
+    features = basis(X)
+    residual = basis.residual_variance(X, features)
+    statistics = weight_statistics(features, y, np.ones(len(y)), residual)
+    return LatentModel(basis, posterior(statistics, noise))
+
+
+def test_features_and_residual_make_the_kernel(data):
+    X, _ = data
+    kernel = Matern(0.5, nu=1.5)
+    basis = EmpiricalSpectral.from_rows(kernel, X, 7)
+    new = np.vstack((X[:5], X[:5] + 0.03))
+    features = basis(new)
+    total = features @ features.T + basis.residual_covariance(new, features)
+    assert_allclose(total, kernel(new), atol=1e-10)
+
+
+def test_posterior_is_that_of_the_dense_formulas(data):
+    # K_uu = diag(e), K_fu = v e, K_xu = k(x, X) v, in (2.4)-(2.5)
+    X, y = data
+    kernel, s2, m = Matern(0.5, nu=1.5), 0.01, 9
+    e, v = np.linalg.eigh(kernel(X))
+    e, v = e[::-1][:m], v[:, ::-1][:, :m]
+    new = X[:6] + 0.02
+    Kxu, Kfu = kernel(new, X) @ v, v * e
+    middle = np.diag(s2 * e) + Kfu.T @ Kfu
+    mean = Kxu @ np.linalg.solve(middle, Kfu.T @ y)
+    cov = kernel(new) - (Kxu / e) @ Kxu.T + s2 * Kxu @ np.linalg.solve(middle, Kxu.T)
+    model = model_of(EmpiricalSpectral.from_rows(kernel, X, m), X, y, s2)
+    assert_allclose(model.marginals(new).mean[:, 0, 0], mean, rtol=1e-8)
+    assert_allclose(model.covariance(new), cov, atol=1e-10)
+
+
+def test_full_rank_equals_nystroem_at_all_rows(data):
+    X, y = data
+    kernel, new = Matern(0.5, nu=0.5), data[0][:8] + 0.01
+    one, other = (
+        model_of(basis, X, y)
+        for basis in (
+            EmpiricalSpectral.from_rows(kernel, X, 60),
+            Nystroem.from_kernel(kernel, X),
+        )
+    )
+    assert_allclose(one.covariance(new), other.covariance(new), atol=1e-7)
+
+
+def test_weights_are_repetitions(data):
+    X, _ = data
+    weights = np.arange(60) % 3 + 1.0
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    kernel = RBF(0.4)
+    one = EmpiricalSpectral.from_rows(kernel, X, 6, weights)
+    other = EmpiricalSpectral.from_rows(kernel, repeated, 6)
+    a, b = one(X), other(X)
+    assert_allclose(a @ a.T, b @ b.T, atol=1e-9)
+
+
+def test_fewer_functions_than_asked_for():
+    X = np.linspace(0.0, 1.0, 30)[:, np.newaxis]
+    basis = EmpiricalSpectral.from_rows(RBF(2.0), X, 30)
+    assert basis.n_basis < 15
+    assert basis.leading(3)(X).shape == (30, 3)
