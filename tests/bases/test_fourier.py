@@ -1,11 +1,184 @@
-"""Paired waves as a basis: features, weights, derivatives, draws."""
+"""Bases of waves: Fourier functions of a box, and paired waves of any frequency."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern
+from sklearn import config_context
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern
 
-from skgpx.bases import Fourier
+from skgpx import SpectralVGPRegressor
+from skgpx._latent import LatentModel
+from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.fourier_sums import direct_statistics, sketched_statistics
+from skgpx._numerics.regression import posterior
+from skgpx._numerics.series_evidence import whitened
+from skgpx.bases import (
+    Box,
+    Fourier,
+    FourierSeries,
+    GivenEigenvalues,
+    KernelEigenvalues,
+    PolynomialEigenvalues,
+    SeriesMarginals,
+)
+from skgpx.bases._kernel_basis import FeatureMarginals
+
+LINE = Box(np.zeros(1), np.array([2.0]))
+PLANE = Box(np.zeros(2), np.array([2.0, 3.0]))
+NOISE = 0.05
+
+
+def prior_covariance(basis, X):
+    features = basis(X)
+    return features @ features.T + basis.residual_covariance(X, features)
+
+
+def fitted(rule, box, m, X, y):
+    """Posterior from sums over the rows."""
+    basis = FourierSeries.from_rule(rule, box, m)
+    if X.shape[1] == 1:
+        reach = 2 * int(basis.index.reach()[0])
+        s = sketched_statistics(X, y, None, box, 0.0, n_bins(reach))
+    else:
+        s = direct_statistics(X, y, None, box, 0.0, basis.index.reach())
+    equations = s.normal_equations(basis.index)
+    residual = basis.residual_variance(X, basis(X)).sum()
+    white = whitened(equations, basis.eigenvalues, residual)
+    return LatentModel(basis, posterior(white, NOISE)), white
+
+
+@pytest.mark.parametrize("m", [20, 21])
+def test_variance_of_a_series_prior_is_exact(m):
+    rule = PolynomialEigenvalues(2.0, 0.5)
+    basis = FourierSeries.from_rule(rule, LINE, m)
+    X = np.linspace(0.0, 2.0, 33)[:, np.newaxis]
+    features = basis(X)
+    assert features.shape == (33, m)
+    residual = basis.residual_variance(X, features)
+    # Σ λ φ² to a million terms
+    j = np.arange(1, 10**6 + 1)
+    lam = rule.spectrum(rule.index(LINE, len(j)), LINE).eigenvalues
+    excess = lam[2::2] - lam[1:-1:2]
+    phase = 2 * np.pi * np.outer(X[:, 0], np.arange(1, len(excess) + 1)[:2000])
+    expected = lam.sum() + np.cos(phase) @ excess[:2000]
+    total = np.sum(features**2, axis=1) + residual
+    # the end of the sums, 1e-6 and below
+    assert np.abs(total - expected).max() < 5e-6
+    if m == 21:
+        assert np.ptp(residual) < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("kernel", "box"),
+    [
+        (2.0 * RBF(0.2), LINE),
+        (Matern(0.15, nu=2.5), LINE),
+        (Matern(0.2, nu=0.5), LINE),
+        (RBF([0.2, 0.3]), PLANE),
+    ],
+)
+def test_covariance_of_a_kernel(kernel, box):
+    d = len(box.period)
+    X = np.random.default_rng(0).random((20, d)) * (box.period - 1.0)
+    basis = FourierSeries.from_rule(KernelEigenvalues(kernel), box, 31)
+    covariance = prior_covariance(basis, X)
+    # images at a distance of one, and waves too short to be listed
+    images = kernel(np.zeros((1, d)), np.eye(d)).sum()
+    bound = 1e-9 + 2.5 * images + 1e-3 * (kernel.get_params().get("nu") == 0.5)
+    assert np.abs(covariance - kernel(X)).max() < bound
+
+
+def exact(kernel, X, y, X_new):
+    gp = GaussianProcessRegressor(kernel, alpha=NOISE, optimizer=None).fit(X, y)
+    return gp.predict(X_new, return_std=True)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "padding", "mean_bound", "std_bound"),
+    [(RBF(0.3), 4.0, 0.01, 0.01), (Matern(0.4, nu=2.5), 3.0, 0.3, 0.05)],
+    ids=["RBF", "Matern"],
+)
+def test_posterior_is_that_of_the_exact_process(
+    d, kernel, padding, mean_bound, std_bound
+):
+    rng = np.random.default_rng(1)
+    X, X_new = rng.random((400, d)), rng.random((200, d))
+    y = np.sin(6 * X[:, 0]) + X[:, -1] + 0.2 * rng.standard_normal(400)
+    box = Box(np.zeros(d), np.full(d, 1.0 + padding * kernel.length_scale))
+    model, _ = fitted(KernelEigenvalues(kernel), box, 41 if d == 1 else 401, X, y)
+    mean, std = exact(kernel, X, y, X_new)
+    found = model.marginals(X_new)
+    error = np.abs(found.mean[:, 0, 0] - mean) / std
+    assert error.max() < mean_bound
+    assert np.abs(np.sqrt(found.variance[:, 0, 0]) / std - 1.0).max() < std_bound
+
+
+@pytest.mark.parametrize("box", [LINE, PLANE], ids=["line", "plane"])
+def test_fast_marginals_are_those_of_the_latent_model(box):
+    rng = np.random.default_rng(2)
+    d = len(box.period)
+    X = rng.random((300, d)) * box.period
+    model, _ = fitted(PolynomialEigenvalues(1.0, 1.0), box, 60, X, X[:, 0])
+    expected, spread = FeatureMarginals(model.basis, model.weights)(X)
+    mean, variance = SeriesMarginals(model.basis, model.weights)(X)
+    assert np.abs(mean - expected).max() < 1e-12
+    assert np.allclose(variance, spread, rtol=1e-11)
+    chosen = model.marginals(X)
+    assert np.array_equal(chosen.mean, mean)
+    assert np.array_equal(chosen.variance, variance)
+    again = SeriesMarginals(model.basis, model.weights)(X[7:8])
+    assert np.allclose(again, (mean[7:8], variance[7:8]), rtol=1e-12)
+
+
+def test_large_offsets_and_other_outputs():
+    box = Box(np.array([1.7e9]), np.array([1e6]))
+    basis = FourierSeries.from_rule(PolynomialEigenvalues(), box, 201)
+    near = FourierSeries.from_rule(
+        PolynomialEigenvalues(), Box(np.zeros(1), np.array([1e6])), 201
+    )
+    x = np.array([[12345.0], [999_999.0]])
+    assert np.array_equal(basis(x + 1.7e9), near(x))
+    weights = np.random.default_rng(0).standard_normal((201, 2, 3))
+    expected = near.draw(weights, np.random.default_rng(1))(x)
+    assert expected.shape == (2, 2, 3)
+    found = basis.draw(weights, np.random.default_rng(1))(x + 1.7e9)
+    assert np.array_equal(found, expected)
+
+
+def test_a_finite_basis_has_no_residual():
+    rule = KernelEigenvalues(RBF(0.5))
+    basis = FourierSeries.from_rule(rule, LINE, 51)
+    X = np.array([[0.3]])
+    assert basis.tail == 0.0
+    assert basis.residual_variance(X, basis(X))[0] < 1e-14
+    draws = basis.draw(np.zeros((51, 1, 2)), np.random.default_rng(0))
+    assert np.abs(draws(X)).max() < 1e-6
+
+
+def test_predictions_stay_within_the_working_memory():
+    """Eigenvalues of sine and cosine that differ: the residual varies over the box."""
+    X = np.random.default_rng(0).uniform(size=(4000, 1))
+    model = SpectralVGPRegressor(
+        GivenEigenvalues(tuple(np.arange(1.0, 8001.0) ** -1.5)),
+        n_basis=11,
+        domain=(0.0, 1.0),
+        optimizer=None,
+        noise_variance=0.01,
+    ).fit(X[:200], np.sin(6.0 * X[:200, 0]))
+    model.predict(X[:1], return_std=True)
+    with config_context(working_memory=16):
+        tracemalloc.start()
+        model.predict(X, return_std=True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 18 * 2**20
+
+
+# ---- Paired waves --------------------------------------------------------------------
 
 SCALES = {
     "one": 1.0,
@@ -48,21 +221,6 @@ def test_features_and_residual_make_the_covariance(tail, X):
     assert_allclose(total, expected + tail * np.eye(15), atol=1e-13)
     variance = basis.residual_variance(X, features)
     assert_array_equal(variance, np.full(15, tail))
-
-
-@pytest.mark.parametrize(
-    "kernel",
-    [2.0 * RBF([0.7, 1.6]), Matern(0.9, nu=1.5), ConstantKernel(0.5) * RBF(2.0) ** 2],
-    ids=str,
-)
-def test_kernels_are_right_on_average(kernel, X):
-    rng = np.random.default_rng(0)
-    bases = [Fourier.from_kernel(kernel, 64, 2, rng) for _ in range(60)]
-    runs = np.array([basis(X) @ basis(X).T for basis in bases])
-    error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    difference = np.abs(runs.mean(axis=0) - kernel(X))
-    assert np.all(difference < 4.5 * error + 1e-12)
-    assert_allclose(runs[:, 0, 0], kernel(X[:1])[0, 0], rtol=1e-12)
 
 
 def test_a_periodic_kernel_is_exact():

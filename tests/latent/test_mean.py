@@ -18,20 +18,14 @@ def two(X):
     return np.column_stack((one(X), X[:, 0] ** 2))
 
 
-def test_a_number_is_a_constant():
-    assert_allclose(Mean.of(3.0, 2)(X), np.full((6, 2), 3.0))
-
-
-def test_one_column_serves_all_outputs():
-    assert_allclose(Mean.of(one, 3)(X), np.repeat(one(X)[:, None], 3, axis=1))
-
-
 @pytest.mark.parametrize("value", [0.7, one, two])
-def test_units_compose(value):
-    mean = Mean.of(value, 2)
+def test_one_value_serves_all_outputs_and_units_compose(value):
+    mean, plain = Mean.of(value, 2), value(X) if callable(value) else np.full(6, value)
+    expected = plain if value is two else np.repeat(plain[:, None], 2, axis=1)
+    assert_allclose(mean(X), expected)
     a, b = np.array([1.0, -2.0]), np.array([3.0, 0.5])
     moved = mean.affine(a, b).affine(4.0, -1.0)
-    assert_allclose(moved(X), 4.0 - (a + b * mean(X)))
+    assert_allclose(moved(X), 4.0 - (a + b * expected))
 
 
 @pytest.mark.parametrize("value", [0.7, one, two])

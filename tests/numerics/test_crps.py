@@ -101,28 +101,25 @@ def test_quadrature_of_narrow_modes_far_apart():
     assert_allclose(found, exact, rtol=2e-3)
 
 
-@pytest.mark.parametrize("rate", [0.01, 3.0, 90.0])
-def test_counts_against_the_sum(rate):
-    distribution = stats.poisson(rate)
-    ys = np.array([0.0, 1.0, 4.0, 100.0, 200.0])
-    quantiles = np.tile(distribution.ppf(crps.LEVELS), (5, 1))
-    found = crps.discrete_crps(ys, distribution.cdf, quantiles)
-    k = np.arange(0.0, 400.0)
-    expected = [np.sum((distribution.cdf(k) - (k >= y)) ** 2) for y in ys]
-    assert_allclose(found, expected, atol=2e-6)
+COUNTS = [
+    (stats.poisson(rate), [0.0, 1.0, 4.0, 100.0, 200.0], 2e-6, 0.0)
+    for rate in (0.01, 3.0, 90.0)
+]
+# the largest number of integers that is summed is 256
+COUNTS += [
+    (stats.norm(0.5 * n, n / 12.0), np.round(n * np.array([0.3, 0.9, 5.0])), 0.0, 4e-3)
+    for n in (250, 300, 1000)
+]
 
 
-# The largest number of integers that is summed is 256
-@pytest.mark.parametrize("width", [250, 300, 1000])
-def test_many_counts(width):
-    distribution = stats.norm(0.5 * width, width / 12.0)
-    ys = np.round([0.3 * width, 0.9 * width, 5.0 * width])
-    quantiles = np.tile(np.round(distribution.ppf(crps.LEVELS)), (3, 1))
+@pytest.mark.parametrize(("distribution", "ys", "atol", "rtol"), COUNTS)
+def test_counts_against_the_sum(distribution, ys, atol, rtol):
+    quantiles = np.tile(np.round(distribution.ppf(crps.LEVELS)), (len(ys), 1))
 
     def cdf(z):
         return distribution.cdf(np.floor(z))
 
-    found = crps.discrete_crps(ys, cdf, quantiles)
-    k = np.arange(0.0, 6.0 * width)
+    found = crps.discrete_crps(np.array(ys), cdf, quantiles)
+    k = np.arange(0.0, 6000.0)
     expected = [np.sum((distribution.cdf(k) - (k >= y)) ** 2) for y in ys]
-    assert_allclose(found, expected, rtol=4e-3)
+    assert_allclose(found, expected, atol=atol, rtol=rtol)

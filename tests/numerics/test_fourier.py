@@ -10,8 +10,6 @@ from skgpx._numerics.fourier_gram import (
     combination,
     convolved,
     evaluate,
-    gram,
-    moment,
 )
 from skgpx._numerics.fourier_index import (
     Box,
@@ -109,16 +107,6 @@ def case(request):
     turns, y, w = rng.random((300, d)), rng.standard_normal(300), rng.random(300)
     index = by_length(d, m)
     return rng, index, turns, y, w, functions(index, turns)
-
-
-def test_gram_and_moment_from_sums_of_waves(case):
-    _, index, turns, y, w, phi = case
-    sums = fourier_sums(turns, y, w, index.reach())
-    # multiples of angles, and phases of the definition, err in proportion
-    bound = 1e-15 * (1 + 2 * index.reach().sum()) * w.sum()
-    expected = (phi * w[:, np.newaxis]).T @ phi
-    assert np.abs(gram(index, sums.sums) - expected).max() < bound
-    assert np.abs(moment(index, sums.moments) - phi.T @ (w * y)).max() < bound
 
 
 def test_quadratic_and_linear_forms_are_sums_of_waves(case):

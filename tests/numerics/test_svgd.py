@@ -51,8 +51,9 @@ def test_bandwidths_are_medians_times_factors(rng):
 
 
 @pytest.mark.parametrize(("R", "d"), [(1, 1), (2, 3), (13, 1), (30, 4), (9, 50)])
-@pytest.mark.parametrize("repulsion", [0.0, 0.7])
-def test_the_force_is_the_sum_over_pairs(R, d, repulsion, rng):
+@pytest.mark.parametrize(("repulsion", "block"), [(0.0, 8), (0.7, 8), (0.7, None)])
+def test_the_force_is_the_sum_over_pairs(R, d, repulsion, block, rng, monkeypatch):
+    monkeypatch.setattr(svgd, "_BLOCK", block or svgd._BLOCK)
     points, pool, slopes = rng.normal(size=(3, R, d))
     squares = rng.uniform(0.5, 2.0, size=d) * d
     how = pool, slopes, squares, repulsion
@@ -67,14 +68,6 @@ def test_far_points_neither_overflow_nor_interact():
     slopes = np.array([[1.0], [2.0], [3.0]])
     found = stein_force(points, points, slopes, np.ones(1))
     np.testing.assert_allclose(found, slopes)
-
-
-def test_blocks_of_points_change_nothing(rng, monkeypatch):
-    pool, slopes = rng.normal(size=(2, 129, 2))
-    whole = stein_force(pool, pool, slopes, np.ones(2))
-    monkeypatch.setattr(svgd, "_BLOCK", 64)
-    parts = stein_force(pool, pool, slopes, np.ones(2))
-    np.testing.assert_allclose(whole, parts, rtol=1e-12, atol=1e-14)
 
 
 # ---- Where points end ----------------------------------------------------------------

@@ -1,11 +1,10 @@
-"""Compiled kernels of the distance against scikit-learn's."""
+"""Compiled sums of kernels of the distance and of waves, against plain formulas."""
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from skgpx._numerics import radial
-from skgpx._numerics.linalg import triangle_slopes
+from skgpx._numerics import radial, trigonometry
 
 KERNELS = {
     "rbf": (radial.RBF, RBF()),
@@ -34,33 +33,6 @@ class TestRadial:
         assert out[0, 0] == 1.0
         radial.radial_sum(code, X, Z, v, total)
         np.testing.assert_allclose(total, 1.0 + v @ out, rtol=1e-12, atol=1e-13)
-
-    @pytest.mark.parametrize("d", [1, 2, 5])
-    def test_triangle_is_that_of_the_whole_and_its_slopes(self, name, d):
-        code, kernel = KERNELS[name]
-        X, _, rng = problem(d)
-        n, whole = len(X), 1.7 * kernel(X)
-        K, W = np.full((2, n, n), np.nan)
-        radial.radial_triangle(code, 1.7, X, K, W)
-        np.testing.assert_allclose(np.tril(K), np.tril(whole), rtol=1e-12)
-        # w = -(dk/dr) / r by differences along each pair
-        square = np.sum((X[:, None] - X) ** 2, axis=2)
-        h = 1e-6
-        ends = [1.7 * kernel(np.zeros((1, 1)), np.sqrt(square.reshape(-1, 1)) + e)
-                for e in (h, -h)]  # fmt: skip
-        slope = ((ends[0] - ends[1]) / (2.0 * h)).reshape(n, n)
-        below = np.tril_indices(n, -1)
-        expected = -slope[below] / np.sqrt(square[below])
-        np.testing.assert_allclose(W[below], expected, rtol=1e-6, atol=1e-8)
-        full, slopes = np.empty((2, n, n))
-        radial.radial_slopes(code, np.ascontiguousarray(X.T), X, full, slopes)
-        np.testing.assert_allclose(np.tril(1.7 * slopes), np.tril(W), rtol=1e-12)
-        G = rng.standard_normal((n, n))
-        G += G.T
-        sums = triangle_slopes(G, W, X)
-        both = np.tril(W, -1) + np.tril(W, -1).T
-        expected = np.einsum("ij,ij,ijq->q", G, both, (X[:, None] - X) ** 2)
-        np.testing.assert_allclose(sums, expected, rtol=1e-10, atol=1e-10)
 
     def test_pairs_have_the_gradient_of_their_values(self, name):
         code, kernel = KERNELS[name]
@@ -92,3 +64,33 @@ class TestRadial:
             radial.radial_rows(code, points, np.zeros((1, 1)), out)
         assert np.isfinite(out).all()
         assert np.all(np.abs(out) < 1e-5)
+
+
+# ---- Waves ---------------------------------------------------------------------------
+
+ANGLES = np.concatenate((np.linspace(-3.0, 3.0, 2401), [1e-300, -0.0, 12345.678]))
+
+
+def test_cosine_and_sine_to_the_stated_accuracy():
+    out, one = np.empty((2, len(ANGLES))), np.ones(1)
+    trigonometry.cosines_and_sines(ANGLES[np.newaxis], one[:, np.newaxis], one, out)
+    # np.cos(2π t) itself errs by the rounding of 2π t
+    angle = 2.0 * np.pi * (ANGLES - np.rint(ANGLES))
+    np.testing.assert_allclose(out[0], np.cos(angle), rtol=0, atol=6e-16)
+    np.testing.assert_allclose(out[1], np.sin(angle), rtol=0, atol=3e-15)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+@pytest.mark.parametrize("n", [1, 255, 256, 257])
+def test_cosines_and_sines_and_shifted_cosines(d, n):
+    rng = np.random.default_rng(d)
+    X, W, a = rng.normal(size=(n, d)), rng.normal(size=(11, d)), rng.normal(size=11)
+    out = np.empty((22, n))
+    trigonometry.cosines_and_sines(np.ascontiguousarray(X.T), W, a, out)
+    angle = 2.0 * np.pi * W @ X.T
+    expected = np.vstack((a[:, None] * np.cos(angle), a[:, None] * np.sin(angle)))
+    np.testing.assert_allclose(out, expected, atol=1e-13)
+    phases, out = rng.uniform(size=11), np.ones(n)
+    trigonometry.shifted_cosines(X, W, a, phases, out)
+    expected = 1.0 + np.cos(angle.T - 2.0 * np.pi * phases) @ a
+    np.testing.assert_allclose(out, expected, atol=1e-12)
