@@ -22,9 +22,7 @@ from skgpx.bases import (
     GivenEigenvalues,
     KernelEigenvalues,
     PolynomialEigenvalues,
-    SeriesMarginals,
 )
-from skgpx.bases._kernel_basis import FeatureMarginals
 
 LINE = Box(np.zeros(1), np.array([2.0]))
 PLANE = Box(np.zeros(2), np.array([2.0, 3.0]))
@@ -115,23 +113,6 @@ def test_posterior_is_that_of_the_exact_process(
     error = np.abs(found.mean[:, 0, 0] - mean) / std
     assert error.max() < mean_bound
     assert np.abs(np.sqrt(found.variance[:, 0, 0]) / std - 1.0).max() < std_bound
-
-
-@pytest.mark.parametrize("box", [LINE, PLANE], ids=["line", "plane"])
-def test_fast_marginals_are_those_of_the_latent_model(box):
-    rng = np.random.default_rng(2)
-    d = len(box.period)
-    X = rng.random((300, d)) * box.period
-    model, _ = fitted(PolynomialEigenvalues(1.0, 1.0), box, 60, X, X[:, 0])
-    expected, spread = FeatureMarginals(model.basis, model.weights)(X)
-    mean, variance = SeriesMarginals(model.basis, model.weights)(X)
-    assert np.abs(mean - expected).max() < 1e-12
-    assert np.allclose(variance, spread, rtol=1e-11)
-    chosen = model.marginals(X)
-    assert np.array_equal(chosen.mean, mean)
-    assert np.array_equal(chosen.variance, variance)
-    again = SeriesMarginals(model.basis, model.weights)(X[7:8])
-    assert np.allclose(again, (mean[7:8], variance[7:8]), rtol=1e-12)
 
 
 def test_large_offsets_and_other_outputs():

@@ -310,19 +310,6 @@ def test_a_density_and_its_score():
         check_spectral_score(kernel, OMEGA)
 
 
-@pytest.mark.parametrize(
-    ("score", "named"),
-    [
-        (lambda k, omega: 1.0 - omega, "not odd"),
-        (lambda k, omega: -omega[:, 0], r"of shape \(30, 2\); got shape \(30,\)"),
-        (lambda k, omega: np.full(omega.shape, np.nan), "must be finite"),
-    ],
-)
-def test_scores_that_cannot_be(score, named):
-    with pytest.raises(ValueError, match=named):
-        check_spectral_score(kernel_with(spectral_score=score), OMEGA)
-
-
 class Waves(RBF):
     """``cos(3 (x - y))``."""
 
@@ -341,28 +328,35 @@ def test_a_sampler_alone_and_in_a_product():
     assert pickle.loads(pickle.dumps(spectrum_of(Waves(), 1))).d == 1
 
 
-@pytest.mark.parametrize("answer", [np.ones((3, 2)), np.full((4, 2), np.nan)])
-def test_samples_are_checked(answer):
-    kernel = kernel_with(spectral_sampler=lambda k, n, d, rng: answer)
-    with pytest.raises(ValueError, match=r"Mine must return finite .*\(4, 2\)"):
-        sample_frequencies(kernel, 4, 2, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("what", [RBF(), "RBF", int, None], ids=str)
-def test_something_else_than_a_class_of_kernels(what):
-    with pytest.raises(ValueError, match=r"a subclass of .*Kernel; got"):
-        register_kernel(what)
-
-
-@pytest.mark.parametrize("name", ["pullback", "spectral_sampler"])
-def test_something_else_than_a_function(name):
-    with pytest.raises(ValueError, match=name + r" must be a function; got 3\.0"):
-        register_kernel(Odd, **{name: 3.0})
-    assert rule_of(Odd(), name) is None
-
-
 @pytest.mark.parametrize("name", ["pullback", "spectral_density", "spectral_score"])
 @pytest.mark.parametrize("kernel", [RBF(), Matern()], ids=str)
 def test_subclasses_inherit_no_rule(kernel, name):
     assert rule_of(kernel, name) is not None
     assert rule_of(type("Child", (type(kernel),), {})(), name) is None
+
+
+def score(function):
+    check_spectral_score(kernel_with(spectral_score=function), OMEGA)
+
+
+def sample(answer):
+    kernel = kernel_with(spectral_sampler=lambda k, n, d, rng: answer)
+    sample_frequencies(kernel, 4, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("register", "what", "named"),
+    [
+        (register_kernel, RBF(), r"a subclass of .*Kernel; got"),
+        (register_kernel, int, r"a subclass of .*Kernel; got"),
+        (kernel_with, 3.0, r"pullback must be a function; got 3\.0"),
+        (score, lambda k, omega: 1.0 - omega, "not odd"),
+        (score, lambda k, omega: -omega[:, 0], r"shape \(30, 2\); got shape \(30,\)"),
+        (score, lambda k, omega: np.full(omega.shape, np.nan), "must be finite"),
+        (sample, np.ones((3, 2)), r"Mine must return finite .*\(4, 2\)"),
+        (sample, np.full((4, 2), np.nan), r"Mine must return finite .*\(4, 2\)"),
+    ],
+)
+def test_what_cannot_be_registered_or_used(register, what, named):
+    with pytest.raises(ValueError, match=named):
+        register(pullback=what) if register is kernel_with else register(what)

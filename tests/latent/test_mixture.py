@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
@@ -118,14 +118,3 @@ def test_conditioned_particles_agree_with_importance_sampling():
     assert_allclose(after.weights, weights / weights.sum(), rtol=1e-5)
     mean = basis(T) @ particles.values[:, 0] @ after.weights
     assert_allclose(after.marginals(T).moments()[0][:, 0], mean, atol=1e-5)
-
-
-def test_several_outputs_and_particles():
-    basis = Nystroem.from_kernel(RBF(0.5), np.linspace(-1, 1, 4)[:, np.newaxis])
-    particles = LatentModel(basis, WeightParticles(RNG.normal(size=(4, 2, 5))))
-    mixture = MixtureModel((part(0, c=2), particles), np.log([0.25, 0.75]))
-    weights = mixture.marginals(T)
-    assert weights.mean.shape == (6, 2, 6)
-    assert_allclose(weights.weights, [0.25, *[0.15] * 5])
-    assert mixture.draw(9, np.random.default_rng(0))(T).shape == (6, 2, 9)
-    assert mixture.floats_per_row > particles.floats_per_row

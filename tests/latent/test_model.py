@@ -22,6 +22,7 @@ from skgpx.bases import (
     PolynomialEigenvalues,
     Warped,
 )
+from tests.latent.conftest import assert_moments
 
 RNG = np.random.default_rng(0)
 Z = RNG.uniform(0.0, 1.0, size=(9, 1))
@@ -116,16 +117,6 @@ def draws_of(model, size, seed=1):
     return model.draw(size, np.random.default_rng(seed), **options)
 
 
-def assert_moments(values, mean, covariance):
-    """z-scores of draws (n, s); the features of the prior err by a percent."""
-    size, variance = values.shape[1], np.diagonal(covariance)
-    z = (values.mean(axis=1) - mean) / np.sqrt(variance / size)
-    assert np.max(np.abs(z)) < 4.5
-    products = np.outer(variance, variance)
-    error = 4.5 * np.sqrt((products + covariance**2) / size) + 0.02 * products**0.5
-    assert np.all(np.abs(np.cov(values) - covariance) < error)
-
-
 @each_basis
 @pytest.mark.parametrize("conditioned", [False, True])
 def test_draws_of_a_model_have_its_moments(basis, conditioned):
@@ -135,7 +126,7 @@ def test_draws_of_a_model_have_its_moments(basis, conditioned):
         model = model.condition(np.array([[0.1], [0.4]]), y, np.full(2, 0.05))
     values, mean = draws_of(model, 4000).values(T), model.marginals(T).moments()[0]
     for c in range(2):
-        assert_moments(values[:, c], mean[:, c], model.covariance(T, c))
+        assert_moments(values[:, c], mean[:, c], model.covariance(T, c), 0.02)
 
 
 @each_basis
@@ -172,7 +163,7 @@ def test_conditioned_draws_have_the_textbook_moments(basis, n):
     left = K[n:, n:] - gain @ K[:n, n:]
     moved = draws.condition(X, y, noise, random_state=0)
     assert_allclose(moved.process.covariance(T), left, atol=1e-7)
-    assert_moments(moved(T), mean[n:] + gain @ (y - mean[:n]), left)
+    assert_moments(moved(T), mean[n:] + gain @ (y - mean[:n]), left, 0.02)
     again = moved.condition(T[:1], [0.0], 0.1, random_state=0).process
     rank = left[:, :1] / (left[0, 0] + 0.1)
     assert_allclose(again.covariance(T), left - rank @ left[:1], atol=1e-7)

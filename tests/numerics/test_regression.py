@@ -2,12 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
 
 from skgpx._numerics.regression import (
     log_evidence,
     log_evidence_gradient,
-    posterior,
     weight_statistics,
 )
 from tests.numerics.conftest import slopes
@@ -21,36 +19,6 @@ def problem(rng, n=12, m=4):
     y = features @ rng.standard_normal(m) + 0.5 * rng.standard_normal(n)
     weights = rng.integers(1, 4, n).astype(np.float64)
     return features, y, weights, rng.random(n)
-
-
-def repeated(features, y, weights, residual):
-    times = weights.astype(np.intp)
-    return tuple(np.repeat(a, times, axis=0) for a in (features, y, residual))
-
-
-def test_posterior_against_dense_conditioning(rng):
-    features, y, weights, residual = problem(rng)
-    distribution = posterior(weight_statistics(features, y, weights, residual), NOISE)
-    rows, targets, _ = repeated(features, y, weights, residual)
-    # w ~ N(0, I), y = Φw + ε: condition the joint normal distribution
-    K = rows @ rows.T + NOISE * np.eye(len(targets))
-    gain = np.linalg.solve(K, rows).T
-    np.testing.assert_allclose(distribution.mean[:, 0], gain @ targets, rtol=1e-10)
-    covariance = np.eye(rows.shape[1]) - gain @ rows
-    np.testing.assert_allclose(
-        distribution.root[0] @ distribution.root[0].T, covariance, atol=1e-12
-    )
-
-
-def test_log_evidence_against_the_dense_density(rng):
-    data = problem(rng)
-    rows, targets, residual = repeated(*data)
-    K = rows @ rows.T + NOISE * np.eye(len(targets))
-    expected = multivariate_normal(np.zeros(len(targets)), K).logpdf(targets)
-    expected -= 0.5 * residual.sum() / NOISE
-    assert log_evidence(weight_statistics(*data), NOISE) == pytest.approx(
-        expected, rel=1e-12
-    )
 
 
 @settings(max_examples=40, deadline=None)
