@@ -155,6 +155,17 @@ def test_continuous_at_the_edge(name, d):
     assert_allclose(values[::2], values[1::2], atol=1e-3)
 
 
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_gradients_of_draws(name, d):
+    basis = continued(name, d)
+    draws = LatentModel(basis, distribution(basis)).draw(3, np.random.default_rng(0))
+    X, h = places(d)[[0, 3, 4, 5, 6]], 1e-5
+    gradients = draws.value_and_grad(X)[1]
+    for j, step in enumerate(h * np.eye(d)):
+        slopes = (draws(X + step) - draws(X - step)) / (2.0 * h)
+        assert_allclose(gradients[:, :, j], slopes, rtol=1e-5, atol=1e-5)
+
+
 def test_the_constant_part_does_not_fade():
     kernel = KERNELS["constant"]
     basis = continued("constant", 1, n_basis=41)

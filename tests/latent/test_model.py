@@ -87,16 +87,6 @@ def test_one_output_of_a_series_is_the_same_by_its_own_route(basis):
         assert_allclose(a[:, 0], b[:, 1], rtol=1e-9, atol=1e-12)
 
 
-@each_basis
-@pytest.mark.parametrize("output", [0, 1])
-def test_covariance_has_the_marginal_variances(basis, output):
-    model = model_on(basis)
-    covariance = model.covariance(T, output)
-    variance = model.marginals(T).moments()[1][:, output]
-    assert_allclose(np.diagonal(covariance), variance, rtol=1e-8)
-    assert np.linalg.eigvalsh(covariance)[0] > -1e-8
-
-
 def test_draws_of_particles_have_the_moments_of_the_model():
     """A kernel of finite rank: the features of the prior draws are exact."""
     kernel, size = DotProduct(0.8) + ConstantKernel(0.5), 20_000
