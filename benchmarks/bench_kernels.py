@@ -27,8 +27,7 @@ from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx._numerics import svgd
-from skgpx._numerics.fourier_sketch import n_bins
-from skgpx._numerics.fourier_sums import sketched_statistics
+from skgpx._numerics.fourier_sums import n_bins, sketched_statistics
 from skgpx.bases import Fourier
 from skgpx.kernels import kernel_matrix
 

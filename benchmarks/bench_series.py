@@ -21,9 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
-from skgpx._numerics.fourier_sketch import n_bins
-from skgpx._numerics.fourier_sums import direct_statistics, sketched_statistics
-from skgpx._numerics.series_evidence import series_evidence
+from skgpx._numerics.fourier_sums import direct_statistics, n_bins, sketched_statistics
+from skgpx._numerics.regression import series_evidence
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import (
     Box,

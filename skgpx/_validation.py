@@ -20,8 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
 from sklearn.utils.validation import validate_data as validate_data
 
-from skgpx._numerics.rows import distinct_rows
-from skgpx._numerics.spread import LARGEST, mean_and_spread
+from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
 from skgpx.kernels import split_noise

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skgpx._draws._features import LinearTerm, Term, merged, ones
 from skgpx._draws._optima import Optima, minimise
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._numerics.spread import LARGEST
+from skgpx._numerics.rows import LARGEST
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

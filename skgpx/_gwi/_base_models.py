@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 
 from skgpx._cross_fitting import CrossFit, cross_fit, is_given_fitted, seeded
 from skgpx._draws import InputMap
-from skgpx._numerics.spread import LARGEST
+from skgpx._numerics.rows import LARGEST
 from skgpx._table import Training, as_table, frame_of, is_numeric, take_rows
 from skgpx._validation import (
     check_columns,

@@ -19,7 +19,7 @@ from skgpx._gwi._networks import Loss
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
-from skgpx._numerics.spread import weighted_quantiles
+from skgpx._numerics.rows import weighted_quantiles
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.likelihoods import Categorical, Likelihood, RobustMax
 

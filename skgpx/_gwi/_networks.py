@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
-from skgpx._numerics.spread import InputFrame
+from skgpx._numerics.rows import InputFrame
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -1,6 +1,8 @@
-"""Distinct rows, and samples of rows."""
+"""Rows of a table, whatever their order, and the spread of their columns."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,3 +92,127 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
+
+
+# ---- Spread of columns ---------------------------------------------------------------
+
+
+# Squares and cubes of numbers up to this are numbers, and of those from its inverse not
+# zero.
+LARGEST = 1e120
+
+
+def mean_and_spread(
+    values: Array, weights: Array | None, rounding: float
+) -> tuple[Array, Array]:
+    """Mean and standard deviation over the rows, one where nothing varies.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,) or (n, d)
+    weights : ndarray of shape (n,) or None
+        Not all zero.
+    rounding : float
+        Part of the largest absolute value up to which a standard deviation counts as
+        rounding: the column is constant.
+
+    Returns
+    -------
+    mean, std : ndarray of shape () or (d,)
+    """
+    # in units of the largest entry, so that squares neither overflow nor underflow
+    largest = np.max(np.abs(values), axis=0, initial=0.0)
+    size = np.where(largest > 0.0, largest, 1.0)
+    scaled = values / size
+    mean = np.average(scaled, axis=0, weights=weights)
+    std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+    return mean * size, np.where(std > rounding, std * size, 1.0)
+
+
+def weighted_quantiles(values: Array, weights: Array, levels: list[float]) -> Array:
+    """Quantiles of numbers (n,), each one of them: the same for equal rows merged."""
+    order = np.argsort(values)
+    level = np.cumsum(weights[order])
+    position = np.searchsorted(level, np.array(levels) * level[-1])
+    return values[order][np.minimum(position, values.size - 1)]
+
+
+class Squash(NamedTuple):
+    """Brings numbers far outside of a column's spread closer, by their logarithm.
+
+    The identity up to a fence and ``F + u log(1 + (z - F) / u)`` beyond it, with z the
+    distance from the median: one to one, and with a continuous slope.
+
+    Attributes
+    ----------
+    middle, fence, unit : ndarray of shape (d,)
+        Median, F and u; an infinite F where nothing is far outside.
+    """
+
+    middle: Array
+    fence: Array
+    unit: Array
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> Squash:
+        """From rows (n, d); O(n d log n)."""
+        quantiles = [
+            weighted_quantiles(x, weights, [0.025, 0.5, 0.975]) for x in values.T
+        ]
+        low, middle, high = np.reshape(quantiles, (-1, 3)).T
+        span, largest = high - low, np.max(np.abs(values), axis=0, initial=0.0)
+        # up to rounding all are equal
+        spread = span > 1e-14 * largest
+        # 9.8 standard deviations of a normal distribution, whose span is 3.92 of them
+        fence = np.where(spread, 2.5 * span, np.inf)
+        return cls(middle, fence, np.where(spread, span / 3.92, 1.0))
+
+    def __call__(self, values: Array) -> Array:
+        """Rows (n, d), squashed; exactly as they are where nothing lies outside."""
+        distance = values - self.middle
+        beyond = np.maximum(np.abs(distance) - self.fence, 0.0)
+        within = np.minimum(np.abs(distance), self.fence)
+        closer = within + self.unit * np.log1p(beyond / self.unit)
+        squashed = self.middle + np.sign(distance) * closer
+        return np.where(beyond > 0.0, squashed, values)
+
+
+def spread_inside(values: Array, weights: Array | None, rounding: float) -> Array:
+    """Standard deviations (d,) of columns whose entries far outside are brought closer.
+
+    One such entry would otherwise make all others one point. Exactly those of
+    :func:`mean_and_spread` where nothing lies outside, by up to 20 000 of the rows.
+    """
+    counts = np.ones(len(values)) if weights is None else weights
+    some = np.flatnonzero(counts > 0.0)
+    some = some[:: -(-len(some) // 20_000)]
+    squash = Squash.of(values[some], counts[some])
+    return mean_and_spread(squash(values), weights, rounding)[1]
+
+
+class InputFrame(NamedTuple):
+    """Columns squashed and standardised, as those of training rows, for networks.
+
+    A few entries far outside would otherwise set the scale of all.
+
+    Attributes
+    ----------
+    squash : Squash
+    centre, scale : ndarray of shape (d,)
+        Mean and standard deviation of the squashed columns.
+    """
+
+    squash: Squash
+    centre: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> InputFrame:
+        """From rows (n, d)."""
+        squash = Squash.of(values, weights)
+        return cls(squash, *mean_and_spread(squash(values), weights, 1e-14))
+
+    def __call__(self, values: Array) -> Array:
+        """Rows (n, d) in this frame."""
+        framed: Array = (self.squash(values) - self.centre) / self.scale
+        return framed

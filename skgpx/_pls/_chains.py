@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.diagnostics import effective_sample_size, split_r_hat
-from skgpx._numerics.langevin import Chains, Scheme, Target, Trace
+from skgpx._numerics.langevin import (
+    Chains,
+    Scheme,
+    Target,
+    Trace,
+    effective_sample_size,
+    split_r_hat,
+)
 from skgpx._numerics.smoothing import smoothed
 from skgpx._parallel import workers
 

@@ -12,10 +12,10 @@ from scipy import optimize
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.regression import (
     WeightStatistics,
+    best_noise_variance,
     precision_root,
     weight_statistics,
 )
-from skgpx._numerics.series_evidence import best_noise_variance
 from skgpx._selection._evidence import normal_density, with_noise
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until

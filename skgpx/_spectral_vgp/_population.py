@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_sums import SeriesStatistics
-from skgpx._numerics.regression import log_evidence, posterior
+from skgpx._numerics.regression import log_evidence, posterior, whitened
 from skgpx._numerics.rows import sample_distinct_rows
-from skgpx._numerics.series_evidence import whitened
 from skgpx._selection import SearchRecord, counted_once
 from skgpx._spectral_vgp._domain import (
     continued,

@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
-from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
-from skgpx._numerics.series_evidence import best_noise_variance
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    best_noise_variance,
+    log_evidence,
+    posterior,
+)
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     SearchRecord,

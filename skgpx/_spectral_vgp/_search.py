@@ -15,23 +15,22 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from skgpx._numerics.fourier_gram import combination, convolved
-from skgpx._numerics.fourier_index import (
+from skgpx._numerics.fourier import (
     Box,
     FourierIndex,
     Integers,
+    combination,
+    convolved,
     function_list,
     half_space,
 )
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
     WeightStatistics,
-    posterior_mean_from,
-    precision_root,
-)
-from skgpx._numerics.series_evidence import (
     best_noise_variance,
     noise_bounds,
+    posterior_mean_from,
+    precision_root,
     series_evidence,
     whitened,
 )

@@ -7,11 +7,11 @@ import operator
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics.fourier_index import Box, Integers
-from skgpx._numerics.fourier_sketch import n_bins
+from skgpx._numerics.fourier import Box, Integers
 from skgpx._numerics.fourier_sums import (
     SeriesStatistics,
     direct_statistics,
+    n_bins,
     sketched_statistics,
 )
 from skgpx._parallel import parallel_sum

@@ -1,7 +1,7 @@
 """Bases: finite-dimensional parts of a Gaussian process, and their residuals."""
 
 from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
-from skgpx._numerics.fourier_index import Box
+from skgpx._numerics.fourier import Box
 from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
     GivenEigenvalues,

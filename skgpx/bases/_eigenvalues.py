@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, zeta
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
-from skgpx._numerics.fourier_index import (
+from skgpx._numerics.fourier import (
     Box,
     FourierIndex,
     Integers,
@@ -32,7 +32,7 @@ from skgpx._numerics.fourier_index import (
     half_space,
     raised,
 )
-from skgpx._numerics.series_evidence import Spectrum
+from skgpx._numerics.regression import Spectrum
 from skgpx.kernels import by_length_scale, rule_of
 
 # ---- Eigenvalues of series priors, and how they depend on their parameters -----------

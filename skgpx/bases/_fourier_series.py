@@ -16,8 +16,15 @@ from skgpx._draws import (
     LinearTerm,
 )
 from skgpx._numerics import trigonometry
-from skgpx._numerics.fourier_gram import WaveTable, collapse, combination, evaluate
-from skgpx._numerics.fourier_index import Box, FourierIndex, Integers
+from skgpx._numerics.fourier import (
+    Box,
+    FourierIndex,
+    Integers,
+    WaveTable,
+    collapse,
+    combination,
+    evaluate,
+)
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.bases._kernel_basis import FeatureMarginals, Marginals

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._numerics.spread import spread_inside
+from skgpx._numerics.rows import spread_inside
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float] | Array | str

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from skgpx._numerics import expectations
 from skgpx._numerics.crps import mixture_crps
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.spread import mean_and_spread, weighted_quantiles
+from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
 from skgpx.likelihoods._base import Likelihood, RowForm
 
 Array = NDArray[np.float64]

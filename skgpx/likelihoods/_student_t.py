@@ -10,7 +10,7 @@ from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
-from skgpx._numerics.spread import mean_and_spread
+from skgpx._numerics.rows import mean_and_spread
 from skgpx.likelihoods._base import is_number
 from skgpx.likelihoods._noise import NoiseOfRows, weighted_quartiles
 

@@ -11,10 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern
 
 from skgpx import SpectralVGPRegressor
 from skgpx._latent import LatentModel
-from skgpx._numerics.fourier_sketch import n_bins
-from skgpx._numerics.fourier_sums import direct_statistics, sketched_statistics
-from skgpx._numerics.regression import posterior
-from skgpx._numerics.series_evidence import whitened
+from skgpx._numerics.fourier_sums import direct_statistics, n_bins, sketched_statistics
+from skgpx._numerics.regression import posterior, whitened
 from skgpx.bases import (
     Box,
     Fourier,

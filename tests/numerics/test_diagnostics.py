@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.diagnostics import (
+from skgpx._numerics.langevin import (
     between_runs,
     effective_sample_size,
     split_r_hat,

@@ -5,26 +5,26 @@ import pytest
 from scipy.special import jv
 from scipy.stats import multivariate_normal
 
-from skgpx._numerics.fourier_gram import (
+from skgpx._numerics.fourier import (
+    Box,
+    by_length,
     collapse,
     combination,
     convolved,
     evaluate,
-)
-from skgpx._numerics.fourier_index import (
-    Box,
-    by_length,
     function_list,
     half_space,
     raised,
 )
-from skgpx._numerics.fourier_sketch import BINS_PER_WAVE, bin_moments, n_bins
 from skgpx._numerics.fourier_sums import (
+    BINS_PER_WAVE,
+    bin_moments,
     direct_statistics,
     fourier_sums,
+    n_bins,
     sketched_statistics,
 )
-from skgpx._numerics.series_evidence import (
+from skgpx._numerics.regression import (
     Spectrum,
     best_noise_variance,
     series_evidence,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skgpx._numerics.smc import (
+from skgpx._pls._tempering import (
     next_temperature,
     resample,
     reweighted,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics.spread import (
+from skgpx._numerics.rows import (
     InputFrame,
     Squash,
     mean_and_spread,

@@ -1,0 +1,467 @@
+"""Fourier functions on a box: their order, multiples of angles, Gram matrices.
+
+On a box with angles ``t = (x - origin) / period`` (in turns) the functions are, for
+integer vectors k (*waves*) of one half of space::
+
+    1,    √2 cos(2π k·t),    √2 sin(2π k·t)
+
+They are orthonormal under the uniform distribution on the box. Products of two waves
+are waves of sum and difference, so that ``Φᵀ diag(w) Φ`` holds only the numbers
+``e_q = Σ_i w_i exp(2πi q·t_i)`` with ``|q| <= 2 max |k|``: a Toeplitz plus a Hankel
+matrix in one dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from skgpx._numerics._jit import kernel
+from skgpx._numerics.trigonometry import cos_turns
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+class Box(NamedTuple):
+    """Box whose opposite sides are joined.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (d,)
+        Lower corner.
+    period : ndarray of shape (d,)
+        Side lengths, positive.
+    """
+
+    origin: Array
+    period: Array
+
+    def turns(self, X: Array) -> Array:
+        """Angles of the rows of X (n, d), in turns: 0 to 1 inside the box."""
+        turns: Array = (X - self.origin) / self.period
+        return turns
+
+    def frequencies(self, waves: Integers) -> Array:
+        """Angular frequencies ``2π k / period`` of waves (m, d)."""
+        omega: Array = 2.0 * np.pi * waves / self.period
+        return omega
+
+
+@dataclass(frozen=True)
+class FourierIndex:
+    """An ordered list of Fourier functions.
+
+    Attributes
+    ----------
+    waves : ndarray of shape (m, d)
+        Integer vectors ``k``, one of ±k each; zero for the constant function.
+    sine : ndarray of shape (m,)
+        True for ``√2 sin(2π k·t)``, False for the cosine and the constant.
+    ranks : ndarray of shape (m,)
+        Place of each function in the order of the prior, from one; the mean of both
+        places for pairs that are to have equal eigenvalues.
+    """
+
+    waves: Integers
+    sine: Booleans
+    ranks: Array
+
+    def __len__(self) -> int:
+        return len(self.sine)
+
+    def part(self, chosen: slice | Integers) -> FourierIndex:
+        """Some of the functions, with the ranks they have here."""
+        return FourierIndex(self.waves[chosen], self.sine[chosen], self.ranks[chosen])
+
+    def scales(self) -> Array:
+        """Factor of ``√2 cos`` or ``√2 sin``: one, and √½ for the constant."""
+        constant = ~self.waves.any(axis=1)
+        return np.where(constant, np.sqrt(0.5), 1.0)
+
+    def distinct(self) -> tuple[Integers, NDArray[np.intp]]:
+        """Distinct waves (R, d), and which of them each function has, (m,)."""
+        reach = self.reach()
+        # one number for each wave
+        steps = np.cumprod(np.append(1, 2 * reach[:-1] + 1))
+        _, first, place = np.unique(
+            (self.waves + reach) @ steps, return_index=True, return_inverse=True
+        )
+        return self.waves[first], place
+
+    def reach(self) -> Integers:
+        """Largest wave number of each input, shape (d,)."""
+        if not len(self.sine):
+            return np.zeros(self.waves.shape[1], np.int64)
+        largest: Integers = np.abs(self.waves).max(axis=0)
+        return largest
+
+
+def function_list(waves: Integers) -> FourierIndex:
+    """Constant, then sine and cosine of each wave in the order given.
+
+    Parameters
+    ----------
+    waves : ndarray of shape (R, d)
+        Without the zero wave, one of each ±k.
+
+    Returns
+    -------
+    index : FourierIndex
+        Of 2 R + 1 functions. The sine and the cosine of a wave share the mean of their
+        ranks, 1, 2.5, 2.5, 4.5, 4.5, ...: the prior is stationary.
+    """
+    R, d = waves.shape
+    both = np.concatenate((np.zeros((1, d), np.int64), np.repeat(waves, 2, axis=0)))
+    j = np.arange(2 * R + 1)
+    ranks = np.where(j == 0, 1.0, 2.0 * ((j + 1) // 2) + 0.5)
+    return FourierIndex(both, j % 2 == 1, ranks)
+
+
+def half_space(reach: Integers) -> Integers:
+    """Waves with ``|k_i| <= reach_i``, one of each ±k, without zero; shape (R, d)."""
+    axes = [np.arange(-r, r + 1) for r in reach]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(reach))
+    # the grid is symmetric about its middle, which is zero
+    waves: Integers = grid[len(grid) // 2 + 1 :].astype(np.int64)
+    return waves
+
+
+def by_length(d: int, size: int) -> FourierIndex:
+    """Order functions by the length of their waves: the order of series priors.
+
+    Parameters
+    ----------
+    d : int
+        Number of inputs.
+    size : int
+        Number of functions.
+
+    Returns
+    -------
+    index : FourierIndex
+        Of ``size`` functions; in one dimension 1, sin 1, cos 1, sin 2, ...
+    """
+    R = max(1, size // 2)
+    # a ball of radius r holds at least ... enough waves; grow until it does
+    reach = int(np.ceil((2.0 * R) ** (1.0 / d))) // 2 + 1
+    while True:
+        waves = half_space(np.full(d, reach))
+        square = np.sum(waves**2, axis=1)
+        inside = square <= reach**2
+        if np.count_nonzero(inside) >= R:
+            break
+        reach += max(1, reach // 8)
+    waves, square = waves[inside], square[inside]
+    order = np.lexsort((*waves.T[::-1], square))[:R]
+    return function_list(waves[order]).part(slice(size))
+
+
+def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
+    """Reorder functions so that the pairs of some waves follow the constant.
+
+    Parameters
+    ----------
+    index : FourierIndex
+        Complete from the constant on.
+    waves : ndarray of shape (R, d)
+        Distinct and not zero; those that are not in the list are added to it, with a
+        rank after all others.
+    """
+    if not len(waves):
+        return index
+    first = function_list(waves)
+    listed = {tuple(wave): rank for wave, rank in zip(
+        index.waves.tolist(), index.ranks.tolist(), strict=True
+    )}  # fmt: skip
+    last = 2.0 * len(index) + 1.0
+    ranks = [listed.get(tuple(wave), last) for wave in first.waves.tolist()]
+    chosen = {tuple(wave) for wave in first.waves.tolist()}
+    later = np.array([tuple(w) not in chosen for w in index.waves.tolist()], bool)
+    return FourierIndex(
+        np.concatenate((first.waves, index.waves[later])),
+        np.concatenate((first.sine, index.sine[later])),
+        np.concatenate((ranks, index.ranks[later])),
+    )
+
+
+# ---- Multiples of angles -------------------------------------------------------------
+
+
+Complex = NDArray[np.complex128]
+
+
+@kernel
+def multiple_angles(turns: Array, out: Array) -> None:
+    """Write cos and sin of 0, 1, ..., R times the angles, one multiple per row.
+
+    Parameters
+    ----------
+    turns : ndarray of shape (n,)
+        Angles.
+    out : ndarray of shape (2, R + 1, n), C-contiguous
+        Out: cosines and sines. Errors grow like the multiple times 4e-16.
+    """
+    n, R = turns.size, out.shape[1] - 1
+    for i in range(n):
+        out[0, 0, i] = 1.0
+        out[1, 0, i] = 0.0
+    if R:
+        for i in range(n):
+            out[0, 1, i] = cos_turns(turns[i])
+            # more accurate than the sine, which every multiple inherits
+            out[1, 1, i] = cos_turns(turns[i] - 0.25)
+    for k in range(2, R + 1):
+        # exp(ik) = exp(ia) exp(ib) with a + b = k, a and b about half
+        a, b = k // 2, k - k // 2
+        ca, sa, cb, sb = out[0, a], out[1, a], out[0, b], out[1, b]
+        c, s = out[0, k], out[1, k]
+        for i in range(n):
+            c[i] = ca[i] * cb[i] - sa[i] * sb[i]
+            s[i] = sa[i] * cb[i] + ca[i] * sb[i]
+
+
+def angle_tables(
+    turns: Array, reach: Sequence[int]
+) -> Iterator[tuple[slice, list[Array]]]:
+    """Tables of multiple angles of each input, for blocks of rows.
+
+    Parameters
+    ----------
+    turns : ndarray of shape (n, d)
+    reach : sequence of d int
+        Largest multiple of each input.
+
+    Yields
+    ------
+    rows : slice
+    tables : list of d ndarrays of shape (2, reach_j + 1, b)
+        Overwritten by the next block. Always whole blocks, so that no row depends on
+        the others; in the last one only the first columns belong to rows.
+    """
+    # whole vectors, and few enough that the tables stay in the second-level cache
+    rows = (1 << 15) // sum(r + 1 for r in reach)
+    rows = max(32, min(256, rows // 32 * 32))
+    tables = [np.zeros((2, r + 1, rows)) for r in reach]
+    angles = np.zeros((len(reach), rows))
+    for start in range(0, len(turns), rows):
+        block = turns[start : start + rows]
+        angles[:, : len(block)] = block.T
+        for angle, table in zip(angles, tables, strict=True):
+            multiple_angles(angle, table)
+        yield slice(start, start + len(block)), tables
+
+
+def row_products(tables: Sequence[Array]) -> Array:
+    """All products of one row of each table, shape (product of heights, b)."""
+    product = tables[0]
+    for table in tables[1:]:
+        product = (product[:, np.newaxis] * table).reshape(-1, table.shape[-1])
+    return product
+
+
+def from_real(values: Array, reach: Sequence[int]) -> Complex:
+    """Sums of complex waves from sums of products of cosines and sines.
+
+    Parameters
+    ----------
+    values : ndarray of Π 2 (reach_j + 1) numbers
+        One axis ``(cos or sin, multiple)`` for each input.
+    reach : sequence of d int
+
+    Returns
+    -------
+    sums : ndarray of shape (2 reach_1 + 1, ..., 2 reach_d + 1)
+    """
+    shape = [size for r in reach for size in (2, r + 1)]
+    sums: Complex = np.asarray(values, np.complex128).reshape(shape)
+    for j in range(len(reach)):
+        # axis j holds cos and sin, axis j + 1 the multiples
+        parts = np.moveaxis(sums, j, 0)
+        positive, negative = parts[0] + 1j * parts[1], parts[0] - 1j * parts[1]
+        upper = np.moveaxis(positive, j, 0)
+        lower = np.moveaxis(negative, j, 0)[:0:-1]
+        sums = np.moveaxis(np.concatenate((lower, upper)), 0, j)
+    return sums
+
+
+def to_real(values: Complex) -> Array:
+    """Coefficients of products of cosines and sines of ``Re Σ_q v_q exp(iq·)``.
+
+    The adjoint of :func:`from_real`: ``(2, R_1 + 1, ..., 2, R_d + 1)`` numbers.
+    """
+    d = values.ndim
+    for j in range(d):
+        axis = 2 * j
+        moved = np.moveaxis(values, axis, 0)
+        R = len(moved) // 2
+        upper, lower = moved[R:], moved[R::-1]
+        # v exp(iq) + v' exp(-iq) = (v + v') cos q + i (v - v') sin q
+        cosine, sine = upper + lower, 1j * (upper - lower)
+        cosine[0] *= 0.5
+        both = np.stack((cosine, sine))
+        values = np.moveaxis(both, (0, 1), (axis, axis + 1))
+    real: Array = np.ascontiguousarray(values.real)
+    return real
+
+
+# ---- Gram matrices from sums of waves, and the way back ------------------------------
+
+
+class WaveTable(NamedTuple):
+    """Numbers ``e_q`` for every integer vector with ``|q_i| <= reach_i``.
+
+    Attributes
+    ----------
+    values : ndarray of shape (2 reach_1 + 1, ..., 2 reach_d + 1)
+        ``e_q`` at position ``q + reach``.
+    """
+
+    values: Complex
+
+    @property
+    def reach(self) -> Integers:
+        """Largest wave number of each input, shape (d,)."""
+        return np.array([(size - 1) // 2 for size in self.values.shape])
+
+    def strides(self) -> Integers:
+        """Steps of the flat position for one unit of each wave number."""
+        shape = np.array((*self.values.shape[1:], 1))
+        return np.cumprod(shape[::-1])[::-1]
+
+    def at(self, waves: Integers) -> Complex:
+        """``e_q`` of waves (m, d), zero outside the table; shape (m,)."""
+        inside = np.all(np.abs(waves) <= self.reach, axis=1)
+        flat = np.clip(waves, -self.reach, self.reach) + self.reach
+        return np.where(inside, self.values.ravel()[flat @ self.strides()], 0.0)
+
+
+def amplitudes(index: FourierIndex) -> Complex:
+    """``u_j`` of Fourier functions ``φ_j = Re u_j exp(2πi k_j·t)``, shape (m,)."""
+    return np.sqrt(2.0) * index.scales() * np.where(index.sine, -1j, 1.0)
+
+
+def _products(index: FourierIndex, table: WaveTable) -> Any:
+    """Places in a flat table, and coefficients, of both waves of ``φ_i φ_j``.
+
+    ``φ_i φ_j = ½ Re(u_i u_j exp(2πi (k_i + k_j)·t) + u_i conj(u_j) exp(2πi (k_i -
+    k_j)·t))``.
+    """
+    places, u = index.waves @ table.strides(), 0.5 * amplitudes(index)
+    middle = table.values.size // 2
+    yield np.add.outer(places, places) + middle, np.outer(u, 2.0 * u)
+    yield np.subtract.outer(places, places) + middle, np.outer(u, 2.0 * np.conj(u))
+
+
+def gram(index: FourierIndex, table: WaveTable) -> Array:
+    """``Φᵀ diag(w) Φ`` of Fourier functions, shape (m, m); O(m^2).
+
+    Parameters
+    ----------
+    index : FourierIndex
+    table : WaveTable
+        Sums of the weights; reaches twice as far as the functions (not checked).
+    """
+    values = table.values.ravel()
+    parts = ((u * values[q]).real for q, u in _products(index, table))
+    total: Array = sum(parts, start=np.zeros((len(index), len(index))))
+    return total
+
+
+def moment(index: FourierIndex, table: WaveTable) -> Array:
+    """``Φᵀ diag(w) y`` from sums of waves times y, shape (m,)."""
+    moments: Array = (amplitudes(index) * table.at(index.waves)).real
+    return moments
+
+
+def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
+    """Variance ``φ(x)ᵀ V φ(x)`` as a sum of waves.
+
+    Parameters
+    ----------
+    index : FourierIndex
+    covariance : ndarray of shape (m, m)
+        ``V``, symmetric, of the weights of unwhitened functions.
+
+    Returns
+    -------
+    table : WaveTable
+        ``v_q`` with ``φ(x)ᵀ V φ(x) = Re Σ_q v_q exp(2πi q·t)``; the adjoint of
+        :func:`gram`. Reaches twice as far as the functions. O(m^2).
+    """
+    table = WaveTable(np.zeros(4 * index.reach() + 1, np.complex128))
+    values = table.values.reshape(-1)
+    for q, u in _products(index, table):
+        for unit in (1.0, 1j):
+            part = (covariance * (u / unit).real).ravel()
+            values += unit * np.bincount(q.ravel(), part, len(values))
+    return table
+
+
+def combination(index: FourierIndex, coefficients: Array) -> WaveTable:
+    """``φ(x)ᵀ a`` as a sum of waves, as far as :func:`collapse` reaches."""
+    table = WaveTable(np.zeros(4 * index.reach() + 1, np.complex128))
+    places = table.values.size // 2 + index.waves @ table.strides()
+    np.add.at(table.values.reshape(-1), places, amplitudes(index) * coefficients)
+    return table
+
+
+def convolved(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable:
+    """``Σ_i w_i f(t_i) exp(2πi k·t_i)`` for ``|k| <= reach``.
+
+    Parameters
+    ----------
+    sums : WaveTable
+        Of the weights; reaches as far as `reach` and the function together.
+    function : WaveTable
+        ``f(t) = Re Σ_q v_q exp(2πi q·t)``.
+    reach : ndarray of shape (d,)
+
+    Notes
+    -----
+    ``Σ_q h_q e_(k+q)`` with ``h_q = ½ (v_q + conj v_-q)``: a convolution, by fast
+    Fourier transforms.
+    """
+    v = function.values
+    half = 0.5 * (v + np.conj(np.flip(v)))
+    sides = zip(sums.values.shape, half.shape, strict=True)
+    shape = [fft.next_fast_len(a + b - 1) for a, b in sides]
+    # h_-q = conj h_q turns the correlation into a convolution
+    product = fft.fftn(sums.values, shape) * fft.fftn(np.flip(half), shape)
+    whole = fft.ifftn(product)
+    middle = sums.reach + function.reach
+    kept = tuple(slice(m - r, m + r + 1) for m, r in zip(middle, reach, strict=True))
+    return WaveTable(whole[kept])
+
+
+def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:
+    """``Re Σ_q v_q exp(2πi q·t)`` at turns (n, d), shape (n, number of tables).
+
+    Parameters
+    ----------
+    tables : sequence of WaveTable
+        Of equal reach.
+    turns : ndarray of shape (n, d)
+
+    Notes
+    -----
+    ``Π (2 reach_i + 2)`` multiplications for a row and a table.
+    """
+    reach = [int(r) for r in tables[0].reach]
+    first = 2 * reach[0] + 2
+    real = np.stack([to_real(t.values).reshape(first, -1) for t in tables], axis=1)
+    coefficients = real.reshape(first, -1)
+    out = np.empty((len(turns), len(tables)))
+    for rows, angles in angle_tables(turns, reach):
+        flat = [a.reshape(-1, a.shape[-1]) for a in angles]
+        sums = (coefficients.T @ flat[0]).reshape(len(tables), -1, flat[0].shape[1])
+        if len(flat) > 1:
+            sums = sums * row_products(flat[1:])
+        out[rows] = sums.sum(axis=1).T[: rows.stop - rows.start]
+    return out
