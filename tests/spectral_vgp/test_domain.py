@@ -16,8 +16,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx import SpectralVGPRegressor
 from skgpx._spectral_vgp._domain import (
-    box_of,
-    data_domain,
     input_range,
     without_input_outliers,
 )
@@ -56,22 +54,6 @@ def count_warnings(function, *arguments, **options):
         function(*arguments, **options)
     assert all("domain" in str(w.message) for w in caught)
     return len(caught)
-
-
-# ---- Boxes -----------------------------------------------------------------------
-
-
-def test_the_domain_of_data_has_a_margin():
-    assert_allclose(data_domain(line(0.0, 4.0)), [[-1.0, 5.0]])
-    # a constant column is given some room
-    assert np.all(np.diff(data_domain(np.full((3, 2), 7.0))) > 0.0)
-
-
-def test_a_series_prior_has_the_domain_as_its_period():
-    domain = np.array([[0.0, 2.0], [1.0, 4.0]])
-    box = box_of(domain, domain, domain, None, learns=True)
-    assert_array_equal(box.origin, [0.0, 1.0])
-    assert_array_equal(box.period, [2.0, 3.0])
 
 
 # ---- Rows outside --------------------------------------------------------------------
@@ -223,13 +205,6 @@ def test_a_kernel_extrapolates_as_it_does(kernel, in_mean, in_std, d, given):
     mean, std = exact.fit(inputs, y).predict(new, return_std=True)
     assert np.max(np.abs(found - mean) / std) < in_mean
     assert np.max(np.abs(found_std / std - 1.0)) < in_std
-
-
-def test_a_constant_kernel_is_constant_everywhere():
-    model = SpectralVGPRegressor(ConstantKernel(1.0), **FIXED).fit(X, Y)
-    mean, std = model.predict(line(0.0, 1e5), return_std=True, include_noise=False)
-    assert_allclose(mean[1], mean[0], rtol=1e-12)
-    assert_allclose(std[1], std[0], rtol=1e-9)
 
 
 # ---- Wild rows -----------------------------------------------------------------------

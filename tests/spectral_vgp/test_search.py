@@ -165,3 +165,50 @@ def test_a_cap_is_reported():
         model.fit(X, y)
     assert model.n_basis_ == 1501
     assert model.findings_[0].check == "too few basis functions"
+
+
+# ---- Copies that count once in a search ----------------------------------------------
+
+
+@pytest.mark.parametrize("draw", [rough, smooth])
+def test_a_bootstrap_has_the_noise_of_its_distinct_rows(draw):
+    X, _, y = rows(draw, 500)
+    drawn = np.random.default_rng(0).integers(0, 500, 500)
+    distinct = np.unique(drawn)
+    model = SpectralVGPRegressor().fit(X[drawn], y[drawn])
+    once = SpectralVGPRegressor().fit(X[distinct], y[distinct])
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.03)
+
+
+@pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51, 2.0, 5.0])
+def test_copies_learn_what_distinct_rows_do(weight):
+    X, _, y = rows(rough, 300)
+    once = SpectralVGPRegressor().fit(X, y)
+    model = SpectralVGPRegressor().fit(X, y, np.full(300, weight))
+    assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
+    assert model.n_basis_ == once.n_basis_
+    assert_allclose(model.prior_.theta, once.prior_.theta, atol=1e-6)
+    # the posterior and the evidence are those of all rows
+    std = [m.predict(X, return_std=True, include_noise=False)[1] for m in (model, once)]
+    assert np.all(std[0] < std[1])
+    if weight == int(weight):
+        times = int(weight)
+        tiled = SpectralVGPRegressor().fit(np.tile(X, (times, 1)), np.tile(y, times))
+        assert_allclose(tiled.predict(X), model.predict(X), rtol=1e-9, atol=1e-9)
+        assert_allclose(tiled.log_evidence_, model.log_evidence_)
+
+
+def test_rows_added_to_functions_of_copies():
+    X, _, y = rows(smooth, 300, noise=0.2)
+    how = {"basis": "fourier", "domain": (0.0, 1.0)}
+    first = SpectralVGPRegressor(**how).fit(X[:200], y[:200], np.full(200, 3.0))
+    other = SpectralVGPRegressor(**how).fit(X[200:], y[200:], np.full(100, 3.0))
+    whole = SpectralVGPRegressor(**how).fit(X, y, np.full(300, 3.0))
+    merged, again = first + other, other + first
+    assert_allclose(merged.predict(X), whole.predict(X), atol=1e-4)
+    assert_allclose(again.predict(X), whole.predict(X), atol=1e-4)
+    plain = SpectralVGPRegressor(**how).fit(X[200:], y[200:])
+    added = SpectralVGPRegressor(**how).fit(X[:200], y[:200], np.full(200, 3.0))
+    added.partial_fit(X[200:], y[200:])
+    assert_allclose((first + plain).predict(X), added.predict(X), atol=1e-4)
+    assert_allclose((plain + first).predict(X), added.predict(X), atol=1e-4)
