@@ -14,7 +14,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._draws import (
     FourierFeatures,
-    central_differences,
     linear_draws,
     section_terms,
 )
@@ -66,18 +65,3 @@ def test_a_row_of_one_draw_does_not_depend_on_the_others(n):
     draw = linear_draws(FourierFeatures(W, a), rng.normal(size=(12, 1, 1)))
     X = rng.normal(size=(n, 2))
     np.testing.assert_array_equal(draw(X)[-5:], draw(X[-5:]))
-
-
-def test_slopes_of_each_output_in_each_input():
-    X = np.array([[0.3, -2.0], [40.0, 1e-3]])
-
-    def function(X):
-        return np.column_stack((np.sin(X[:, 0]), X[:, 0] * X[:, 1], X[:, 1] ** 2))
-
-    slopes = central_differences(function, X)
-    x, z, nothing = X[:, 0], X[:, 1], np.zeros(2)
-    expected = [[np.cos(x), nothing], [z, x], [nothing, 2.0 * z]]
-    assert slopes.shape == (2, 3, 2)
-    np.testing.assert_allclose(
-        slopes, np.moveaxis(expected, -1, 0), rtol=1e-8, atol=1e-9
-    )

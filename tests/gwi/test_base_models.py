@@ -33,7 +33,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-import skgpx
 from skgpx import GWIRegressor
 from skgpx.exceptions import FitWarning
 
@@ -220,13 +219,6 @@ def test_groups_are_kept_together_without_a_splitter(cv):
             around(mean).fit(X, Y, groups=np.arange(N))
 
 
-def test_search_over_parameters_of_the_mean():
-    grid = {"mean__max_depth": [1, 4], "n_inducing": [20, "auto"]}
-    search = GridSearchCV(around(TREE), grid, cv=2).fit(X, Y)
-    assert search.best_params_["mean__max_depth"] == 4
-    assert skgpx.predict_dist(search, NEW).interval(0.9).shape == (30, 2)
-
-
 # ---- Tables --------------------------------------------------------------------------
 
 
@@ -379,15 +371,6 @@ def test_text_that_looks_like_numbers_stays_text():
 
 
 # ---- Hostile inputs ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 11])
-@pytest.mark.parametrize("optimizer", [None, "evidence"])
-def test_few_rows(n, optimizer):
-    kernel = KERNEL if optimizer is None else None
-    model = around(DummyRegressor(), kernel=kernel, optimizer=optimizer)
-    model.fit(X[:n], Y[:n])
-    assert np.all(np.isfinite(model.predict(NEW, return_std=True)))
 
 
 def test_variances_without_errors_stay_numbers():

@@ -143,18 +143,6 @@ def test_columns_that_the_pipeline_encodes_reach_the_kernel():
     assert_array_equal(copied.predict_proba(frame), p)
 
 
-def test_columns_that_only_the_classifier_understands():
-    frame = table().assign(colour=pd.Categorical(table()["colour"]))
-    forest = HistGradientBoostingClassifier(
-        max_iter=10, categorical_features="from_dtype"
-    )
-    with pytest.raises(ValueError, match="Pass kernel_features, a transformer"):
-        GWIClassifier(forest, **BRIEF).fit(frame, TWO)
-    model = GWIClassifier(forest, kernel_features=encoder(), **BRIEF).fit(frame, TWO)
-    assert model.score(frame, TWO) > 0.6
-    assert_allclose(model.predict_proba(frame).sum(axis=1), 1.0)
-
-
 def test_groups_are_kept_together():
     groups = np.arange(120) // 10
     model = GWIClassifier(KNeighborsClassifier(3), **BRIEF)
@@ -280,15 +268,6 @@ def test_classes_that_alternate():
     assert model.score(x[400:], y[400:]) > 0.9
     with pytest.warns(FitWarning, match="the log loss of the networks is"):
         GWIClassifier("net", max_iter=20, random_state=0).fit(x[:400], y[:400])
-
-
-def test_labels_without_structure():
-    r = np.random.default_rng(1)
-    x, y = r.normal(size=(600, 3)), r.integers(0, 2, 600)
-    with pytest.warns(FitWarning, match="No dependence"):
-        model = GWIClassifier(random_state=0).fit(x[:300], y[:300])
-    p = model.predict_proba(x[300:])
-    assert np.mean(-np.log(p[np.arange(300), y[300:]])) < np.log(2.0) + 0.03
 
 
 def refused(match, y=TWO, **parameters):

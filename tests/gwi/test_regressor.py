@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
@@ -86,16 +87,6 @@ def test_leave_one_out_moments_are_those_of_fits_without_a_row():
         assert_allclose(variance[i], std[0] ** 2, rtol=1e-5)
 
 
-def test_draws_have_the_moments_of_predict(rows):
-    model = fit(rows, max_iter=100)
-    draws = model.sample_functions(2000, random_state=1)(NEW)
-    mean, std = model.predict(NEW, return_std=True, include_noise=False)
-    z = (draws.mean(axis=1) - mean) / (std / np.sqrt(2000))
-    assert np.max(np.abs(z)) < 4.5
-    ratio = draws.std(axis=1) / std
-    assert np.max(np.abs(ratio - 1.0)) < 4.5 / np.sqrt(2 * 2000)
-
-
 # ---- What the default predicts -------------------------------------------------------
 
 
@@ -111,23 +102,6 @@ def test_a_default_fit_is_near_the_noise():
     assert list(model.stage_seconds_) == ["process", "mean", "calibration"]
     assert 1 <= model.n_iter_ <= len(model.loss_curve_)
     assert model.findings_ == ()
-
-
-def mixed(n, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 3))
-    f = np.sin(20.0 * X[:, 0]) + X[:, 1] * np.cos(9.0 * X[:, 2])
-    return X, f, f + 0.1 * rng.standard_normal(n)
-
-
-def test_more_rows_make_the_default_better():
-    X_new, f_new, _ = mixed(1000, 1)
-    errors = []
-    for n in (500, 5000):
-        X, _, y = mixed(n, 0)
-        model = GWIRegressor(random_state=0).fit(X, y)
-        errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))
-    assert errors[1] < 0.5 * errors[0]
 
 
 def test_a_few_rows_without_large_errors_do_not_shrink_heavy_tails():
@@ -181,7 +155,7 @@ def test_units_of_y(rows):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 19, 20, 21])
-@pytest.mark.parametrize("mean", [*MEANS, "auto"])
+@pytest.mark.parametrize("mean", [*MEANS, "auto", DummyRegressor()])
 def test_few_rows(n, mean):
     model = fit(wavy(n), mean=mean, max_iter=5)
     predicted, std = model.predict(NEW, return_std=True)

@@ -298,14 +298,6 @@ def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
         assert np.all(likelihood.predictive_cdf(y - 1.0, mixture) < level)
 
 
-def test_quantiles_of_one_gaussian_component():
-    distribution = LatentMixture(
-        np.full((1, 1, 1), 2.0), np.full((1, 1, 1), 3.0), np.ones(1)
-    )
-    quantiles = Gaussian(noise_variance=1.0).predictive_quantile(LEVELS, distribution)
-    np.testing.assert_allclose(quantiles[0], stats.norm(2.0, 2.0).ppf(LEVELS), 1e-10)
-
-
 @pytest.mark.parametrize("df", [0.5, 2.0])
 def test_quantiles_of_heavy_tails(df):
     distribution = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
@@ -401,16 +393,3 @@ def test_two_latent_functions_need_no_more_than_one(rng):
         np.testing.assert_allclose(
             likelihood.predictive_cdf(q, mixture), level, rtol=1e-6
         )
-
-
-def test_default_derivatives_and_start():
-    class Plain(Likelihood):
-        def nll(self, y, f):
-            return -np.cos(f) + 0.0 * y
-
-    zeros = np.zeros((2, 1))
-    gradient, curvature = Plain().gradient(zeros, F), Plain().curvature(zeros, F)
-    np.testing.assert_allclose(gradient, np.tile(np.sin(F), (2, 1)), atol=1e-8)
-    positive = np.tile(np.maximum(np.cos(F), 0.0), (2, 1))
-    np.testing.assert_allclose(curvature, positive, atol=1e-5)
-    np.testing.assert_array_equal(Plain().initial_latent([1.0, 2.0]), 0.0)

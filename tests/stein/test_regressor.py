@@ -13,8 +13,6 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     ExpSineSquared,
-    Matern,
-    WhiteKernel,
 )
 
 from skgpx import SteinRFFRegressor
@@ -341,27 +339,6 @@ def test_learning_stops_where_it_gains_nothing(n):
 
 
 # ---- Kernels -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        1.5 * RBF([0.7, 1.2]),
-        Matern(0.5, nu=1.5) + 0.5 * RBF(2.0),
-        2.0 * RBF(0.5) * Matern(1.0, nu=0.5),
-        RBF(0.5) + WhiteKernel(0.1),
-        RBF(1.0) ** 2,
-    ],
-)
-def test_without_steps_the_features_have_the_kernel(kernel):
-    settings = {"optimizer": None, "validation_fraction": 0.0, "random_state": 0}
-    settings |= {"n_components": 1, "max_iter": 0, "normalize_y": False}
-    model = SteinRFFRegressor(kernel, n_frequencies=512, **settings).fit(X, Y)
-    F = features(model, X, 0)
-    noiseless = (
-        kernel.k1 if isinstance(getattr(kernel, "k2", None), WhiteKernel) else kernel
-    )
-    assert_allclose(F @ F.T, noiseless(X), atol=0.2)
 
 
 def test_periodic_kernel_has_its_series():
