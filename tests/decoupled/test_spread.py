@@ -43,32 +43,6 @@ def assert_calibrated(errors, accuracy=(0.03, 0.05)):
         assert np.mean(row**2) < limit
 
 
-def test_small_part_that_carries_the_posterior():
-    """Shares by prior variance give the Matern a hundredth of the frequencies."""
-    kernel = RBF(0.5) + 0.01 * Matern(0.02, nu=0.5)
-    assert_calibrated(log_ratios(kernel, 800, 1, 1e-3))
-
-
-@pytest.mark.parametrize("alpha", [1e-12, 1e-10, 1e-9])
-@pytest.mark.parametrize(
-    ("kernel", "n", "d"),
-    [
-        (Matern(1.0, nu=3.5), 200, 2),
-        (RBF(0.5), 60, 2),
-        (Matern(0.5, nu=1.5), 300, 1),
-        (RationalQuadratic(0.5, 1.0), 150, 3),
-    ],
-    ids=["matern-3.5", "rbf", "matern-1.5", "rational"],
-)
-def test_little_noise(kernel, n, d, alpha):
-    assert_calibrated(log_ratios(kernel, n, d, alpha))
-
-
-def test_many_rows_with_little_noise():
-    """Beyond 512 rows, points are left out of neighbourhoods only."""
-    assert_calibrated(log_ratios(Matern(1.0, nu=2.5), 800, 2, 1e-10))
-
-
 def test_a_number_that_is_too_small_is_warned_of():
     X = np.random.default_rng(0).random((60, 2))
     model = GaussianProcessRegressor(Matern(0.1, nu=2.5), alpha=1e-3, optimizer=None)
@@ -77,24 +51,43 @@ def test_a_number_that_is_too_small_is_warned_of():
         sampler.sample_functions(9, random_state=0)
 
 
-class TestLargeOrders:
+HARD = {
+    # shares by prior variance give the Matern a hundredth of the frequencies
+    "a small part that carries the posterior": (
+        RBF(0.5) + 0.01 * Matern(0.02, nu=0.5),
+        800,
+        1,
+        [1e-3],
+    ),
+    # beyond 512 rows, points are left out of neighbourhoods only
+    "many rows": (Matern(1.0, nu=2.5), 800, 2, [1e-10]),
+    "matern-3.5": (Matern(1.0, nu=3.5), 200, 2, [1e-12, 1e-10, 1e-9]),
+    "rbf": (RBF(0.5), 60, 2, [1e-12, 1e-10, 1e-9]),
+    "matern-1.5": (Matern(0.5, nu=1.5), 300, 1, [1e-12, 1e-10, 1e-9]),
+    "rational": (RationalQuadratic(0.5, 1.0), 150, 3, [1e-12, 1e-10, 1e-9]),
+    "order 7.3": (Matern(0.3, nu=7.3), 40, 2, [1e-3]),
+    "order 15": (Matern(0.3, nu=15.0), 40, 2, [1e-3]),
+    "order 19": (Matern(0.3, nu=19.0), 40, 2, [1e-3]),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_spread_of_draws(name):
+    kernel, n, d, noises = HARD[name]
+    for alpha in noises:
+        assert_calibrated(log_ratios(kernel, n, d, alpha))
+
+
+@pytest.mark.parametrize("nu", [20, 200])
+def test_larger_orders_are_refused(nu):
     """scikit-learn's Matern overflows between equal inputs for nu above 19."""
-
     X = np.random.default_rng(0).random((20, 2))
-
-    @pytest.mark.parametrize("nu", [7.3, 15.0, 19.0])
-    def test_draw(self, nu):
-        assert_calibrated(log_ratios(Matern(0.3, nu=nu), 40, 2, 1e-3))
-
-    @pytest.mark.parametrize("nu", [20, 200])
-    def test_are_refused(self, nu):
-        kernel = RBF(0.5) + 0.1 * Matern(0.3, nu=nu)
-        model = GaussianProcessRegressor(kernel, alpha=1e-2, optimizer=None)
-        message = rf"nu={nu}\) is infinite or NaN between equal inputs.* use RBF"
-        for estimator in (model, PLSRegressor(kernel, optimizer=None)):
-            with pytest.raises(ValueError, match=message):
-                DecoupledSampler(estimator).fit(self.X, self.X[:, 0])
+    kernel = RBF(0.5) + 0.1 * Matern(0.3, nu=nu)
+    model = GaussianProcessRegressor(kernel, alpha=1e-2, optimizer=None)
+    message = rf"nu={nu}\) is infinite or NaN between equal inputs.* use RBF"
+    for estimator in (model, PLSRegressor(kernel, optimizer=None)):
         with pytest.raises(ValueError, match=message):
-            DecoupledSampler.from_inducing(
-                kernel, self.X, q_mean=np.zeros(20), q_cov=np.eye(20)
-            )
+            DecoupledSampler(estimator).fit(X, X[:, 0])
+    law = {"q_mean": np.zeros(20), "q_cov": np.eye(20)}
+    with pytest.raises(ValueError, match=message):
+        DecoupledSampler.from_inducing(kernel, X, **law)

@@ -146,11 +146,10 @@ def test_columns_that_the_pipeline_encodes_reach_the_kernel():
 def test_groups_are_kept_together():
     groups = np.arange(120) // 10
     model = GWIClassifier(KNeighborsClassifier(3), **BRIEF)
+    found = clone(model).fit(X, THREE, groups=groups).predict_proba(X)
     given = clone(model).set_params(cv=StratifiedGroupKFold(5))
-    found = given.fit(X, THREE, groups=groups).predict_proba(X)
-    for cv in (None, 5, np.int64(5)):
-        model.set_params(cv=cv).fit(X, THREE, groups=groups)
-        assert_array_equal(model.predict_proba(X), found)
+    given.fit(X, THREE, groups=groups)
+    assert_array_equal(given.predict_proba(X), found)
     # a class of its own in each group cannot be told from the others
     labels = np.arange(120) // 10 % 3
     shifted = X + np.arange(12)[groups][:, np.newaxis] * 10.0
@@ -158,10 +157,6 @@ def test_groups_are_kept_together():
     honest = clone(blind).fit(shifted, labels, groups=groups)
     assert entropy(honest.predict_proba(shifted)).mean() > 0.5
     assert entropy(blind.predict_proba(shifted)).mean() < 0.3
-    with pytest.raises(ValueError, match="groups are for means that are estimators"):
-        GWIClassifier(**BRIEF).fit(X, TWO, groups=groups)
-    with pytest.raises(ValueError, match="number of groups"):
-        model.fit(X, TWO, groups=np.zeros(120))
 
 
 @pytest.mark.parametrize("mean", ["net", "svgp", KNeighborsClassifier(3)])
@@ -252,10 +247,6 @@ def test_ten_classes_of_digits():
     out = y[~train][:400] > 7
     assert model.score(digits[~train & (y < 8)], y[~train & (y < 8)]) > 0.93
     assert np.mean(H[out][:, np.newaxis] > H[~out]) > 0.9
-    ten = (
-        GWIClassifier("net", **BRIEF).set_params(max_iter=10).fit(digits[:200], y[:200])
-    )
-    assert ten.predict_proba(digits[:3]).shape == (3, 10)
 
 
 def test_classes_that_alternate():
@@ -303,7 +294,6 @@ def test_units_do_not_matter(scale):
 
 def test_samplers_refuse_a_likelihood_without_gradient():
     message = "gradient of the likelihood, which for RobustMax.* Use Categorical"
-    with pytest.raises(ValueError, match=message):
-        PLSClassifier(likelihood=RobustMax()).fit(X, THREE)
-    with pytest.raises(ValueError, match=message):
-        PLSRegressor(likelihood=RobustMax()).fit(X, THREE)
+    for estimator in (PLSClassifier, PLSRegressor):
+        with pytest.raises(ValueError, match=message):
+            estimator(likelihood=RobustMax()).fit(X, THREE)

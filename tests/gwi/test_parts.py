@@ -14,7 +14,10 @@ from skgpx._gwi._networks import hold_out, squared_error, train_networks
 from skgpx.likelihoods import Bernoulli, Categorical, RobustMax
 
 LIKELIHOODS = [Bernoulli(), Categorical(), RobustMax(), RobustMax(0.2)]
-likelihoods = pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+STREAM = np.random.default_rng(0)
+X = STREAM.normal(size=(120, 2))
+T = np.sin(X[:, :1]) + 0.1 * STREAM.normal(size=(120, 1))
+W = STREAM.uniform(0.5, 2.0, 120)
 
 
 def problem(likelihood, rng, n=9, variance=None):
@@ -23,18 +26,24 @@ def problem(likelihood, rng, n=9, variance=None):
     return likelihood.prepare(codes), codes, 0.5 + rng.random(n), r
 
 
-@likelihoods
+@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, None], ids=repr)
 def test_gradient_of_the_loss_is_that_of_differences(rng, likelihood):
-    prepared, *rest = problem(likelihood, rng)
-    loss, rows, h = class_loss(prepared, *rest, 0.3), np.array([[7, 0], [3, 4]]), 1e-5
-    outputs = rng.standard_normal((2, 2, prepared.n_outputs_))
-    _, slopes = loss(outputs, rows)
+    """Of classes, and the squared error."""
+    c, loss, rows, h = 1, squared_error(T, W), np.array([[7, 0], [3, 4]]), 1e-5
+    if likelihood is not None:
+        prepared, *rest = problem(likelihood, rng)
+        c, loss = prepared.n_outputs_, class_loss(prepared, *rest, 0.3)
+    outputs = rng.standard_normal((2, 2, c))
+    values, slopes = loss(outputs, rows)
     for place in np.ndindex(outputs.shape):
         step = np.zeros_like(outputs)
         step[place] = h
         rise = loss(outputs + step, rows)[0] - loss(outputs - step, rows)[0]
         assert_allclose(slopes[place], rise[place[0]] / (2.0 * h), atol=1e-7)
         assert rise[1 - place[0]] == 0.0  # each network has its loss
+    if likelihood is None:
+        squares = (outputs[1] - T[rows[1]])[:, 0] ** 2
+        assert_allclose(values[1], 0.5 * np.average(squares, weights=W[rows[1]]))
 
 
 def test_expected_log_likelihood_is_that_of_draws(rng):
@@ -69,10 +78,6 @@ def test_factors_are_found_again(rng, likelihood):
 
 # ---- Networks ------------------------------------------------------------------------
 
-STREAM = np.random.default_rng(0)
-X = STREAM.normal(size=(120, 2))
-T = np.sin(X[:, :1]) + 0.1 * STREAM.normal(size=(120, 1))
-W = STREAM.uniform(0.5, 2.0, 120)
 SETTINGS = {"hidden_layer_sizes": (6,), "n_estimators": 3, "alpha": 1e-3}
 
 
@@ -84,17 +89,6 @@ def train(
     parts = hold_out(n, fraction, given.n_estimators, np.random.default_rng(3))
     how = squared_error(targets, weights), c, given, max_iter, np.random.default_rng(1)
     return train_networks(X[:n], np.ones(n), parts, *how, report), parts
-
-
-def test_the_loss_has_the_slopes_of_its_differences():
-    rows, outputs = np.array([[3, 1, 7], [0, 2, 9]]), STREAM.normal(size=(2, 3, 1))
-    loss = squared_error(T, W)
-    step = np.zeros_like(outputs)
-    step[1, 2] = 1e-6
-    rise = (loss(outputs + step, rows)[0] - loss(outputs - step, rows)[0]) / 2e-6
-    assert_allclose(rise, [0.0, loss(outputs, rows)[1][1, 2, 0]], rtol=1e-6)
-    expected = np.average((outputs[1] - T[rows[1]])[:, 0] ** 2, weights=W[rows[1]])
-    assert_allclose(loss(outputs, rows)[0][1], 0.5 * expected)
 
 
 def test_held_out_rows_are_predicted_by_networks_without_them():

@@ -104,23 +104,12 @@ def test_location_and_scale_need_no_correction():
         np.testing.assert_array_equal(prepared.base_latent_, [0.0])
 
 
-class LogRates(Likelihood):
-    """A user's rates, which overflow within a few standard deviations."""
-
-    def mean(self, f):
-        return np.exp(f)
-
-    def variance(self, f):
-        return np.exp(f)
-
-
-class LevelLogRates(LogRates):
-    def base_latent(self, y, weights):
-        return np.log(np.average(y, weights=weights))
-
-
 def test_a_users_link_is_corrected_if_it_has_a_level():
-    silent, said = (cls().prepare(COUNTS) for cls in (LogRates, LevelLogRates))
+    # rates that overflow within a few standard deviations
+    rates = {"mean": lambda self, f: np.exp(f), "variance": lambda self, f: np.exp(f)}
+    level = {"base_latent": lambda self, y, weights: np.log(np.mean(y))}
+    silent = type("Silent", (Likelihood,), rates)().prepare(COUNTS)
+    said = type("Said", (Likelihood,), rates | level)().prepare(COUNTS)
     assert silent.centred(4.0) is silent
     shift = said.centred(4.0).base_latent_ - said.base_latent_
     np.testing.assert_allclose(shift, -2.0, atol=1e-4)

@@ -225,14 +225,3 @@ def test_quantiles_invert_an_exact_distribution_function(likelihood, ratio, s, r
         assert likelihood.predictive_cdf(np.array([y]), distribution)[
             0
         ] == pytest.approx(p, rel=1e-8)
-
-
-def test_a_probability_by_hand():
-    # P(Y <= 3) for Student noise of df 1 and no latent spread
-    distribution = one_row(0.0, 0.0)
-    found = StudentT(1.0, 2.0).predictive_cdf(np.array([3.0]), distribution)[0]
-    assert found == pytest.approx(0.5 + np.arctan(1.5) / np.pi, abs=1e-7)
-    density = StudentT(1.0, 2.0).predictive_log_density(np.array([3.0]), distribution)[
-        0
-    ]
-    assert density == pytest.approx(stats.cauchy(scale=2.0).logpdf(3.0), abs=2e-7)

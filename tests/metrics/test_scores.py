@@ -1,15 +1,17 @@
 """Scores: against scoringrules, against integrals, and by their own rules."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from scipy import integrate
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, stats
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import skgpx
-from skgpx import PLSRegressor, metrics
+from skgpx import PLSRegressor, SpectralVGPRegressor, metrics
 from skgpx.likelihoods import Poisson, StudentT
 
 rng = np.random.default_rng(0)
@@ -104,6 +106,9 @@ def test_what_is_refused():
         ValueError, match="distribution must be a predictive distribution"
     ):
         metrics.crps(Y[:, 0], MEAN)
+    for wrong in ([-0.1], [1.1], [[0.5]]):
+        with pytest.raises(ValueError, match="lie between 0 and 1"):
+            metrics.calibration_error(wrong)
 
 
 # ---- Scores of distributions --------------------------------------------------------
@@ -163,14 +168,6 @@ def test_closed_forms_of_a_normal_distribution(distributions):
     assert_allclose(density, metrics.gaussian_neg_log_density(y, *normal), rtol=1e-7)
 
 
-def test_the_noise_of_each_row_is_in_the_score():
-    variance = rng.uniform(0.01, 0.2, size=40)
-    model = PLSRegressor(**FEW).fit(X, TARGETS, noise_variance=variance)
-    distribution = model.predict_dist(X, noise_variance=variance)
-    expected = metrics.gaussian_crps(TARGETS, distribution.mean(), distribution.std())
-    assert_allclose(metrics.crps(TARGETS, distribution), expected, rtol=1e-7)
-
-
 class Certain(RegressorMixin, BaseEstimator):
     """Predicts 1 and 2, without any uncertainty."""
 
@@ -187,3 +184,63 @@ def test_points_have_no_density():
     assert_allclose(distribution.crps([0.0, 2.0]), [1.0, 0.0], atol=1e-12)
     with pytest.raises(ValueError, match="deviation is zero at 2 rows"):
         distribution.log_density([1.0, 2.0])
+
+
+# ---- PIT values, coverage, and calibration errors -----------------------------------
+
+PLACES = rng.uniform(-3.0, 3.0, size=(300, 1))
+WAVE = np.sin(PLACES[:, 0])
+
+
+def test_pit_values_of_a_model_that_is_right_are_uniform():
+    y = WAVE + 0.3 * rng.normal(size=300)
+    distribution = (
+        SpectralVGPRegressor(noise_variance=0.09).fit(PLACES, y).predict_dist(PLACES)
+    )
+    again = WAVE + 0.3 * rng.normal(size=300)
+    pit = metrics.pit_values(again, distribution)
+    assert_array_equal(pit, distribution.cdf(again))
+    assert stats.kstest(pit, "uniform").pvalue > 0.01
+    assert metrics.calibration_error(pit) < 0.05
+    assert metrics.coverage_error(again, distribution, coverage=0.8) < 0.1
+    wide = metrics.pit_values(WAVE + 0.1 * rng.normal(size=300), distribution)
+    assert metrics.calibration_error(wide) > 0.1
+
+
+def test_pit_values_of_counts_are_uniform_too():
+    counts = rng.poisson(np.exp(0.3 * WAVE))
+    model = PLSRegressor(likelihood=Poisson("exp"), **FEW)
+    distribution = model.fit(PLACES, counts).predict_dist(PLACES)
+    again = rng.poisson(np.exp(0.3 * WAVE))
+    pit = metrics.pit_values(again, distribution, random_state=1)
+    assert_array_equal(pit, metrics.pit_values(again, distribution, random_state=1))
+    assert np.all(
+        (pit >= distribution.cdf(again - 1.0)) & (pit <= distribution.cdf(again))
+    )
+    assert stats.kstest(pit, "uniform").pvalue > 0.01
+    for wrong in (0.5, -100.0):
+        for score in (metrics.pit_values, metrics.coverage_error):
+            with pytest.raises(ValueError, match=r"0, 1, 2, \.\.\..*300 other values"):
+                score(again + wrong, distribution)
+
+
+def test_the_error_is_the_area_between_curve_and_diagonal():
+    pit, weights = rng.random(9), rng.integers(1, 4, size=9)
+
+    def gap(u):
+        return abs(np.average(pit <= u, weights=weights) - u)
+
+    edges = np.concatenate(([0.0], np.sort(pit), [1.0]))
+    parts = pairwise(edges)
+    expected = sum(integrate.quad(gap, a, b, limit=200)[0] for a, b in parts)
+    found = metrics.calibration_error(pit, sample_weight=weights)
+    assert_allclose(found, expected, atol=1e-8)
+    repeated = metrics.calibration_error(np.repeat(pit, weights))
+    assert_allclose(repeated, found, rtol=1e-12)
+    assert metrics.calibration_error([1.0]) == 0.5
+
+
+def test_the_error_of_uniform_values_is_as_documented():
+    errors = [metrics.calibration_error(rng.random(400)) for _ in range(400)]
+    mean, spread = np.mean(errors), np.std(errors) / 20.0
+    assert abs(mean - np.sqrt(2.0 * np.pi) / 8.0 / 20.0) < 4.5 * spread

@@ -8,7 +8,7 @@ from skgpx._pls import _chains, _tempering
 from skgpx._pls._tempering import of_both_signs, upright
 from skgpx._selection import row_target
 from skgpx._validation import Rows
-from skgpx.likelihoods import Gaussian, Poisson, ShiftedMixture
+from skgpx.likelihoods import Gaussian, Poisson
 
 LARGEST_Z = 4.5
 
@@ -133,50 +133,6 @@ def test_tempered_evidence_and_moments_of_a_gaussian_posterior(rng):
     centred = [z[0] - mean[:, np.newaxis] for z, _ in runs]
     second = [c @ c.T / c.shape[1] for c in centred]
     assert np.max(np.abs(z_score(second, covariance))) < LARGEST_Z
-
-
-def shifted_problem(rng, m):
-    """Rows that are all shifted, or none: f is about -1.5 or about 1.5."""
-    likelihood = ShiftedMixture(shift=3.0, probability=0.45, noise_variance=0.1)
-    features = np.full((4, m), 1.5)
-    features[:, 1:] = 0.5 * rng.standard_normal((4, m - 1))
-    return make_target(likelihood, features, 1.5 + 0.2 * rng.standard_normal(4))
-
-
-def test_mode_weights_of_the_shifted_mixture_against_quadrature():
-    m, axis = 2, np.linspace(-5.0, 5.0, 301)
-    target = shifted_problem(np.random.default_rng(3), m)
-    grid = np.stack(np.meshgrid(*[axis] * m, indexing="ij")).reshape(1, m, -1)
-    energy = np.concatenate(
-        [
-            langevin.start(target, np.ascontiguousarray(part)).energy
-            for part in np.array_split(grid, 20, axis=2)
-        ]
-    )
-    log_total = logsumexp(-energy)
-    density = np.exp(-energy - log_total)
-    levels = mode_levels(density, grid[0], m)
-    first = [density @ (grid[0, 0] < level) for level in levels]
-    # several live modes, or there is nothing to test
-    assert 0.03 < first[0] < 0.97
-    runs = replicates(target, 16, 150)
-    for level, expected in zip(levels, first, strict=True):
-        shares = [np.mean(z[0, 0] < level) for z, _ in runs]
-        assert abs(z_score(shares, expected)) < LARGEST_Z
-        assert np.std(shares) < 0.2
-    evidence = log_total + m * np.log(axis[1] - axis[0]) - 0.5 * m * np.log(2 * np.pi)
-    ratios = np.exp([log - evidence for _, log in runs])
-    assert abs(z_score(ratios, 1.0)) < LARGEST_Z
-
-
-def mode_levels(density, grid, m):
-    """Where the first weight's marginal density has its valleys."""
-    values, place = np.unique(grid[0], return_inverse=True)
-    marginal = np.bincount(place, weights=density)
-    inner = marginal[1:-1]
-    valley = (inner < marginal[:-2]) & (inner <= marginal[2:])
-    mass = np.cumsum(marginal)[1:-1]
-    return values[1:-1][valley & (mass > 0.02) & (mass < 0.98)]
 
 
 # ---- Both modes of a likelihood that does not know the sign of f ---------------------

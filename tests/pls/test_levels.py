@@ -125,6 +125,8 @@ def moments_by_quadrature(log_density, m, features, X_features):
 
 def assert_moments(model, X, log_density, m, limit=4.5):
     """Particles against the quadrature, in standard errors of independent draws."""
+    assert_allclose(model.likelihood_.base_latent_, m, rtol=1e-3)
+    m = float(model.likelihood_.base_latent_[0])
     basis, w = model.posterior_.basis, model.particles_[:, 0]
     features = basis(X)
     mean, variance = moments_by_quadrature(log_density, m, features, features)
@@ -154,17 +156,13 @@ SMALL = {
 def test_counts_against_quadrature(link, method):
     X, y, _ = counts(6.0, n=12)
     model = PLSRegressor(likelihood=Poisson(link), method=method, **SMALL).fit(X, y)
-    mean = (y.sum() + 0.5) / len(y)
-    m = np.sqrt(mean - 1.0) if link == "square" else reference_mean(RATES[link], mean)
-    assert_allclose(model.likelihood_.base_latent_, m, rtol=1e-3)
-    m = float(model.likelihood_.base_latent_[0])
-    assert_moments(
-        model,
-        X,
-        lambda f: stats.poisson.logpmf(y[:, np.newaxis], RATES[link](f) + 1e-8),
-        m,
-        limit=4.5 if method == "auto" else 6.0,
-    )
+    mean, rate = (y.sum() + 0.5) / len(y), RATES[link]
+    m = np.sqrt(mean - 1.0) if link == "square" else reference_mean(rate, mean)
+
+    def log_density(f):
+        return stats.poisson.logpmf(y[:, np.newaxis], rate(f) + 1e-8)
+
+    assert_moments(model, X, log_density, m, 4.5 if method == "auto" else 6.0)
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
@@ -174,13 +172,10 @@ def test_two_classes_against_quadrature(link):
     X = rng.uniform(-2.0, 2.0, (30, 1))
     y = rng.random(30) < 0.15
     model = PLSClassifier(likelihood=Bernoulli(link), **SMALL).fit(X, y)
-    probability = expit if link == "logit" else stats.norm.cdf
-    m = reference_mean(probability, (y.sum() + 0.5) / 31.0)
-    assert_allclose(model.likelihood_.base_latent_, m, rtol=1e-3)
+    law = stats.logistic if link == "logit" else stats.norm
     sign = np.where(y, 1.0, -1.0)[:, np.newaxis]
-    log = stats.norm.logcdf if link == "probit" else lambda t: -np.logaddexp(0.0, -t)
-    m = float(model.likelihood_.base_latent_[0])
-    assert_moments(model, X, lambda f: log(sign * f), m)
+    m = reference_mean(law.cdf, (y.sum() + 0.5) / 31.0)
+    assert_moments(model, X, lambda f: law.logcdf(sign * f), m)
 
 
 # ---- The scale of the latent function ------------------------------------------------

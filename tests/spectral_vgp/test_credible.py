@@ -26,16 +26,6 @@ def prior(rule, m, box=BOX):
     return LatentModel(basis, GaussianWeights(np.zeros((m, 1)), np.eye(m)[np.newaxis]))
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.95])
-def test_the_radius_of_a_constant_is_its_quantile(coverage):
-    # f = √2 w: the mean square of f is 2 χ²₁
-    model = prior(GivenEigenvalues((2.0,)), 1)
-    expected = np.sqrt(2.0 * chi2.ppf(coverage, 1))
-    assert_allclose(periodic_ball_radius(model, coverage), expected, rtol=1e-7)
-    grid = domain_grid(DOMAIN)
-    assert_allclose(ball_radius(model, coverage, grid), expected, rtol=1e-7)
-
-
 @pytest.mark.parametrize("m", [1, 9, 40])
 def test_both_radii_agree_on_the_box(m):
     model = prior(PolynomialEigenvalues(1.0, 1.0), m)

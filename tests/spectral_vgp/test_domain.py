@@ -21,16 +21,7 @@ from skgpx._spectral_vgp._domain import (
 )
 from skgpx._validation import Rows
 from skgpx.exceptions import FitWarning
-
-FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
-
-
-def wave(n=200, d=1, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1.0, 1.0, size=(n, d))
-    f = np.sin(4.0 * X[:, 0]) + 0.5 * np.cos(3.0 * X.sum(axis=1))
-    return X, f + 0.2 * rng.normal(size=n)
-
+from tests.spectral_vgp.conftest import FIXED, wave
 
 X, Y = wave()
 
@@ -260,6 +251,8 @@ def test_a_given_domain_keeps_wild_rows_or_refuses_them():
     inputs, _, y, _ = sine("one", 0)
     model = SpectralVGPRegressor(domain=(0.0, 2e4), n_basis=21).fit(inputs, y)
     assert model.domain_[0, 1] == 2e4
+    with pytest.raises(ValueError, match="domain"):
+        model.partial_fit([[-1.0]], [0.0])
     with pytest.raises(ValueError, match="domain"):
         SpectralVGPRegressor(domain=(0.0, 10.0)).fit(inputs, y)
     kept = SpectralVGPRegressor(

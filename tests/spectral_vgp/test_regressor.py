@@ -23,16 +23,7 @@ from skgpx._spectral_vgp import _sums
 from skgpx._spectral_vgp._credible import domain_grid
 from skgpx.bases import PolynomialEigenvalues
 from skgpx.exceptions import FitWarning
-
-FIXED = {"optimizer": None, "noise_variance": 0.04, "normalize_y": False}
-
-
-def wave(n=200, d=1, seed=0, noise=0.2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1.0, 1.0, size=(n, d))
-    f = np.sin(4.0 * X[:, 0]) + 0.5 * np.cos(3.0 * X.sum(axis=1))
-    return X, f + noise * rng.normal(size=n)
-
+from tests.spectral_vgp.conftest import FIXED, wave
 
 X, Y = wave()
 NEW = np.linspace(-0.95, 0.95, 40)[:, np.newaxis]
@@ -240,29 +231,8 @@ def test_same_bits_for_every_number_of_workers(name, monkeypatch):
 # ---- Number of functions, domain -----------------------------------------------------
 
 
-def test_all_functions_that_the_data_determine_and_more():
-    model = SpectralVGPRegressor(domain=[(-1.0, 1.0)]).fit(X, Y)
-    assert list(model.stage_seconds_) == ["search", "solution"]
-    noise, spectrum = model.noise_variance_, model.spectrum_
-    outside = spectrum[model.n_basis_ :]
-    assert np.all(200 * outside < noise)
-    # the functions left out add at most 2 % to the posterior variance
-    known = spectrum / (1.0 + 200 * spectrum / noise)
-    added = (spectrum - known)[model.n_basis_ :].sum()
-    assert added <= 0.02 * known.sum()
-
-
-def test_rows_outside_a_given_domain_are_refused():
-    model = SpectralVGPRegressor(domain=(-1.0, 2.0)).fit(X, Y)
-    with pytest.raises(ValueError, match="domain"):
-        model.partial_fit([[2.5]], [0.0])
-    with pytest.raises(ValueError, match="domain"):
-        SpectralVGPRegressor(domain=(-0.5, 1.0)).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "match"),
-    [
+def test_parameters_that_do_not_fit():
+    for parameters, match in (
         ({"domain": [(1.0, -1.0)]}, "lower, upper"),
         ({"domain": [(0.0, 1.0)] * 2}, r"shape \(1, 2\)"),
         ({"basis": "fourier", "kernel": DotProduct()}, "inducing"),
@@ -271,11 +241,9 @@ def test_rows_outside_a_given_domain_are_refused():
         ({"n_basis": 0}, "n_basis"),
         ({"kernel": "waves"}, "kernel"),
         ({"kernel": "series", "basis": "inducing"}, "Give a kernel"),
-    ],
-)
-def test_parameters_that_do_not_fit(parameters, match):
-    with pytest.raises(ValueError, match=match):
-        SpectralVGPRegressor(**parameters).fit(X, Y)
+    ):
+        with pytest.raises(ValueError, match=match):
+            SpectralVGPRegressor(**parameters).fit(X, Y)
 
 
 def test_many_inputs():

@@ -150,6 +150,7 @@ def test_of_two_waves_that_are_one_on_a_grid_the_longer_is_found():
 def test_more_functions_would_change_little(kernel):
     X, _, y = rows(smooth, 300)
     model = SpectralVGPRegressor(kernel).fit(X, y)
+    assert list(model.stage_seconds_) == ["search", "solution"]
     rule = model.prior_ if model.kernel_ is None else model.kernel_
     fixed = {"optimizer": None, "noise_variance": model.noise_variance_}
     more = SpectralVGPRegressor(rule, n_basis=1001, domain=model.domain_, **fixed)
