@@ -192,11 +192,10 @@ PLACES = rng.uniform(-3.0, 3.0, size=(300, 1))
 WAVE = np.sin(PLACES[:, 0])
 
 
-def test_pit_values_of_a_model_that_is_right_are_uniform():
+def test_pit_values_of_a_model_that_is_right_are_uniform(rng):
     y = WAVE + 0.3 * rng.normal(size=300)
-    distribution = (
-        SpectralVGPRegressor(noise_variance=0.09).fit(PLACES, y).predict_dist(PLACES)
-    )
+    model = SpectralVGPRegressor(noise_variance=0.09).fit(PLACES, y)
+    distribution = model.predict_dist(PLACES)
     again = WAVE + 0.3 * rng.normal(size=300)
     pit = metrics.pit_values(again, distribution)
     assert_array_equal(pit, distribution.cdf(again))
@@ -207,7 +206,7 @@ def test_pit_values_of_a_model_that_is_right_are_uniform():
     assert metrics.calibration_error(wide) > 0.1
 
 
-def test_pit_values_of_counts_are_uniform_too():
+def test_pit_values_of_counts_are_uniform_too(rng):
     counts = rng.poisson(np.exp(0.3 * WAVE))
     model = PLSRegressor(likelihood=Poisson("exp"), **FEW)
     distribution = model.fit(PLACES, counts).predict_dist(PLACES)
@@ -224,7 +223,7 @@ def test_pit_values_of_counts_are_uniform_too():
                 score(again + wrong, distribution)
 
 
-def test_the_error_is_the_area_between_curve_and_diagonal():
+def test_the_error_is_the_area_between_curve_and_diagonal(rng):
     pit, weights = rng.random(9), rng.integers(1, 4, size=9)
 
     def gap(u):
@@ -240,7 +239,7 @@ def test_the_error_is_the_area_between_curve_and_diagonal():
     assert metrics.calibration_error([1.0]) == 0.5
 
 
-def test_the_error_of_uniform_values_is_as_documented():
+def test_the_error_of_uniform_values_is_as_documented(rng):
     errors = [metrics.calibration_error(rng.random(400)) for _ in range(400)]
     mean, spread = np.mean(errors), np.std(errors) / 20.0
     assert abs(mean - np.sqrt(2.0 * np.pi) / 8.0 / 20.0) < 4.5 * spread
