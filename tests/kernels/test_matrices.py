@@ -49,6 +49,10 @@ KERNELS = {
     + Matern(0.9) * DotProduct(0.4)
     + WhiteKernel(0.2),
     "amplitude": ConstantKernel(1.7) * Matern(0.9, "fixed", nu=2.5),
+    "amplitude-rbf": ConstantKernel(1.7) * RBF(ARD),
+    "amplitude-.5": ConstantKernel(1.7) * Matern(ARD, nu=0.5),
+    "amplitude-1.5": ConstantKernel(1.7) * Matern(0.9, nu=1.5),
+    "amplitude-2.5": ConstantKernel(1.7) * Matern(ARD, nu=2.5),
     "all fixed": ConstantKernel(1.7, "fixed") * RBF(0.9, "fixed"),
     "composite-fixed": ConstantKernel(2.0, "fixed") * RBF(ARD) + RBF(0.4, "fixed"),
     "power": (RBF(0.7) + ConstantKernel(0.5)) ** 2.5,
