@@ -215,9 +215,9 @@ def test_waves_of_any_period_follow_from_one_sketch(periods):
 OFFSET = 1.7e9
 
 
-def statistics(kind, X, y, w, box, shift):
+def statistics(kind, X, y, w, box, shift, finer=0):
     if kind == "sketch":
-        return sketched_statistics(X, y, w, box, shift, n_bins(40))
+        return sketched_statistics(X, y, w, box, shift, n_bins(40) << finer)
     return direct_statistics(X, y, w, box, shift, np.array([3, 2]))
 
 
@@ -246,11 +246,12 @@ def test_sums_of_the_definition(counted):
 def test_a_hundred_chunks_equal_one_pass(counted):
     kind, X, y, w, box, index, _ = counted
     whole = statistics(kind, X, y, w, box, 3.0).normal_equations(index)
-    # chunks may use shifts of their own; the sum has the first one's
-    shifts = 3.0 + np.arange(100) / 50
-    total = None
-    for chunk, shift in zip(np.array_split(np.arange(500), 100), shifts, strict=True):
-        part = statistics(kind, X[chunk], y[chunk], w[chunk], box, shift)
+    # chunks may use shifts and bins of their own; the sum has the first one's shift
+    total, chunks = None, np.array_split(np.arange(500), 100)
+    for i, (chunk, shift) in enumerate(
+        zip(chunks, 3.0 + np.arange(100) / 50, strict=True)
+    ):
+        part = statistics(kind, X[chunk], y[chunk], w[chunk], box, shift, i < 3)
         total = part if total is None else total + part
     assert total.shift == 3.0
     merged = total.normal_equations(index)

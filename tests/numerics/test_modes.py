@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skgpx._numerics import laplace, modes
+from skgpx._numerics import langevin, laplace, modes
 from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.smoothing import SmoothedLikelihood, is_smoothed, smoothed
 from skgpx._selection import rough_latent_values, rough_start, row_target
@@ -160,3 +160,19 @@ def test_smoothed_laplace_is_hubers_function(rng):
     slope = np.clip(f / h, -1.0, 1.0) / 0.4
     np.testing.assert_allclose(one.row_gradient(y, at).ravel(), slope, atol=1e-12)
     np.testing.assert_allclose(one.row_curvature(y, at), 1.0 / 0.4**2)
+
+
+def test_the_mode_is_near_that_of_the_likelihood_itself(rng):
+    target = conftest.row_target(Laplace(), rng, 60, 5)
+    mode = laplace.find_mode(smoothed(target), np.zeros((5, 1)))
+    assert mode.converged
+    assert mode.n_iter < 60
+
+    def energy(w):
+        value = langevin.rows_value_and_gradient(target, w[:, np.newaxis, np.newaxis])
+        return value[0][0] + 0.5 * np.sum(w**2)
+
+    best = energy(mode.weights[:, 0])
+    for step in (0.1, 0.3):
+        around = step * rng.standard_normal((50, 5))
+        assert min(energy(mode.weights[:, 0] + a) for a in around) > best - 0.5
