@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -285,3 +286,20 @@ def test_a_trend_with_a_season_is_continued():
     mean, std = model.predict(t[-24:], return_std=True)
     assert np.sqrt(np.mean((mean - y[-24:]) ** 2)) < 2.0
     assert np.mean(np.abs(mean - y[-24:]) < 2.0 * std) > 0.6
+
+
+def test_kernels_that_reach_too_far_warn():
+    model = SpectralVGPRegressor(1.0 * RBF(500.0), **FIXED).fit(X, Y)
+    assert count_warnings(model.predict, line(200.0)) == 1
+    mean, std = quietly(model.predict, line(200.0), return_std=True)
+    assert np.all(np.isfinite([mean, std]))
+    # so far that nothing is left of the correlation: the prior, without a warning
+    assert count_warnings(model.predict, line(1e12)) == 0
+
+
+def test_merged_models_extrapolate_like_one_of_all_rows():
+    model = SpectralVGPRegressor(RBF(0.3), domain=(-1.0, 1.0), **FIXED)
+    both = clone(model).partial_fit(X[:100], Y[:100])
+    both = both + clone(model).partial_fit(X[100:], Y[100:])
+    new = line(-1.5, 1.2, 3.0)
+    assert_allclose(both.predict(new), model.fit(X, Y).predict(new), atol=1e-9)

@@ -103,6 +103,12 @@ def test_bands_of_smooth_functions_hold_them_in_a_gap():
     assert np.mean(covered) > 0.85
 
 
+def test_few_rows_do_not_make_the_noise_vanish():
+    for seed in range(8):
+        X, _, y = rows(smooth, 5, seed)
+        assert SpectralVGPRegressor().fit(X, y).noise_variance_ > 1e-5 * np.var(y)
+
+
 def test_a_constant_stays_a_constant_and_its_level_is_uncertain():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(200, 1)), 5.0 + rng.standard_normal(200)
