@@ -117,16 +117,14 @@ def assert_same_bits(one, other):
 @cases
 def test_unfitted(case):
     estimator = clone(CASES[case][0])
-    methods = ["predict", "sample_y", "sample_functions", "log_predictive_density"]
-    methods += (
-        ["predict_proba", "latent_mean_and_variance"]
-        if is_classifier(estimator)
-        else ["predict_quantiles", "predict_interval"]
-    )
-    arguments = {"log_predictive_density": (X, Y), "sample_functions": ()}
-    for method in methods:
+    calls = dict.fromkeys(("predict", "sample_y"), (X,))
+    calls |= {"sample_functions": (), "log_predictive_density": (X, Y)}
+    classes = ("predict_proba", "latent_mean_and_variance")
+    numbers = ("predict_quantiles", "predict_interval")
+    calls |= dict.fromkeys(classes if is_classifier(estimator) else numbers, (X,))
+    for method, arguments in calls.items():
         with pytest.raises(NotFittedError):
-            getattr(estimator, method)(*arguments.get(method, (X,)))
+            getattr(estimator, method)(*arguments)
 
 
 def with_search(case):
@@ -165,21 +163,17 @@ def test_same_seed_same_bits_and_the_global_stream_stays(case):
 MANY = {"n_particles": 120, **NO_PRIOR_SEARCH}
 
 
-@pytest.mark.parametrize("case", ["gaussian", "multiclass", "smc"])
-def test_same_bits_for_every_number_of_workers(case):
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [(name, "threading") for name in ("gaussian", "multiclass", "smc")]
+    + [("binary", "loky")],
+)
+def test_same_bits_for_every_number_of_workers(case, backend):
     estimator, y = CASES[case]
     estimator = clone(estimator).set_params(**MANY)
     one = clone(estimator).set_params(n_jobs=1).fit(X, y)
     assert_same_bits(one, clone(estimator).set_params(n_jobs=2).fit(X, y))
-    with joblib.parallel_config(backend="threading", n_jobs=2):
-        assert_same_bits(one, clone(estimator).fit(X, y))
-
-
-def test_same_bits_in_other_processes():
-    estimator, y = CASES["binary"]
-    estimator = clone(estimator).set_params(**MANY)
-    one = clone(estimator).fit(X, y)
-    with joblib.parallel_config(backend="loky", n_jobs=2):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
         assert_same_bits(one, clone(estimator).fit(X, y))
 
 

@@ -44,9 +44,10 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_the_distribution_is_that_of_the_regressor_inside(name):
+def test_distributions_and_functions_are_those_of_the_regressor_inside(name):
     wrapped = clone(WRAPPED[name]).fit(X, Y)
     expected = DIRECT.predict_dist(SCALED.transform(ROWS))
+    functions = DIRECT.sample_functions(3, random_state=1)(SCALED.transform(ROWS))
     for one in (wrapped, FrozenEstimator(wrapped)):
         distribution = skgpx.predict_dist(one, ROWS)
         assert_allclose(distribution.mean(), expected.mean(), rtol=1e-10)
@@ -57,6 +58,9 @@ def test_the_distribution_is_that_of_the_regressor_inside(name):
             distribution.log_density(0.2), expected.log_density(0.2), atol=1e-8
         )
         assert_allclose(distribution.sample(2), expected.sample(2), rtol=1e-9)
+        draws = skgpx.sample_functions(one, 3, random_state=1)
+        assert_allclose(draws(ROWS), functions, rtol=1e-9)
+        assert_array_equal(draws(ROWS), draws(ROWS))
 
 
 def test_what_is_known_of_rows_passes_through():
@@ -138,16 +142,6 @@ def test_thompson_sampling_of_a_search():
     for wrong in (LinearRegression(), PIPELINE, RBF()):
         with pytest.raises(ValueError, match="DecoupledSampler expects"):
             ThompsonSampler([[0.0, 1.0]], wrong)
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_functions_are_those_of_the_regressor_inside(name):
-    wrapped = clone(WRAPPED[name]).fit(X, Y)
-    expected = DIRECT.sample_functions(3, random_state=1)(SCALED.transform(ROWS))
-    for one in (wrapped, FrozenEstimator(wrapped)):
-        draws = skgpx.sample_functions(one, 3, random_state=1)
-        assert_allclose(draws(ROWS), expected, rtol=1e-9)
-        assert_array_equal(draws(ROWS), draws(ROWS))
 
 
 def test_functions_in_the_units_of_the_target():
