@@ -265,13 +265,3 @@ def test_return_std_passes_through_a_pipeline(routing):
     assert mean.shape == std.shape == Y.shape
     assert np.all(latent < std)
     assert_allclose(np.sqrt(np.diag(covariance)), std)
-
-
-def test_sample_weight_is_routed_on_request():
-    weights = np.arange(len(Y)) % 3
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = PLSRegressor(**NO_PRIOR_SEARCH, **FAST)
-        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        pipeline = make_pipeline(model).fit(X, Y, sample_weight=weights)
-    direct = clone(model).fit(X, Y, sample_weight=weights)
-    assert_array_equal(pipeline.predict(X), direct.predict(X))

@@ -143,7 +143,3 @@ def test_no_kernel_assigns_an_array_to_a_slice():
                 if sliced and not all(isinstance(v, ast.Constant) for v in values):
                     found.append(f"{name}: {ast.unparse(node)}")
     assert not found
-
-
-class _Fitted(Exception):
-    """Enough was seen."""

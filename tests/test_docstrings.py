@@ -133,16 +133,8 @@ def value_of(text):
 STATED = re.compile(r"default(?:s to |=|: )\s*(\".*?\"|\([^)]*\)|[^\s,;]+)")
 
 
-@pytest.mark.parametrize("owner", public_objects())
-def test_defaults_are_those_of_the_signature(owner):
-    for name in (
-        one for one in CALLABLES if one == owner or one.startswith(owner + ".")
-    ):
-        defaults_of(CALLABLES[name])
-
-
-def defaults_of(one):
-    """Compare the defaults of a docstring with those of the signature."""
+@pytest.mark.parametrize("one", CALLABLES.values(), ids=CALLABLES)
+def test_defaults_are_those_of_the_signature(one):
     signature = signature_of(one)
     for name, kind, _ in entries(inspect.getdoc(one) or "", "Parameters"):
         stated = STATED.search(kind)
@@ -199,24 +191,24 @@ REGRESSOR = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
 BRIEF = {"optimizer": None, "n_inducing": 6, "n_particles": 6, "random_state": 0}
 
 
-def fitted():
-    thompson = ThompsonSampler([[0.0, 1.0]], n_initial=0, n_mesh=20, random_state=0)
-    thompson.tell([[0.1], [0.7]], [0.0, 1.0]).ask(1)
-    return {
-        "regressor": PLSRegressor(**BRIEF).fit(X, Y),
-        "classifier": PLSClassifier(**BRIEF).fit(X, Y > 0.0),
-        "fourier": SpectralVGPRegressor(RBF(), basis="fourier").fit(X, Y),
-        "inducing": SpectralVGPRegressor(RBF(), basis="inducing").fit(X, Y),
-        "decoupled": DecoupledSampler(REGRESSOR, random_state=0).fit(X, Y),
-        "thompson": thompson,
-    }
-
-
 @pytest.fixture(scope="module")
 def models():
+    thompson = ThompsonSampler([[0.0, 1.0]], n_initial=0, n_mesh=20, random_state=0)
+    thompson.tell([[0.1], [0.7]], [0.0, 1.0]).ask(1)
+    unfitted = {
+        "regressor": PLSRegressor(**BRIEF),
+        "classifier": PLSClassifier(**BRIEF),
+        "fourier": SpectralVGPRegressor(RBF(), basis="fourier"),
+        "inducing": SpectralVGPRegressor(RBF(), basis="inducing"),
+        "decoupled": DecoupledSampler(REGRESSOR, random_state=0),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fitted()
+        found = {
+            name: model.fit(X, Y > 0.0 if name == "classifier" else Y)
+            for name, model in unfitted.items()
+        }
+    return found | {"thompson": thompson}
 
 
 NAMES = ["regressor", "classifier", "fourier", "inducing", "decoupled", "thompson"]

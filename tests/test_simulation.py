@@ -124,31 +124,25 @@ class TestStochastic:
         assert_array_equal(*run)
 
 
-BAD = {
-    "drift": (((), [1.0, 1.0], TIMES), "drift must be"),
-    "numbers": (([1.0], [1.0, 1.0], TIMES), "drift must be"),
-    "lengths": (([EACH[0], EACH[1][:2]], [1.0, 1.0], TIMES), "same length"),
-    "start": ((DRIFT, [1.0], TIMES), r"x0 must have shape \(2,\) or \(5, 2\)"),
-    "nan": ((DRIFT, [1.0, np.nan], TIMES), "x0 must be finite"),
-    "times": ((DRIFT, [1.0, 1.0], [0.0, 1.0, 1.0]), "strictly"),
-    "one": ((DRIFT, [1.0, 1.0], 0.0), "t must have shape"),
-}
+START = [1.0, 1.0]
+BAD = [
+    (simulate_ode, ((), START, TIMES), "drift must be"),
+    (simulate_ode, ([1.0], START, TIMES), "drift must be"),
+    (simulate_ode, ([EACH[0], EACH[1][:2]], START, TIMES), "same length"),
+    (simulate_ode, (DRIFT, [1.0], TIMES), r"x0 must have shape \(2,\) or \(5, 2\)"),
+    (simulate_ode, (DRIFT, [1.0, np.nan], TIMES), "x0 must be finite"),
+    (simulate_ode, (DRIFT, START, [0.0, 1.0, 1.0]), "strictly"),
+    (simulate_ode, (DRIFT, START, 0.0), "t must have shape"),
+    (simulate_sde, (DRIFT, START, TIMES[::-1], 0.1), "must increase"),
+    (simulate_sde, (DRIFT, START, TIMES, [1.0, 1.0, 1.0]), "diffusion must be"),
+    (simulate_sde, (DRIFT, START, TIMES, np.nan), "diffusion must be"),
+    (simulate_sde, (DRIFT, START, TIMES, lambda x: x[:, :1]), "same shape"),
+]
 
 
-@pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD.keys())
-def test_what_does_not_fit_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        simulate_ode(*arguments)
-
-
-def test_steps_and_diffusion_are_checked():
-    start = [1.0, 1.0]
+def test_what_does_not_fit_is_refused():
+    for function, arguments, message in BAD:
+        with pytest.raises(ValueError, match=message):
+            function(*arguments)
     with pytest.raises(ValueError, match="n_substeps"):
-        simulate_ode(DRIFT, start, TIMES, n_substeps=0)
-    with pytest.raises(ValueError, match="must increase"):
-        simulate_sde(DRIFT, start, TIMES[::-1], 0.1)
-    for diffusion in ([1.0, 1.0, 1.0], np.nan):
-        with pytest.raises(ValueError, match="diffusion must be"):
-            simulate_sde(DRIFT, start, TIMES, diffusion)
-    with pytest.raises(ValueError, match="same shape"):
-        simulate_sde(DRIFT, start, TIMES, lambda x: x[:, :1])
+        simulate_ode(DRIFT, START, TIMES, n_substeps=0)
