@@ -105,10 +105,8 @@ def test_weights_that_cannot_be_used_warn():
 def test_a_fitted_estimator_is_only_tempered(way):
     model = clone(BOLD).fit(X[:100], Y[:100])
     kept = model.predict(NEW)
-    if way == "frozen":
-        tempered = TemperedRegressor(FrozenEstimator(model))
-    else:
-        tempered = TemperedRegressor(model, cv="prefit")
+    frozen, prefit = FrozenEstimator(model), TemperedRegressor(model, cv="prefit")
+    tempered = TemperedRegressor(frozen) if way == "frozen" else prefit
     tempered.fit(X[100:], Y[100:])
     mean, std = model.predict(X[100:], return_std=True)
     assert_allclose(tempered.slope_, fit_scale((Y[100:] - mean) ** 2, std**2))

@@ -231,19 +231,17 @@ def test_numbers_of_draws(name):
 
 
 def test_probabilities_that_are_refused():
-    message = "coverage"
+    intervals = [fitted(name).predict_interval for name in ("pls", "tempered")]
     for coverage in (0, 95, "0.9", [0.5, 0.9]):
-        for name in ("pls", "tempered"):
-            refused(message, fitted(name).predict_interval, X, coverage=coverage)
-        refused(message, fitted("spectral").credible_band, X, coverage=coverage)
-        refused(message, metrics.interval_score, Y, np.c_[Y, Y], coverage=coverage)
+        for function in (*intervals, fitted("spectral").credible_band):
+            refused("coverage", function, X, coverage=coverage)
+        refused("coverage", metrics.interval_score, Y, np.c_[Y, Y], coverage=coverage)
+    message, function = (
+        "could not convert|quantiles must",
+        fitted("pls").predict_quantiles,
+    )
     for quantiles in ("median", None, [], [0.5, "a"], [0.1, 2.0]):
-        refused(
-            "could not convert|quantiles must be",
-            fitted("pls").predict_quantiles,
-            X,
-            quantiles,
-        )
+        refused(message, function, X, quantiles)
 
 
 def test_models_that_are_no_models_of_the_same_kind():
@@ -299,12 +297,15 @@ def test_rows_of_every_shape_and_size_are_answered(name):
     rows = np.unique(y, return_index=True)[1] if "classes" in name else np.arange(2)
     if name != "gwi classes":
         assert_finite(name, X[rows], y[rows])
-    assert_finite(name, X[:, :1], y)
-    assert_finite(name, np.column_stack([X, np.ones(20)]), y)
-    assert_finite(name, np.full((20, 2), 3.0), y)
-    assert_finite(name, np.repeat(X[:2], 10, axis=0), y)
-    assert_finite(name, X + 1e8, y)
-    assert_finite(name, np.column_stack([1e9 * X[:, 0], 1e-9 * X[:, 1]]), y)
+    for inputs in (
+        X[:, :1],
+        np.column_stack([X, np.ones(20)]),
+        np.full((20, 2), 3.0),
+        np.repeat(X[:2], 10, axis=0),
+        X + 1e8,
+        X * [1e9, 1e-9],
+    ):
+        assert_finite(name, inputs, y)
     usual = fitted(name).predict(X)
     for scale in (1e-12, 1e12):
         # the same model in other units, up to rounding that a search may amplify
@@ -375,12 +376,8 @@ def test_kinds_of_arrays(name):
 def test_kinds_of_labels():
     model = clone(CASES["classes"][0]).set_params(**FIXED)
     plain, names = clone(model).fit(X, THREE), np.array(["a", "b", "c"])[THREE]
-    for labels in (
-        names,
-        names.astype(object),
-        pd.Series(names, dtype="category"),
-        THREE - 7,
-    ):
+    categories = pd.Series(names, dtype="category")
+    for labels in (names, names.astype(object), categories, THREE - 7):
         other = clone(model).fit(X, labels)
         assert_array_equal(other.predict_proba(X), plain.predict_proba(X))
         assert_allclose(np.exp(other.predict_log_proba(X)), other.predict_proba(X))
@@ -418,13 +415,12 @@ def test_a_search_inside_a_sampler_is_followed():
     refused("refit=True", search.fit, X, Y)
 
 
-@pytest.mark.parametrize("around", [GWIRegressor, TemperedRegressor])
-def test_prefit_is_one_word_for_a_fitted_regressor(around):
+def test_prefit_is_one_word_for_a_fitted_regressor():
     inner = BayesianRidge()
     with pytest.raises(NotFittedError):
-        around(inner, cv="prefit").fit(X, Y)
+        GWIRegressor(inner, cv="prefit").fit(X, Y)
     inner.fit(X[:10], Y[:10])
-    model = around(inner, cv="prefit").fit(X[10:], Y[10:])
+    model = GWIRegressor(inner, cv="prefit").fit(X[10:], Y[10:])
     assert_allclose(model.predict(X), inner.predict(X))
 
 

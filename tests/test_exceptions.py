@@ -1,11 +1,17 @@
-"""Every warning has a class that can be filtered, and names the line of the user."""
+"""A fit warns once a category, in classes that can be filtered, at the user's line."""
+
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
+from skgpx.diagnostics import Finding, conclude, residual_autocorrelation
 from skgpx.exceptions import (
+    ConvergenceWarning,
     DataWarning,
+    FitWarning,
     PredictionWarning,
     SkgpxWarning,
 )
@@ -44,3 +50,33 @@ def test_warnings_have_their_class_and_place(call, category):
         call()
     assert all(issubclass(one.category, SkgpxWarning) for one in given)
     assert {one.filename for one in given} == {__file__}
+
+
+def test_several_findings_make_one_warning_a_category():
+    found = (
+        Finding("a", "First."),
+        Finding("b", "Second."),
+        Finding("c", "Third.", ConvergenceWarning),
+    )
+    model = BaseEstimator()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        conclude(model, [None])
+        assert model.findings_ == ()
+        assert not caught
+        conclude(model, [found[0], None, *found[1:]])
+    assert model.findings_ == found
+    assert [one.category for one in caught] == [FitWarning, ConvergenceWarning]
+    assert "- First.\n- Second." in str(caught[0].message)
+    assert str(caught[1].message) == "Third."
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_residuals_of_neighbours(d):
+    rng = np.random.default_rng(d)
+    X = rng.uniform(size=(400, d))
+    noise = rng.standard_normal(400)
+    missed = np.sin(20.0 * X[:, 0]) + noise
+    assert residual_autocorrelation(X, noise, float(np.var(noise))) is None
+    found = residual_autocorrelation(X, missed, float(np.var(missed)))
+    assert "along column 0" in found.message

@@ -35,8 +35,8 @@ COUNTS = rng.poisson(EXPOSURE * RATE).astype(float)
 KEPT = {"kernel": RBF(1.0), "optimizer": None, "normalize_y": False}
 ALL = {"inducing": X, "n_inducing": N, "random_state": 0}
 COUNTING = {**KEPT, "n_particles": 50, **ALL}
-LINKS = ["exp", "softplus", "square"]
-links = pytest.mark.parametrize("link", LINKS)
+links = pytest.mark.parametrize("link", ["exp", "softplus", "square"])
+RATES = PLSRegressor(1.0 * RBF(1.0), n_particles=50, n_inducing=10, random_state=0)
 
 
 def moments(model, X=GRID, **given):
@@ -52,10 +52,9 @@ MODELS = {
     # n_basis="auto" leaves out what would change variances by 2 %
     "fourier": SpectralVGPRegressor(basis="fourier", n_basis=101, **KEPT),
 }
-models = pytest.mark.parametrize("name", MODELS)
 
 
-@models
+@pytest.mark.parametrize("name", MODELS)
 def test_known_noise_is_alpha_of_the_exact_process(name):
     model = sklearn.clone(MODELS[name]).fit(X, Y, noise_variance=NOISE)
     exact = GaussianProcessRegressor(RBF(1.0), alpha=NOISE, optimizer=None).fit(X, Y)
@@ -181,11 +180,10 @@ def test_integer_exposures_are_counts_that_were_added_up():
     parts = np.random.default_rng(5).poisson(3.0, size=times.sum()).astype(float)
     owner = np.repeat(np.arange(12), times)
     options = {**COUNTING, "inducing": inputs, "n_inducing": 12, "n_particles": 400}
-    one = PLSRegressor(likelihood=Poisson("softplus"), **options)
+    model = PLSRegressor(likelihood=Poisson("softplus"), **options)
     added = np.bincount(owner, parts)
-    one.fit(inputs, added, exposure=times)
-    other = PLSRegressor(likelihood=Poisson("softplus"), **options)
-    other.fit(inputs[owner], parts)
+    one = sklearn.clone(model).fit(inputs, added, exposure=times)
+    other = model.fit(inputs[owner], parts)
     (mean, std), (expected, deviation) = (moments(m, inputs) for m in (one, other))
     z = (mean - expected) / (deviation * np.sqrt(2.0 / 400.0))
     assert np.max(np.abs(z)) < 4.5
@@ -194,8 +192,7 @@ def test_integer_exposures_are_counts_that_were_added_up():
 
 @links
 def test_known_rates_are_found_and_exposures_scale_the_distribution_of_counts(link):
-    options = {"n_particles": 50, "n_inducing": 10, "random_state": 0}
-    model = PLSRegressor(1.0 * RBF(1.0), likelihood=Poisson(link), **options)
+    model = sklearn.clone(RATES).set_params(likelihood=Poisson(link))
     model.fit(X, COUNTS, exposure=EXPOSURE)
     assert np.mean(np.abs(np.log(model.predict(X) / RATE))) < 0.3
     distribution, one = model.predict_dist(X, exposure=EXPOSURE), model.predict_dist(X)
@@ -221,10 +218,12 @@ def test_known_rates_are_found_and_exposures_scale_the_distribution_of_counts(li
 
 def test_exposures_that_are_far_from_one():
     """Person-years by the hundred thousand: rates are as many times smaller."""
-    options = {"n_particles": 50, "n_inducing": 10, "random_state": 0}
-    model = PLSRegressor(1.0 * RBF(1.0), likelihood=Poisson("exp"), **options)
-    usual = sklearn.clone(model).fit(X, COUNTS, exposure=EXPOSURE)
-    other = sklearn.clone(model).fit(X, COUNTS, exposure=1e5 * EXPOSURE)
+    usual, other = (
+        sklearn.clone(RATES)
+        .set_params(likelihood=Poisson("exp"))
+        .fit(X, COUNTS, exposure=scale * EXPOSURE)
+        for scale in (1.0, 1e5)
+    )
     assert_allclose(1e5 * other.predict(X), usual.predict(X), rtol=0.1)
     assert_allclose(other.log_evidence_, usual.log_evidence_, atol=0.5)
 
@@ -349,19 +348,17 @@ def test_rows_are_not_added_to_models_with_noise_of_rows():
 
 
 @pytest.mark.parametrize(
-    "make",
+    "model",
     [
-        lambda: PLSRegressor(RBF(1.0), optimizer=None, inducing=X[:9]),
-        lambda: SpectralVGPRegressor(
-            RBF(1.0), basis="inducing", optimizer=None, n_basis=9
-        ),
-        lambda: SpectralVGPRegressor(RBF(1.0), optimizer=None, domain=[[-4.0, 4.0]]),
+        PLSRegressor(RBF(1.0), optimizer=None, inducing=X[:9]),
+        SpectralVGPRegressor(RBF(1.0), basis="inducing", optimizer=None, n_basis=9),
+        SpectralVGPRegressor(RBF(1.0), optimizer=None, domain=[[-4.0, 4.0]]),
     ],
     ids=["pls", "inducing", "fourier"],
 )
-def test_a_row_of_hardly_any_information_moves_nothing(make):
-    clean = make().fit(X, Y, noise_variance=NOISE)
+def test_a_row_of_hardly_any_information_moves_nothing(model):
+    clean = sklearn.clone(model).fit(X, Y, noise_variance=NOISE)
     more = np.append(X, X[:1], axis=0), np.append(Y, 1e3)
-    other = make().fit(*more, noise_variance=np.append(NOISE, 1e12))
+    other = sklearn.clone(model).fit(*more, noise_variance=np.append(NOISE, 1e12))
     for one, two in zip(moments(other), moments(clean), strict=True):
         assert_allclose(one, two, rtol=0.0, atol=1e-4)
