@@ -80,7 +80,8 @@ def wave(x):
 
 y = wave(X[:, 0]) + 0.1 * rng.standard_normal(150)
 periodic = 1.0 * ExpSineSquared(1.0, periodicity=2.0, periodicity_bounds="fixed")
-networks = {"mean": "net", "learning_rate_init": 0.03, "random_state": 0}
+networks = {"mean": "net", "learning_rate_init": 0.03, "max_iter": 2000}
+networks["random_state"] = 0
 pitfall = GWIRegressor(kernel=periodic, **networks).fit(X, y)
 
 # %%
