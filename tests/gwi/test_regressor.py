@@ -104,6 +104,23 @@ def test_a_default_fit_is_near_the_noise():
     assert model.findings_ == ()
 
 
+def mixed(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 3))
+    f = np.sin(20.0 * X[:, 0]) + X[:, 1] * np.cos(9.0 * X[:, 2])
+    return X, f, f + 0.1 * rng.standard_normal(n)
+
+
+def test_more_rows_make_the_default_better():
+    X_new, f_new, _ = mixed(1000, 1)
+    errors = []
+    for n in (500, 5000):
+        X, _, y = mixed(n, 0)
+        model = GWIRegressor(random_state=0).fit(X, y)
+        errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))
+    assert errors[1] < 0.5 * errors[0]
+
+
 def test_a_few_rows_without_large_errors_do_not_shrink_heavy_tails():
     rng = np.random.default_rng(3)
     scores = []
