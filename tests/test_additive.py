@@ -98,22 +98,6 @@ def test_copies_and_pickles_of_what_is_not_solved(name, solved):
 
 
 @each
-def test_a_sum_of_models_is_solved_once(name, solved):
-    first = clone(MODELS[name][0]).partial_fit(*chunks()[0])
-    # only a series needs no rows to choose its functions
-    fresh = clone(MODELS[name][0]) if name == "series" else first
-    parts = [copy.deepcopy(fresh).partial_fit(*chunk) for chunk in chunks()[1:]]
-    before = len(solved)
-    total = sum(parts)
-    assert len(solved) == before
-    assert np.isfinite(total.log_evidence_)
-    assert len(solved) == before + 1
-    # the parts are as they were
-    assert np.isfinite(parts[0].log_evidence_)
-    assert parts[0].log_evidence_ != total.log_evidence_
-
-
-@each
 def test_new_rows_replace_the_solution(name):
     model = clone(MODELS[name][0]).partial_fit(*chunks()[0])
     early = model.log_evidence_, model.predict(NEW)

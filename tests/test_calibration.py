@@ -1,7 +1,5 @@
 """TemperedRegressor: variances that fit the errors of rows that were left out."""
 
-import pickle
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -151,23 +149,6 @@ def test_the_distribution_is_the_inner_one_stretched():
         distribution.variance(include_noise=False)
 
 
-def test_the_distribution_of_others_is_normal():
-    tempered = TemperedRegressor(BayesianRidge()).fit(X, Y)
-    distribution = tempered.predict_dist(NEW)
-    mean, std = tempered.predict(NEW, return_std=True)
-    assert_allclose(distribution.interval(0.95)[:, 1], mean + 1.959964 * std, rtol=1e-6)
-    assert_allclose(distribution.cdf(distribution.quantile((0.3, 0.9))[:, 0]), 0.3)
-    slope = np.exp(distribution.log_density(mean)) * std * np.sqrt(2.0 * np.pi)
-    assert_allclose(slope, 1.0)
-    draws = distribution.sample(4000, random_state=0)
-    assert np.all(np.abs(draws.mean(axis=1) - mean) < 5.0 * std / np.sqrt(4000))
-    assert_array_equal(
-        distribution.sample(2, random_state=0), distribution.sample(2, random_state=0)
-    )
-    with pytest.raises(ValueError, match="include_noise=False"):
-        distribution.variance(include_noise=False)
-
-
 def test_distributions_of_counts_are_refused():
     counts = np.random.default_rng(0).poisson(np.exp(F))
     model = PLSRegressor(
@@ -211,14 +192,6 @@ def test_same_bits_for_every_number_of_workers(backend):
     assert_array_equal(one.predict(NEW), two.predict(NEW))
 
 
-def test_pickle_and_clone():
-    tempered = TemperedRegressor(BOLD, method="affine").fit(X, Y)
-    copied = pickle.loads(pickle.dumps(tempered))
-    assert_array_equal(copied.predict_interval(NEW), tempered.predict_interval(NEW))
-    assert not hasattr(clone(tempered), "slope_")
-    assert not hasattr(BOLD, "X_train_")
-
-
 def test_weights_are_routed_on_request():
     weights = np.arange(N) % 3
     direct = TemperedRegressor(BayesianRidge()).fit(X, Y, sample_weight=weights)
@@ -232,15 +205,6 @@ def test_weights_are_routed_on_request():
             ).set_fit_request(sample_weight=True)
         ).fit(X, Y, sample_weight=weights)
         assert_allclose(pipeline.predict(NEW), routed.predict(NEW))
-
-
-def test_data_that_are_refused():
-    for rows, targets, message in (
-        (X, np.column_stack((Y, Y)), "1d array"),
-        (X[:1], Y[:1], "n_samples=1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            TemperedRegressor(BOLD).fit(rows, targets)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])

@@ -1,7 +1,5 @@
 """What scikit-learn and its users expect of every estimator."""
 
-import copy
-import pickle
 import tracemalloc
 
 import joblib
@@ -178,40 +176,6 @@ def test_same_bits_for_every_number_of_workers(case, backend):
 
 
 @cases
-def test_nothing_is_mutated_or_printed(case, capfd):
-    estimator, y = CASES[case]
-    inputs = {"X": X.copy(), "y": y.copy(), "sample_weight": np.ones(len(y))}
-    before = copy.deepcopy(inputs)
-    estimator = clone(estimator).set_params(kernel=RBF(1.0), n_inducing=6)
-    parameters = copy.deepcopy(estimator.get_params())
-    estimator.fit(**inputs)
-    outputs(estimator, inputs["X"])
-    estimator.sample_y(inputs["X"])
-    estimator.log_predictive_density(inputs["X"], inputs["y"])
-    for name, value in before.items():
-        assert_array_equal(inputs[name], value)
-    assert repr(estimator.get_params()) == repr(parameters)
-    assert capfd.readouterr() == ("", "")
-
-
-@cases
-def test_predictions_do_not_depend_on_the_other_rows(case, fitted):
-    model = fitted[case]
-    rows = np.vstack([X, X[:3] + 0.01, 50.0 * X[:3]])
-    together = outputs(model, rows)
-    order = np.random.default_rng(2).permutation(len(rows))
-    shuffled = outputs(model, rows[order])
-    alone = [np.concatenate(parts) for parts in zip(
-        *(outputs(model, rows[i : i + 1]) for i in range(len(rows))), strict=True
-    )]  # fmt: skip
-    for a, b, c in zip(together, shuffled, alone, strict=True):
-        # sums in another order; a variance at a training row is a difference
-        tolerance = {"rtol": 1e-9, "atol": 1e-9 * np.abs(a).max()}
-        assert_allclose(c, a, **tolerance)
-        assert_allclose(b, a[order], **tolerance)
-
-
-@cases
 def test_blocks_of_rows_fit_in_the_working_memory(case, fitted):
     model = fitted[case]
     many = np.random.default_rng(3).normal(size=(2000, 2))
@@ -226,19 +190,6 @@ def test_blocks_of_rows_fit_in_the_working_memory(case, fitted):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 5 * 2**20 + 4 * result.nbytes
-
-
-@cases
-def test_pickle_and_clone(case, fitted):
-    model = fitted[case]
-    copied = pickle.loads(pickle.dumps(model))
-    assert_same_bits(model, copied)
-    draws = copied.sample_functions(2, random_state=0)
-    assert_array_equal(pickle.loads(pickle.dumps(draws))(X), draws(X))
-    assert_array_equal(draws(X), model.sample_functions(2, random_state=0)(X))
-    cloned = clone(model)
-    assert not hasattr(cloned, "posterior_")
-    assert repr(cloned) == repr(model)
 
 
 def test_grid_search_over_a_likelihood_parameter():

@@ -56,15 +56,3 @@ def test_split_conformal_intervals_cover(name):
     points, bounds = conformal.predict_interval(X[TEST])
     np.testing.assert_allclose(points, mean, rtol=1e-12)
     assert abs(interval_coverage(Y[TEST], bounds[:, :, 0]) - LEVEL) < 4.5 * ERROR
-
-
-def test_cross_conformal_intervals_cover():
-    conformal = regression.CrossConformalRegressor(
-        MODELS["pls"],
-        confidence_level=LEVEL,
-        conformity_score=scores.StdConformityScore(),
-        cv=3,
-    )
-    conformal.fit_conformalize(X[TRAIN], Y[TRAIN])
-    _, bounds = conformal.predict_interval(X[TEST])
-    assert abs(interval_coverage(Y[TEST], bounds[:, :, 0]) - LEVEL) < 4.5 * ERROR

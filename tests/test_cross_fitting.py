@@ -25,7 +25,6 @@ from skgpx._table import Training, is_numeric, row_codes
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
 Y = X[:, 0] + 0.1 * rng.normal(size=40)
-ONES = np.ones(40)
 
 
 class Nearest(RegressorMixin, BaseEstimator):

@@ -85,6 +85,13 @@ def test_tables_are_as_arrays_with_names(model):
     np.testing.assert_allclose(found, expected)
 
 
+def test_merged_models_keep_the_names():
+    model = SpectralVGPRegressor("series", domain=[(-4.0, 4.0)] * 2, n_basis=9)
+    table, halves = NAMED["pandas"], (slice(15), slice(15, 30))
+    parts = [clone(model).partial_fit(table[rows], Y[rows]) for rows in halves]
+    assert list(sum(parts).feature_names_in_) == ["a", "b"]
+
+
 START = datetime(2020, 1, 1)
 DAYS = [START + timedelta(days=i) for i in range(30)]
 TIMES = {

@@ -229,17 +229,6 @@ def test_attributes_that_are_documented_exist_and_others_do_not(name, models):
     assert stored | properties <= documented
 
 
-def test_shapes_that_are_documented(models):
-    model = models["regressor"]
-    assert model.inducing_points_.shape == (6, 2)
-    assert model.particles_.shape == (6, 1, 6)
-    assert model.rhat_.shape == model.ess_.shape == (6,)
-    assert model.energy_curve_.ndim == 1
-    spectral = models["fourier"]
-    assert spectral.cycles_.shape[1] == 2
-    assert spectral.domain_.shape == (2, 2)
-
-
 def test_the_spectrum_sums_to_the_variance_that_the_basis_explains(models):
     model = models["inducing"]
     basis = model.posterior_.basis

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import AdaBoostClassifier
-from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
 from sklearn.linear_model import (
@@ -68,6 +65,7 @@ CASES = {
     "counts": (PLSRegressor(likelihood=Poisson(), **PLS), COUNTS),
     "spectral": (SpectralVGPRegressor(random_state=0), Y),
     "stein": (SteinRFFRegressor(**WAVES), Y),
+    "deep": (SteinRFFRegressor(**WAVES, hidden_layer_sizes=(8, 6)), Y),
     "gwi": (GWIRegressor(**NETWORKS), Y),
     "gwi around": (GWIRegressor(LinearRegression(), **AROUND), Y),
     "decoupled": (DecoupledSampler(EXACT, n_basis=64, random_state=0), Y),
@@ -182,6 +180,7 @@ def test_parameters_that_are_refused():
         refused(r"noise_variance=250.*WhiteKernel", model.fit, X, Y)
     for model, message in [
         (DecoupledSampler(PLSRegressor), r"Call the class: PLSRegressor"),
+        (DecoupledSampler(GridSearchCV(EXACT, {}, refit=False)), "refit=True"),
         (PLSRegressor(likelihood=StudentT(), method="exact"), "needs a Gaussian"),
         (PLSRegressor(likelihood=StudentT(), step_size=5.0), r"step_size .* \(0, 1\]"),
     ]:
@@ -404,26 +403,6 @@ def test_calls_without_a_seed_use_that_of_the_estimator(name):
     model.set_params(random_state=0)
 
 
-def test_a_search_inside_a_sampler_is_followed():
-    grid = GridSearchCV(EXACT, {"alpha": [0.01, 1.0]}, cv=2)
-    sampler = DecoupledSampler(grid, random_state=0).fit(X, Y)
-    assert sampler.estimator_.alpha == 0.01
-    frozen = DecoupledSampler(FrozenEstimator(grid.fit(X, Y))).fit(X, Y)
-    draws = [m.sample_functions(2, random_state=0)(X) for m in (sampler, frozen)]
-    assert_array_equal(*draws)
-    search = DecoupledSampler(grid.set_params(refit=False))
-    refused("refit=True", search.fit, X, Y)
-
-
-def test_prefit_is_one_word_for_a_fitted_regressor():
-    inner = BayesianRidge()
-    with pytest.raises(NotFittedError):
-        GWIRegressor(inner, cv="prefit").fit(X, Y)
-    inner.fit(X[:10], Y[:10])
-    model = GWIRegressor(inner, cv="prefit").fit(X[10:], Y[10:])
-    assert_allclose(model.predict(X), inner.predict(X))
-
-
 def test_several_targets_have_one_distribution_each():
     pair = np.column_stack((Y, X[:, 1] + 0.1 * rng.standard_normal(20)))
     each = MultiOutputRegressor(BayesianRidge())
@@ -455,14 +434,3 @@ assert not hasattr(skgpx, "nothing")
         command, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_a_warning_names_the_line_of_the_caller():
-    chains = {"likelihood": StudentT(scale=0.1), "method": "ou_mala", "max_iter": 4}
-    model = PLSRegressor(**(PLS | FIXED | chains | {"tol": 1.0}))
-    for one in (model, DecoupledSampler(model)):
-        with warnings.catch_warnings(record=True) as record:
-            warnings.simplefilter("always")
-            one.fit(X, Y)
-        found = [w for w in record if "not converged" in str(w.message)]
-        assert [w.filename for w in found] == [__file__]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skgpx import PLSRegressor, SpectralVGPRegressor
+from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
 from skgpx.diagnostics import Finding, conclude, residual_autocorrelation
 from skgpx.exceptions import (
     ConvergenceWarning,
@@ -15,7 +15,7 @@ from skgpx.exceptions import (
     PredictionWarning,
     SkgpxWarning,
 )
-from skgpx.likelihoods import Poisson
+from skgpx.likelihoods import Poisson, StudentT
 
 rng = np.random.default_rng(0)
 X = np.linspace(0.0, 1.0, 40)[:, None]
@@ -36,10 +36,16 @@ def no_exposure():
     model.fit(X, counts, exposure=np.full(40, 2.0)).score(X, counts)
 
 
+def short_chains():
+    chains = PLSRegressor(likelihood=StudentT(scale=0.1), max_iter=4, random_state=0)
+    DecoupledSampler(chains.set_params(optimizer=None, tol=1.0)).fit(X, Y)
+
+
 CASES = [
     (shares, DataWarning),
     (outside, PredictionWarning),
     (no_exposure, PredictionWarning),
+    (short_chains, ConvergenceWarning),
 ]
 
 

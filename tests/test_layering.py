@@ -271,7 +271,7 @@ import sys
 import sklearn.gaussian_process  # loads pandas where it is installed
 
 before = set(sys.modules)
-import skgpx
+import skgpx.inspection
 
 heavy = {"matplotlib", "torch", "pandas", "dask", "distributed", "rich"}
 loaded = heavy & (set(sys.modules) - before)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 
-from skgpx import PLSRegressor, SpectralVGPRegressor, _row_statistics
+from skgpx import _row_statistics
 from skgpx._numerics.regression import weight_statistics
 from skgpx._row_statistics import row_statistics
 from skgpx._validation import Rows
@@ -54,24 +54,3 @@ def test_memory_does_not_grow_with_the_number_of_blocks(n_jobs, monkeypatch):
         tracemalloc.stop()
     # the sums of a block are 200 x 200 numbers: those of all would be 51 MB
     assert peaks[1] < peaks[0] + 16 * 8 * 200**2
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        SpectralVGPRegressor(
-            RBF(1.0), basis="inducing", n_basis=15, optimizer=None, random_state=0
-        ),
-        PLSRegressor(
-            kernel=RBF(1.0), n_inducing=15, n_particles=8, optimizer=None,
-            random_state=0,
-        ),
-    ],
-    ids=["spectral", "pls"],
-)  # fmt: skip
-@pytest.mark.parametrize("chunk", [149, 150, 151])
-def test_the_size_of_blocks_through_fit(model, chunk, monkeypatch):
-    _, rows = problem(150)
-    expected = model.fit(rows.X, rows.y).predict(rows.X)
-    monkeypatch.setattr(_row_statistics, "_CHUNK", chunk)
-    assert_allclose(model.fit(rows.X, rows.y).predict(rows.X), expected, atol=1e-7)

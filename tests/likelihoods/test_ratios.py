@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import softmax
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import (
@@ -184,14 +185,27 @@ def test_moments_of_counts(link, std, rng):
     np.testing.assert_array_equal(both, [[both[0][0]], [noisy]])
 
 
-def test_a_narrow_rate_in_the_middle_is_resolved():
-    # f² < 2 or so, at the centre of symmetry of a wide distribution of f
-    counts, distribution = Poisson("square"), one_row(0.0, 30.0)
-    grid = np.linspace(-10.0, 10.0, 100_001)
-    prior = stats.norm.pdf(grid, scale=30.0) * (grid[1] - grid[0])
-    exact = counts.cdf(1.0, grid) @ prior
-    found = counts.predictive_cdf(np.ones(1), distribution)[0]
-    assert found == pytest.approx(exact, abs=1e-4)
+@pytest.mark.parametrize("link", ["softplus", "exp", "square"])
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 30.0), (0.5, 1.0), (6.0, 0.1)])
+def test_distribution_function_of_counts(link, mean, std):
+    # f² < 2 or so lies in the middle of a wide distribution of f
+    counts, grid = Poisson(link), mean + std * np.linspace(-9.0, 9.0, 200_001)
+    prior = stats.norm.pdf(grid, mean, std) * (grid[1] - grid[0])
+    for y in (0.0, 1.0, 7.0, 40.0):
+        found = counts.predictive_cdf(np.array([y]), one_row(mean, std))[0]
+        assert found == pytest.approx(counts.cdf(y, grid) @ prior, abs=1e-4)
+
+
+@pytest.mark.parametrize("std", [0.5, 2.0, 6.0])
+def test_probabilities_of_three_classes(std, rng):
+    mean = std * rng.standard_normal((6, 3, 5))
+    mixture = LatentMixture(mean, np.full((6, 3, 5), std**2), np.full(5, 0.2))
+    noise = rng.standard_normal((*mean.shape, 4000))
+    p = softmax(mean[..., np.newaxis] + std * noise, axis=1).mean(axis=2)
+    error = p.std(axis=2) / np.sqrt(4000)
+    gap = np.abs(Categorical().predict_proba(mixture) - p.mean(axis=2))
+    # the nodes of narrow distributions are right to 0.001
+    assert np.all(gap < 4.5 * error + (1.5e-3 if std < 1.0 else 1e-4))
 
 
 def test_users_moments_are_refined_until_halves_agree():

@@ -73,17 +73,6 @@ def test_scores_are_those_of_the_distributions_of_the_folds(name):
             assert_allclose(found[f"test_{one}"][i], value, rtol=1e-9)
 
 
-def test_a_density_in_the_units_of_y_whatever_the_target_is_transformed_to():
-    scaled = TransformedTargetRegressor(EXACT, transformer=StandardScaler())
-    one = cross_val_score(
-        scaled, X, Y, scoring=metrics.log_predictive_density_scorer, cv=CV
-    )
-    many = cross_val_score(
-        scaled, X, 1000.0 * Y, scoring=metrics.log_predictive_density_scorer, cv=CV
-    )
-    assert_allclose(one - many, np.log(1000.0), rtol=1e-6)
-
-
 @pytest.mark.parametrize("name", SCORERS)
 def test_searches_take_scorers_and_pickle_with_them(name):
     pipeline = make_pipeline(StandardScaler(), PLS)

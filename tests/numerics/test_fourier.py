@@ -12,7 +12,6 @@ from skgpx._numerics.fourier import (
     combination,
     convolved,
     evaluate,
-    function_list,
     half_space,
     raised,
 )
@@ -71,16 +70,6 @@ def test_raised_waves_follow_the_constant():
     np.testing.assert_array_equal(found.waves[5:, 0], [1, 1, 2, 2, 4, 4])
     # ranks are those of the prior, and after all of them
     np.testing.assert_array_equal(found.ranks[[1, 3]], [6.5, 19.0])
-
-
-def test_box():
-    box = Box(np.array([1.7e9]), np.array([10.0]))
-    assert box.turns(np.array([[1.7e9 + 2.5]])) == 0.25
-    index = function_list(np.array([[3]]))
-    assert box.frequencies(index.waves)[1, 0] == pytest.approx(0.6 * np.pi)
-    assert index.scales().tolist() == [np.sqrt(0.5), 1.0, 1.0]
-    assert index.reach().tolist() == [3]
-    assert index.part(slice(0)).reach().tolist() == [0]
 
 
 # ---- Sums of waves -------------------------------------------------------------------
@@ -182,14 +171,6 @@ def test_every_wave_for_any_data(bins, name):
     expected = direct(x, w * y, reach // 2)
     assert np.abs(moments.values - expected).max() < bound * np.abs(w * y).sum()
     assert square == pytest.approx(w @ y**2, rel=1e-14)
-
-
-def test_rows_at_and_outside_the_sides_are_kept_in_the_first_and_last_bin():
-    x = np.array([-0.1, 0.0, 1.0, 1.1])
-    sketch, _ = bin_moments(x, np.zeros(4), None, UNIT, 0.0, 256)
-    assert sketch.values[:, 0, 0].sum() == 4
-    assert sketch.values[1:-1, 0, 0].sum() == 0
-    assert [n_bins(k) for k in (1, 204, 205)] == [256, 1024, 2048]
 
 
 @pytest.mark.parametrize("periods", [0.5, 1.0, 3.3])

@@ -1,7 +1,6 @@
 """What compiling here does to others who compile."""
 
 import threading
-from types import SimpleNamespace
 
 import numba
 import pytest
@@ -18,17 +17,6 @@ needs_jit = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is comp
 def test_functions_without_a_module_are_compiled_as_before(names):
     exec("def g(x): return x + 1", names)
     assert numba.njit(names["g"])(1.0) == 2.0
-
-
-NAMELESS = SimpleNamespace(py_func=SimpleNamespace(__module__=None))
-
-
-@pytest.mark.parametrize(
-    "data",
-    [None, {}, *({"dispatcher": one} for one in (None, object(), NAMELESS))],
-)
-def test_the_listener_never_raises(data):
-    _jit._Announcement().on_start(SimpleNamespace(data=data))
 
 
 def formula(a, b, c, flag, value, slope):

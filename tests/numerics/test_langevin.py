@@ -188,16 +188,6 @@ def test_energy_is_the_definition_in_any_coordinates(rng, likelihood, groups):
 # ---- Schemes -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [1.0, 0.8, 1e-2, 1e-6])
-@pytest.mark.parametrize("metropolis", [False, True])
-def test_halved_steps_keep_their_kind(step, metropolis):
-    euler = langevin.halved(langevin.euler_maruyama(step, metropolis))
-    assert euler == pytest.approx(langevin.euler_maruyama(step / 2, metropolis))
-    correlated = langevin.halved(langevin.ornstein_uhlenbeck(1.0 - step))
-    expected = langevin.ornstein_uhlenbeck(1.0 - step / 2)
-    assert correlated == pytest.approx(expected, rel=1e-9)
-
-
 class Cliff(Gaussian):
     """Not a number beyond f = 1."""
 
@@ -298,6 +288,3 @@ def test_adjusted_schemes_leave_a_skewed_distribution_invariant(
         now = draws**power
         error = np.sqrt(now.var() / now.size + fresh.var() / fresh.size)
         assert abs(now.mean() - fresh.mean()) < LARGEST_Z * error
-
-
-# ---- The known part of the latent values ---------------------------------------------

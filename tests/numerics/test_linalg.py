@@ -16,8 +16,6 @@ from skgpx._numerics.linalg import (
     mirrored,
     pivoted_cholesky,
     scale_and_shift,
-    solve_lower,
-    solve_lower_transpose,
     square_triangle,
 )
 
@@ -72,14 +70,6 @@ def test_jitter_grows_until_the_matrix_can_be_factorised():
 def test_an_indefinite_matrix_is_refused():
     with pytest.raises(np.linalg.LinAlgError, match="order 2 is not positive definite"):
         cholesky(np.diag([1.0, -1.0]))
-
-
-def test_triangular_solves(rng):
-    L = cholesky(positive_definite(rng, 5)).L
-    B = rng.standard_normal((5, 3))
-    np.testing.assert_allclose(L @ solve_lower(L, B), B, atol=1e-13)
-    np.testing.assert_allclose(L.T @ solve_lower_transpose(L, B), B, atol=1e-13)
-    np.testing.assert_allclose(L @ solve_lower(L, B[:, 0]), B[:, 0], atol=1e-13)
 
 
 @pytest.mark.parametrize("m", [1, 31, 32, 33, 63, 64, 65, 128, 129, 150])
