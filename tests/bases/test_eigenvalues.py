@@ -136,14 +136,6 @@ def test_kernels_without_eigenvalues_are_refused(kernel):
         KernelEigenvalues(kernel).index(LINE, 5)
 
 
-def test_a_subclass_does_not_inherit_eigenvalues():
-    class Other(RBF):
-        pass
-
-    assert has_spectrum(2.0 * RBF() + Matern())
-    assert not has_spectrum(Other())
-
-
 # ---- Variances of periodic kernels against brute force -------------------------------
 
 DENSITY = rule_of(RBF(), "spectral_density")

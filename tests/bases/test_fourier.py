@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._latent import LatentModel
-from skgpx._numerics.fourier_sums import direct_statistics, n_bins, sketched_statistics
-from skgpx._numerics.regression import posterior, whitened
 from skgpx.bases import (
     Box,
     Fourier,
@@ -24,26 +20,11 @@ from skgpx.bases import (
 
 LINE = Box(np.zeros(1), np.array([2.0]))
 PLANE = Box(np.zeros(2), np.array([2.0, 3.0]))
-NOISE = 0.05
 
 
 def prior_covariance(basis, X):
     features = basis(X)
     return features @ features.T + basis.residual_covariance(X, features)
-
-
-def fitted(rule, box, m, X, y):
-    """Posterior from sums over the rows."""
-    basis = FourierSeries.from_rule(rule, box, m)
-    if X.shape[1] == 1:
-        reach = 2 * int(basis.index.reach()[0])
-        s = sketched_statistics(X, y, None, box, 0.0, n_bins(reach))
-    else:
-        s = direct_statistics(X, y, None, box, 0.0, basis.index.reach())
-    equations = s.normal_equations(basis.index)
-    residual = basis.residual_variance(X, basis(X)).sum()
-    white = whitened(equations, basis.eigenvalues, residual)
-    return LatentModel(basis, posterior(white, NOISE)), white
 
 
 @pytest.mark.parametrize("m", [20, 21])
@@ -85,32 +66,6 @@ def test_covariance_of_a_kernel(kernel, box):
     images = kernel(np.zeros((1, d)), np.eye(d)).sum()
     bound = 1e-9 + 2.5 * images + 1e-3 * (kernel.get_params().get("nu") == 0.5)
     assert np.abs(covariance - kernel(X)).max() < bound
-
-
-def exact(kernel, X, y, X_new):
-    gp = GaussianProcessRegressor(kernel, alpha=NOISE, optimizer=None).fit(X, y)
-    return gp.predict(X_new, return_std=True)
-
-
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize(
-    ("kernel", "padding", "mean_bound", "std_bound"),
-    [(RBF(0.3), 4.0, 0.01, 0.01), (Matern(0.4, nu=2.5), 3.0, 0.3, 0.05)],
-    ids=["RBF", "Matern"],
-)
-def test_posterior_is_that_of_the_exact_process(
-    d, kernel, padding, mean_bound, std_bound
-):
-    rng = np.random.default_rng(1)
-    X, X_new = rng.random((400, d)), rng.random((200, d))
-    y = np.sin(6 * X[:, 0]) + X[:, -1] + 0.2 * rng.standard_normal(400)
-    box = Box(np.zeros(d), np.full(d, 1.0 + padding * kernel.length_scale))
-    model, _ = fitted(KernelEigenvalues(kernel), box, 41 if d == 1 else 401, X, y)
-    mean, std = exact(kernel, X, y, X_new)
-    found = model.marginals(X_new)
-    error = np.abs(found.mean[:, 0, 0] - mean) / std
-    assert error.max() < mean_bound
-    assert np.abs(np.sqrt(found.variance[:, 0, 0]) / std - 1.0).max() < std_bound
 
 
 def test_large_offsets_and_other_outputs():
@@ -200,10 +155,3 @@ def test_features_and_residual_make_the_covariance(tail, X):
     assert_allclose(total, expected + tail * np.eye(15), atol=1e-13)
     variance = basis.residual_variance(X, features)
     assert_array_equal(variance, np.full(15, tail))
-
-
-def test_a_periodic_kernel_is_exact():
-    kernel = 3.0 * ExpSineSquared(0.8, 1.3)
-    x = np.linspace(-2.0, 2.0, 30)[:, np.newaxis]
-    basis = Fourier.from_kernel(kernel, 4, 1, np.random.default_rng(0))
-    assert_allclose(basis(x) @ basis(x).T, kernel(x), atol=1e-11)

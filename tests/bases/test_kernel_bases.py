@@ -161,19 +161,6 @@ def test_posterior_is_that_of_the_dense_formulas(data):
     assert_allclose(model.covariance(new), cov, atol=1e-10)
 
 
-def test_full_rank_equals_nystroem_at_all_rows(data):
-    X, y = data
-    kernel, new = Matern(0.5, nu=0.5), data[0][:8] + 0.01
-    one, other = (
-        model_of(basis, X, y)
-        for basis in (
-            EmpiricalSpectral.from_rows(kernel, X, 60),
-            Nystroem.from_kernel(kernel, X),
-        )
-    )
-    assert_allclose(one.covariance(new), other.covariance(new), atol=1e-7)
-
-
 def test_weights_are_repetitions(data):
     X, _ = data
     weights = np.arange(60) % 3 + 1.0

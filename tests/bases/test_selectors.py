@@ -118,19 +118,6 @@ def test_many_rows_are_thinned(X, monkeypatch):
     np.testing.assert_array_equal(first, select("greedy", X[::-1]))
 
 
-def test_arrays_and_functions(X):
-    Z = select(X[:3], X)
-    np.testing.assert_array_equal(Z, X[:3])
-    assert not np.shares_memory(Z, X)
-
-    def first_rows(X, kernel, n_inducing, rng):
-        assert kernel is KERNEL
-        assert isinstance(rng, np.random.Generator)
-        return X[:n_inducing]
-
-    np.testing.assert_array_equal(select(first_rows, X), X[:8])
-
-
 @pytest.mark.parametrize(
     ("inducing", "message"),
     [

@@ -117,29 +117,6 @@ def test_gradients_agree_with_finite_differences(kind, name, X):
         assert_allclose(gradients[..., k], rise / 2e-5, rtol=1e-6, atol=1e-7)
 
 
-@maps
-@inner
-def test_conditioning_is_that_of_the_inner_model(kind, name, X):
-    one = INNER[kind]
-    weights, rng = distribution_of(one, 2), np.random.default_rng(8)
-    model = LatentModel(Warped(one, MAPS[name]), weights, scale=1.5).affine(0.3, 2.0)
-    plain = LatentModel(one, weights, scale=1.5).affine(0.3, 2.0)
-    at, y, noise = rng.normal(size=(5, 3)), rng.normal(size=(5, 2)), np.ones(5)
-    given, expected = (
-        m.condition(rows, y, 0.1 * noise)
-        for m, rows in ((model, at), (plain, black_box(at)))
-    )
-    H = black_box(X)
-    for found, reference in zip(
-        given.marginals(X).moments(), expected.marginals(H).moments(), strict=True
-    ):
-        assert_allclose(found, reference, atol=1e-12)
-    assert_allclose(given.covariance(X), expected.covariance(H), atol=1e-12)
-    assert model.log_density(at, y, noise) == pytest.approx(
-        plain.log_density(black_box(at), y, noise)
-    )
-
-
 def encode(rows):
     """What a user's transformer might do with a colour and a number."""
     red = (rows[:, 0] == "red").astype(float)

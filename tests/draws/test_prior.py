@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._draws._frequencies import HeldOutErrors, choose_frequencies
+from skgpx._draws._frequencies import HeldOutErrors
 from skgpx._draws._prior import decompose
 from skgpx.bases import Conditioning, draw_prior, side_by_side
 from skgpx.kernels import GREKernel
@@ -218,16 +218,3 @@ def test_variances_are_those_of_leaving_one_out():
         C = KERNEL(PLANE[others]) + np.diag(NOISE[others])
         left = KERNEL.diag(PLANE[[i]])[0] - k @ np.linalg.solve(C, k.T)
         assert variance == pytest.approx(left.item(), rel=1e-6)
-
-
-def test_dense_data_get_more_high_frequencies_than_none():
-    rng, dense = np.random.default_rng(0), np.linspace(0.0, 1.0, 200)[:, np.newaxis]
-    kernel = Matern(0.3, nu=2.5)
-    root = np.linalg.cholesky(kernel(dense) + 1e-4 * np.eye(200))
-    parts = decompose(kernel, 1)
-    n, power, _ = choose_frequencies(
-        kernel, parts, "auto", Conditioning(dense, 1e-4, root), rng
-    )
-    assert power > 1.0
-    assert 128 <= n <= 4096
-    assert choose_frequencies(kernel, parts, "auto", None, rng)[:2] == (1024, 1.0)

@@ -67,18 +67,6 @@ def test_chains_that_start_elsewhere_go_on_until_they_agree(rng):
 # ---- Steps ---------------------------------------------------------------------------
 
 
-def test_short_steps_are_added_where_a_few_chains_are_stuck():
-    main, none = langevin.trajectory(0.6, 3), np.zeros(200)
-    assert _chains._adapted(main, None, np.full(200, 0.9)) == (main, None)
-    few = np.sort(np.r_[np.zeros(10), np.full(190, 0.9)])
-    same, short = _chains._adapted(main, None, few)
-    assert same == main
-    assert short.n_leaps == 1
-    assert short.drift < 0.2
-    assert _chains._adapted(main, short, few)[1].drift == 0.5 * short.drift
-    assert _chains._adapted(main, short, none) == (langevin.halved(main), short)
-
-
 @pytest.mark.parametrize("kind", ["correlated", "adjusted"])
 def test_steps_are_halved_until_chains_move(rng, kind):
     target, mean, covariance, _ = gaussian_problem(rng, n=20, noise=0.1)

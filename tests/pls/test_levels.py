@@ -15,7 +15,6 @@ from skgpx.likelihoods import Bernoulli, Likelihood, Poisson
 
 LINKS = ["softplus", "exp", "square"]
 FAST = {"n_inducing": 12, "n_particles": 40, "random_state": 0}
-FIXED = {"kernel": RBF(1.0), "optimizer": None, **FAST}
 FAR = [[1e3]]
 
 

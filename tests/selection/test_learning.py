@@ -8,8 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SteinRFFRegressor
-from skgpx._selection import counted_once, grow
-from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 
@@ -98,13 +96,6 @@ def test_one_warning_names_what_ended_at_a_bound():
 # ---- Weights and copies --------------------------------------------------------------
 
 
-def test_which_weights_a_search_reads():
-    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
-    rows = Rows(X, np.arange(5.0), np.array([3.0, 2.0, 9.0, 0.5, 1.0]))
-    # two targets at one input: their frequencies are information
-    assert counted_once(rows).weights.tolist() == [3.0, 2.0, 1.0, 0.5, 1.0]
-
-
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("likelihood", [None, StudentT()])
 def test_weights_of_ten_leave_the_noise(d, likelihood):
@@ -170,21 +161,6 @@ def test_two_rows_are_uncertain_far_away(n, rng):
 
 
 # ---- Capacity ------------------------------------------------------------------------
-
-
-def test_capacity_doubles_while_it_gains():
-    asked = []
-
-    def score(m):
-        asked.append(m)
-        return -1000.0 / m
-
-    # gains of 5, 2.5 ...: ten nats in all are the least
-    assert grow(score, 10, 1000, 100.0)[0] == 80 or len(asked) < 6
-    assert asked[:2] == [10, 20]
-    # 0.01 nats an observation
-    assert grow(score, 10, 1000, 1e5)[0] == 10
-    assert grow(lambda m: 100.0 * m, 10, 70, 1.0)[0] == 70
 
 
 def waves(half, noise, n=400):

@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Matern,
-    WhiteKernel,
 )
 
 from skgpx import SpectralVGPRegressor
@@ -260,16 +259,6 @@ def test_a_given_domain_keeps_wild_rows_or_refuses_them():
         RBF(1.0), basis="inducing", n_basis=9, optimizer=None, random_state=0
     )
     assert_array_equal(kept.fit(inputs, y).domain_, input_range(inputs))
-
-
-def test_the_kernel_with_its_hyperparameters():
-    kernel = 1.0 * RBF(0.5) + WhiteKernel(0.1)
-    found = SpectralVGPRegressor(kernel).fit(X, Y).kernel_
-    assert type(found.k2) is RBF
-    assert found.k2.length_scale != 0.5
-    assert SpectralVGPRegressor("series").fit(X, Y).kernel_ is None
-    model = SpectralVGPRegressor(kernel, basis="inducing", n_basis=9, random_state=0)
-    assert model.fit(X, Y).kernel_ == model.posterior_.basis.kernel
 
 
 # ---- Trends --------------------------------------------------------------------------

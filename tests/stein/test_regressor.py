@@ -12,7 +12,6 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
-    ExpSineSquared,
 )
 
 from skgpx import SteinRFFRegressor
@@ -338,18 +337,6 @@ def test_learning_stops_where_it_gains_nothing(n):
     assert model.n_iter_ == len(model.loss_curve_) == 150
 
 
-# ---- Kernels -----------------------------------------------------------------------
-
-
-def test_periodic_kernel_has_its_series():
-    model = SteinRFFRegressor(
-        ExpSineSquared(), optimizer=None, noise_variance=0.01, **SMALL | {"max_iter": 0}
-    )
-    x = np.linspace(0.0, 3.0, 60)[:, np.newaxis]
-    model.fit(x, np.sin(2.0 * np.pi * x[:, 0]))
-    assert model.score(x, np.sin(2.0 * np.pi * x[:, 0])) > 0.95
-
-
 # ---- Sums over rows ----------------------------------------------------------------
 
 
@@ -410,33 +397,3 @@ def test_units_of_y():
     assert_allclose(large.noise_variance_, 1e6 * small.noise_variance_, rtol=1e-6)
     shift = len(Y) * np.log(1000.0)
     assert_allclose(large.log_evidence_, small.log_evidence_ - shift, rtol=1e-6)
-
-
-# ---- Edges -------------------------------------------------------------------------
-
-EDGES = {
-    "one row": (X[:1], Y[:1]),
-    "two rows": (X[:2], Y[:2]),
-    "fewer rows than functions": (X[:15], Y[:15]),
-    "one column": data(60, 1),
-    "fifty columns": data(60, 50),
-    "constant column": (np.column_stack((X, np.ones(60))), Y),
-    "one-hot": (np.eye(4)[np.arange(60) % 4], np.arange(60.0) % 4),
-    "duplicates": (np.repeat(X[:20], 3, axis=0), np.repeat(Y[:20], 3)),
-    "ties": (np.round(2.0 * X), Y),
-    "constant y": (X, np.ones(60)),
-    "noiseless": data(60, noise=0.0),
-}
-
-
-@pytest.mark.parametrize("how", [{}, DEEP], ids=str)
-@pytest.mark.parametrize("name", EDGES)
-@pytest.mark.filterwarnings("ignore")
-def test_edges_are_answered(name, how):
-    x, y = EDGES[name]
-    model = SteinRFFRegressor(**SMALL | {"max_iter": 10} | how).fit(x, y)
-    mean, std = model.predict(x, return_std=True)
-    assert np.all(np.isfinite(mean))
-    assert np.all(std > 0.0)
-    assert np.all(np.isfinite(model.log_predictive_density(x, y)))
-    assert np.all(np.isfinite(model.sample_y(x, 2)))
