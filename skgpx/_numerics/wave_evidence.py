@@ -134,7 +134,8 @@ def wave_gradient(
     value, mean, root = _solved(X, y, weights, waves, space)
     S = linalg.square_triangle(root)
     by_wave, by_row = np.zeros(waves.frequencies.shape), []
-    for block in _blocks(len(y)):
+    for first in range(0, len(y), _BLOCK):
+        block = slice(first, first + _BLOCK)
         points, w = X[block], weights[block, np.newaxis]
         # the features of a single block are still in the workspace
         shape = len(mean), len(points)
@@ -153,10 +154,6 @@ def wave_gradient(
     return WaveGradient(value, by_wave, mean, S, by_input)
 
 
-def _blocks(n: int) -> list[slice]:
-    return [slice(first, first + _BLOCK) for first in range(0, n, _BLOCK)]
-
-
 def _solved(
     X: Array, y: Array, weights: Array, waves: Waves, space: Workspace
 ) -> tuple[float, Array, Array]:
@@ -164,12 +161,13 @@ def _solved(
     flat, _, gram, inverse = space
     noise, moment = waves.noise_variance, np.zeros(len(gram))
     root_weights = np.sqrt(weights)
-    for block in _blocks(len(y)):
+    for first in range(0, len(y), _BLOCK):
+        block = slice(first, first + _BLOCK)
         features = waves.features(X[block], flat)
         weighted = features
         if np.any(root_weights[block] != 1.0):
             weighted = features * root_weights[block]
-        linalg.add_gram(weighted, gram, fresh=block.start == 0)
+        linalg.add_gram(weighted, gram, fresh=first == 0)
         moment += weighted @ (root_weights[block] * y[block])
     square, total = float(weights @ y**2), float(weights.sum())
     linalg.scale_and_shift(gram, 1.0 / noise, 1.0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from skgpx._latent import MixtureModel
 from skgpx._numerics.adam import adam_step, cosine_decay
+from skgpx._numerics.expectations import log_density
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.svgd import bandwidths, stein_force
 from skgpx._numerics.variance_scale import fit_scale
@@ -20,10 +21,9 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import workers
-from skgpx._stein._waves import WaveMixture
-from skgpx._validation import Rows, row_blocks
+from skgpx._stein._waves import Statistics, WaveMixture
+from skgpx._validation import Rows
 from skgpx.kernels import spectral_score
-from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
@@ -70,20 +70,35 @@ class SteinDescent:
         learning_rate: float,
         n_jobs: int | None,
     ):
-        self.mixture, self._rows = start.copied(), rows
-        self._repulsion, self._max_iter = repulsion, max_iter
+        frequencies, warp = start.frequencies.copy(), copy.deepcopy(start.warp)
+        self.mixture = start._replace(frequencies=frequencies, warp=warp)
+        self._rows, self._repulsion, self._max_iter = rows, repulsion, max_iter
         self._learning_rate, self._n_jobs = learning_rate, n_jobs
         self.loss_curve: list[float] = []
         self.validation_curve: list[float] = []
         self.n_iter = 0
         self._total = float(rows.weights.sum())
-        self._prior_weight = prior_weight(start, self._total)
-        self._paces = paces(start.length_scale, rows)
         self._spaces: list[Workspace] = []
         # running means of Adam
         self._means = np.zeros((2, *start.frequencies.shape))
         n_network = 0 if start.warp is None else len(start.warp.parameters)
         self._network_means = np.zeros((2, n_network))
+        # the share of the frequencies of a component among these and the rows: few
+        # rows cannot identify many frequencies
+        _, R, d = start.frequencies.shape
+        self._prior_weight = R * d / (R * d + self._total)
+        try:
+            spectral_score(start.kernel, np.ones((1, d)))
+        except ValueError:
+            # a kernel without a known score, such as a periodic one
+            self._prior_weight = 0.0
+        # frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as
+        # 1 / std: an input that is wide for its lengthscale gets steps in that unit
+        scale, weights = start.length_scale, rows.weights
+        centred = rows.X - np.average(rows.X, axis=0, weights=weights)
+        std = np.sqrt(np.average(centred**2, axis=0, weights=weights))
+        ratios = np.divide(scale, std, out=np.ones_like(std), where=std > 0.0)
+        self._paces = np.minimum(ratios, 1.0)
 
     def run(
         self,
@@ -92,67 +107,64 @@ class SteinDescent:
         stop: Callable[[SteinDescent], bool] = lambda _: False,
     ) -> SteinDescent:
         """Take the steps; `stop` is called after each round, and ends them if true."""
+        mixture = self.mixture
         with workers(self._n_jobs, in_threads=True) as run:
             for step in range(self._max_iter):
-                rows, warp, pullback = self._rows, self.mixture.warp, None
+                rows, warp, pullback = self._rows, mixture.warp, None
                 if warp is not None:
                     mapped, pullback = warp.with_pullbacks(rows.X)
                     rows = rows._replace(X=mapped)
-                waves = self.mixture.waves()
-                items = [(rows, one, self._spaces, warp is not None) for one in waves]
+                waves, inputs = mixture.waves(), warp is not None
+                items = [(rows, one, self._spaces, inputs) for one in waves]
                 found = run(_gradient, items)
                 loss = -float(np.mean([gradient.value for gradient in found]))
                 self.loss_curve.append(loss / self._total)
                 if step % ROUND == 0:
-                    if validation is not None:
-                        density = self._validation_density(validation)
-                        self.validation_curve.append(density)
-                    if step and ((early_stopping and self._stalls()) or stop(self)):
+                    stalls = self._stalls(validation) and early_stopping
+                    if step and (stalls or stop(self)):
                         break
-                self._move_frequencies(found, step)
+                rate = cosine_decay(step, self._max_iter, self._learning_rate)
+                self._move_frequencies(found, step, rate)
                 if warp is not None and pullback is not None:
-                    inputs = np.mean([gradient.inputs for gradient in found], axis=0)
+                    by_row = np.mean([gradient.inputs for gradient in found], axis=0)
                     # the weight of the log prior, and the rate of the network
-                    slope = pullback(inputs)[1] + 0.3 * warp.prior_slope()
-                    means = self._network_means
-                    self._adam(warp.parameters, slope, means, step, 0.025)
+                    slope = pullback(by_row)[1] + 0.3 * warp.prior_slope()
+                    parts = warp.parameters, -slope, *self._network_means
+                    adam_step(*parts, step + 1, 0.025 * rate)
                 self.n_iter += 1
         return self
 
-    def _move_frequencies(self, found: list[WaveGradient], step: int) -> None:
+    def _move_frequencies(
+        self, found: list[WaveGradient], step: int, rate: float
+    ) -> None:
         """Equation (26), in place."""
-        mixture, omega = self.mixture, self.mixture.frequencies
-        slopes = np.stack([g.frequencies for g in found]) / mixture.length_scale
+        omega, scale = self.mixture.frequencies, self.mixture.length_scale
+        slopes, d = np.stack([g.frequencies for g in found]) / scale, omega.shape[-1]
         if self._prior_weight > 0.0:
-            slopes += self._prior_weight * prior_slope(mixture)
-        force, d = slopes, omega.shape[-1]
+            prior = spectral_score(self.mixture.kernel, (omega / scale).reshape(-1, d))
+            # at most 5 in units of lengthscales: a wave that the data support stays
+            prior = np.clip(prior.reshape(omega.shape) / scale, -5.0, 5.0)
+            slopes += self._prior_weight * prior
+        force = slopes
         if self._repulsion is not None:
             pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
             how = bandwidths(pool), self._repulsion
             force = stein_force(pool, pool, slopes, *how) / len(omega)
         slow = omega / self._paces
-        self._adam(slow, force.reshape(omega.shape), self._means, step)
+        adam_step(slow, -force.reshape(omega.shape), *self._means, step + 1, rate)
         np.multiply(slow, self._paces, out=omega)
 
-    def _adam(
-        self, values: Array, force: Array, means: Array, step: int, rate: float = 1.0
-    ) -> None:
-        """Move some values along a force, in place."""
-        rate *= cosine_decay(step, self._max_iter, self._learning_rate)
-        adam_step(values, -force, means[0], means[1], step + 1, rate)
-
-    def _validation_density(self, validation: Rows) -> float:
-        mixture = self.mixture
-        sums = mixture.statistics(self._rows, self._n_jobs)
-        model = mixture.posterior(sums, mixture.noise_variance)
-        return held_out_score(model, mixture.noise_variance, validation)[0]
-
-    def _stalls(self) -> bool:
-        """Four rounds gained at most 0.01 nats an observation over all before.
+    def _stalls(self, validation: Rows | None) -> bool:
+        """Whether four rounds gained at most 0.01 nats an observation over all before.
 
         Of validation density, or without such rows of evidence.
         """
-        scores = self.validation_curve or [-loss for loss in self.loss_curve[::ROUND]]
+        scores = [-loss for loss in self.loss_curve[::ROUND]]
+        if validation is not None:
+            mixture, scores = self.mixture, self.validation_curve
+            sums = mixture.statistics(self._rows, self._n_jobs)
+            found = held_out_score(mixture, sums, mixture.noise_variance, validation)
+            scores.append(found[0])
         before, recent = scores[:-4], scores[-4:]
         return bool(before) and max(recent) <= max(before) + 0.01
 
@@ -172,72 +184,30 @@ def _gradient(
 
 
 def held_out_score(
-    model: MixtureModel, noise_variance: float, rows: Rows
+    mixture: WaveMixture, statistics: Statistics, noise_variance: float, rows: Rows
 ) -> tuple[float, float]:
     """Log density of held-out rows, and the factor of variances that they support.
 
-    The density is the mean in nats per observation at the best factor; the factor that
-    is returned is shrunk towards one by its standard error.
+    The posterior is that of the rows of the statistics. The density is the mean in nats
+    per observation at the best factor; the factor that is returned is shrunk towards
+    one by its standard error.
     """
-    blocks = row_blocks(len(rows.y), model.floats_per_row)
-    parts = [model.marginals(rows.X[block]) for block in blocks]
-    mean = np.concatenate([part.mean for part in parts])
-    variance = np.concatenate([part.variance for part in parts])
-    shares = parts[0].weights
+    mean, variance = mixture.moments(statistics, noise_variance, rows.X)
+    shares, zero = np.full(mean.shape[1], 1.0 / mean.shape[1]), np.zeros(1)
 
     def loss(log_factor: float) -> float:
         factor = float(np.exp(log_factor))
-        mixture = LatentMixture(mean, factor * variance, shares)
-        likelihood = Gaussian(factor * noise_variance).prepare([0.0])
-        density = likelihood.predictive_log_density(rows.y, mixture)
+        spread = factor * variance[:, np.newaxis]
+        latent = LatentMixture(mean[:, np.newaxis], spread, shares)
+        noise = np.array([[factor * noise_variance]])
+        density = log_density(rows.y, latent, zero, noise, zero)
         return -float(np.average(density, weights=rows.weights))
 
     found = optimize.minimize_scalar(
         loss, bounds=(-14.0, 9.0), method="bounded", options={"xatol": 0.01}
     )
-    within, centre = variance[:, 0] @ shares, mean[:, 0] @ shares
+    within, centre = variance @ shares, mean @ shares
     # means of components differ by what no factor changes
-    between = (mean[:, 0] - centre[:, np.newaxis]) ** 2 @ shares / np.exp(found.x)
+    between = (mean - centre[:, np.newaxis]) ** 2 @ shares / np.exp(found.x)
     squares, variances = (rows.y - centre) ** 2, within + noise_variance + between
     return -float(found.fun), fit_scale(squares, variances, rows.weights)
-
-
-# ---- The prior of the frequencies, and the units of their steps ----------------------
-
-
-def prior_weight(start: WaveMixture, n_rows: float) -> float:
-    """Weight of the log spectral density beside the log evidence.
-
-    ``R d / (R d + n)`` is the share of the frequencies of a component among these and
-    the rows: few rows cannot identify many frequencies. Zero for kernels without a
-    known score, such as periodic ones.
-    """
-    _, R, d = start.frequencies.shape
-    try:
-        spectral_score(start.kernel, np.ones((1, d)))
-    except ValueError:
-        return 0.0
-    return R * d / (R * d + n_rows)
-
-
-def prior_slope(mixture: WaveMixture) -> Array:
-    """Slope of the log spectral density in Ω, (M, R, d).
-
-    At most 5 in units of lengthscales: a wave that the data support stays.
-    """
-    shape, scale = mixture.frequencies.shape, mixture.length_scale
-    omega = (mixture.frequencies / scale).reshape(-1, shape[-1])
-    slope = spectral_score(mixture.kernel, omega).reshape(shape) / scale
-    return np.clip(slope, -5.0, 5.0)
-
-
-def paces(length_scale: Array, rows: Rows) -> Array:
-    """Rates of the frequencies of each input, in the learning rate, (d,).
-
-    Frequencies come in units of ``1 / ℓ``, and the evidence has peaks as narrow as
-    ``1 / std``: an input that is wide for its lengthscale gets steps in that unit.
-    """
-    centred = rows.X - np.average(rows.X, axis=0, weights=rows.weights)
-    std = np.sqrt(np.average(centred**2, axis=0, weights=rows.weights))
-    ratios = np.divide(length_scale, std, out=np.ones_like(std), where=std > 0.0)
-    return np.minimum(ratios, 1.0)

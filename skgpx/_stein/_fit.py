@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
-from skgpx._selection import Hyperparameters, SearchRecord, learn_prior
+from skgpx._selection import Hyperparameters, learn_prior
 from skgpx._stein._descent import SteinDescent, held_out_score
 from skgpx._stein._start import (
     peaks,
@@ -24,29 +24,8 @@ from skgpx.diagnostics import Finding, residual_autocorrelation
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
-Report = Callable[[Callable[[], SteinState], SteinDescent], bool]
-
-
-class SteinFit(NamedTuple):
-    """A finished fit.
-
-    Attributes
-    ----------
-    state : SteinState
-    descent : SteinDescent
-        The search that held rows out, where any were.
-    variance_scale : float
-        Factor of prior and noise variance, fitted to validation rows; otherwise one.
-    record : SearchRecord
-        Rows used for hyperparameters, frequencies and variance scale.
-    findings : list of Finding
-    """
-
-    state: SteinState
-    descent: SteinDescent
-    variance_scale: float
-    record: SearchRecord
-    findings: list[Finding | None]
+Attributes = dict[str, Any]
+Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
 
 def fit_stein(
@@ -56,8 +35,8 @@ def fit_stein(
     rng: np.random.Generator,
     clock: StageClock,
     report: Report,
-) -> SteinFit:
-    """Prior, frequencies, variance scale and sums.
+) -> tuple[Attributes, list[Finding | None]]:
+    """Prior, frequencies, variance scale and sums: fitted attributes, and findings.
 
     Parameters
     ----------
@@ -70,84 +49,87 @@ def fit_stein(
     rng : numpy.random.Generator
     clock : StageClock
     report : callable
-        Called after each round with a function that returns the current state; learning
-        stops if it returns True.
+        Called after each round with a function that returns the fitted attributes as if
+        learning ended there, which it does if `report` returns True.
     """
     split, search, sample, start, network = rng.spawn(5)
     n_jobs, largest = settings.n_jobs, settings.n_learning_rows
     rows, train, validation, shift, scale = _split(rows, settings, split)
     chosen = np.sort(sample.permutation(len(train.y))[:largest])
-    learning = train.take(chosen)
-
-    prior, mixture, findings = _begin(
-        train, learning, settings, scale, hidden, (search, start, network)
-    )
+    learning, streams = train.take(chosen), (search, start, network)
+    prior, mixture, findings = _begin(train, learning, settings, scale, hidden, streams)
     clock.end_of("search")
 
-    def state_of(mixture: WaveMixture, rows: Rows) -> SteinState:
+    def solved(
+        mixture: WaveMixture, rows: Rows, descent: SteinDescent, factor: float
+    ) -> Attributes:
         sums = mixture.statistics(rows, n_jobs)
-        return SteinState(mixture, sums, sums, shift, scale)
+        state = SteinState(mixture, sums, sums, shift, scale)
+        return state.solve() | {
+            "_state": state,
+            "variance_scale_": factor,
+            "loss_curve_": np.array(descent.loss_curve),
+            "validation_curve_": np.array(descent.validation_curve),
+            "n_iter_": descent.n_iter,
+        }
 
-    how = settings.repulsion, settings.max_iter, settings.learning_rate, n_jobs
-    descent = SteinDescent(mixture, learning, *how).run(
+    repulsion, n_steps = settings.repulsion, settings.max_iter
+    rate = settings.learning_rate
+    descent = SteinDescent(mixture, learning, repulsion, n_steps, rate, n_jobs).run(
         validation,
         settings.early_stopping,
-        lambda now: report(lambda: state_of(now.mixture, train), now),
+        lambda now: report(lambda: solved(now.mixture, train, now, 1.0), now),
     )
-    mixture, variance_scale = descent.mixture, 1.0
-    record = prior.record._replace(
-        distinct_rows=len(rows.y), frequency_rows=len(learning.y)
-    )
+    mixture, record = descent.mixture, {"frequency_rows": len(learning.y)}
     clock.end_of("frequencies")
 
-    noise = float(prior.likelihood.variance(0.0))
+    factor, noise = 1.0, float(prior.likelihood.variance(0.0))
     if validation is not None:
-        findings.append(_structure(mixture, learning))
+        X = learning.X if mixture.warp is None else mixture.warp(learning.X)
+        each = [residuals(learning._replace(X=X), one) for one in mixture.waves()]
+        errors, variance = np.mean(each, axis=0), float(np.var(learning.y))
+        findings.append(residual_autocorrelation(learning.X, errors, variance))
         # that of the prior, or the larger one of learning
         sums, scores = mixture.statistics(train, n_jobs), []
         for one in sorted({noise, mixture.noise_variance}):
-            score = held_out_score(mixture.posterior(sums, one), one, validation)
-            scores.append((*score, one))
-        _, variance_scale, noise = max(scores, key=lambda score: score[0])
-        record = record._replace(calibration_rows=len(validation.y))
+            scores.append((*held_out_score(mixture, sums, one, validation), one))
+        _, factor, noise = max(scores, key=lambda score: score[0])
+        record["calibration_rows"] = len(validation.y)
         if len(rows.y) <= largest:
             # some more steps by all rows
-            how = (
-                settings.repulsion,
-                -(-settings.max_iter // 10),
-                0.5 * settings.learning_rate,
-                n_jobs,
-            )
+            how = repulsion, -(-n_steps // 10), 0.5 * rate, n_jobs
             mixture = SteinDescent(mixture, rows, *how).run().mixture
-            record = record._replace(frequency_rows=len(rows.y))
+            record["frequency_rows"] = len(rows.y)
         clock.end_of("calibration")
-    mixture = mixture._replace(noise_variance=noise).scaled(variance_scale)
-    state = state_of(mixture, rows)
-    return SteinFit(state, descent, variance_scale, record, findings)
+    # prior and noise variance times a factor: the posterior mean is the same
+    amplitudes = mixture.amplitudes * np.sqrt(factor)
+    mixture = mixture._replace(amplitudes=amplitudes, noise_variance=noise * factor)
+    found = solved(mixture, rows, descent, factor)
+    found["_record"] = prior.record._replace(distinct_rows=len(rows.y), **record)
+    clock.end_of("solution")
+    return found, findings
 
 
 def _split(
     rows: Rows, settings: Any, rng: np.random.Generator
 ) -> tuple[Rows, Rows, Rows | None, float, float]:
-    """All, training and validation rows; y standardised by the training rows."""
-    n = len(rows.y)
+    """All, training and validation rows; y standardised by the training rows.
+
+    At least one row is left to train.
+    """
+    n, share = len(rows.y), settings.validation_fraction
+    if share == "auto":
+        size = min(round(0.15 * n), 2000) if n >= 50 else 0
+    else:
+        size = min(int(np.ceil(float(share) * n)), n - 1)
     held_out = np.zeros(n, bool)
-    held_out[rng.permutation(n)[: validation_rows(settings.validation_fraction, n)]] = (
-        True
-    )
+    held_out[rng.permutation(n)[:size]] = True
     train, shift, scale = rows.take(~held_out), 0.0, 1.0
     if settings.normalize_y:
         shift, scale = standardisation(train.y, train.weights)
     rows = rows._replace(y=(rows.y - shift) / scale)
     validation = rows.take(held_out) if held_out.any() else None
     return rows, rows.take(~held_out), validation, shift, scale
-
-
-def validation_rows(share: float | str, n: int) -> int:
-    """How many of n rows are held out; at least one is left."""
-    if share == "auto":
-        return min(round(0.15 * n), 2000) if n >= 50 else 0
-    return min(int(np.ceil(float(share) * n)), n - 1)
 
 
 def _begin(
@@ -180,7 +162,7 @@ def _begin(
     prior, mixture = begun(train)
     if hidden:
         unit = mixture.length_scale
-        warp = NetworkWarp.start(hidden, train.X, train.weights, unit, network)
+        warp = NetworkWarp(hidden, train.X, train.weights, unit, network)
         mixture = mixture._replace(warp=warp)
     elif settings.max_iter > 0:
         found = peaks(learning, mixture)
@@ -188,11 +170,3 @@ def _begin(
             prior, mixture = begun(without_peaks(train, found))
             return prior, with_peaks(mixture, found), []
     return prior, mixture, list(prior.findings)
-
-
-def _structure(mixture: WaveMixture, rows: Rows) -> Finding | None:
-    """Whether the mean of the components misses structure of rows that learn."""
-    mapped = rows if mixture.warp is None else rows._replace(X=mixture.warp(rows.X))
-    each = [residuals(mapped, waves) for waves in mixture.waves()]
-    errors = np.mean(each, axis=0)
-    return residual_autocorrelation(rows.X, errors, float(np.var(rows.y)))

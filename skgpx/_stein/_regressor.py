@@ -268,11 +268,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         """
         reporter = RoundReporter(self, X, y, sample_weight)
 
-        def report(state: Callable[[], SteinState], descent: SteinDescent) -> bool:
+        def report(
+            attributes: Callable[[], dict[str, Any]], descent: SteinDescent
+        ) -> bool:
             figures = {"steps": descent.n_iter, "loss": descent.loss_curve[-1]}
             if descent.validation_curve:
                 figures["held_out"] = descent.validation_curve[-1]
-            return reporter.round(lambda: _attributes(state(), descent, 1.0), **figures)
+            return reporter.round(attributes, **figures)
 
         self._begin(self._rows(X, y, sample_weight), report)
         reporter.finish()
@@ -353,41 +355,18 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:
+        given = self.hidden_layer_sizes
+        hidden = tuple(np.atleast_1d(np.asarray(given, dtype=object)))
+        if not all(isinstance(n, Integral) and n is not True and n > 0 for n in hidden):
+            raise ValueError(
+                "hidden_layer_sizes must be positive integers, one for each hidden "
+                f"layer, such as (32, 32, 32); got {given!r}."
+            )
         clock, rng = StageClock(), generator(self.random_state)
-        hidden = _layer_sizes(self.hidden_layer_sizes)
-        found = fit_stein(rows, self, hidden, rng, clock, report)
-        solution = _attributes(found.state, found.descent, found.variance_scale)
-        clock.end_of("solution")
-        self._solved(solution | {"_record": found.record}, clock)
-        conclude(self, found.findings)
+        sizes = tuple(map(int, hidden))
+        solution, findings = fit_stein(rows, self, sizes, rng, clock, report)
+        self._solved(solution, clock)
+        conclude(self, findings)
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()
-
-
-def _attributes(
-    state: SteinState, descent: SteinDescent, variance_scale: float
-) -> dict[str, Any]:
-    """Fitted attributes of a search."""
-    mixture = state.mixture
-    return state.solve() | {
-        "_state": state,
-        "frequencies_": mixture.frequencies / mixture.length_scale,
-        "amplitudes_": mixture.amplitudes * state.scale,
-        "kernel_": mixture.kernel,
-        "variance_scale_": variance_scale,
-        "loss_curve_": np.array(descent.loss_curve),
-        "validation_curve_": np.array(descent.validation_curve),
-        "n_iter_": descent.n_iter,
-    }
-
-
-def _layer_sizes(given: Any) -> tuple[int, ...]:
-    """Positive integers from a number or a sequence of these."""
-    sizes = tuple(np.atleast_1d(np.asarray(given, dtype=object)))
-    if not all(isinstance(n, Integral) and n is not True and int(n) > 0 for n in sizes):
-        raise ValueError(
-            "hidden_layer_sizes must be positive integers, one for each hidden layer, "
-            f"such as (32, 32, 32); got {given!r}."
-        )
-    return tuple(int(size) for size in sizes)

@@ -15,7 +15,7 @@ from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._row_statistics import statistics_of_all
-from skgpx._validation import Rows
+from skgpx._validation import Rows, row_blocks
 from skgpx.bases import Fourier, InputMap, Warped
 from skgpx.likelihoods import Gaussian
 
@@ -25,47 +25,45 @@ Statistics = tuple[WeightStatistics, ...]
 # ---- A network in front of the waves -------------------------------------------------
 
 
-class NetworkWarp(NamedTuple):
+class NetworkWarp:
     """A residual network in front of the waves: ``h(x) = x - c + ℓ g((x - c) / s)``.
 
-    The last layer of g starts at zero: learning begins at the stationary model.
+    The weights of g are random, but for the last layer, which starts at zero: learning
+    begins at the stationary model.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Sizes of the hidden layers of g, which has as many outputs as inputs.
+    X : ndarray of shape (n, d)
+        Rows whose mean and standard deviation are c and s.
+    weights : ndarray of shape (n,)
+    unit : ndarray of shape (d,)
+        ℓ, the lengthscales of the waves.
+    rng : numpy.random.Generator
 
     Attributes
     ----------
     network : Perceptron
-        g, with as many outputs as inputs.
     parameters : ndarray
         Of g; learning moves them in place.
-    centre, std : ndarray of shape (d,)
-        c and s, mean and standard deviation of the inputs.
-    unit : ndarray of shape (d,)
-        ℓ, the lengthscales of the waves.
     """
 
-    network: Perceptron
-    parameters: Array
-    centre: Array
-    std: Array
-    unit: Array
-
-    @classmethod
-    def start(
-        cls,
+    def __init__(
+        self,
         hidden: tuple[int, ...],
         X: Array,
         weights: Array,
         unit: Array,
         rng: np.random.Generator,
-    ) -> NetworkWarp:
-        """Network of random weights, but for the last layer, for rows X (n, d)."""
+    ):
         d = X.shape[1]
-        network = Perceptron((d, *hidden, d))
-        parameters = network.start(rng)
-        network.layers(parameters)[-1][0][:] = 0.0
-        centre = np.average(X, axis=0, weights=weights)
-        std = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
-        std = np.where(std > 0.0, std, 1.0)
-        return cls(network, parameters, centre, std, unit)
+        self.network = Perceptron((d, *hidden, d))
+        self.parameters = self.network.start(rng)
+        self.network.layers(self.parameters)[-1][0][:] = 0.0
+        self._centre = np.average(X, axis=0, weights=weights)
+        std = np.sqrt(np.average((X - self._centre) ** 2, axis=0, weights=weights))
+        self._std, self._unit = np.where(std > 0.0, std, 1.0), unit
 
     def __call__(self, X: Array) -> Array:
         """Mapped rows (n, d)."""
@@ -75,16 +73,16 @@ class NetworkWarp(NamedTuple):
         self, X: Array
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
         """Mapped rows, and what pulls derivatives back to the rows and parameters."""
-        shifted = X - self.centre
+        shifted = X - self._centre
         residual, pullback = self.network.with_pullback(
-            self.parameters, shifted / self.std
+            self.parameters, shifted / self._std
         )
 
         def pulled(G: Array) -> tuple[Array, Array]:
-            found = pullback(G * self.unit)
-            return G + found.inputs / self.std, found.parameters
+            found = pullback(G * self._unit)
+            return G + found.inputs / self._std, found.parameters
 
-        return shifted + self.unit * residual, pulled
+        return shifted + self._unit * residual, pulled
 
     def with_pullback(self, X: Array) -> tuple[Array, Callable[[Array], Array]]:
         """Mapped rows, and a function from derivatives in these to the rows'."""
@@ -135,13 +133,6 @@ class WaveMixture(NamedTuple):
     noise_variance: float
     warp: NetworkWarp | None = None
 
-    def copied(self) -> WaveMixture:
-        """Return the same mixture, with frequencies and network of its own."""
-        warp = self.warp
-        if warp is not None:
-            warp = warp._replace(parameters=warp.parameters.copy())
-        return self._replace(frequencies=self.frequencies.copy(), warp=warp)
-
     def waves(self) -> list[Waves]:
         """Each set, in radians per unit of the inputs."""
         omega = self.frequencies / self.length_scale
@@ -168,12 +159,18 @@ class WaveMixture(NamedTuple):
         models = [LatentModel(b, posterior(s, noise_variance)) for b, s in parts]
         return MixtureModel(tuple(models), np.zeros(len(models)))
 
-    def scaled(self, factor: float) -> WaveMixture:
-        """Prior and noise variance times a factor: the posterior mean is the same."""
-        return self._replace(
-            amplitudes=self.amplitudes * np.sqrt(factor),
-            noise_variance=self.noise_variance * factor,
-        )
+    def moments(
+        self, statistics: Statistics, noise_variance: float, X: Array
+    ) -> tuple[Array, Array]:
+        """Posterior means and variances of f at rows of X (n, d), (n, M) each."""
+        weights = [posterior(sums, noise_variance) for sums in statistics]
+        mean = np.empty((len(X), len(weights)))
+        variance = np.empty_like(mean)
+        for block in row_blocks(len(X), 8 * len(self.amplitudes)):
+            for m, basis in enumerate(self.bases()):
+                found = weights[m].latent(basis(X[block]))
+                mean[block, m], variance[block, m] = (part[:, 0, 0] for part in found)
+        return mean, variance
 
 
 # ---- Sums over rows ------------------------------------------------------------------
@@ -237,7 +234,7 @@ class SteinState:
         )
 
     def solve(self) -> dict[str, Any]:
-        """Fitted attributes that follow from the sums; O(M m³)."""
+        """Fitted attributes of the waves, and of the sums; O(M m³)."""
         mixture, scale = self.mixture, self.scale
         noise = mixture.noise_variance
         model = mixture.posterior(self.statistics, noise)
@@ -249,6 +246,9 @@ class SteinState:
             squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
             powers.append(np.sum(squares.reshape(2, -1), axis=0))
         return {
+            "kernel_": mixture.kernel,
+            "frequencies_": mixture.frequencies / mixture.length_scale,
+            "amplitudes_": mixture.amplitudes * scale,
             "posterior_": model.affine(self.shift, scale),
             "noise_variance_": noise * scale**2,
             "likelihood_": Gaussian(noise * scale**2).prepare([0.0]),

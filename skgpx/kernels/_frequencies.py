@@ -58,37 +58,34 @@ def _variances(alpha: float) -> tuple[Array, Array]:
     return log_gamma - np.log(alpha), log_density - logsumexp(log_density)
 
 
-def _log_radial_density(kernel: Any, square: Array, d: int) -> tuple[Array, Array]:
-    """``log h(s)`` at ``s = |ℓω|²``, and its slope in s."""
-    half = 0.5 * d
+def _elliptical(kernel: Any, omega: Array) -> tuple[Array, Array, Array, Array]:
+    """``log h(s)`` at ``s = |ℓω|²`` (R,), its slope in s, ``ℓω`` (R, d) and ℓ (d,)."""
+    half = 0.5 * omega.shape[1]
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
+    scaled = omega * scales
+    square = np.einsum("rd,rd->r", scaled, scaled)
+    nu = float(getattr(kernel, "nu", np.inf))
     if type(kernel) is RationalQuadratic:
         # h = E (2πτ)^(-d/2) exp(-s / 2τ)
         log_tau, log_weights = _variances(float(kernel.alpha))
         rates = 0.5 * np.exp(-log_tau)
-        logs = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
-        logs = logs - square[:, np.newaxis] * rates
-        total = logsumexp(logs, axis=1)
-        return total, -np.exp(logs - total[:, np.newaxis]) @ rates
-    nu = float(getattr(kernel, "nu", np.inf))
-    if nu == np.inf:
+        parts = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
+        parts = parts - square[:, np.newaxis] * rates
+        logs = logsumexp(parts, axis=1)
+        slope = -np.exp(parts - logs[:, np.newaxis]) @ rates
+    elif nu == np.inf:
         logs = -half * np.log(2.0 * np.pi) - 0.5 * square
-        return logs, np.full(square.shape, -0.5)
-    front = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
-    logs = front - (nu + half) * np.log1p(square / (2.0 * nu))
-    return logs, -(nu + half) / (2.0 * nu + square)
-
-
-def _scaled(kernel: Any, omega: Array) -> tuple[Array, Array, Array]:
-    """``ℓω`` (R, d), its square norms (R,), and ℓ (d,)."""
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
-    scaled = omega * scales
-    return scaled, np.einsum("rd,rd->r", scaled, scaled), scales
+        slope = np.full(square.shape, -0.5)
+    else:
+        front = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
+        logs = front - (nu + half) * np.log1p(square / (2.0 * nu))
+        slope = -(nu + half) / (2.0 * nu + square)
+    return logs, slope, scaled, scales
 
 
 @is_rule("log_spectral_density", RBF, Matern, RationalQuadratic)
 def _log_elliptical_density(kernel: Any, omega: Array) -> Array:
-    _, square, scales = _scaled(kernel, omega)
-    logs = _log_radial_density(kernel, square, len(scales))[0]
+    logs, _, _, scales = _elliptical(kernel, omega)
     density: Array = np.sum(np.log(scales)) + logs
     return density
 
@@ -96,8 +93,7 @@ def _log_elliptical_density(kernel: Any, omega: Array) -> Array:
 @is_rule("spectral_density", RBF, Matern)
 def _elliptical_density(kernel: Any, omega: Array) -> tuple[Array, Array]:
     """``S(ω) = (2π)^d`` times the density, and its slopes in the lengthscales."""
-    scaled, square, scales = _scaled(kernel, omega)
-    logs, slope = _log_radial_density(kernel, square, len(scales))
+    logs, slope, scaled, scales = _elliptical(kernel, omega)
     values = np.exp(logs) * np.prod(2.0 * np.pi * scales)
     by_input = 1.0 + 2.0 * slope[:, np.newaxis] * scaled**2
     return values, by_length_scale(kernel, values[:, np.newaxis] * by_input)
@@ -105,8 +101,7 @@ def _elliptical_density(kernel: Any, omega: Array) -> tuple[Array, Array]:
 
 @is_rule("spectral_score", RBF, Matern, RationalQuadratic)
 def _elliptical_score(kernel: Any, omega: Array) -> Array:
-    scaled, square, scales = _scaled(kernel, omega)
-    slope = _log_radial_density(kernel, square, len(scales))[1]
+    _, slope, scaled, scales = _elliptical(kernel, omega)
     score: Array = 2.0 * slope[:, np.newaxis] * scales * scaled
     return score
 
@@ -181,7 +176,7 @@ def spectral_score(kernel: Any, omega: Array) -> Array:
     array([[-0.5]])
     """
     shares, parts = _mixture(kernel, omega.shape[1])
-    scores = np.stack([_score(part, omega) for part in parts])
+    scores = np.stack([_known(part, "score")(part, omega) for part in parts])
     if len(parts) == 1:
         return scores[0]
     logs = np.stack([_log_density(part, omega) for part in parts])
@@ -214,10 +209,11 @@ def check_spectral_score(kernel: Any, omega: Array) -> None:
     >>> from skgpx.kernels import check_spectral_score
     >>> check_spectral_score(RBF(2.0), np.array([[0.3], [-1.0]]))
     """
-    score, fault = np.asarray(_score(kernel, omega), dtype=np.float64), ""
+    rule = _known(kernel, "score")
+    score, fault = np.asarray(rule(kernel, omega), dtype=np.float64), ""
     if score.shape != omega.shape or not np.isfinite(score).all():
         fault = f"must be finite and of shape {omega.shape}; got shape {score.shape}"
-    elif not np.allclose(_score(kernel, -omega), -score, rtol=1e-6, atol=1e-12):
+    elif not np.allclose(rule(kernel, -omega), -score, rtol=1e-6, atol=1e-12):
         fault = "is not odd in ω, as it is for a real kernel"
     elif not _is_slope(kernel, omega, score):
         fault = "is not the slope of its log spectral density"
@@ -279,11 +275,6 @@ def _log_density(part: Any, omega: Array) -> Array:
     return density
 
 
-def _score(part: Any, omega: Array) -> Array:
-    score: Array = _known(part, "score")(part, omega)
-    return score
-
-
 def _known(part: Any, what: str) -> Any:
     rule = rule_of(part, f"spectral_{what}")
     if rule is None:
@@ -335,11 +326,7 @@ class EllipticalSpectrum:
 
     kernel: Any
     d: int
-
-    @property
-    def n_coordinates(self) -> int:
-        """One for the radius, the rest for the direction."""
-        return 1 + (max(self.d - 1, 1) if self.d <= 3 else self.d)
+    n_coordinates: int
 
     def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
         """``r u / ℓ`` with r from the first coordinate, u from the others."""
@@ -362,26 +349,23 @@ class EllipticalSpectrum:
         return self.at((ranks + 0.5) / len(r), directions)
 
     def at(self, tail: Array, directions: Array) -> Array:
-        """``r u / ℓ``, the radius exceeded with probability ``tail``."""
-        r = self._radius(tail)
+        """``r u / ℓ``, the radius ``r = |ℓω|`` exceeded with probability ``tail``."""
+        nu = float(getattr(self.kernel, "nu", np.inf))
+        if type(self.kernel) is RationalQuadratic:
+            odds = np.log1p(-np.minimum(tail, 1.0 - 1e-16)) - np.log(tail)
+            table = _radius_table(float(self.kernel.alpha), self.d)
+            r = np.exp(PchipInterpolator(*table)(odds))
+        elif nu == np.inf:
+            r = np.sqrt(chdtri(self.d, tail))
+        else:
+            # |ω|² = 2ν (1 - B) / B with B ~ Beta(ν, d/2): small values are the tail
+            B = np.maximum(betaincinv(nu, 0.5 * self.d, tail), 1e-300)
+            r = np.sqrt(2.0 * nu) * np.sqrt((1.0 - B) / B)
         # waves shorter than 1e-6 lengthscales cannot be resolved, and their phases
         # would lose digits: from there on radii are on a logarithmic scale; they stay
         # distinct, as equal frequencies would add up to one strong wave
         r = np.minimum(r, 1e6) * (1.0 + np.log(np.maximum(r / 1e6, 1.0)))
         return r[:, np.newaxis] * directions / self.kernel.length_scale
-
-    def _radius(self, tail: Array) -> Array:
-        """Radius ``|ℓω|`` that is exceeded with these probabilities."""
-        if type(self.kernel) is RationalQuadratic:
-            odds = np.log1p(-np.minimum(tail, 1.0 - 1e-16)) - np.log(tail)
-            table = _radius_table(float(self.kernel.alpha), self.d)
-            return np.exp(PchipInterpolator(*table)(odds))
-        nu = float(getattr(self.kernel, "nu", np.inf))
-        if nu == np.inf:
-            return np.sqrt(chdtri(self.d, tail))
-        # |ω|² = 2ν (1 - B) / B with B ~ Beta(ν, d/2), whose small values are the tail
-        B = np.maximum(betaincinv(nu, 0.5 * self.d, tail), 1e-300)
-        return np.sqrt(2.0 * nu) * np.sqrt((1.0 - B) / B)
 
 
 def _directions(uniform: Array, d: int) -> Array:
@@ -478,8 +462,10 @@ def spectrum_of(kernel: Any, d: int) -> Spectrum | None:
         if d != 1:
             raise no_sampler(kernel, kernel, f" in {d} input columns (only in one)")
         return PeriodicSpectrum(kernel)
-    elliptical = type(kernel) in (RBF, Matern, RationalQuadratic)
-    return EllipticalSpectrum(kernel, d) if elliptical else None
+    if type(kernel) not in (RBF, Matern, RationalQuadratic):
+        return None
+    # one coordinate for the radius, the others for the direction
+    return EllipticalSpectrum(kernel, d, 1 + (max(d - 1, 1) if d <= 3 else d))
 
 
 def spectra_of(factors: Sequence[Any], whole: Any, d: int) -> tuple[Spectrum, ...]:
@@ -724,7 +710,8 @@ def stein_frequencies(
     order.
     """
     d, spectrum = len(input_variances), spectrum_of(kernel, len(input_variances))
-    if rule_of(kernel, "spectral_score") is None:
+    rule = rule_of(kernel, "spectral_score")
+    if rule is None:
         name = type(kernel).__name__
         raise ValueError(
             f"{kernel!r} has no known spectral score, by which Stein frequencies move. "
@@ -744,7 +731,8 @@ def stein_frequencies(
     unit = np.where(unit > 0.0, unit, 1.0)
 
     def score(u: Array) -> Array:
-        return _score(kernel, u * unit) * unit
+        slope: Array = rule(kernel, u * unit) * unit
+        return slope
 
     factors = _bandwidth_factors(start / unit, input_variances * unit**2)
     # the first step is 0.1, where frequencies have spread one

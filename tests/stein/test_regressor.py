@@ -189,7 +189,7 @@ def test_structure_that_is_missed_is_a_finding():
 def warp_of():
     rng = np.random.default_rng(3)
     unit = np.array([0.7, 1.2])
-    warp = NetworkWarp.start((8, 6), X, np.ones(len(X)), unit, rng)
+    warp = NetworkWarp((8, 6), X, np.ones(len(X)), unit, rng)
     # away from zero, so that no derivative vanishes
     warp.parameters[:] += 0.3 * rng.standard_normal(len(warp.parameters))
     return warp
@@ -210,7 +210,9 @@ def test_evidence_in_the_parameters_of_the_network():
     weights = rng.integers(1, 4, len(Y)).astype(float)
 
     def value(parameters):
-        mapped = warp._replace(parameters=parameters)(X)
+        moved = copy.copy(warp)
+        moved.parameters = parameters
+        mapped = moved(X)
         return wave_evidence(mapped, Y, weights, waves)
 
     mapped, pullback = warp.with_pullbacks(X)
