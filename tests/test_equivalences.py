@@ -27,8 +27,8 @@ from skgpx.likelihoods import (
     ShiftedMixture,
     StudentT,
 )
+from tests.numerics.conftest import LARGEST_Z, moment_scores
 
-LARGEST_Z = 4.5
 NOISE = 0.2
 KERNEL = ConstantKernel(1.5) * RBF(0.9)
 Z = np.linspace(-2.5, 2.5, 6)[:, np.newaxis]
@@ -72,15 +72,6 @@ def closed_form(X, y, kernel=KERNEL, noise=NOISE):
     return inner @ Kzx @ y / noise, inner @ Kzz
 
 
-def distribution_z_scores(draws, mean, covariance):
-    """z-scores of first and second moments of independent draws (p, s)."""
-    p, s = draws.shape
-    white = np.linalg.solve(np.linalg.cholesky(covariance), draws - mean[:, np.newaxis])
-    first = np.sqrt(s) * white.mean(axis=1)
-    second = (white @ white.T / s - np.eye(p)) / np.sqrt((1.0 + np.eye(p)) / s)
-    return np.concatenate((first, second[np.tril_indices(p)]))
-
-
 # ---- Gaussian: all methods and the closed form ---------------------------------------
 
 
@@ -88,7 +79,7 @@ def distribution_z_scores(draws, mean, covariance):
 def test_gaussian_particles_have_the_closed_form_moments(method):
     X, y = data()
     fitted = regressor(method=method, n_particles=3000).fit(X, y)
-    scores = distribution_z_scores(values_at_inducing(fitted)[:, 0], *closed_form(X, y))
+    scores = moment_scores(values_at_inducing(fitted)[:, 0], *closed_form(X, y))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 
@@ -179,13 +170,13 @@ def test_unadjusted_particles_have_their_own_known_distribution(relative_step):
     for _ in range(estimator.n_iter_):
         covariance = A @ covariance @ A + 2.0 * eta * np.eye(6)
     draws = values_at_inducing(estimator)[:, 0]
-    scores = distribution_z_scores(draws, mean, T @ covariance @ T.T)
+    scores = moment_scores(draws, mean, T @ covariance @ T.T)
     assert np.max(np.abs(scores)) < LARGEST_Z
     if relative_step is not None:
         stationary = np.linalg.inv(H) @ np.linalg.inv(np.eye(6) - 0.5 * eta * H)
         top = np.linalg.eigh(H)[1][:, -1]
         assert top @ covariance @ top == pytest.approx(top @ stationary @ top)
-        assert np.max(np.abs(distribution_z_scores(draws, mean, exact))) > 20.0
+        assert np.max(np.abs(moment_scores(draws, mean, exact))) > 20.0
 
 
 # ---- Gaussian: Titsias and the exact process -----------------------------------------
@@ -440,7 +431,7 @@ def test_predicted_covariance_is_that_of_drawn_functions():
     fitted = regressor(kernel=kernel, inducing=Z[::2]).fit(X, y)
     mean, covariance = fitted.predict(GRID, return_cov=True, include_noise=False)
     f = fitted.sample_functions(5000, random_state=0)(GRID)
-    scores = distribution_z_scores(f, mean, covariance + 1e-9 * np.eye(9))
+    scores = moment_scores(f, mean, covariance + 1e-9 * np.eye(9))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 

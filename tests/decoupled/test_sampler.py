@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
 from skgpx.bases import Conditioning, draw_prior
 from skgpx.kernels import latent_kernel, noise_variance
-from tests.decoupled.conftest import assert_moments
+from tests.latent.conftest import assert_moments
 
 SEED = np.random.default_rng(0)
 X = SEED.uniform(-2.0, 2.0, size=(25, 2))

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx import DecoupledSampler
 from skgpx._numerics.linalg import cholesky
-from tests.decoupled.conftest import assert_moments
+from tests.latent.conftest import assert_moments
 
 SEED = np.random.default_rng(0)
 Z = SEED.uniform(-2.0, 2.0, size=(12, 2))

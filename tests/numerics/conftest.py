@@ -57,6 +57,11 @@ def slopes(function, x, h=1e-5):
     return found
 
 
+def fourth_order(function, x, h=1e-3):
+    """Central differences of order four."""
+    return (4.0 * slopes(function, x, h) - slopes(function, x, 2.0 * h)) / 3.0
+
+
 def moment_scores(draws, mean, covariance):
     """z-scores of first and second moments of independent normal draws (p, s)."""
     p, s = draws.shape

@@ -9,6 +9,7 @@ from skgpx._pls._tempering import of_both_signs, upright
 from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson
+from tests.numerics.conftest import moment_scores
 
 LARGEST_Z = 4.5
 
@@ -31,15 +32,6 @@ def gaussian_problem(rng, m=3, n=12, noise=0.3):
     return target, mean, covariance, evidence
 
 
-def distribution_z_scores(draws, mean, covariance):
-    """z-scores of first and second moments of independent draws (p, s)."""
-    p, s = draws.shape
-    white = np.linalg.solve(np.linalg.cholesky(covariance), draws - mean[:, np.newaxis])
-    first = np.sqrt(s) * white.mean(axis=1)
-    second = (white @ white.T / s - np.eye(p)) / np.sqrt((1.0 + np.eye(p)) / s)
-    return np.concatenate((first, second[np.tril_indices(p)]))
-
-
 def run(target, z, rng, scheme=None, **settings):
     settings = {"max_iter": 100, "tol": 1.05, "n_jobs": None, **settings}
     scheme = scheme or langevin.ornstein_uhlenbeck(0.5)
@@ -60,7 +52,7 @@ def test_chains_that_start_elsewhere_go_on_until_they_agree(rng):
     assert sample.n_iter < 5000
     energy = langevin.start(target, sample.z).energy.mean()
     assert sample.energy_curve[-1] == pytest.approx(energy, rel=1e-9)
-    scores = distribution_z_scores(sample.z[0], np.zeros(3), np.eye(3))
+    scores = moment_scores(sample.z[0], np.zeros(3), np.eye(3))
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 
@@ -84,7 +76,7 @@ def test_steps_are_halved_until_chains_move(rng, kind):
     )
     assert fixed.acceptance < 0.1
     assert sample.acceptance > 0.15
-    scores = distribution_z_scores(sample.z[0], mean, covariance)
+    scores = moment_scores(sample.z[0], mean, covariance)
     assert np.max(np.abs(scores)) < LARGEST_Z
 
 

@@ -19,6 +19,7 @@ from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
+from tests.numerics.conftest import fourth_order
 
 KERNELS = {
     "rbf": ConstantKernel(1.3) * RBF([0.8, 1.4]),
@@ -53,17 +54,6 @@ def rows_for(likelihood, rng, n=24):
     else:
         y = f + 0.4 * rng.standard_normal(n)
     return Rows(X, y, rng.integers(1, 3, n).astype(np.float64))
-
-
-def fourth_order(function, x, h=1e-3):
-    slope = np.empty_like(x)
-    for i in range(len(x)):
-        step = np.zeros_like(x)
-        step[i] = h
-        near = function(x + step) - function(x - step)
-        far = function(x + 2.0 * step) - function(x - 2.0 * step)
-        slope[i] = (8.0 * near - far) / (12.0 * h)
-    return slope
 
 
 # ---- Inducing points -----------------------------------------------------------------

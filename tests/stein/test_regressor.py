@@ -18,6 +18,7 @@ from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import Waves, wave_evidence, wave_gradient
 from skgpx._stein._waves import NetworkWarp
 from skgpx.exceptions import FitWarning
+from tests.numerics.conftest import slopes
 
 # Nothing is searched: the kernel as it is, all rows learn.
 FIXED = {
@@ -195,15 +196,6 @@ def warp_of():
     return warp
 
 
-def slope(function, at):
-    out = np.empty_like(at)
-    for i in range(len(at)):
-        step = np.zeros_like(at)
-        step[i] = 1e-5
-        out[i] = (function(at + step) - function(at - step)) / 2e-5
-    return out
-
-
 def test_evidence_in_the_parameters_of_the_network():
     warp, rng = warp_of(), np.random.default_rng(4)
     waves = Waves(rng.normal(size=(7, 2)), rng.uniform(0.2, 0.6, 7), 0.1)
@@ -218,7 +210,7 @@ def test_evidence_in_the_parameters_of_the_network():
     mapped, pullback = warp.with_pullbacks(X)
     assert_array_equal(mapped, warp(X))
     found = wave_gradient(mapped, Y, weights, waves, inputs=True)
-    expected = slope(value, warp.parameters)
+    expected = slopes(value, warp.parameters)
     got = pullback(found.inputs)[1]
     assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
 
@@ -228,7 +220,7 @@ def test_evidence_in_the_parameters_of_the_network():
             total -= 0.5 * len(weights) * np.sum(weights**2) + 0.5 * np.sum(biases**2)
         return total
 
-    expected = slope(log_prior, warp.parameters)
+    expected = slopes(log_prior, warp.parameters)
     assert_allclose(warp.prior_slope(), expected, rtol=1e-7, atol=1e-8)
 
 
