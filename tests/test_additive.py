@@ -108,14 +108,3 @@ def test_new_rows_replace_the_solution(name):
     model.partial_fit(*chunks()[2]).fit(X, Y)
     assert "posterior_" in vars(model)
     assert_array_equal(model.predict(NEW), clone(model).fit(X, Y).predict(NEW))
-
-
-@each
-def test_other_attributes_are_missing_as_ever(name):
-    model = clone(MODELS[name][0])
-    for _ in range(2):
-        assert not hasattr(model, "coef_")
-        with pytest.raises(AttributeError, match="has no attribute 'coef_'"):
-            _ = model.coef_
-        model = chain(name)
-    assert not hasattr(clone(model), "posterior_")

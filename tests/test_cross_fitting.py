@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgpx._cross_fitting import cross_fit, seeded, weight_keyword
-from skgpx._table import Training, is_numeric, row_codes
+from skgpx._table import Training, row_codes
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
@@ -185,13 +185,3 @@ def test_codes_are_equal_where_rows_are():
     assert np.all(np.isfinite(row_codes(np.array([[1.0, np.nan], [2.0, np.nan]]))))
     mixed = np.array([["a", 1], ["b", 2.0], ["a", 1]], dtype=object)
     assert len(np.unique(row_codes(mixed), axis=0)) == 2
-
-
-def test_what_is_numeric():
-    assert is_numeric(X)
-    assert is_numeric(pd.DataFrame(X))
-    assert is_numeric(pd.DataFrame({"a": [1, 2], "b": [True, False]}))
-    assert not is_numeric(frame())
-    assert not is_numeric(np.array([[np.nan]]))
-    assert not is_numeric(np.array([["a"]]))
-    assert not is_numeric(pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}))

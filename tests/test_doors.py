@@ -38,7 +38,13 @@ from skgpx import (
     metrics,
 )
 from skgpx.exceptions import DataWarning
-from skgpx.likelihoods import Gaussian, Poisson, StudentT, check_likelihood
+from skgpx.likelihoods import (
+    Gaussian,
+    Poisson,
+    RobustMax,
+    StudentT,
+    check_likelihood,
+)
 from skgpx.simulation import simulate_ode
 
 pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
@@ -73,6 +79,7 @@ CASES = {
     "classes": (PLSClassifier(**PLS), THREE),
     "gwi classes": (GWIClassifier(LOGISTIC, **AROUND), LABELS),
 }
+SIZES = [(0,), (4, -1), (2.5,), "ten", ("a",), (2, False)]
 LATENT = [name for name in CASES if name not in ("decoupled", "tempered")]
 NUMBERS = [name for name in CASES if "classes" not in name]
 REAL = [name for name in NUMBERS if name != "counts"]
@@ -183,6 +190,9 @@ def test_parameters_that_are_refused():
         (DecoupledSampler(GridSearchCV(EXACT, {}, refit=False)), "refit=True"),
         (PLSRegressor(likelihood=StudentT(), method="exact"), "needs a Gaussian"),
         (PLSRegressor(likelihood=StudentT(), step_size=5.0), r"step_size .* \(0, 1\]"),
+        (PLSRegressor(likelihood=RobustMax()), "for RobustMax.* Use Categorical"),
+        *((SteinRFFRegressor(hidden_layer_sizes=s), "hidden_layer_s") for s in SIZES),
+        *((GWIRegressor("net", hidden_layer_sizes=s), "hidden_layer_s") for s in SIZES),
     ]:
         refused(message, model.fit, X, Y)
     refused(r"PLSClassifier.*'class_weight'", PLSClassifier, class_weight="balanced")

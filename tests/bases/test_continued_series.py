@@ -143,19 +143,6 @@ def test_draws_have_the_covariance(name, d):
 
 
 @pytest.mark.parametrize(("name", "d"), CASES)
-def test_continuous_at_the_edge(name, d):
-    basis = continued(name, d)
-    model = LatentModel(basis, distribution(basis))
-    edge = np.array([[1.0], [1.0 + 1e-9], [-1.0], [-1.0 - 1e-9]])
-    if d == 2:
-        edge = np.hstack((edge, np.full((4, 1), 0.7)))
-    for mixture in model.marginals(edge)[:2]:
-        assert_allclose(mixture[::2], mixture[1::2], atol=1e-6)
-    values = model.draw(5, np.random.default_rng(0))(edge)
-    assert_allclose(values[::2], values[1::2], atol=1e-3)
-
-
-@pytest.mark.parametrize(("name", "d"), CASES)
 def test_gradients_of_draws(name, d):
     basis = continued(name, d)
     draws = LatentModel(basis, distribution(basis)).draw(3, np.random.default_rng(0))

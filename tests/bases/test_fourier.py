@@ -68,31 +68,6 @@ def test_covariance_of_a_kernel(kernel, box):
     assert np.abs(covariance - kernel(X)).max() < bound
 
 
-def test_large_offsets_and_other_outputs():
-    box = Box(np.array([1.7e9]), np.array([1e6]))
-    basis = FourierSeries.from_rule(PolynomialEigenvalues(), box, 201)
-    near = FourierSeries.from_rule(
-        PolynomialEigenvalues(), Box(np.zeros(1), np.array([1e6])), 201
-    )
-    x = np.array([[12345.0], [999_999.0]])
-    assert np.array_equal(basis(x + 1.7e9), near(x))
-    weights = np.random.default_rng(0).standard_normal((201, 2, 3))
-    expected = near.draw(weights, np.random.default_rng(1))(x)
-    assert expected.shape == (2, 2, 3)
-    found = basis.draw(weights, np.random.default_rng(1))(x + 1.7e9)
-    assert np.array_equal(found, expected)
-
-
-def test_a_finite_basis_has_no_residual():
-    rule = KernelEigenvalues(RBF(0.5))
-    basis = FourierSeries.from_rule(rule, LINE, 51)
-    X = np.array([[0.3]])
-    assert basis.tail == 0.0
-    assert basis.residual_variance(X, basis(X))[0] < 1e-14
-    draws = basis.draw(np.zeros((51, 1, 2)), np.random.default_rng(0))
-    assert np.abs(draws(X)).max() < 1e-6
-
-
 def test_predictions_stay_within_the_working_memory():
     """Eigenvalues of sine and cosine that differ: the residual varies over the box."""
     X = np.random.default_rng(0).uniform(size=(4000, 1))

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
+from skgpx import GWIClassifier
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Bernoulli, RobustMax, StudentT
 
@@ -278,22 +278,3 @@ def test_hostile_parameters_are_refused():
     refused("is not fitted yet", mean=LogisticRegression(), cv="prefit")
     refused("epsilon strictly between", likelihood=RobustMax(2.0))
     refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_units_do_not_matter(scale):
-    def fitted(factor):
-        model = GWIClassifier(LogisticRegression(), **BRIEF)
-        model.set_params(mean=make_pipeline(StandardScaler(), LogisticRegression()))
-        model.set_params(kernel=9.0 * RBF(factor, (1e-300, 1e300)))
-        return model.fit(factor * X, TWO).predict_proba(factor * X)
-
-    # the order of the rows, and with it the folds, depends on their units
-    assert np.sqrt(np.mean((fitted(scale) - fitted(1.0)) ** 2)) < 0.03
-
-
-def test_samplers_refuse_a_likelihood_without_gradient():
-    message = "gradient of the likelihood, which for RobustMax.* Use Categorical"
-    for estimator in (PLSClassifier, PLSRegressor):
-        with pytest.raises(ValueError, match=message):
-            estimator(likelihood=RobustMax()).fit(X, THREE)

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -273,18 +272,3 @@ def test_scikit_learn_protocol(points):
     assert not kernel.is_stationary()
     with pytest.raises(ValueError, match="length 5; got 2"):
         kernel.theta = np.zeros(2)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_inside_gaussian_process_regressor():
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-2.0, 2.0, size=(40, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.05 * rng.normal(size=40)
-    kernel = GREKernel(ConstantKernel(1.0) * RBF([1.0, 1.0]), X) + WhiteKernel(0.1)
-    start = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
-    model = GaussianProcessRegressor(kernel).fit(X, y)
-    gain = model.log_marginal_likelihood_value_ - start.log_marginal_likelihood_value_
-    assert gain > 1.0
-    assert model.score(X, y) > 0.95
-    assert np.array_equal(model.kernel_.k1.support, X)
-    assert np.array_equal(kernel.k1.kernel.k2.length_scale, [1.0, 1.0])  # untouched

@@ -54,14 +54,6 @@ def test_endless_expansions_are_refused(kernel):
         expand(kernel)
 
 
-def test_length_scales():
-    assert_array_equal(length_scales(2.0 * RBF(ARD), 3), ARD)
-    assert_array_equal(length_scales(Matern(0.3) + RBF(), 2), [0.3, 0.3])
-    assert_array_equal(length_scales(DotProduct(), 2), [1.0, 1.0])
-    gre = GREKernel(RBF(ARD), np.zeros((2, 3)))
-    assert_array_equal(length_scales(gre, 3), ARD)
-
-
 def test_parts_are_found_wherever_they_are():
     a, b, c = RBF(ARD), Matern(0.3), RBF(0.2)
     inside = GREKernel(ConstantKernel(2.0) * b**2, np.zeros((2, 3)))

@@ -44,16 +44,6 @@ def test_moments_are_those_of_the_parts(mixture):
     assert_allclose(np.diagonal(mixture.covariance(T)), variance[:, 0])
 
 
-def test_a_mixture_of_equal_models_is_the_model():
-    one = part(1)
-    both = MixtureModel((one, one), np.zeros(2))
-    for a, b in zip(
-        both.marginals(T).moments(), one.marginals(T).moments(), strict=True
-    ):
-        assert_allclose(a, b)
-    assert_allclose(both.covariance(T), one.covariance(T), atol=1e-12)
-
-
 def test_units_stay_inside_the_family(mixture):
     moved = mixture.affine(3.0, -2.0)
     mean, variance = mixture.marginals(T).moments()

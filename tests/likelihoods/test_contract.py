@@ -263,15 +263,6 @@ def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
         assert np.all(likelihood.predictive_cdf(y - 1.0, mixture) < level)
 
 
-@pytest.mark.parametrize("df", [0.5, 2.0])
-def test_quantiles_of_heavy_tails(df):
-    distribution = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
-    quantiles = StudentT(df=df, scale=1e-9).predictive_quantile(LEVELS, distribution)
-    np.testing.assert_allclose(
-        quantiles[0], 1e-9 * stats.t(df).ppf(LEVELS), rtol=1e-7, atol=1e-18
-    )
-
-
 @pytest.mark.parametrize("likelihood", ALL, ids=repr)
 def test_predictions_do_not_depend_on_the_other_rows(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)

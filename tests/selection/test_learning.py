@@ -45,15 +45,6 @@ def test_more_columns_than_matter():
     assert root_mean_square(model.predict(new) - f[1]) < 0.25 * f[1].std()
 
 
-def test_no_signal_is_a_finding():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((300, 2)), rng.standard_normal(300)
-    with pytest.warns(UserWarning, match="No dependence of y on X"):
-        model = PLSRegressor(random_state=0).fit(X, y)
-    assert [one.check for one in model.findings_] == ["no signal"]
-    assert np.max(np.abs(model.predict(X) - y.mean())) < 0.2
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("estimator", [PLSRegressor, SteinRFFRegressor])
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -65,6 +56,7 @@ def test_no_signal_is_noise(estimator, seed):
     assert np.ptp(std) < 0.1
     assert root_mean_square(model.predict(X) - y.mean()) < 0.15
     if estimator is PLSRegressor:
+        assert [one.check for one in model.findings_] == ["no signal"]
         assert model.noise_variance_ > 0.9 * np.var(y)
 
 
