@@ -191,7 +191,10 @@ def test_parameters_that_are_refused():
         (PLSRegressor(likelihood=StudentT(), method="exact"), "needs a Gaussian"),
         (PLSRegressor(likelihood=StudentT(), step_size=5.0), r"step_size .* \(0, 1\]"),
         (PLSRegressor(likelihood=RobustMax()), "for RobustMax.* Use Categorical"),
-        *((SteinRFFRegressor(hidden_layer_sizes=s), "hidden_layer_s") for s in SIZES),
+        *(
+            (SteinRFFRegressor(hidden_layer_sizes=s), "hidden_layer_s")
+            for s in [*SIZES, (True,)]
+        ),
         *((GWIRegressor("net", hidden_layer_sizes=s), "hidden_layer_s") for s in SIZES),
     ]:
         refused(message, model.fit, X, Y)
