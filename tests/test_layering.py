@@ -271,7 +271,12 @@ import sys
 import sklearn.gaussian_process  # loads pandas where it is installed
 
 before = set(sys.modules)
-import skgpx.inspection
+import skgpx
+
+assert not {"skgpx.thompson", "skgpx.simulation", "skgpx.inspection"} & set(sys.modules)
+assert skgpx.thompson.ThompsonSampler and skgpx.simulation and skgpx.inspection
+assert {"thompson", "likelihoods", "PLSRegressor"} <= set(dir(skgpx))
+assert not hasattr(skgpx, "nothing")
 
 heavy = {"matplotlib", "torch", "pandas", "dask", "distributed", "rich"}
 loaded = heavy & (set(sys.modules) - before)

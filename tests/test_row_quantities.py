@@ -1,7 +1,6 @@
 """Exposures of counts and known noise of rows, through the public doors."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -229,20 +228,6 @@ def test_exposures_that_are_far_from_one():
 
 
 # ---- Through pipelines and metadata routing ------------------------------------------
-
-
-def test_exposures_and_noise_reach_the_last_step_of_a_pipeline():
-    counting = PLSRegressor(likelihood=Poisson(), **{**COUNTING, "inducing": "greedy"})
-    pipeline = make_pipeline(StandardScaler(), counting)
-    pipeline.fit(X, COUNTS, plsregressor__exposure=EXPOSURE)
-    direct = sklearn.clone(counting)
-    inputs = StandardScaler().fit_transform(X)
-    direct.fit(inputs, COUNTS, exposure=pd.Series(EXPOSURE))
-    expected = direct.predict(inputs, exposure=EXPOSURE)
-    assert_array_equal(pipeline.predict(X, exposure=EXPOSURE), expected)
-    spectral = make_pipeline(StandardScaler(), SpectralVGPRegressor(**KEPT))
-    spectral.fit(X, Y, spectralvgpregressor__noise_variance=NOISE)
-    assert_allclose(spectral[-1].noise_variance_, NOISE.mean())
 
 
 def test_exposures_are_routed_on_request():

@@ -13,7 +13,6 @@ from sklearn.gaussian_process.kernels import (
     DotProduct,
     ExpSineSquared,
     Matern,
-    PairwiseKernel,
     RationalQuadratic,
     WhiteKernel,
 )
@@ -237,29 +236,6 @@ def test_orthogonal_directions(d):
     for block in (omega[:d], omega[d : 2 * d]):
         unit = block / np.linalg.norm(block, axis=1, keepdims=True)
         np.testing.assert_allclose(unit @ unit.T, np.eye(d), atol=1e-12)
-
-
-class Odd(Matern):
-    """A subclass, which must not inherit the density of its parent."""
-
-
-@pytest.mark.parametrize(
-    ("kernel", "d", "named"),
-    [
-        (RBF() * Odd(), 2, "Odd"),
-        (PairwiseKernel(), 2, "PairwiseKernel"),
-        (RBF() * WhiteKernel(), 2, "WhiteKernel"),
-        (RBF() ** 1.5, 1, r"RBF\(length_scale=1\) \*\* 1.5"),
-        (ExpSineSquared(), 2, "ExpSineSquared.* 2 input columns"),
-        (RBF() * DotProduct(), 1, "DotProduct"),
-    ],
-    ids=str,
-)
-def test_a_kernel_without_frequencies_is_named(kernel, d, named):
-    with pytest.raises(ValueError, match=named) as caught:
-        sample_frequencies(kernel, 4, d, np.random.default_rng(0))
-    assert "spectral_sampler=" in str(caught.value)
-    assert 'prior="exact"' in str(caught.value)
 
 
 def test_sums_and_unknown_methods_are_refused():

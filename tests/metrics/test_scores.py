@@ -71,40 +71,33 @@ def test_impossible_targets_of_weight_zero_are_left_out():
     assert_allclose(score, 0.2337, atol=1e-4)
 
 
+NOBODY = np.zeros(N)
+REFUSED = [
+    ("crps", (Y[0, 0], 0.0, 1.0), {}, "y_true must have shape"),
+    ("crps", (np.array([np.nan]), [0.0], 1.0), {}, "y_true must be finite"),
+    ("crps", (Y, MEAN[:, 0], STD), {}, "mean must have the shape of y_true"),
+    ("crps", (Y, MEAN, -STD), {}, "std must be non-negative"),
+    ("crps", (Y, MEAN, np.inf), {}, "std must be finite"),
+    ("density", (Y, MEAN, 0.0), {}, "a point has no density"),
+    ("fair", (Y, MEANS[..., :1]), {"fair": True}, "at least two draws"),
+    ("coverage", (Y, BOUNDS[..., ::-1]), {}, "upper less lower end"),
+    ("coverage", (Y, MEANS), {}, "and 2 on the last axis"),
+    ("interval", (Y, BOUNDS), {"coverage": 1.0}, r"coverage == 1\.0"),
+]
+WEIGHTS = [
+    (NOBODY - 2.0 * (np.arange(N) == 0), "sample_weight must.*between -2 and 0"),
+    (NOBODY, "sample_weight must.*at least one positive.*between 0 and 0"),
+    (NOBODY + np.inf, "sample_weight must.*finite"),
+    ([1.0], r"must hold 30 numbers.*shape \(1,\)"),
+]
+REFUSED += [("coverage", (Y, BOUNDS), {"sample_weight": w}, m) for w, m in WEIGHTS]
+
+
 def test_what_is_refused():
-    gaussian = metrics.gaussian_crps
-    for wrong, said in (
-        ((Y[0, 0], 0.0, 1.0), "y_true must have shape"),
-        ((np.array([np.nan]), [0.0], 1.0), "y_true must be finite"),
-        ((Y, MEAN[:, 0], STD), "mean must have the shape of y_true"),
-        ((Y, MEAN, -STD), "std must be non-negative"),
-        ((Y, MEAN, np.inf), "std must be finite"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            gaussian(*wrong)
-    with pytest.raises(ValueError, match="a point has no density"):
-        metrics.gaussian_neg_log_density(Y, MEAN, 0.0)
-    for first, said in (
-        (-2.0, "non-negative.*between -2 and 0"),
-        (0.0, "at least one positive.*between 0 and 0"),
-        (np.inf, "finite"),
-    ):
-        weights = np.r_[first, np.zeros(N - 1)]
-        with pytest.raises(ValueError, match=rf"sample_weight must.*{said}"):
-            metrics.interval_coverage(Y, BOUNDS, sample_weight=weights)
-    with pytest.raises(ValueError, match=r"must hold 30 numbers.*shape \(1,\)"):
-        gaussian(Y, MEAN, STD, sample_weight=[1.0])
-    with pytest.raises(ValueError, match="at least two draws"):
-        metrics.ensemble_crps(Y, MEANS[..., :1], fair=True)
-    with pytest.raises(ValueError, match="upper less lower end"):
-        metrics.interval_coverage(Y, BOUNDS[..., ::-1])
-    with pytest.raises(ValueError, match="and 2 on the last axis"):
-        metrics.interval_coverage(Y, MEANS)
-    with pytest.raises(ValueError, match=r"coverage == 1\.0"):
-        metrics.interval_score(Y, BOUNDS, coverage=1.0)
-    with pytest.raises(
-        ValueError, match="distribution must be a predictive distribution"
-    ):
+    for name, given, options, message in REFUSED:
+        with pytest.raises(ValueError, match=message):
+            SCORES[name][0](*given, **options)
+    with pytest.raises(ValueError, match="must be a predictive distribution"):
         metrics.crps(Y[:, 0], MEAN)
     for wrong in ([-0.1], [1.1], [[0.5]]):
         with pytest.raises(ValueError, match="lie between 0 and 1"):

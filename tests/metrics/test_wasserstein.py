@@ -93,11 +93,11 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="one target"):
         process_wasserstein_distance(gp, several, X)
     zero, one = np.zeros(2), np.eye(2)
-    with pytest.raises(ValueError, match="of one length"):
-        gaussian_wasserstein_distance(zero, one, np.zeros(3), np.eye(3))
-    with pytest.raises(ValueError, match="symmetric"):
-        gaussian_wasserstein_distance(zero, [[1.0, 0.5], [0.0, 1.0]], zero, one)
-    with pytest.raises(ValueError, match="positive semi-definite"):
-        gaussian_wasserstein_distance(zero, [[1.0, 2.0], [2.0, 1.0]], zero, one)
-    with pytest.raises(ValueError, match="finite"):
-        gaussian_wasserstein_distance([np.nan, 0.0], one, zero, one)
+    for given, message in (
+        ((zero, one, np.zeros(3), np.eye(3)), "of one length"),
+        ((zero, [[1.0, 0.5], [0.0, 1.0]], zero, one), "symmetric"),
+        ((zero, [[1.0, 2.0], [2.0, 1.0]], zero, one), "positive semi-definite"),
+        (([np.nan, 0.0], one, zero, one), "finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gaussian_wasserstein_distance(*given)

@@ -121,20 +121,6 @@ def test_continuous_at_the_edge_and_the_prior_far_away(kernel, d):
     assert np.all(std <= most * (1.0 + 1e-9))
 
 
-def test_gradients_and_optima_of_draws_outside():
-    model = SpectralVGPRegressor("series", domain=(-1.0, 1.0)).fit(X, Y)
-    draws = model.sample_functions(3, random_state=0)
-    # a series prior is rough: away from the corner at half a period
-    places, h = line(0.2, 1.3, 1.7, -1.4, 2.6), 1e-6
-    values, gradients = draws.value_and_grad(places)
-    assert_allclose(values, draws(places), atol=1e-11)
-    slopes = (draws(places + h) - draws(places - h)) / (2.0 * h)
-    scale = np.abs(slopes).max()
-    assert_allclose(gradients[:, :, 0], slopes, atol=1e-4 * scale)
-    best = draws.minimize([(-1.5, 1.5)], random_state=0)
-    assert np.all(best.fun <= draws(np.linspace(-1.5, 1.5, 99)[:, None]).min(axis=0))
-
-
 def test_warnings_of_fit_are_about_the_line_of_the_caller():
     noise = np.random.default_rng(0).normal(size=len(X))
     wild = np.where(np.arange(len(X))[:, np.newaxis] == 3, 1e4, X)
