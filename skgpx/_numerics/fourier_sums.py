@@ -371,13 +371,18 @@ class SeriesStatistics:
             square=max(square, 0.0),
         )
 
-    def on(self, period: float) -> SeriesStatistics:
-        """The same bin moments for waves of another period, rounded up to bins."""
-        sums: Any = self.sums
+    def on(self, box: Box) -> SeriesStatistics:
+        """The same bin moments for waves of another period, rounded up to bins.
+
+        Sums of several inputs are about one box, and stay as they are.
+        """
+        sums = self.sums
+        if not isinstance(sums, BinMoments):
+            return self
         width = float(self.box.period[0]) * len(sums.values) / sums.size
-        sums = sums.periodic(period / width)
-        box = Box(self.box.origin, np.array([width * sums.size / len(sums.values)]))
-        return replace(self, box=box, sums=sums)
+        sums = sums.periodic(float(box.period[0]) / width)
+        period = np.array([width * sums.size / len(sums.values)])
+        return replace(self, box=Box(self.box.origin, period), sums=sums)
 
     def reach(self) -> Integers:
         """Largest wave number of functions that are available, shape (d,)."""
@@ -388,8 +393,12 @@ class SeriesStatistics:
         one, other = self.sums.tables(2 * reach)
         return one, other
 
-    def normal_equations(self, index: FourierIndex) -> WeightStatistics:
-        """Sums for these functions, not whitened, of ``y - shift``; O(m^2), free of n.
+    def normal_equations(
+        self, index: FourierIndex, scale: float = 1.0
+    ) -> WeightStatistics:
+        """Sums for these functions, not whitened, of ``(y - shift) / scale``.
+
+        O(m^2), free of n.
 
         Raises
         ------
@@ -404,7 +413,11 @@ class SeriesStatistics:
             )
         sums, moments = self.tables(index.reach())
         return WeightStatistics(
-            gram(index, sums), moment(index, moments), self.square, 0.0, self.weight
+            gram(index, sums),
+            moment(index, moments) / scale,
+            self.square / scale**2,
+            0.0,
+            self.weight,
         )
 
 

@@ -21,7 +21,13 @@ from skgpx._spectral_vgp._domain import (
     joint_range,
     kernel_of,
 )
-from skgpx._spectral_vgp._search import MOST_FUNCTIONS, Parameters, Prior, Search
+from skgpx._spectral_vgp._search import (
+    MOST_FUNCTIONS,
+    Parameters,
+    Prior,
+    Search,
+    known_noise,
+)
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import Box, FourierSeries
@@ -45,9 +51,8 @@ class FourierState:
         Where the inputs may lie, and the range of the inputs so far.
     is_given : bool
         Whether the domain is the user's, all of which the functions must hold.
-    parameters : Parameters
-    shared : str
-        Of the parameters that models must share to be merged.
+    parameters : dict
+        Which models must share to be merged.
     statistics : SeriesStatistics
     searched : SeriesStatistics
         Without copies of rows: what the search reads.
@@ -59,7 +64,6 @@ class FourierState:
     seen: Array
     is_given: bool
     parameters: Parameters
-    shared: str
     statistics: SeriesStatistics
     searched: SeriesStatistics
     start: Prior | None = None
@@ -83,7 +87,7 @@ class FourierState:
         """
         same = (
             isinstance(other, FourierState)
-            and self.shared == other.shared
+            and self.parameters == other.parameters
             and np.array_equal(self.domain, other.domain)
         )
         if same and len(self.domain) > 1:
@@ -108,7 +112,7 @@ class FourierState:
             seen=joint_range(self.seen, seen),
         )
 
-    def solve(self, report: Callable[..., bool] | None = None) -> Fit:
+    def solve(self, report: Callable[..., bool] = lambda *_: False) -> Fit:
         """Number of functions, hyperparameters, posterior and bound; free of n.
 
         `report` is called after each round with a prior, its log evidence in the units
@@ -120,8 +124,6 @@ class FourierState:
         search = Search(self.searched, self.parameters, self.domain, inside, self.seen)
 
         def reported(prior: Prior) -> bool:
-            if report is None:
-                return False
             evidence = prior.bound - search.weight * float(np.log(search.scale))
             return report(prior, evidence, lambda: self._solution(search, prior)[0])
 
@@ -129,39 +131,36 @@ class FourierState:
 
     def _solution(self, search: Search, prior: Prior) -> Fit:
         """Posterior and bound of a prior, for all rows."""
-        rule, noise, box = prior.rule, prior.noise_variance, prior.box
-        all_rows = self.statistics.moved(search.statistics.shift)
-        if len(self.domain) == 1:
-            all_rows = all_rows.on(float(box.period[0]))
-        m, scale = len(prior.functions), search.scale
+        noise, box, scale = prior.noise_variance, prior.box, search.scale
+        all_rows = self.statistics.moved(search.statistics.shift).on(box)
         # functions that were summed come first
-        index = rule.index(box, m + 4096)
+        m = len(prior.functions)
+        index = prior.rule.index(box, m + 4096)
         held = np.all(np.abs(index.waves) <= all_rows.reach(), axis=1)
         index = index.part(np.argsort(~held, kind="stable"))
-        series = FourierSeries.from_rule(rule, box, m, index)
-        spectrum = rule.spectrum(series.index, box)
+        series = FourierSeries.from_rule(prior.rule, box, m, index)
+        spectrum = prior.rule.spectrum(series.index, box)
+        sums = all_rows.normal_equations(series.index, scale)
         residual = all_rows.weight * spectrum.tail
-        sums = search.equations(all_rows, series.index)
         statistics = whitened(sums, spectrum.eigenvalues, residual)
         # as the search of the default kernels took the functions left out
         white = spectrum.tail if search.is_default else 0.0
         where = search.domain, search.inside, search.seen
-        basis = continued(series, kernel_of(rule), *where)
+        basis = continued(series, kernel_of(prior.rule), *where)
         model = LatentModel(basis, posterior(statistics, noise + white))
         evidence = log_evidence(statistics, noise) - all_rows.weight * np.log(scale)
-        record = SearchRecord()
-        if search.learns or search.noise is None:
-            record = SearchRecord(f"bound of {m} Fourier functions", 0, "all")
+        learned = search.learns or search.noise is None
+        record = (f"bound of {m} Fourier functions", 0, "all") if learned else ()
         attributes = {
             "posterior_": model.affine(search.statistics.shift, scale),
             "noise_variance_": float(noise) * scale**2,
             "log_evidence_": float(evidence),
-            "prior_": getattr(rule, "rule", rule),
-            "kernel_": kernel_of(rule),
+            "prior_": prior.rule.rule,
+            "kernel_": kernel_of(prior.rule),
             "spectrum_": series.spectrum * scale**2,
             "cycles_": prior.waves / box.period,
             "n_basis_": m,
-            "_record": record,
+            "_record": SearchRecord(*record),
         }
         return attributes, _findings(search, prior, spectrum.eigenvalues, spectrum.tail)
 
@@ -170,7 +169,6 @@ def fit_population(
     rows: Rows,
     domain: Array | None,
     parameters: Parameters,
-    shared: str,
     rng: np.random.Generator,
     n_jobs: int | None,
     adds: bool,
@@ -182,42 +180,37 @@ def fit_population(
     """
     is_given, d = domain is not None, rows.X.shape[1]
     domain = data_domain(rows.X) if domain is None else domain
-    once = rows
-    if not adds and parameters.known_noise(1.0) is None and len(rows.y) <= 20_000:
+    box = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
+    once, start, size = rows, None, parameters["n_basis"]
+    if not adds and known_noise(parameters, 1.0) is None and len(rows.y) <= 20_000:
         # duplicate rows make the likelihood of the noise variance unbounded; functions
         # cannot follow single rows of more
         once = counted_once(canonical_rows(*rows))
-    start = None
     if d == 1:
-        size, n = parameters.n_basis, int(once.weights.sum())
-        most = _MOST_WAVES if adds else min(max(n, 64), _MOST_WAVES)
-        waves = most if isinstance(size, str) else max(size // 2 + 1, 64)
-        box, reach = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0]), [waves]
+        most = (
+            _MOST_WAVES if adds else min(max(int(once.weights.sum()), 64), _MOST_WAVES)
+        )
+        reach = np.array([most if isinstance(size, str) else max(size // 2 + 1, 64)])
     else:
         # rows that choose the prior where there are more
         few, salt = {2: 3000, 3: 2000}[d], int(rng.integers(2**63))
         chosen = sample_distinct_rows(once.X, once.y, few, salt)
         some = once if chosen is None else once.take(chosen)
-        where = domain, domain, input_range(some.X)
-        first = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
-        sums = row_sums(some, domain, first, np.ones(d, np.int64), n_jobs)
-        search = Search(sums, parameters, *where, some)
+        sums = row_sums(some, domain, box, np.ones(d, np.int64), n_jobs)
+        search = Search(sums, parameters, domain, domain, input_range(some.X), some)
         start = search.run()
         box, size = start.box, MOST_FUNCTIONS if search.grows else search.size
         reach = start.rule.index(box, size).reach()
         if search.learns:
             # with some room for other parameters
             reach = np.minimum(reach + reach // 4 + 1, size)
-        start = start._replace(sums=None)
-        if start.only_noise:
-            # what is noise to few rows may be more to many
-            start = None
-    how = domain, box, np.asarray(reach), n_jobs
+        # what is noise to few rows may be more to many
+        start = None if start.only_noise else start._replace(sums=None)
+    how = domain, box, reach, n_jobs
     statistics = row_sums(rows, *how)
     searched = statistics if once is rows else row_sums(once, *how)
-    seen = input_range(rows.X)
     return FourierState(
-        domain, seen, is_given, parameters, shared, statistics, searched, start
+        domain, input_range(rows.X), is_given, parameters, statistics, searched, start
     )
 
 

@@ -29,7 +29,7 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import Parameters, Prior
+from skgpx._spectral_vgp._search import Prior
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -501,26 +501,23 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
         """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
-        parameters = Parameters(
-            kernel=self.kernel,
-            basis=self.basis_,
-            n_basis=self.n_basis,
-            noise_variance=(
-                self.noise_variance if self._noise is None else self._noise.reference
-            ),
-            optimizer=self.optimizer,
-            normalize_y=self.normalize_y,
-        )
+        parameters = {
+            "kernel": self.kernel,
+            "n_basis": self.n_basis,
+            "noise_variance": self.noise_variance,
+            "optimizer": self.optimizer,
+            "normalize_y": self.normalize_y,
+        }
+        if self._noise is not None:
+            parameters["noise_variance"] = self._noise.reference
         if self.basis_ != "fourier":
-            return fit_sample(canonical_rows(*rows), parameters, rng, self.n_jobs)
+            how = canonical_rows(*rows), self.basis_, parameters
+            return fit_sample(*how, rng, self.n_jobs)
         domain, finding = self._given_domain(), None
         if domain is None:
             rows, finding = without_input_outliers(rows)
-        # bounds of a kernel are not in what it prints
-        kernel = self.kernel.get_params() if isinstance(self.kernel, Kernel) else None
-        shared = repr((parameters, self.basis, kernel))
-        how = shared, rng, self.n_jobs, adds
-        return fit_population(rows, domain, parameters, *how), (finding,)
+        how = domain, parameters, rng, self.n_jobs, adds
+        return fit_population(rows, *how), (finding,)
 
     def _resolved_basis(self) -> str:
         """Kind of inducing variables for the columns that were seen.
@@ -530,30 +527,24 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         ValueError
             If kernel, basis and columns do not fit together.
         """
-        few, known = self.n_features_in_ <= _MAX_FOURIER_INPUTS, True
-        if isinstance(self.kernel, Kernel):
-            known = has_spectrum(split_noise(self.kernel)[0])
-        elif self.kernel is not None and (
-            not few or self.basis not in ("auto", "fourier")
+        kernel, possible = self.kernel, self.n_features_in_ <= _MAX_FOURIER_INPUTS
+        series = kernel is not None and not isinstance(kernel, Kernel)
+        if isinstance(kernel, Kernel):
+            possible = possible and has_spectrum(split_noise(kernel)[0])
+        if (
+            self.basis != "fourier"
+            and not series
+            and (self.basis != "auto" or not possible)
         ):
+            return "inducing" if self.basis == "auto" else self.basis
+        if not possible or self.basis not in ("auto", "fourier"):
             raise ValueError(
-                "A series prior is for Fourier functions of up to "
-                f"{_MAX_FOURIER_INPUTS} columns; got basis={self.basis!r} and "
-                f"{self.n_features_in_} columns. Give a kernel."
+                "Fourier functions, and a series prior on them, are for kernels with a "
+                f"known spectral density and up to {_MAX_FOURIER_INPUTS} columns; got "
+                f"{self.n_features_in_} with kernel={kernel!r} and basis="
+                f'{self.basis!r}. Give a kernel or None, and basis="inducing".'
             )
-        if self.basis == "auto":
-            return "fourier" if few and known else "inducing"
-        if self.basis == "fourier" and not few:
-            raise ValueError(
-                f'basis="fourier" is for up to {_MAX_FOURIER_INPUTS} columns; got '
-                f'{self.n_features_in_}. Use basis="inducing" or "empirical".'
-            )
-        if self.basis == "fourier" and not known:
-            raise ValueError(
-                f"{self.kernel!r} has no known spectral density: it is not stationary, "
-                'or not of a known kind. Use basis="inducing" or "empirical".'
-            )
-        return self.basis
+        return "fourier"
 
     def _given_domain(self) -> Array | None:
         """The parameter `domain` as an array (d, 2).

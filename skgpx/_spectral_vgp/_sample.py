@@ -22,7 +22,7 @@ from skgpx._selection import (
     learn_prior,
 )
 from skgpx._spectral_vgp._domain import input_range, joint_range
-from skgpx._spectral_vgp._search import Parameters
+from skgpx._spectral_vgp._search import Parameters, known_noise
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
@@ -50,9 +50,8 @@ class SparseState:
         Of the rows that chose the basis, which copies of a model share.
     noise_variance : float
         Start of its search, or its fixed value; standardised.
-    noise_is_free : bool
-    noise_bounds : tuple of float
-        Between which a free one is searched.
+    noise_bounds : tuple of float or None
+        Between which it is searched; None for a fixed one.
     record : SearchRecord
         Which rows chose kernel and noise.
     shift, scale : float
@@ -64,8 +63,7 @@ class SparseState:
     statistics: WeightStatistics
     first: WeightStatistics
     noise_variance: float
-    noise_is_free: bool
-    noise_bounds: tuple[float, float]
+    noise_bounds: tuple[float, float] | None
     record: SearchRecord
     shift: float
     scale: float
@@ -105,7 +103,7 @@ class SparseState:
             and one.n_basis == two.n_basis
             and np.array_equal(self.first.moment, other.first.moment)
             and (self.shift, self.scale) == (other.shift, other.scale)
-            and self.noise_is_free == other.noise_is_free
+            and self.noise_bounds == other.noise_bounds
             and self.noise_variance == other.noise_variance
         )
 
@@ -114,7 +112,7 @@ class SparseState:
         del report
         noise, scale, sums = self.noise_variance, self.scale, self.statistics
         # the search saw the first rows, and the noise that it found is of all of them
-        if self.noise_is_free and sums is not self.first:
+        if self.noise_bounds is not None and sums is not self.first:
             best = best_noise_variance(sums, noise)
             noise = float(np.clip(best, *self.noise_bounds))
         # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²
@@ -136,75 +134,89 @@ class SparseState:
 
 
 def fit_sample(
-    rows: Rows, parameters: Parameters, rng: np.random.Generator, n_jobs: int | None
+    rows: Rows,
+    kind: str,
+    parameters: Parameters,
+    rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> tuple[SparseState, tuple[Finding, ...]]:
     """Choose prior, basis and standardisation on some rows, and sum over them."""
     shift, scale = 0.0, 1.0
-    if parameters.normalize_y:
+    if parameters["normalize_y"]:
         shift, scale = standardisation(rows.y, rows.precisions)
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select = rng.spawn(2)
-    given, learns = parameters.noise_variance, parameters.optimizer is not None
-    fixed = None if given is None else given / scale**2
-    kernel, n_basis = parameters.kernel, parameters.n_basis
+    given, learns = parameters["noise_variance"], parameters["optimizer"] is not None
+    kernel, size = parameters["kernel"], parameters["n_basis"]
+    size = None if isinstance(size, str) else int(size)
+    if kernel is None and not learns:
+        kernel = default_kernel(rows.X, rows.weights)
+    likelihood = Gaussian(None if given is None else given / scale**2)
     found = learn_prior(
         rows,
-        Gaussian(fixed).prepare(rows.y, rows.weights),
+        likelihood.prepare(rows.y, rows.weights),
         search,
-        kernel=default_kernel(rows.X, rows.weights)
-        if kernel is None and not learns
-        else kernel,
+        kernel=kernel,
         learn=learns,
-        n_inducing=None if isinstance(n_basis, str) else int(n_basis),
+        n_inducing=size,
         n_jobs=n_jobs,
     )
     likelihood = found.likelihood
     noise = float(likelihood.variance(0.0))
-    basis = _basis(found.kernel, rows, parameters, noise, select)
+    choose = _inducing_points if kind == "inducing" else _eigenvectors
+    basis = choose(found.kernel, rows, size, noise, select)
     sums = row_statistics(basis, rows, n_jobs)
-    low, high = 0.0, np.inf
-    if len(likelihood.theta):
-        low, high = np.exp(likelihood.theta_bounds[0])
+    bounds = None
+    if known_noise(parameters, scale) is None:
+        theta = (
+            likelihood.theta_bounds[0] if len(likelihood.theta) else (-np.inf, np.inf)
+        )
+        bounds = float(np.exp(theta[0])), float(np.exp(theta[1]))
     state = SparseState(
-        basis=basis,
-        seen=input_range(rows.X),
-        statistics=sums,
-        first=sums,
-        noise_variance=noise,
-        noise_is_free=parameters.known_noise(scale) is None,
-        noise_bounds=(float(low), float(high)),
-        record=found.record,
-        shift=shift,
-        scale=scale,
+        basis,
+        input_range(rows.X),
+        sums,
+        sums,
+        noise,
+        bounds,
+        found.record,
+        shift,
+        scale,
     )
     return state, found.findings
 
 
-def _basis(
+def _inducing_points(
     kernel: Any,
     rows: Rows,
-    parameters: Parameters,
+    size: int | None,
     noise_variance: float,
     rng: np.random.Generator,
-) -> Any:
-    """Inducing points, or leading eigenvectors at as many rows as can be decomposed."""
-    n_basis, X, weights = parameters.n_basis, rows.X, rows.weights
-    size = min(len(X), _MOST_FUNCTIONS if isinstance(n_basis, str) else int(n_basis))
-    if parameters.basis == "inducing":
-        if isinstance(n_basis, str):
-            how = rows, kernel, noise_variance, "greedy", rng, _MOST_FUNCTIONS
-            Z = inducing_by_capacity(*how)
-        else:
-            Z = select_inducing("greedy", X, kernel, size, rng, weights)
-        return Nystroem.from_kernel(kernel, Z)
-    most = 4000
+) -> Nystroem:
+    if size is None:
+        how = noise_variance, "greedy", rng, _MOST_FUNCTIONS
+        return Nystroem.from_kernel(kernel, inducing_by_capacity(rows, kernel, *how))
+    how = rows.X, kernel, min(len(rows.X), size), rng, rows.weights
+    return Nystroem.from_kernel(kernel, select_inducing("greedy", *how))
+
+
+def _eigenvectors(
+    kernel: Any,
+    rows: Rows,
+    size: int | None,
+    noise_variance: float,
+    rng: np.random.Generator,
+) -> EmpiricalSpectral:
+    """Leading eigenvectors at as many rows as can be decomposed."""
+    X, weights, most = rows.X, rows.weights, 4000
+    wanted = min(len(X), _MOST_FUNCTIONS if size is None else size)
     if len(X) > most:
         share = weights / weights.sum()
         chosen = rng.choice(len(X), most, replace=False, p=share)
         X, weights = X[np.sort(chosen)], np.ones(most)
-    basis = EmpiricalSpectral.from_rows(kernel, X, size, weights)
-    if isinstance(n_basis, str):
+    basis = EmpiricalSpectral.from_rows(kernel, X, wanted, weights)
+    if size is None:
         # n λ_j >= σ², where e_j estimates n λ_j
         known = basis.eigenvalues * rows.weights.sum() / weights.sum()
-        return basis.leading(max(1, int(np.sum(known >= noise_variance))))
+        basis = basis.leading(max(1, int(np.sum(known >= noise_variance))))
     return basis

@@ -26,7 +26,6 @@ from skgpx._numerics.fourier import (
 )
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
-    WeightStatistics,
     best_noise_variance,
     noise_bounds,
     posterior_mean_from,
@@ -42,6 +41,8 @@ from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues, RaisedEigenval
 from skgpx.kernels import split_noise
 
 Array = NDArray[np.float64]
+# What an estimator has of these names, from "kernel" to "normalize_y".
+Parameters = dict[str, Any]
 
 # Functions with which a search begins by the number of inputs, at most at its end, and
 # at most in a basis.
@@ -59,25 +60,15 @@ _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0, 0.5: 4.0}
 _FALSE_ALARMS = 0.01
 
 
-class Parameters(NamedTuple):
-    """Parameters of `SpectralVGPRegressor` that decide about prior and basis."""
-
-    kernel: Any
-    basis: str
-    n_basis: int | str
-    noise_variance: float | None
-    optimizer: str | None
-    normalize_y: bool
-
-    def known_noise(self, scale: float) -> float | None:
-        """Noise variance that is not searched for, for ``y / scale``."""
-        if self.noise_variance is not None:
-            return self.noise_variance / scale**2
-        if not isinstance(self.kernel, Kernel):
-            return None
-        _, level, bounds = split_noise(self.kernel)
-        fixed = self.optimizer is None or isinstance(bounds, str)
-        return level if fixed else None
+def known_noise(parameters: Parameters, scale: float) -> float | None:
+    """Noise variance that is not searched for, for ``y / scale``."""
+    if parameters["noise_variance"] is not None:
+        return float(parameters["noise_variance"]) / scale**2
+    if not isinstance(parameters["kernel"], Kernel):
+        return None
+    _, level, bounds = split_noise(parameters["kernel"])
+    fixed = parameters["optimizer"] is None or isinstance(bounds, str)
+    return level if fixed else None
 
 
 class Prior(NamedTuple):
@@ -85,7 +76,7 @@ class Prior(NamedTuple):
 
     Attributes
     ----------
-    rule : EigenvalueRule
+    rule : RaisedEigenvalues
     noise_variance : float
         For the standardised y.
     box : Box
@@ -114,7 +105,7 @@ class Prior(NamedTuple):
     @property
     def waves(self) -> Integers:
         """Waves that stand out, (r, d)."""
-        waves = [w for w in getattr(self.rule, "waves", ()) if any(w)]
+        waves = [wave for wave in self.rule.waves if any(wave)]
         return np.array(waves, np.int64).reshape(-1, len(self.box.period))
 
 
@@ -144,24 +135,13 @@ class Search:
         rows: Rows | None = None,
     ):
         self.domain, self.inside, self.seen = domain, inside, seen
-        self.rows, self.d = rows, len(domain)
-        self.parameters, fixed = parameters, parameters.n_basis
-        self.grows = isinstance(fixed, str)
-        self.size = FIRST_FUNCTIONS[self.d] if isinstance(fixed, str) else int(fixed)
-        self._standardise(statistics)
-        kernel = parameters.kernel
-        self.rules = candidates(parameters, seen, self.weight)
-        self.learns = parameters.optimizer is not None and len(self.rules[0].theta) > 0
-        self.is_default = kernel is None and parameters.optimizer is not None
-        # the level of y, and waves that stand out, have a variance of their own
-        series = kernel is None or isinstance(kernel, str)
-        self.raises = self.learns and parameters.normalize_y and series
-        self.noise = parameters.known_noise(self.scale)
-
-    def _standardise(self, statistics: SeriesStatistics) -> None:
-        """Centre y, and scale it unless it is constant."""
+        self.d, self.rows = len(domain), rows
+        kernel, size = parameters["kernel"], parameters["n_basis"]
+        self.grows = isinstance(size, str)
+        self.size = FIRST_FUNCTIONS[self.d] if isinstance(size, str) else int(size)
+        # centre y, and scale it unless it is constant
         s, self.scale = statistics, 1.0
-        if not self.parameters.normalize_y:
+        if not parameters["normalize_y"]:
             s = s.moved(0.0)
         else:
             if s.total**2 > 1e-24 * s.square * s.weight:
@@ -170,6 +150,14 @@ class Search:
             self.scale = std if std > 1e-14 * abs(s.shift) else 1.0
         self.statistics, self.weight = s, s.weight
         self.variance = s.square / s.weight / self.scale**2 or 1.0
+        optimizes = parameters["optimizer"] is not None
+        self.rules = candidates(kernel, seen, self.weight)
+        self.learns = optimizes and len(self.rules[0].theta) > 0
+        self.is_default = kernel is None and optimizes
+        # the level of y, and waves that stand out, have a variance of their own
+        series = kernel is None or isinstance(kernel, str)
+        self.raises = self.learns and parameters["normalize_y"] and series
+        self.noise = known_noise(parameters, self.scale)
 
     def run(
         self,
@@ -204,7 +192,7 @@ class Search:
 
     def begun(self) -> Prior:
         """The smoothest candidate, from several starts, the most promising first."""
-        rule = self._levelled(self.rules[0])
+        rule = self.raised(self.rules[0])
         silent = self._silent(rule)
         starts = [self.scored(self.at(*one, self.size)) for one in self._starts(rule)]
         starts.sort(key=lambda one: -one.score)
@@ -222,13 +210,13 @@ class Search:
     def rougher(self, prior: Prior) -> Prior | None:
         """The next candidate from where this one ended, if it is better by a nat."""
         family = prior.family + 1
-        if family >= len(self.rules):
+        if not self.is_default or family >= len(self.rules):
             return None
         lengths = list(_FAMILIES.values())
         shape = self.rules[family].kernel
-        kernel = shape.clone_with_theta(_inner(prior.rule).theta)
+        kernel = shape.clone_with_theta(prior.rule.theta)
         kernel = stretched(kernel, np.log(lengths[family] / lengths[family - 1]))
-        rule = _within(prior.rule, KernelEigenvalues(kernel))
+        rule = prior.rule.around(KernelEigenvalues(kernel))
         start = prior._replace(rule=rule, family=family)
         size = len(prior.functions)
         if family > 1 and self.grows:
@@ -301,33 +289,23 @@ class Search:
 
     def at(self, rule: Any, noise: float, size: int, box: Box | None = None) -> Prior:
         """Functions and sums of a rule, in whole pairs, on its own box by default."""
-        box, s = self.box_for(rule) if box is None else box, self.statistics
-        if self.d == 1:
-            s = s.on(float(box.period[0]))
-        if self.d == 1 or self.rows is None:
-            box = s.box
+        box = self.box_for(rule) if box is None else box
+        s = self.statistics.on(box)
+        box = s.box if self.rows is None else box
         functions = rule.index(box, size + 1 - size % 2)
         reach = functions.reach()
         held = np.array_equal(box.period, s.box.period) and np.all(reach <= s.reach())
-        if self.d > 1 and self.rows is not None and not held:
+        if self.rows is not None and not held:
             s = row_sums(self.rows, self.domain, box, reach, None, s.shift)
         known = np.all(np.abs(functions.waves) <= s.reach(), axis=1)
         functions = functions.part(np.flatnonzero(known))
-        sums = self.equations(s, functions)
+        sums = s.normal_equations(functions, self.scale)
         return Prior(rule, noise, box, functions, sums)
 
     def box_for(self, rule: Any) -> Box:
         """Box that a rule wants."""
         where = self.domain, self.inside, self.seen
         return box_of(*where, kernel_of(rule), self.learns)
-
-    def equations(
-        self, statistics: SeriesStatistics, functions: FourierIndex
-    ) -> WeightStatistics:
-        """Sums for these functions, of ``(y - shift) / scale``."""
-        raw = statistics.normal_equations(functions)
-        moment, square = raw.moment / self.scale, raw.square / self.scale**2
-        return raw._replace(moment=moment, square=square)
 
     def scored(self, prior: Prior) -> Prior:
         """The prior with its bound and its score."""
@@ -420,16 +398,15 @@ class Search:
 
     # ---- Starts ----------------------------------------------------------------------
 
-    def _levelled(self, rule: Any, waves: Any = ()) -> Any:
-        """The rule with the level, and waves, of the variance of y."""
-        if not self.raises:
-            return rule
+    def raised(self, rule: Any, waves: Any = ()) -> RaisedEigenvalues:
+        """The rule with the level of y, and waves, of the variance of y."""
+        level = ((0,) * self.d,) if self.raises else ()
         chosen = (tuple(int(k) for k in wave) for wave in waves)
-        return RaisedEigenvalues(rule, ((0,) * self.d, *chosen), self.variance)
+        return RaisedEigenvalues(rule, (*level, *chosen), self.variance)
 
     def _starts(self, rule: Any) -> Iterator[tuple[Any, float]]:
         """Rules and noise variances to start from."""
-        kernel, inner = kernel_of(rule), _inner(rule)
+        kernel, inner = kernel_of(rule), rule.rule
         if not self.learns:
             yield rule, self.noise or 0.1 * self.variance
             return
@@ -442,17 +419,17 @@ class Search:
                 total = float(spectrum.eigenvalues.sum()) + spectrum.tail
                 ratio = (1.0 - share) * self.variance / total
                 inner = inner.with_theta(inner.theta + np.log(ratio))
-            yield _within(rule, inner), self.noise or share * self.variance
+            yield rule.around(inner), self.noise or share * self.variance
 
     def _silent(self, rule: Any) -> Prior:
         """Noise around a function that is nothing, but for its level."""
-        inner, nothing = _inner(rule), 1e-8 * self.variance
+        inner, nothing = rule.rule, 1e-8 * self.variance
         if kernel_of(rule) is not None:
             factor = ConstantKernel(nothing, "fixed")
             inner = KernelEigenvalues(factor * inner.kernel)
         else:
             inner = inner.with_theta(np.log([nothing]))
-        found = self.at(_within(rule, inner), self.noise or self.variance, 1)
+        found = self.at(rule.around(inner), self.noise or self.variance, 1)
         spectrum = found.rule.spectrum(found.functions, found.box)
         value, _ = series_evidence(found.sums, spectrum, found.noise_variance)
         return found._replace(bound=value, only_noise=True)
@@ -471,16 +448,15 @@ class Search:
             # a constant column keeps the box of the kernel
             period = np.where(widths > 0.0, 3.0 * widths, box.period)
             box = box._replace(period=period)
-        if self.d == 1:
-            look.statistics = self.statistics.on(float(box.period[0]))
-        elif self.rows is not None:
+        look.statistics = self.statistics.on(box)
+        if self.rows is not None:
             reach = np.full(self.d, {2: 110, 3: 24}[self.d])
             how = self.rows, self.domain, box, reach, None, self.statistics.shift
             look.statistics, look.rows = row_sums(*how), None
         box = look.statistics.box
         starts = [(self.rules[0], 0.1 * self.variance)]
         if not plain.only_noise:
-            starts.append((_inner(plain.rule), plain.noise_variance))
+            starts.append((plain.rule.rule, plain.noise_variance))
         # one in so many sets of noise has a wave
         price = np.log(
             np.prod(2.0 * look.statistics.reach() + 1.0) / 2.0 / _FALSE_ALARMS
@@ -491,14 +467,14 @@ class Search:
             waves = np.concatenate((waves, more))
             size = self.size + 2 * len(waves)
             others = [
-                look.climbed(look.at(self._levelled(inner, waves), noise, size, box))
+                look.climbed(look.at(self.raised(inner, waves), noise, size, box))
                 for inner, noise in starts
             ]
             other = max(others, key=lambda one: one.score)
             if found is not None:
                 if other.bound <= found.bound + len(more) * price:
                     break
-                starts = [(_inner(other.rule), other.noise_variance)]
+                starts = [(other.rule.rule, other.noise_variance)]
             found, more = other, look.standing_out(other)
             if not len(more):
                 break
@@ -560,13 +536,13 @@ class Search:
         return waves[kept[:64]]
 
 
-def candidates(parameters: Parameters, seen: Array, weight: float) -> tuple[Any, ...]:
+def candidates(kernel: Any, seen: Array, weight: float) -> tuple[Any, ...]:
     """Candidate rules from smooth to rough, as their search starts.
 
     Of the default kernel a constant times the RBF and Matern kernels, with the
     lengthscales and bounds of the default kernel of uniform rows in a range (d, 2).
     """
-    kernel, d = parameters.kernel, len(seen)
+    d = len(seen)
     if isinstance(kernel, Kernel):
         return (KernelEigenvalues(split_noise(kernel)[0]),)
     if kernel is not None:
@@ -582,15 +558,5 @@ def candidates(parameters: Parameters, seen: Array, weight: float) -> tuple[Any,
         RBF(scale, bounds) if nu == np.inf else Matern(scale, bounds, nu=nu)
         for nu in _FAMILIES
     )
-    rules = (KernelEigenvalues(ConstantKernel(1.0, (1e-3, 1e3)) * k) for k in shapes)
-    return tuple(rules) if parameters.optimizer is not None else (next(rules),)
-
-
-def _inner(rule: Any) -> Any:
-    """The rule inside one of raised functions."""
-    return getattr(rule, "rule", rule)
-
-
-def _within(rule: Any, inner: Any) -> Any:
-    """The same raised functions around another rule."""
-    return rule.around(inner) if isinstance(rule, RaisedEigenvalues) else inner
+    one = ConstantKernel(1.0, (1e-3, 1e3))
+    return tuple(KernelEigenvalues(one * shape) for shape in shapes)

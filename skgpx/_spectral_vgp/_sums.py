@@ -77,4 +77,4 @@ def _chunk_sums(
         return direct_statistics(X, y, weights, box, shift, reach)
     whole = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
     sums = sketched_statistics(X, y, weights, whole, shift, n_bins(2 * int(reach[0])))
-    return sums.on(float(box.period[0]))
+    return sums.on(box)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp._search import Parameters, Search
+from skgpx._spectral_vgp._search import Search
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import Box
@@ -39,11 +39,11 @@ def rough(rng, X):
 @pytest.mark.parametrize("d", [1, 2])
 def test_gradients_of_the_score_by_differences(kernel, d):
     X, _, y = rows(smooth, 200, d=d)
-    parameters = Parameters(kernel, "fourier", 51, None, "evidence", True)
+    model = SpectralVGPRegressor(kernel, n_basis=51)
     unit = np.tile([0.0, 1.0], (d, 1))
     sums = row_sums(Rows(X, y, np.ones(200)), unit, Box(*unit.T), np.full(d, 20), 1)
-    search = Search(sums, parameters, unit, unit, unit, Rows(X, y, np.ones(200)))
-    start = search.at(search.rules[0], 0.3, 51)
+    search = Search(sums, model.get_params(), unit, unit, unit)
+    start = search.at(search.raised(search.rules[0]), 0.3, 51)
 
     def score(point):
         rule = start.rule.with_theta(point[1:])
