@@ -11,14 +11,14 @@ from skgpx._draws._features import (
     with_ones,
 )
 from skgpx._draws._frequencies import Conditioning
-from skgpx._draws._functions import FunctionDraws, Process, linear_draws, side_by_side
-from skgpx._draws._mapped import (
-    InputMap,
-    MappedProcess,
-    central_differences,
+from skgpx._draws._functions import (
+    FunctionDraws,
+    Process,
+    linear_draws,
     mapped_draws,
+    side_by_side,
 )
-from skgpx._draws._optima import Optima
+from skgpx._draws._mapped import InputMap, central_differences
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess, condition
 
@@ -31,8 +31,6 @@ __all__ = [
     "KernelProcess",
     "KernelSections",
     "LinearTerm",
-    "MappedProcess",
-    "Optima",
     "Process",
     "Term",
     "central_differences",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult
 
 from skgpx._draws._features import LinearTerm, Term, merged, ones
-from skgpx._draws._optima import Optima, minimise
+from skgpx._draws._mapped import InputMap
+from skgpx._draws._optima import minimise
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST
 
@@ -19,36 +21,6 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 # Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
 _ROWS = 4096
-
-
-class Process(Protocol):
-    """Covariance of the Gaussian process that draws come from."""
-
-    def scaled(self, factor: Array) -> Process:
-        """Process of the functions times a factor for each output, shape (c,)."""
-
-    def covariance(self, X: Array, output: int = 0) -> Array:
-        """Covariance of one output between the rows of X, (n, n)."""
-
-    def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[Array, Process]:
-        """What observing values at X adds to whitened variables, and what it leaves."""
-
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[FunctionDraws, Process]:
-        """What observing values at X adds to draws, and the process it leaves.
-
-        Parameters
-        ----------
-        X : ndarray of shape (p, d)
-            Where something is observed.
-        discrepancy : ndarray of shape (p, c, s)
-            Observed values less those of the draws and of their noise.
-        noise_variance : ndarray of shape (p,)
-            Of the observations, in the squared units of the outputs.
-        """
 
 
 # ---- Draws of random functions: sums of linear terms that can be called anywhere -----
@@ -156,24 +128,17 @@ class FunctionDraws(OneBlasThread):
                 f"FunctionDraws expects X of shape (n_samples, n_features); got an "
                 f"array of shape {X.shape}. Reshape with X.reshape(-1, n_features)."
             )
-        self.check_width(X.shape[1])
-        if not self.numeric:
-            return X
-        if not np.isfinite(X).all():
-            raise ValueError("FunctionDraws expects finite X; got NaN or infinity.")
-        if np.any(np.abs(X) > LARGEST):
-            raise ValueError(
-                f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(X)):g}."
-            )
-        return X
-
-    def check_width(self, n_features: int) -> None:
-        """Refuse another number of input columns than the functions take."""
-        if self.n_features not in (None, n_features):
+        if self.n_features not in (None, X.shape[1]):
             raise ValueError(
                 f"These functions take {self.n_features} input columns; got "
-                f"{n_features}."
+                f"{X.shape[1]}."
             )
+        # one pass: NaN is not at most anything
+        if self.numeric and not (largest := np.abs(X).max(initial=0.0)) <= LARGEST:
+            raise ValueError(
+                f"X must be at most {LARGEST:g} in size, and finite; got {largest:g}."
+            )
+        return X
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
@@ -263,7 +228,7 @@ class FunctionDraws(OneBlasThread):
         n_starts: int = 32,
         n_mesh: int = 10_000,
         random_state: Any = None,
-    ) -> Optima:
+    ) -> OptimizeResult:
         """Smallest value of each function in a box, and where it is.
 
         The functions are evaluated on a scrambled Sobol mesh; the best points of each
@@ -283,7 +248,7 @@ class FunctionDraws(OneBlasThread):
 
         Returns
         -------
-        optima : Optima
+        optima : scipy.optimize.OptimizeResult
             ``x`` (s, d) and ``fun`` (s,).
 
         Raises
@@ -300,10 +265,10 @@ class FunctionDraws(OneBlasThread):
         n_starts: int = 32,
         n_mesh: int = 10_000,
         random_state: Any = None,
-    ) -> Optima:
+    ) -> OptimizeResult:
         """Largest value of each function in a box; see :meth:`minimize`."""
         found = (-self).minimize(bounds, n_starts, n_mesh, random_state)
-        return Optima(found.x, -found.fun)
+        return OptimizeResult(x=found.x, fun=-found.fun)
 
     def condition(
         self,
@@ -470,35 +435,109 @@ def _observations(
     return np.broadcast_to(values, shape), np.broadcast_to(noise, p)
 
 
-# ---- Several sets of draws as one ----------------------------------------------------
+# ---- Processes that draws come from --------------------------------------------------
+
+
+class Process:
+    """Covariance of the Gaussian process that draws come from.
+
+    Attributes
+    ----------
+    scale : ndarray of shape (c,)
+        Units of the outputs.
+    maps : tuple of InputMap
+        Of the inputs, the first one applied first.
+    """
+
+    scale: Array
+    maps: tuple[InputMap, ...]
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output between the rows of X, (n, n)."""
+        raise NotImplementedError
+
+    def learn(
+        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
+    ) -> tuple[Array, Self]:
+        """What observing values at X adds to whitened variables, and what it leaves.
+
+        Parameters
+        ----------
+        X : ndarray of shape (p, d)
+            Where something is observed.
+        discrepancy : ndarray of shape (p, c, s)
+            Observed values less those of the draws and of their noise.
+        noise_variance : ndarray of shape (p,)
+            Of the observations, in the squared units of the outputs.
+        white : float, default=0.0
+            Further variance of noise, in the units of the whitened process.
+
+        Returns
+        -------
+        moved : ndarray of shape (q, c, s)
+            In the units of the outputs.
+        process : Process
+        """
+        raise NotImplementedError
+
+    def terms(self, moved: Array) -> tuple[Term, ...]:
+        """Functions of the mapped inputs with these whitened variables (q, c, s)."""
+        raise NotImplementedError
+
+    def mapped(self, X: Array) -> Array:
+        """Rows that the maps make of those of X."""
+        for one in self.maps:
+            X = one(X)
+        return X
+
+    def scaled(self, factor: Array) -> Self:
+        """Process of the functions times a factor for each output."""
+        scale = self.scale * np.abs(factor)
+        return replace(self, scale=scale)  # type: ignore[type-var]
+
+    def update(
+        self, X: Array, discrepancy: Array, noise_variance: Array
+    ) -> tuple[FunctionDraws, Self]:
+        """What observing values at X adds to draws, and the process it leaves."""
+        moved, after = self.learn(X, discrepancy, noise_variance)
+        draws = FunctionDraws(after.terms(moved), *moved.shape[1:])
+        for one in reversed(after.maps):
+            draws = mapped_draws(draws, one)
+        return draws, after
+
+
+# ---- Draws as terms of others --------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class PlacedTerm:
-    """A set of draws among others: its draw j is draw ``places[j]``, the others zero.
+class NestedTerm:
+    """Draws as a term of others: of mapped inputs, or some of several sets.
 
     Parameters
     ----------
     draws : FunctionDraws
     places : ndarray of shape (k,)
-        Distinct.
+        Draw j of these is draw ``places[j]`` of all, the others are zero; distinct.
     n_draws : int
         Number of all draws.
+    map : InputMap, default=None
+        h, if the functions are those of ``h(x)``.
     """
 
     draws: FunctionDraws
     places: Index
     n_draws: int
+    map: InputMap | None = None
 
     @property
     def n_features(self) -> int | None:
         """Number of input columns."""
-        return self.draws.n_features
+        return (self.map or self.draws).n_features
 
     @property
     def numeric(self) -> bool:
         """Whether the rows are numbers."""
-        return self.draws.numeric
+        return (self.map or self.draws).numeric
 
     @property
     def remembers(self) -> bool:
@@ -514,36 +553,56 @@ class PlacedTerm:
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
-        k = len(self.places)
-        if k and self.places[-1] - self.places[0] == k - 1:
-            # neighbours, in this order where draws come from groups of frequencies
-            out[:, :, self.places[0] : self.places[-1] + 1] += self.draws.values(X)
-        elif k:
-            out[:, :, self.places] += self.draws.values(X)
+        if not (k := len(self.places)):
+            return
+        first, last = self.places[0], self.places[-1]
+        # neighbours, in this order where draws come from groups of frequencies
+        neighbours = last - first == k - 1
+        places = slice(first, last + 1) if neighbours else self.places
+        out[:, :, places] += self.draws.values(self.map(X) if self.map else X)
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
+        own = X[self.places]
+        found = self.draws._own_values(self.map(own) if self.map else own)
+        if len(self.places) == self.n_draws:
+            return found
         values = np.zeros((self.n_draws, self.draws.n_outputs))
-        values[self.places] = self.draws._own_values(X[self.places])
+        values[self.places] = found
         return values
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        values = np.zeros((len(X), self.draws.n_outputs))
-        gradients = np.zeros((*values.shape, X.shape[1]))
+        c = self.draws.n_outputs
+        values, gradients = np.zeros((len(X), c)), np.zeros((len(X), c, X.shape[1]))
         rows, own = self._positions(draws)
-        if len(rows):
+        if not len(rows):
+            return values, gradients
+        if self.map is None:
             values[rows], gradients[rows] = self.draws._pairs(X[rows], own)
+            return values, gradients
+        mapped, pullback = self.map.with_pullback(X[rows])
+        values[rows], slopes = self.draws._pairs(mapped, own)
+        for o in range(c):
+            # dh/dx' of the slope of each output in h
+            gradients[rows, o] = pullback(slopes[:, o])
         return values, gradients
 
-    def scaled(self, factor: Array | float) -> PlacedTerm:
-        """Multiply the functions by a factor."""
+    def scaled(self, factor: Array | float) -> NestedTerm:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
         return replace(self, draws=self.draws.affine(0.0, factor))
 
-    def select(self, draws: Index) -> PlacedTerm:
+    def select(self, draws: Index) -> NestedTerm:
         """Keep the draws at these positions."""
         places, own = self._positions(draws)
-        return PlacedTerm(self.draws[own], places, len(draws))
+        return NestedTerm(self.draws[own], places, len(draws), self.map)
+
+
+def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
+    """``f(h(x))`` for each of these functions f."""
+    c, s = draws.n_outputs, draws.n_draws
+    term = NestedTerm(draws.with_process(None), np.arange(s), s, inputs)
+    return FunctionDraws((term,), c, s)
 
 
 def side_by_side(
@@ -579,7 +638,7 @@ def side_by_side(
         ends = np.cumsum([0, *map(len, sets)])
         total = int(ends[-1])
         terms = tuple(
-            PlacedTerm(draws.with_process(None), np.arange(first, last), total)
+            NestedTerm(draws.with_process(None), np.arange(first, last), total)
             for draws, first, last in zip(sets, ends[:-1], ends[1:], strict=True)
         )
         together = FunctionDraws(terms, outputs.pop(), total)

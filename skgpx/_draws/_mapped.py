@@ -1,18 +1,15 @@
-"""Draws of functions of mapped inputs, ``f(h(x))``."""
+"""Maps of inputs, and their derivatives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws._functions import FunctionDraws
-
 Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Maps derivatives in the mapped rows (n, q) to those in the rows (n, d).
 Pullback = Callable[[Array], Array]
 
@@ -126,104 +123,3 @@ class InputMap:
             return pulled
 
         return self(rows)[place], differences
-
-
-@dataclass(frozen=True)
-class MappedTerm:
-    """Draws at mapped inputs.
-
-    Parameters
-    ----------
-    draws : FunctionDraws
-        Functions of ``h(x)``.
-    map : InputMap
-        h.
-    """
-
-    draws: FunctionDraws
-    map: InputMap
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of input columns."""
-        return self.map.n_features
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the rows are numbers."""
-        return self.map.numeric
-
-    @property
-    def remembers(self) -> bool:
-        """Whether values depend on those drawn before."""
-        return self.draws.remembers
-
-    def add_to(self, out: Array, X: Array) -> None:
-        """Add the values at the rows of X to out (n, c, s)."""
-        out += self.draws.values(self.map(X))
-
-    def at(self, X: Array) -> Array:
-        """Draw i at row i of X (s, d), shape (s, c)."""
-        return self.draws._own_values(self.map(X))
-
-    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        mapped, pullback = self.map.with_pullback(X)
-        values, slopes = self.draws._pairs(mapped, draws)
-        # dh/dx' of the slope of each output in h
-        pulled = [pullback(slopes[:, o]) for o in range(slopes.shape[1])]
-        return values, np.stack(pulled, axis=1)
-
-    def scaled(self, factor: Array | float) -> MappedTerm:
-        """Multiply the outputs of the functions by a factor, or one each (c,)."""
-        return replace(self, draws=self.draws.affine(0.0, factor))
-
-    def select(self, draws: Index) -> MappedTerm:
-        """Keep the draws at these positions."""
-        return replace(self, draws=self.draws[draws])
-
-
-def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
-    """``f(h(x))`` for each of these functions f."""
-    term = MappedTerm(draws.with_process(None), inputs)
-    return FunctionDraws((term,), draws.n_outputs, draws.n_draws)
-
-
-class MappedProcess(NamedTuple):
-    """A process at mapped inputs.
-
-    Attributes
-    ----------
-    inner : Process
-        Of the functions of ``h(x)``.
-    map : InputMap
-        h.
-    """
-
-    inner: Any
-    map: InputMap
-
-    @property
-    def spread(self) -> Array:
-        """Root of the covariance of the whitened variables, (g, q, r)."""
-        root: Array = self.inner.spread
-        return root
-
-    def scaled(self, factor: Array) -> MappedProcess:
-        """Process of the functions times a factor for each output."""
-        return self._replace(inner=self.inner.scaled(factor))
-
-    def covariance(self, X: Array, output: int = 0) -> Array:
-        """Covariance of one output between the rows of X, (n, n)."""
-        covariance: Array = self.inner.covariance(self.map(X), output)
-        return covariance
-
-    def learn(self, X: Array, *observed: Any) -> tuple[Array, MappedProcess]:
-        """What observing values at X adds to whitened variables, and what it leaves."""
-        moved, after = self.inner.learn(self.map(X), *observed)
-        return moved, self._replace(inner=after)
-
-    def update(self, X: Array, *observed: Any) -> tuple[FunctionDraws, MappedProcess]:
-        """What observing values at X adds to draws, and the process it leaves."""
-        moved, after = self.inner.update(self.map(X), *observed)
-        return mapped_draws(moved, self.map), self._replace(inner=after)

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
 Array = NDArray[np.float64]
 
 
-class Optima(NamedTuple):
-    """Where functions are smallest (or largest) in a box.
-
-    Attributes
-    ----------
-    x : ndarray of shape (s, d)
-        Location of each function's optimum.
-    fun : ndarray of shape (s,)
-        Values there.
-    """
-
-    x: Array
-    fun: Array
-
-
 def minimise(
     draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any
-) -> Optima:
-    """Minimum of each draw in a box.
+) -> OptimizeResult:
+    """Minimum of each draw in a box: x (s, d), and its value fun (s,).
 
     Raises
     ------
@@ -44,7 +30,7 @@ def minimise(
             "outputs."
         )
     box = _box(bounds)
-    draws.check_width(len(box))
+    draws._rows(box.T)
     if n_starts < 1 or n_mesh < n_starts:
         raise ValueError(
             "n_starts must be at least 1 and n_mesh at least n_starts; got "
@@ -62,7 +48,7 @@ def minimise(
     for i in range(s):
         u, fun[i] = _search(draws, box, unit[best[:, i]], i)
         x[i] = _placed(u, box)
-    return Optima(x, fun)
+    return OptimizeResult(x=x, fun=fun)
 
 
 def _box(bounds: ArrayLike) -> Array:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from skgpx._draws._features import Term, section_terms
-from skgpx._draws._functions import FunctionDraws
+from skgpx._draws._functions import FunctionDraws, Process
+from skgpx._draws._mapped import InputMap
 from skgpx._numerics.linalg import (
     NUGGET,
     cholesky,
@@ -71,123 +73,94 @@ def condition(
 # ---- Roots of covariances of variables, and what observations make of them -----------
 
 
-class WeightRoot(NamedTuple):
-    """Root ``R = [S 0; 0 I] (I - Bᵀ Y)`` of a covariance of variables.
+# What was observed of variables ``v = [S 0; 0 I] ξ``, ``ξ ~ N(0, I)``: ``B`` (p, q), in
+# units of the noise, and ``Y`` (p, q), with ``I - Bᵀ Y`` a root of what is left of ξ.
+Seen = tuple[Array, Array]
 
-    Attributes
+
+def whitened(spread: Array, features: Array) -> Array:
+    """``features [S 0; 0 I]``: (n, q) to (n, q - m + r) with S (m, r)."""
+    m = len(spread)
+    return np.concatenate((features[:, :m] @ spread, features[:, m:]), axis=1)
+
+
+def times_root(spread: Array, seen: Seen | None, features: Array) -> Array:
+    """``features R`` with the root ``R = [S 0; 0 I] (I - Bᵀ Y)`` of the covariance."""
+    half = whitened(spread, features)
+    if seen is None:
+        return half
+    B, Y = seen
+    return half - (half @ B.T) @ Y
+
+
+def observe(
+    spread: Array,
+    seen: tuple[Seen, ...],
+    features: Array,
+    scale: Array,
+    discrepancy: Array,
+    noise: Array,
+) -> tuple[Array, tuple[Seen, ...]]:
+    """Observe ``features v + ε`` of the variables v of each output.
+
+    With everything observed so far, ``B ξ`` of ``ξ ~ N(0, I)`` in units of the noise,
+    and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least one, ``I - Bᵀ Y``, ``Y = L⁻ᵀ
+    (L + I)⁻¹ B``, is a root of the covariance ``(I + Bᵀ B)⁻¹`` of what is left of ξ
+    [1]_.
+
+    Parameters
     ----------
-    spread : ndarray of shape (m, r)
-        ``S``, of the first m variables; nothing is known of the others.
-    seen, gain : ndarray of shape (p, q - m + r), default=None
-        ``B``, everything that was observed of ``S⁻¹`` times the variables in units of
-        the noise, and ``Y``; None before.
+    spread : ndarray of shape (g, m, r)
+        ``S``, of the first m variables, for each output or (g = 1) for all; nothing is
+        known of the others.
+    seen : tuple of Seen
+        What was observed before, of each output or all; empty for nothing.
+    features : ndarray of shape (p, q)
+    scale : ndarray of shape (c,)
+        Units of the outputs.
+    discrepancy : ndarray of shape (p, c, s)
+        Observed values less those of draws, in these units.
+    noise : ndarray of shape (c, p)
+        Variances of ε in the units of v, positive.
+
+    Returns
+    -------
+    moved : ndarray of shape (q, c, s)
+        What is added to draws of v, in the units of the outputs.
+    seen : tuple of Seen
+
+    References
+    ----------
+    .. [1] Andrews, "A square root formulation of the Kalman covariance equations",
+       AIAA Journal, 1968.
     """
-
-    spread: Array
-    seen: Array | None = None
-    gain: Array | None = None
-
-    def whitened(self, features: Array) -> Array:
-        """``features [S 0; 0 I]``: (n, q) to (n, q - m + r)."""
-        m = len(self.spread)
-        return np.concatenate((features[:, :m] @ self.spread, features[:, m:]), axis=1)
-
-    def times(self, features: Array) -> Array:
-        """``features R``: (n, q) to (n, q - m + r)."""
-        half = self.whitened(features)
-        if self.seen is None or self.gain is None:
-            return half
-        return half - (half @ self.seen.T) @ self.gain
-
-    @property
-    def n_known(self) -> int:
-        """Number of variables that something is known of."""
-        m, r = self.spread.shape
-        return m if self.seen is None else self.seen.shape[1] + m - r
-
-    def dense(self) -> Array:
-        """``R`` of the variables that something is known of."""
-        return self.times(np.eye(self.n_known))
-
-    def observe(
-        self, features: Array, noise: Array, discrepancy: Array
-    ) -> tuple[Array, WeightRoot]:
-        """Observe ``features v + ε`` of the variables v, ε of variances `noise`.
-
-        With everything observed so far, ``B ξ`` of ``ξ ~ N(0, I)`` in units of the
-        noise, and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least one, ``I - Bᵀ
-        Y``, ``Y = L⁻ᵀ (L + I)⁻¹ B``, is a root of the covariance ``(I + Bᵀ B)⁻¹`` of
-        what is left of ξ [1]_.
-
-        Parameters
-        ----------
-        features : ndarray of shape (p, q)
-        noise : ndarray of shape (p,)
-            Positive.
-        discrepancy : ndarray of shape (p, k)
-            Observed values less those of draws of v.
-
-        Returns
-        -------
-        moved : ndarray of shape (q, k)
-            What is added to the draws.
-        root : WeightRoot
-            Of the covariance that is left.
-
-        References
-        ----------
-        .. [1] Andrews, "A square root formulation of the Kalman covariance equations",
-           AIAA Journal, 1968.
-        """
-        std = np.sqrt(noise)[:, np.newaxis]
-        B = self.whitened(features) / std
-        B = B if self.seen is None else np.concatenate((self.seen, B))
+    (p, c, s), q = discrepancy.shape, features.shape[1]
+    together = len(spread) == 1 and len(seen) < 2 and np.all(scale == scale[0])
+    flat = discrepancy.reshape(p, -1)
+    all_moved, all_seen = [], []
+    for o, values in enumerate([flat] if together else np.split(flat, c, axis=1)):
+        S, std = spread[o % len(spread)], np.sqrt(noise[o])[:, np.newaxis]
+        B = whitened(S, features) / std
+        B = np.concatenate((seen[o % len(seen)][0], B)) if seen else B
         unit = np.eye(len(B))
         L = cholesky(unit + B @ B.T, jitter=0.0).L
         Y = solve_lower_transpose(L, solve_lower(L + unit, B))
         # draws agree with what was observed before: zeros
-        values = np.zeros((len(B), discrepancy.shape[1]))
-        values[len(B) - len(noise) :] = discrepancy / std
+        errors = np.zeros((len(B), values.shape[1]))
+        errors[len(B) - p :] = values / std
         # [S 0; 0 I] Bᵀ (B Bᵀ + I)⁻¹ (y - f)
-        shift = B.T @ solve_lower_transpose(L, solve_lower(L, values))
-        r = self.spread.shape[1]
-        moved = np.concatenate((self.spread @ shift[:r], shift[r:]))
-        return moved, self._replace(seen=B, gain=Y)
-
-
-def observe(
-    roots: tuple[WeightRoot, ...],
-    features: Array,
-    scale: Array,
-    discrepancy: Array,
-    noise_variance: Array,
-    nugget: Array,
-) -> tuple[Array, tuple[WeightRoot, ...]]:
-    """Observe ``features v + ε`` for each output, see :meth:`WeightRoot.observe`.
-
-    `roots` are those of the covariances of v, one for each output or one for all, and
-    `scale` (c,) the units of the outputs. The discrepancy (p, c, s) and the variance of
-    the noise are in these units, the nugget is in those of v. Returns what is added to
-    draws of v, (q, c, s), in the units of the outputs.
-    """
-    (p, c, s), q = discrepancy.shape, features.shape[1]
-    if len(roots) == 1 and np.all(scale == scale[0]):
-        noise = noise_variance / scale[0] ** 2 + nugget
-        moved, after = roots[0].observe(features, noise, discrepancy.reshape(p, -1))
-        return moved.reshape(q, c, s), (after,)
-    found = [
-        roots[o % len(roots)].observe(
-            features, noise_variance / scale[o] ** 2 + nugget, discrepancy[:, o]
-        )
-        for o in range(c)
-    ]
-    return np.stack([moved for moved, _ in found], 1), tuple(left for _, left in found)
+        shift = B.T @ solve_lower_transpose(L, solve_lower(L, errors))
+        r = S.shape[1]
+        all_moved.append(np.concatenate((S @ shift[:r], shift[r:])))
+        all_seen.append((B, Y))
+    return np.concatenate(all_moved, axis=1).reshape(q, c, s), tuple(all_seen)
 
 
 # ---- Processes of drawn functions, and their conditioning ----------------------------
 
 
-class KernelProcess(NamedTuple):
+@dataclass(frozen=True)
+class KernelProcess(Process):
     """Process with a kernel, given data or inducing variables.
 
     ::
@@ -215,6 +188,8 @@ class KernelProcess(NamedTuple):
         Units of the outputs.
     combinations : ndarray of shape (n, q), default=None
         ``A``; None for the values themselves.
+    maps : tuple of InputMap, default=()
+        Of the inputs; the points are mapped rows.
     """
 
     kernel: Any
@@ -223,6 +198,7 @@ class KernelProcess(NamedTuple):
     spread: Array
     scale: Array
     combinations: Array | None = None
+    maps: tuple[InputMap, ...] = ()
 
     @classmethod
     def prior(cls, kernel: Any, n_features: int, n_outputs: int) -> KernelProcess:
@@ -230,13 +206,9 @@ class KernelProcess(NamedTuple):
         nothing, ones = np.empty((0, n_features)), np.ones(n_outputs)
         return cls(kernel, nothing, np.empty((0, 0)), np.empty((1, 0, 0)), ones)
 
-    def scaled(self, factor: Array) -> KernelProcess:
-        """Process of the functions times a factor for each output."""
-        return self._replace(scale=self.scale * np.abs(factor))
-
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
-        h, residual = self._split(X)
+        h, residual = self._split(self.mapped(X))
         half = self.spread[output % len(self.spread)].T @ h
         covariance: Array = self.scale[output] ** 2 * (residual + half.T @ half)
         return covariance
@@ -259,52 +231,51 @@ class KernelProcess(NamedTuple):
 
     def learn(
         self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
-    ) -> tuple[Array, KernelProcess]:
+    ) -> tuple[Array, Self]:
         """What observing values at X adds to whitened variables, and what it leaves.
 
-        The values become variables too, after the existing ones. Parameters as in
-        :meth:`update`, and the variance of noise in units of the whitened process; the
-        array (q + p, c, s) is in the units of the outputs.
+        The values become variables too, after the existing ones. O(q p (q + r) + p^3)
+        time, for each output with its own covariance or scale.
         """
+        X = self.mapped(X)
         # [L 0; hᵀ C] is the root with the new variables
         h, K = self._split(X)
         nugget = self.nugget(X)
         K[np.diag_indices(len(X))] += nugget
         corner = cholesky(K).L
-        root = np.block([[self.root, np.zeros(h.shape)], [h.T, corner]])
-        moved, roots = observe(
-            tuple(WeightRoot(S) for S in self.spread),
+        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + (nugget + white)
+        moved, seen = observe(
+            self.spread,
+            (),
             np.concatenate((h, corner.T)).T,
             self.scale,
             discrepancy,
-            noise_variance,
-            nugget + white,
+            noise,
         )
-        spread = np.stack([one.dense() for one in roots])
+        unit = np.eye(len(moved))
+        spread = [
+            times_root(self.spread[o % len(self.spread)], one, unit)
+            for o, one in enumerate(seen)
+        ]
         combinations = self.combinations
         if combinations is not None:
             combinations = block_diag(combinations, np.eye(len(X)))
-        points = np.concatenate((self.points, X))
-        after = KernelProcess(
-            self.kernel, points, root, spread, self.scale, combinations
+        after = replace(
+            self,
+            points=np.concatenate((self.points, X)),
+            root=np.block([[self.root, np.zeros(h.shape)], [h.T, corner]]),
+            spread=np.stack(spread),
+            combinations=combinations,
         )
         return moved, after
 
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[FunctionDraws, KernelProcess]:
-        """What observing values at X adds to draws, and the process it leaves.
-
-        O(q p (q + r) + p^3) time, for each output with its own covariance or scale.
-        """
-        moved, after = self.learn(X, discrepancy, noise_variance)
-        weights = solve_lower_transpose(after.root, moved.reshape(len(moved), -1))
-        if after.combinations is not None:
-            weights = after.combinations @ weights
-        c, s = moved.shape[1:]
-        weights = weights.reshape(len(after.points), c, s)
-        terms = section_terms(self.kernel, after.points, weights)
-        return FunctionDraws(terms, c, s), after
+    def terms(self, moved: Array) -> tuple[Term, ...]:
+        """Functions of the mapped inputs with these whitened variables (q, c, s)."""
+        weights = solve_lower_transpose(self.root, moved.reshape(len(moved), -1))
+        if self.combinations is not None:
+            weights = self.combinations @ weights
+        weights = weights.reshape(len(self.points), *moved.shape[1:])
+        return section_terms(self.kernel, self.points, weights)
 
 
 class FiniteBasis(Protocol):
@@ -317,7 +288,8 @@ class FiniteBasis(Protocol):
         """Terms of the functions with these weights (q, c, s)."""
 
 
-class FiniteProcess(NamedTuple):
+@dataclass(frozen=True)
+class FiniteProcess(Process):
     """Process of finitely many functions with normal weights.
 
     ::
@@ -328,32 +300,44 @@ class FiniteProcess(NamedTuple):
     ----------
     basis : FiniteBasis
         ``φ``, q functions.
-    roots : tuple of WeightRoot
-        ``R``, for each output or one for all.
+    known : ndarray of shape (g, m, r)
+        Root of the covariance of the first m weights a priori, for each output or (g =
+        1) for all; the others are N(0, I).
     scale : ndarray of shape (c,)
         Units of the outputs.
+    seen : tuple of Seen, default=()
+        What was observed, see :func:`observe`: ``R`` in factors.
+    maps : tuple of InputMap, default=()
+        Of the inputs.
     """
 
     basis: FiniteBasis
-    roots: tuple[WeightRoot, ...]
+    known: Array
     scale: Array
+    seen: tuple[Seen, ...] = ()
+    maps: tuple[InputMap, ...] = ()
 
     @classmethod
     def of_weights(cls, basis: FiniteBasis, weights: GaussianWeights) -> FiniteProcess:
         """Process of a distribution of the first weights; the others are N(0, I)."""
         mean, spread = weights.moments()
-        return cls(basis, tuple(map(WeightRoot, spread)), np.ones(mean.shape[1]))
+        return cls(basis, spread, np.ones(mean.shape[1]))
 
-    def scaled(self, factor: Array) -> FiniteProcess:
-        """Process of the functions times a factor for each output."""
-        return self._replace(scale=self.scale * np.abs(factor))
+    def _times_root(self, features: Array, output: int) -> Array:
+        seen = self.seen[output % len(self.seen)] if self.seen else None
+        return times_root(self.known[output % len(self.known)], seen, features)
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
-        root = self.roots[output % len(self.roots)]
-        half = root.times(self.basis.all_features(X))
+        half = self._times_root(self.basis.all_features(self.mapped(X)), output)
         covariance: Array = self.scale[output] ** 2 * (half @ half.T)
         return covariance
+
+    @property
+    def n_known(self) -> int:
+        """Number of weights of which something is known."""
+        _, m, r = self.known.shape
+        return self.seen[0][0].shape[1] + m - r if self.seen else m
 
     @property
     def spread(self) -> Array:
@@ -361,28 +345,23 @@ class FiniteProcess(NamedTuple):
 
         Of those of the distribution, or of all after something was observed.
         """
-        return np.stack([root.dense() for root in self.roots])
+        unit, g = np.eye(self.n_known), max(len(self.known), len(self.seen))
+        return np.stack([self._times_root(unit, o) for o in range(g)])
 
     def learn(
         self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
-    ) -> tuple[Array, FiniteProcess]:
+    ) -> tuple[Array, Self]:
         """What observing values at X adds to the weights (q, c, s), and what it leaves.
-
-        Parameters as in :meth:`KernelProcess.learn`.
-        """
-        features = self.basis.all_features(X)
-        nugget = white + NUGGET * np.einsum("pq,pq->p", features, features)
-        moved, roots = observe(
-            self.roots, features, self.scale, discrepancy, noise_variance, nugget
-        )
-        return moved, self._replace(roots=roots)
-
-    def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
-    ) -> tuple[FunctionDraws, FiniteProcess]:
-        """What observing values at X adds to draws, and the process it leaves.
 
         O(q p (p + p') + p^3) time for p rows after p' others, and O(q p) memory.
         """
-        moved, after = self.learn(X, discrepancy, noise_variance)
-        return FunctionDraws(self.basis.all_terms(moved), *moved.shape[1:]), after
+        features = self.basis.all_features(self.mapped(X))
+        nugget = white + NUGGET * np.einsum("pq,pq->p", features, features)
+        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + nugget
+        how = self.known, self.seen, features, self.scale, discrepancy, noise
+        moved, seen = observe(*how)
+        return moved, replace(self, seen=seen)
+
+    def terms(self, moved: Array) -> tuple[Term, ...]:
+        """Functions of the mapped inputs with these weights (q, c, s)."""
+        return self.basis.all_terms(moved)

@@ -215,7 +215,7 @@ class FourierSeries:
 
     def grown(self, process: FiniteProcess) -> FourierSeries:
         """Return the basis of a process after conditioning on values."""
-        return replace(self, n_basis=process.roots[0].n_known)
+        return replace(self, n_basis=process.n_known)
 
     @property
     def white_variance(self) -> float:

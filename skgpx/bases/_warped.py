@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FunctionDraws, InputMap, MappedProcess, mapped_draws
+from skgpx._draws import FunctionDraws, InputMap, Process, mapped_draws
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._kernel_basis import Marginals
 
@@ -92,14 +92,18 @@ class Warped:
         """
         return mapped_draws(self.basis.draw(weights, rng, **prior), self.map)
 
-    def process(self, weights: GaussianWeights) -> MappedProcess:
+    def process(self, weights: GaussianWeights) -> Process:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
-        return MappedProcess(self.basis.process(weights), self.map)
+        inner = self.basis.process(weights)
+        process: Process = replace(inner, maps=(self.map, *inner.maps))
+        return process
 
-    def process_at(self, weights: GaussianWeights, X: Array) -> MappedProcess:
+    def process_at(self, weights: GaussianWeights, X: Array) -> Process:
         """Process in which rows X (p, d) are observed."""
-        return MappedProcess(self.basis.process_at(weights, self.map(X)), self.map)
+        inner = self.basis.process_at(weights, self.map(X))
+        process: Process = replace(inner, maps=(self.map, *inner.maps))
+        return process
 
-    def grown(self, process: MappedProcess) -> Warped:
+    def grown(self, process: Process) -> Warped:
         """Return the basis of a process after conditioning."""
-        return replace(self, basis=self.basis.grown(process.inner))
+        return replace(self, basis=self.basis.grown(process))

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._draws import KernelProcess
-from skgpx._draws._processes import WeightRoot, observe
+from skgpx._draws._processes import observe, times_root
 from skgpx.bases import draw_prior
 from skgpx.kernels import GREKernel
 
@@ -156,15 +156,15 @@ def test_roots_of_what_observations_leave(p, noise):
     S, seen = rng.normal(size=(6, 5)), rng.normal(size=(p, 8))
     discrepancy = rng.normal(size=(p, 2, 3))
     scale, variances = np.array([1.0, 2.0]), noise * np.linspace(1.0, 2.0, p)
-    nugget = np.full(p, 1e-12)
-    moved, left = observe((WeightRoot(S),), seen, scale, discrepancy, variances, nugget)
+    noises = variances / scale[:, np.newaxis] ** 2 + 1e-12
+    moved, left = observe(S[np.newaxis], (), seen, scale, discrepancy, noises)
     assert len(left) == 2
     prior = block_diag(S @ S.T, np.eye(2))
-    for o, root in enumerate(left):
-        N = np.diag(variances / scale[o] ** 2 + nugget)
+    for o, factors in enumerate(left):
+        N = np.diag(noises[o])
         gain = np.linalg.solve(seen @ prior @ seen.T + N, seen @ prior).T
         # digits are lost to the ratio of variances, here and there
-        half = root.dense()
+        half = times_root(S, factors, np.eye(8))
         assert half.shape == (8, 7)
         np.testing.assert_allclose(
             half @ half.T, prior - gain @ seen @ prior, atol=1e-6
