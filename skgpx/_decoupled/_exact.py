@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpx._draws import (
-    Conditioning,
-    FunctionDraws,
-    KernelProcess,
-    condition,
-    draw_prior,
-)
-from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
+from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
@@ -74,18 +67,15 @@ class ExactPosterior:
         prior_rng, noise_rng = rng.spawn(2)
         given = Conditioning(self.points, self.noise, self.root) if n else None
         d = self.points.shape[1]
+        process = self.process()
         draws = draw_prior(self.kernel, d, c, size, prior_rng, given=given, **prior)
         if n:
             noise = noise_rng.standard_normal((n, c, size))
             noise *= np.sqrt(self.noise)[:, np.newaxis, np.newaxis]
             values = self.targets[:, :, np.newaxis] - noise
-            draws = condition(draws, self.kernel, self.points, values, self._solve)
-        draws = draws.with_process(self.process())
+            draws = process.condition(draws, values)
+        draws = draws.with_process(process)
         return draws.affine(self.shift, self.scale)
-
-    def _solve(self, B: Array) -> Array:
-        """``(L Lᵀ)⁻¹ B``."""
-        return solve_lower_transpose(self.root, solve_lower(self.root, B))
 
     def noise_variance_at(self, X: Array) -> Array:
         """Variance of the white noise of each output at the rows of X, (n, c)."""

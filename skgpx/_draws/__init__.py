@@ -20,7 +20,7 @@ from skgpx._draws._functions import (
 )
 from skgpx._draws._mapped import InputMap, central_differences
 from skgpx._draws._prior import draw_prior
-from skgpx._draws._processes import FiniteProcess, KernelProcess, condition
+from skgpx._draws._processes import FiniteProcess, KernelProcess
 
 __all__ = [
     "Conditioning",
@@ -35,7 +35,6 @@ __all__ = [
     "Term",
     "central_differences",
     "check_sections",
-    "condition",
     "draw_prior",
     "linear_draws",
     "mapped_draws",

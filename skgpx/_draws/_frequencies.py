@@ -203,18 +203,18 @@ def choose_frequencies(
     seed : int
         Of the frequencies that were compared.
     """
-    random = [part for part in parts if not part.is_exact]
+    random = [(v, features) for v, exact, features in parts if not exact]
     share, seed = 2 * max(len(random), 1), int(rng.integers(2**63))
     n = 2048 // share if isinstance(n_basis, str) else max(n_basis // share, 1)
     if given is None or not random:
         return n, 1.0, seed
     errors = HeldOutErrors(kernel, given, rng)
-    fixed = [(p.variance, p.feature_map(1, 1.0, rng)) for p in parts if p.is_exact]
+    fixed = [(v, features(1, 1.0, rng)) for v, exact, features in parts if exact]
     exact = errors.covariance(fixed)
 
     def misfit(n: int, power: float) -> tuple[float, float]:
         net = np.random.default_rng(seed)
-        drawn = [(p.variance, p.feature_map(n, power, net)) for p in random]
+        drawn = [(v, features(n, power, net)) for v, features in random]
         return errors.misfit(exact + errors.covariance(drawn))
 
     # κ of u = v^κ, 1 for the plain net; the best depends little on the number

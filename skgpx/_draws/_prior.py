@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +24,10 @@ from skgpx._draws._features import (
 from skgpx._draws._frequencies import Conditioning, choose_frequencies
 from skgpx._draws._functions import FunctionDraws, side_by_side
 from skgpx._draws._processes import KernelProcess
-from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower
 from skgpx.kernels import (
     GREKernel,
     Monomial,
     PeriodicSpectrum,
-    Spectrum,
     expand,
     latent_kernel,
     no_sampler,
@@ -80,45 +79,9 @@ class TensorFeatures:
         return values, slopes + others_slopes
 
 
-@dataclass(frozen=True)
-class Part:
-    """A term of the expanded kernel, with its features.
-
-    Parameters
-    ----------
-    variance : float
-        Factor of the covariance.
-    exact : tuple of FeatureMap
-        Those of its non-stationary factors.
-    spectra : tuple of Spectrum
-        Distributions of the frequencies of its stationary factors.
-    d : int
-        Number of input columns.
-    """
-
-    variance: float
-    exact: tuple[FeatureMap, ...]
-    spectra: tuple[Spectrum, ...]
-    d: int
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether its features are deterministic."""
-        return not self.spectra or (
-            len(self.spectra) == 1 and isinstance(self.spectra[0], PeriodicSpectrum)
-        )
-
-    def feature_map(
-        self, n_frequencies: int, tail_power: float, rng: np.random.Generator
-    ) -> FeatureMap:
-        """Features of the part, without the factor √variance."""
-        maps = self.exact
-        if self.spectra:
-            how = n_frequencies, self.d, rng, "qmc", tail_power
-            maps = (*maps, FourierFeatures(*sample_spectra(self.spectra, *how)))
-        if not maps:
-            return ones
-        return maps[0] if len(maps) == 1 else TensorFeatures(maps)
+# A term of the expanded kernel: its variance, whether its features are deterministic,
+# and their maker of a number of frequencies, a tail power and a generator.
+Part = tuple[float, bool, Callable[[int, float, np.random.Generator], FeatureMap]]
 
 
 def decompose(kernel: Any, d: int) -> list[Part]:
@@ -137,11 +100,11 @@ def decompose(kernel: Any, d: int) -> list[Part]:
             (gre,), a = term.factors, term.coefficient
             support = np.asarray(gre.support, dtype=np.float64)
             sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
-            parts.append(Part(a, (sections,), (), d))
+            parts.append((a, True, lambda *_, sections=sections: sections))
             if gre.background > 0.0:
                 b = a * gre.background
                 background = decompose(gre.background_kernel(), d)
-                parts += [replace(p, variance=b * p.variance) for p in background]
+                parts += [(b * variance, *others) for variance, *others in background]
         elif types != [WhiteKernel]:
             parts.append(_part(term, kernel, d))
     return parts
@@ -161,9 +124,17 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
     variance = term.coefficient
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])
-    return Part(
-        variance, tuple(LinearFeatures(k.sigma_0, d) for k in linear), spectra, d
-    )
+    factors = tuple(LinearFeatures(k.sigma_0, d) for k in linear)
+
+    def features(n: int, tail_power: float, rng: np.random.Generator) -> FeatureMap:
+        maps: tuple[FeatureMap, ...] = factors
+        if spectra:
+            waves = sample_spectra(spectra, n, d, rng, "qmc", tail_power)
+            maps = (*factors, FourierFeatures(*waves))
+        return TensorFeatures(maps) if len(maps) > 1 else (*maps, ones)[0]
+
+    alone = len(spectra) == 1 and isinstance(spectra[0], PeriodicSpectrum)
+    return variance, alone or not spectra, features
 
 
 # ---- Exact draws of any kernel, which remember their values --------------------------
@@ -179,10 +150,10 @@ class PriorMemory:
 
     Parameters
     ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel.
-    n_features, n_outputs, n_draws : int
-        Columns of X, independent outputs and independent draws.
+    process : KernelProcess
+        The prior.
+    size : int
+        Number of draws.
     rng : numpy.random.Generator
         Source of the draws; kept, and advanced by every new point.
 
@@ -191,19 +162,10 @@ class PriorMemory:
     O(N^3 + N^2 c s) time in total and O(N^2 + N c s) memory for N distinct points.
     """
 
-    def __init__(
-        self,
-        kernel: Any,
-        n_features: int,
-        n_outputs: int,
-        n_draws: int,
-        rng: np.random.Generator,
-    ):
-        self.kernel = kernel
-        self.points = np.empty((0, n_features))
-        self.root = np.empty((0, 0))
-        self.noise = np.empty((0, n_outputs * n_draws))
-        self.known = np.empty((0, n_outputs, n_draws))
+    def __init__(self, process: KernelProcess, size: int, rng: np.random.Generator):
+        self.process = process
+        c = len(process.scale)
+        self.known, self.noise = np.empty((0, c, size)), np.empty((0, c * size))
         self.position: dict[bytes, int] = {}
         self._rng = rng
         self._lock = threading.Lock()
@@ -215,11 +177,6 @@ class PriorMemory:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
-
-    @property
-    def n_features(self) -> int:
-        """Number of input columns."""
-        return self.points.shape[1]
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, c, s)."""
@@ -233,24 +190,12 @@ class PriorMemory:
 
     def _extend(self, new: Array, keys: list[bytes]) -> None:
         """Draw the values at new distinct points and remember them."""
-        n_old, n_new = self.points.shape[0], new.shape[0]
-        K = self.kernel(new)
-        K[np.diag_indices(n_new)] *= 1.0 + NUGGET
-        # [L 0; Bᵀ C] is the root of the joint covariance
-        B = solve_lower(self.root, self.kernel(self.points, new)) if n_old else None
-        corner = cholesky(K if B is None else K - B.T @ B).L
-        root = np.zeros((n_old + n_new, n_old + n_new))
-        root[:n_old, :n_old] = self.root
-        root[n_old:, n_old:] = corner
-        if B is not None:
-            root[n_old:, :n_old] = B.T
-        shape = (n_new, self.noise.shape[1])
+        n_old, shape = len(self.known), (len(new), self.noise.shape[1])
+        self.process = self.process.extended(new)
         self.noise = np.concatenate((self.noise, self._rng.standard_normal(shape)))
-        values = root[n_old:] @ self.noise
-        self.known = np.concatenate(
-            (self.known, values.reshape(n_new, *self.known.shape[1:]))
-        )
-        self.root, self.points = root, np.concatenate((self.points, new))
+        values = self.process.root[n_old:] @ self.noise
+        values = values.reshape(len(new), *self.known.shape[1:])
+        self.known = np.concatenate((self.known, values))
         self.position.update({key: n_old + i for i, key in enumerate(keys)})
 
 
@@ -267,7 +212,7 @@ class RememberedTerm:
         Of each output.
     """
 
-    memory: Any
+    memory: PriorMemory
     draws: Index
     factor: Any = 1.0
 
@@ -276,7 +221,7 @@ class RememberedTerm:
     @property
     def n_features(self) -> int:
         """Number of input columns."""
-        return self.memory.n_features
+        return self.memory.process.points.shape[1]
 
     def _values(self, X: Array) -> Array:
         return self.memory.values(X)[:, :, self.draws] * np.reshape(
@@ -295,8 +240,8 @@ class RememberedTerm:
     def pairs(self, *_: Any) -> tuple[Array, Array]:
         """Refuse: values that are drawn point by point have no derivatives."""
         raise ValueError(
-            f"Exact draws of {self.memory.kernel!r} are sampled point by point and "
-            "have no derivative, which searches for optima need. Draw from Fourier "
+            f"Exact draws of {self.memory.process.kernel!r} are sampled point by point "
+            "and have no derivative, which searches for optima need. Draw from Fourier "
             "features instead; if a kernel of your own is stationary, they need "
             "skgpx.kernels.register_kernel(YourKernel, spectral_sampler=...): see "
             '"The spectral density of a kernel" on the documentation\'s page '
@@ -395,8 +340,8 @@ def draw_prior(
     _check_options(prior, n_basis, n_groups)
     if given is not None:
         check_sections(kernel, given.points)
-    process = KernelProcess.prior(kernel, n_inputs, n_outputs)
     latent, own_rng = latent_kernel(kernel), rng.spawn(1)[0]
+    process = KernelProcess.prior(latent, n_inputs, n_outputs)
     try:
         parts = None if prior == "exact" else decompose(kernel, n_inputs)
     except ValueError:
@@ -404,18 +349,24 @@ def draw_prior(
             raise
         parts = None
     if parts is None:
-        memory = PriorMemory(latent, n_inputs, n_outputs, size, own_rng)
-        terms = (RememberedTerm(memory, np.arange(size)),)
-        return FunctionDraws(terms, n_outputs, size, process)
+        term = RememberedTerm(PriorMemory(process, size, own_rng), np.arange(size))
+        return FunctionDraws((term,), n_outputs, size, process)
     if not parts:
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
     n, power, seed = choose_frequencies(latent, parts, n_basis, given, own_rng)
     # the first group has the frequencies that were compared
     net, groups = np.random.default_rng(seed), []
     for group in np.array_split(np.arange(size), n_groups):
-        if len(group) or not size:
-            maps = [part.feature_map(n, power, net) for part in parts]
-            groups.append(_draw_parts(parts, maps, n_outputs, len(group), rng))
+        if size and not len(group):
+            continue
+        # a sum of independent draws of the parts
+        terms = []
+        for variance, _, features_of in parts:
+            features = features_of(n, power, net)
+            width = features(np.zeros((1, n_inputs))).shape[1]
+            weights = rng.standard_normal((width, n_outputs, len(group)))
+            terms.append(LinearTerm(features, np.sqrt(variance) * weights))
+        groups.append(FunctionDraws(merged(tuple(terms)), n_outputs, len(group)))
     return side_by_side(groups).with_process(process)
 
 
@@ -428,19 +379,3 @@ def _check_options(prior: str, n_basis: int | str, n_groups: int) -> None:
         )
     if n_groups < 1:
         raise ValueError(f"n_groups must be at least 1; got {n_groups!r}.")
-
-
-def _draw_parts(
-    parts: list[Part],
-    maps: list[FeatureMap],
-    n_outputs: int,
-    size: int,
-    rng: np.random.Generator,
-) -> FunctionDraws:
-    """Sum of independent draws of the parts."""
-    terms = []
-    for part, features in zip(parts, maps, strict=True):
-        width = features(np.zeros((1, part.d))).shape[1]
-        weights = rng.standard_normal((width, n_outputs, size))
-        terms.append(LinearTerm(features, np.sqrt(part.variance) * weights))
-    return FunctionDraws(merged(tuple(terms)), n_outputs, size)

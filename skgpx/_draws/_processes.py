@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -22,53 +21,6 @@ from skgpx._numerics.linalg import (
 from skgpx._numerics.weights import GaussianWeights
 
 Array = NDArray[np.float64]
-
-# ---- Matheron's rule -----------------------------------------------------------------
-
-
-def condition(
-    prior: FunctionDraws,
-    kernel: Any,
-    points: Array,
-    values: Array | float,
-    solve: Callable[[Array], Array],
-    combinations: Array | None = None,
-) -> FunctionDraws:
-    """Matheron's update: draws of the process given linear functionals of it.
-
-    ::
-
-        (f | Aᵀf(Z) = v)(·)  =  f(·) + k(·, Z) A S (v - Aᵀf(Z))
-                                ----   ------------------------
-                                prior  one more linear term
-
-    Parameters
-    ----------
-    prior : FunctionDraws
-        Draws ``f`` of the unconditioned process.
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Its covariance.
-    points : ndarray of shape (n, d)
-        Where the values are known.
-    values : ndarray broadcastable to (m, c, s), or float
-        The values (for noisy observations: minus a draw of their noise).
-    solve : callable
-        ``S``: maps (m, k) to (m, k), the inverse of ``Aᵀ k(Z, Z) A`` plus the variance
-        of the noise.
-    combinations : ndarray of shape (n, m), default=None
-        ``A``; None for the values themselves.
-
-    Returns
-    -------
-    draws : FunctionDraws
-        As many draws as in ``prior``.
-    """
-    at_points, A = prior.values(points), combinations
-    drawn = at_points if A is None else np.tensordot(A.T, at_points, 1)
-    weights = solve((values - drawn).reshape(len(drawn), -1))
-    weights = (weights if A is None else A @ weights).reshape(at_points.shape)
-    return prior.plus(section_terms(kernel, points, weights))
-
 
 # ---- Roots of covariances of variables, and what observations make of them -----------
 
@@ -229,6 +181,19 @@ class KernelProcess(Process):
         nugget: Array = NUGGET * self.kernel.diag(X)
         return nugget
 
+    def extended(self, X: Array) -> Self:
+        """Process with the values at mapped rows X as variables, after the others."""
+        # [L 0; hᵀ C] is the root with the new variables
+        h, K = self._split(X)
+        K[np.diag_indices(len(X))] += self.nugget(X)
+        corner, A = cholesky(K).L, self.combinations
+        return replace(
+            self,
+            points=np.concatenate((self.points, X)),
+            root=np.block([[self.root, np.zeros(h.shape)], [h.T, corner]]),
+            combinations=None if A is None else block_diag(A, np.eye(len(X))),
+        )
+
     def learn(
         self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
     ) -> tuple[Array, Self]:
@@ -238,36 +203,44 @@ class KernelProcess(Process):
         time, for each output with its own covariance or scale.
         """
         X = self.mapped(X)
-        # [L 0; hᵀ C] is the root with the new variables
-        h, K = self._split(X)
-        nugget = self.nugget(X)
-        K[np.diag_indices(len(X))] += nugget
-        corner = cholesky(K).L
-        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + (nugget + white)
-        moved, seen = observe(
-            self.spread,
-            (),
-            np.concatenate((h, corner.T)).T,
-            self.scale,
-            discrepancy,
-            noise,
-        )
-        unit = np.eye(len(moved))
+        after, nugget = self.extended(X), self.nugget(X) + white
+        features = after.root[len(self.root) :]
+        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + nugget
+        how = self.spread, (), features, self.scale, discrepancy, noise
+        moved, seen = observe(*how)
+        unit, g = np.eye(len(moved)), len(self.spread)
         spread = [
-            times_root(self.spread[o % len(self.spread)], one, unit)
-            for o, one in enumerate(seen)
+            times_root(self.spread[o % g], one, unit) for o, one in enumerate(seen)
         ]
-        combinations = self.combinations
-        if combinations is not None:
-            combinations = block_diag(combinations, np.eye(len(X)))
-        after = replace(
-            self,
-            points=np.concatenate((self.points, X)),
-            root=np.block([[self.root, np.zeros(h.shape)], [h.T, corner]]),
-            spread=np.stack(spread),
-            combinations=combinations,
-        )
-        return moved, after
+        return moved, replace(after, spread=np.stack(spread))
+
+    def condition(self, prior: FunctionDraws, values: Array | float) -> FunctionDraws:
+        """Matheron's update: draws of the process given its variables.
+
+        ::
+
+            (f | Aᵀf(P) = v)(·)  =  f(·) + k(·, P) A (L Lᵀ)⁻¹ (v - Aᵀf(P))
+                                    ----   -------------------------------
+                                    prior  one more linear term
+
+        Parameters
+        ----------
+        prior : FunctionDraws
+            Draws ``f`` of the unconditioned process.
+        values : ndarray broadcastable to (q, c, s), or float
+            The values (for noisy observations: minus a draw of their noise).
+
+        Returns
+        -------
+        draws : FunctionDraws
+            As many draws as in ``prior``.
+        """
+        drawn = prior.values(self.points)
+        if self.combinations is not None:
+            drawn = np.tensordot(self.combinations.T, drawn, 1)
+        left = values - drawn
+        white = solve_lower(self.root, left.reshape(len(left), -1))
+        return prior.plus(self.terms(white.reshape(left.shape)))
 
     def terms(self, moved: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these whitened variables (q, c, s)."""

@@ -14,10 +14,9 @@ from skgpx._draws import (
     Conditioning,
     FunctionDraws,
     KernelProcess,
-    condition,
     draw_prior,
 )
-from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.kernels import kernel_matrix, triangle_and_pullback
 
@@ -141,14 +140,8 @@ class KernelBasis:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
         mean, spread = weights.moments()
         root = np.eye(self.n_basis) if self.root is None else self.root
-        return KernelProcess(
-            kernel=self.kernel,
-            points=self.inducing_points,
-            root=root,
-            spread=spread,
-            scale=np.ones(mean.shape[1]),
-            combinations=self.combinations,
-        )
+        how = self.kernel, self.inducing_points, root, spread, np.ones(mean.shape[1])
+        return KernelProcess(*how, self.combinations)
 
     def process_at(self, weights: GaussianWeights, X: Array) -> KernelProcess:
         """Process in which rows X (p, d) are observed."""
@@ -198,13 +191,8 @@ class KernelBasis:
         std = np.sqrt(np.broadcast_to(self.jitter, (self.n_basis,)))
         if std.any():
             u = u - std[:, np.newaxis, np.newaxis] * rng.standard_normal(u.shape)
-        return condition(draws, self.kernel, Z, u, self._solve, A)
-
-    def _solve(self, values: Array) -> Array:
-        """Apply the inverse of ``L Lᵀ`` to (m, k)."""
-        if self.root is None:
-            return values
-        return solve_lower_transpose(self.root, solve_lower(self.root, values))
+        known = GaussianWeights(np.zeros((self.n_basis, c)), np.empty((1, len(u), 0)))
+        return self.process(known).condition(draws, u)
 
 
 class Nystroem(KernelBasis):

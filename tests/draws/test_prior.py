@@ -71,23 +71,22 @@ def test_covariance_is_the_kernel(kernel, X):
 @each(EXACT)
 def test_exact_features(kernel, X):
     total = np.zeros((len(X), len(X)))
-    for part in decompose(kernel, 1):
-        F = part.feature_map(4, 1.0, np.random.default_rng(0))(X)
-        total += part.variance * F @ F.T
-        assert part.is_exact or len(part.exact) == 1
+    for variance, _, features in decompose(kernel, 1):
+        F = features(4, 1.0, np.random.default_rng(0))(X)
+        total += variance * F @ F.T
     np.testing.assert_allclose(total, kernel(X), rtol=1e-11, atol=1e-11)
 
 
 def test_tensor_features_of_several_columns():
     X = np.random.default_rng(1).normal(size=(7, 3))
     kernel = DotProduct(0.6) ** 2 * ConstantKernel(1.5)
-    (part,) = decompose(kernel, 3)
-    F = part.feature_map(4, 1.0, np.random.default_rng(0))(X)
+    ((variance, _, features),) = decompose(kernel, 3)
+    F = features(4, 1.0, np.random.default_rng(0))(X)
     assert F.shape == (7, 16)
-    np.testing.assert_allclose(part.variance * F @ F.T, kernel(X), rtol=1e-11)
+    np.testing.assert_allclose(variance * F @ F.T, kernel(X), rtol=1e-11)
     # u(x)ᵀu(y) k(x, y), with the features of k as sampled
-    (part,) = decompose(DotProduct(0.6) * RBF(0.8), 3)
-    F = part.feature_map(4096, 1.0, np.random.default_rng(0))(X)
+    ((_, _, features),) = decompose(DotProduct(0.6) * RBF(0.8), 3)
+    F = features(4096, 1.0, np.random.default_rng(0))(X)
     exact = (DotProduct(0.6) * RBF(0.8))(X)
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     assert np.max(np.abs(F @ F.T - exact) / scale) < 0.02
