@@ -67,7 +67,8 @@ class ExactPosterior:
         prior_rng, noise_rng = rng.spawn(2)
         given = Conditioning(self.points, self.noise, self.root) if n else None
         d = self.points.shape[1]
-        process = self.process()
+        known = np.empty((1, n, 0)), np.ones(c)
+        process = KernelProcess(self.kernel, self.points, self.root, *known)
         draws = draw_prior(self.kernel, d, c, size, prior_rng, given=given, **prior)
         if n:
             noise = noise_rng.standard_normal((n, c, size))
@@ -80,12 +81,6 @@ class ExactPosterior:
     def noise_variance_at(self, X: Array) -> Array:
         """Variance of the white noise of each output at the rows of X, (n, c)."""
         return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
-
-    def process(self) -> KernelProcess:
-        """Covariance of the standardised function given the data."""
-        n, c = self.targets.shape
-        known = np.empty((1, n, 0))
-        return KernelProcess(self.kernel, self.points, self.root, known, np.ones(c))
 
 
 def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:

@@ -195,8 +195,7 @@ def _symmetric_root(covariance: Array, rounding: float = 1e-8) -> Array:
             "q_cov must be positive semi-definite; got a smallest eigenvalue of "
             f"{values[0]:g}, the largest being {values[-1]:g}."
         )
-    root: Array = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _whiten(weights: WeightDistribution, root: Any, mean: Array) -> WeightDistribution:

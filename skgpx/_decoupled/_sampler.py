@@ -221,11 +221,34 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             a Matern with a large nu.
         """
         reporter, clock = RoundReporter(self, X, y, None), StageClock()
+        findings: tuple[Finding, ...] = ()
+        self._record, self.posterior_ = None, None
         if isinstance(self.estimator, FrozenEstimator):
             checked = self._use_frozen(X)
         else:
-            checked = self._fit_fresh(X, y, reporter, clock)
-        model, self.posterior_ = self.estimator_, None
+            check_columns(X, y)
+            several = get_tags(self).target_tags.multi_output
+            checked, targets = validate_data(
+                self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
+            )
+            check_range("X", checked)
+            check_range("y", np.asarray(targets, dtype=np.float64))
+            if self.estimator is None:
+                how = checked, targets, self.random_state, self.n_jobs
+                fresh, found = default_estimator(*how)
+                if found is not None:
+                    findings, self._record = found.findings, found.record
+            else:
+                check_drawable(self.estimator)
+                fresh = clone(self.estimator)
+            check_kernel_of(fresh, checked)
+            clock.end_of("search")
+            with reporter.around(fresh), threads_for(len(checked)):
+                fresh.fit(X if hasattr(X, "columns") else checked, targets)
+            self.estimator_ = best_of(fresh)
+            clock.end_of("estimator")
+        conclude(self, findings)
+        model = self.estimator_
         self.kernel_ = getattr(model, "kernel_", None)
         if isinstance(model, SparseProcess):
             self.posterior_ = model.model
@@ -243,7 +266,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         check_is_fitted(self.estimator.estimator)
         check_columns(X)
         checked: Array = validate_data(self, X, dtype=np.float64)
-        self.estimator_, self._record = best_of(self.estimator.estimator), None
+        self.estimator_ = best_of(self.estimator.estimator)
         seen = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
         if seen != self.n_features_in_:
             raise ValueError(
@@ -251,37 +274,6 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 f"{type(self.estimator_).__name__} was fitted with {seen}."
             )
         check_kernel_of(self.estimator_, checked)
-        conclude(self, ())
-        return checked
-
-    def _fit_fresh(
-        self, X: ArrayLike, y: Any, reporter: RoundReporter, clock: StageClock
-    ) -> Array:
-        """Fit a clone of the estimator, or the default one; rows as an array."""
-        check_columns(X, y)
-        several = get_tags(self).target_tags.multi_output
-        checked, targets = validate_data(
-            self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
-        )
-        check_range("X", checked)
-        check_range("y", np.asarray(targets, dtype=np.float64))
-        findings: tuple[Finding, ...] = ()
-        self._record = None
-        if self.estimator is None:
-            how = checked, targets, self.random_state, self.n_jobs
-            fresh, found = default_estimator(*how)
-            if found is not None:
-                findings, self._record = found.findings, found.record
-        else:
-            check_drawable(self.estimator)
-            fresh = clone(self.estimator)
-        check_kernel_of(fresh, checked)
-        conclude(self, findings)
-        clock.end_of("search")
-        with reporter.around(fresh), threads_for(len(checked)):
-            fresh.fit(X if hasattr(X, "columns") else checked, targets)
-        self.estimator_ = best_of(fresh)
-        clock.end_of("estimator")
         return checked
 
     @classmethod
@@ -445,8 +437,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         checked = check_X(self, X)
         rows: Any = X if hasattr(X, "columns") else checked
         if hasattr(self.estimator_, "predict_dist"):
-            distribution: Predictive = self.estimator_.predict_dist(rows)
-            return distribution
+            return self.estimator_.predict_dist(rows)
         posterior = self.posterior_
         if isinstance(posterior, LatentModel) and isinstance(
             posterior.weights, WeightParticles
@@ -487,8 +478,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         seed = self.random_state if random_state is None else random_state
         n_samples = check_count(n_samples, "n_samples")
         if self.posterior_ is None:
-            draws: FunctionDraws = self.estimator_.sample_functions(n_samples, seed)
-            return draws
+            return self.estimator_.sample_functions(n_samples, seed)
         return self._draw(n_samples, generator(seed))
 
     def sample_y(
@@ -522,8 +512,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         if self.posterior_ is None:
             # the estimator was fitted with the names of the columns, if any
             rows = rows if hasattr(rows, "columns") else X
-            y: NDArray[Any] = self.estimator_.sample_y(rows, n_samples, seed)
-            return y
+            return self.estimator_.sample_y(rows, n_samples, seed)
         rng, noise_rng = generator(seed).spawn(2)
         draws = self._draw(n_samples, rng)
         y = np.empty((len(X), draws.n_outputs, n_samples))
@@ -544,8 +533,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         # as much as the product with the weights of a few tens of draws
         n_groups = min(8, max(1, size // 64))
         how: Any = {"n_basis": self.n_basis, "prior": self.prior, "n_groups": n_groups}
-        draws: FunctionDraws = self.posterior_.draw(size, rng, **how)  # type: ignore[union-attr]
-        return draws
+        return self.posterior_.draw(size, rng, **how)  # type: ignore[union-attr]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -345,8 +345,7 @@ class KernelSections:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, m)."""
-        K: Array = self.kernel(X, self.points) * self.factors
-        return K
+        return self.kernel(X, self.points) * self.factors
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""

@@ -119,7 +119,6 @@ class InputMap:
         slopes = central_differences(self, rows)
 
         def differences(G: Array) -> Array:
-            pulled: Array = np.einsum("nq,nqd->nd", G, slopes[place])
-            return pulled
+            return np.einsum("nq,nqd->nd", G, slopes[place])
 
         return self(rows)[place], differences

@@ -162,8 +162,7 @@ class KernelProcess(Process):
         """Covariance of one output between the rows of X, (n, n)."""
         h, residual = self._split(self.mapped(X))
         half = self.spread[output % len(self.spread)].T @ h
-        covariance: Array = self.scale[output] ** 2 * (residual + half.T @ half)
-        return covariance
+        return self.scale[output] ** 2 * (residual + half.T @ half)
 
     def _split(self, X: Array) -> tuple[Array, Array]:
         """h(X) (q, n), and the remaining covariance (n, n)."""
@@ -178,8 +177,7 @@ class KernelProcess(Process):
 
     def nugget(self, X: Array) -> Array:
         """Smallest noise variance of observations at the rows of X, shape (n,)."""
-        nugget: Array = NUGGET * self.kernel.diag(X)
-        return nugget
+        return NUGGET * self.kernel.diag(X)
 
     def extended(self, X: Array) -> Self:
         """Process with the values at mapped rows X as variables, after the others."""
@@ -303,8 +301,7 @@ class FiniteProcess(Process):
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
         half = self._times_root(self.basis.all_features(self.mapped(X)), output)
-        covariance: Array = self.scale[output] ** 2 * (half @ half.T)
-        return covariance
+        return self.scale[output] ** 2 * (half @ half.T)
 
     @property
     def n_known(self) -> int:

@@ -52,12 +52,7 @@ class Mean:
         """Mean at the rows of X (n, d), shape (n, c)."""
         if self.function is None:
             return np.broadcast_to(self.shift, (len(X), self.n_outputs))
-        values: Array = self.shift + self.scale * self._checked(X)
-        return values
-
-    def _checked(self, X: Array) -> Array:
-        """Values of the function, (n, 1) or (n, c)."""
-        values = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[misc]
+        values = np.asarray(self.function(X), dtype=np.float64)
         if values.ndim == 1:
             values = values[:, np.newaxis]
         if values.shape not in ((len(X), 1), (len(X), self.n_outputs)):
@@ -66,14 +61,12 @@ class Mean:
                 f"of shape ({len(X)},) or ({len(X)}, {self.n_outputs}); got shape "
                 f"{values.shape}."
             )
-        return values
+        return self.shift + self.scale * values
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> Mean:
         """Mean of ``shift + scale * f``; numbers, or one for each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
-        return replace(
-            self, shift=shift + factor * self.shift, scale=factor * self.scale
-        )
+        return Mean(shift + factor * self.shift, factor * self.scale, self.function)
 
     def added_to(self, draws: FunctionDraws) -> FunctionDraws:
         """Draws plus the mean."""
@@ -130,22 +123,22 @@ class LatentModel:
     @property
     def n_basis(self) -> int:
         """Number of basis functions m."""
-        m: int = self.basis.n_basis
-        return m
+        return self.basis.n_basis
+
+    @property
+    def _scales(self) -> Array:
+        return np.broadcast_to(self.scale, (self.n_outputs,))
 
     @property
     def floats_per_row(self) -> int:
         """Largest number of floats in memory for the prediction of one row."""
         _, c, s = self.weights.shape
-        floats: int = self.basis.floats_per_row + _PER_COMPONENT * c * s
-        return floats
+        return self.basis.floats_per_row + _PER_COMPONENT * c * s
 
     @cached_property
     def _whitened_marginals(self) -> Callable[[Array], tuple[Array, Array]]:
         """Maps (n, d) to mean (n, c, s) and variance of ``Φᵀw + g``."""
-        marginals: Callable[[Array], tuple[Array, Array]]
-        marginals = self.basis.marginals(self.weights)
-        return marginals
+        return self.basis.marginals(self.weights)
 
     def __getstate__(self) -> dict[str, Any]:
         # without the cached properties, which can be computed again
@@ -166,9 +159,7 @@ class LatentModel:
         features = self.basis(X)
         residual = self.basis.residual_covariance(X, features)
         covariance = self.weights.covariance(features, output) + residual
-        scale = np.broadcast_to(self.scale, (self.n_outputs,))[output]
-        total: Array = scale**2 * covariance
-        return total
+        return self._scales[output] ** 2 * covariance
 
     def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions.
@@ -184,20 +175,14 @@ class LatentModel:
         prior_rng, weights_rng = rng.spawn(2)
         weights = self.weights.draw(size, weights_rng)
         draws = self.basis.draw(weights, prior_rng, **prior)
-        draws = draws.with_process(self._whitened_process()).affine(0.0, self.scale)
+        draws = draws.affine(0.0, self.scale).with_process(self.process())
         return draws if self.mean is None else self.mean.added_to(draws)
 
     def process(self) -> Process | None:
         """``f - m`` as a process that can be conditioned; None for particles."""
-        process = self._whitened_process()
-        scale = np.broadcast_to(self.scale, (self.n_outputs,))
-        return None if process is None else process.scaled(scale)
-
-    def _whitened_process(self) -> Process | None:
         if not isinstance(self.weights, GaussianWeights):
             return None
-        process: Process | None = self.basis.process(self.weights)
-        return process
+        return self.basis.process(self.weights).scaled(self._scales)
 
     def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
         """Log density of joint noisy observations y (p, c) of f at X (p, d).
@@ -232,14 +217,13 @@ class LatentModel:
                 "one Gaussian process. Use MixtureModel.of_particles(model)."
             )
         mean = self.marginals(X).moments()[0]
-        scale = np.broadcast_to(self.scale, (self.n_outputs,))
-        process = self.basis.process_at(self.weights, X).scaled(scale)
+        process = self.basis.process_at(self.weights, X).scaled(self._scales)
         # the white part of the residual acts as noise of the observations
         learned, after = process.learn(
             X, (y - mean)[:, :, np.newaxis], noise_variance, self.basis.white_variance
         )
-        moved = learned[:, :, 0] / scale
-        moved[: len(self.weights.moments()[0])] += self.weights.moments()[0]
+        moved, known = learned[:, :, 0] / self._scales, self.weights.moments()[0]
+        moved[: len(known)] += known
         weights = GaussianWeights(moved, after.spread)
         return replace(self, basis=self.basis.grown(after), weights=weights)
 

@@ -48,35 +48,29 @@ class Warped:
     @property
     def n_basis(self) -> int:
         """Number of basis functions."""
-        m: int = self.basis.n_basis
-        return m
+        return self.basis.n_basis
 
     @property
     def floats_per_row(self) -> int:
         """Numbers in memory for the features of one row."""
-        floats: int = self.basis.floats_per_row + self.map.floats_per_row
-        return floats
+        return self.basis.floats_per_row + self.map.floats_per_row
 
     @property
     def white_variance(self) -> float:
         """Part of the residual that is independent between all rows."""
-        variance: float = self.basis.white_variance
-        return variance
+        return self.basis.white_variance
 
     def __call__(self, X: Array) -> Array:
         """Features (n, m); their prior weights are N(0, I)."""
-        features: Array = self.basis(self.map(X))
-        return features
+        return self.basis(self.map(X))
 
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance of the residual, shape (n,), given ``self(X)``."""
-        variance: Array = self.basis.residual_variance(self.map(X), features)
-        return variance
+        return self.basis.residual_variance(self.map(X), features)
 
     def residual_covariance(self, X: Array, features: Array) -> Array:
         """Joint prior covariance of the residual at the rows of X, (n, n)."""
-        covariance: Array = self.basis.residual_covariance(self.map(X), features)
-        return covariance
+        return self.basis.residual_covariance(self.map(X), features)
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
@@ -95,14 +89,12 @@ class Warped:
     def process(self, weights: GaussianWeights) -> Process:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
         inner = self.basis.process(weights)
-        process: Process = replace(inner, maps=(self.map, *inner.maps))
-        return process
+        return replace(inner, maps=(self.map, *inner.maps))
 
     def process_at(self, weights: GaussianWeights, X: Array) -> Process:
         """Process in which rows X (p, d) are observed."""
         inner = self.basis.process_at(weights, self.map(X))
-        process: Process = replace(inner, maps=(self.map, *inner.maps))
-        return process
+        return replace(inner, maps=(self.map, *inner.maps))
 
     def grown(self, process: Process) -> Warped:
         """Return the basis of a process after conditioning."""
