@@ -30,17 +30,11 @@ _ROWS, _PANEL = 128, 96
 # ---- The summands of function draws --------------------------------------------------
 
 
-class FeatureMap(Protocol):
-    """Functions of the inputs, of which the draws are linear combinations.
-
-    Terms also use these optional methods: ``contract(X, weights, out)``, which adds
-    ``self(X) @ weights`` without storing the features; ``pairs(X, weights, index)``,
-    values (p,) and gradients (p, d) of ``x -> self(x) @ weights[i]``, one function for
-    each input.
-    """
-
-    def __call__(self, X: Array) -> Array:
-        """Features at the rows of X, shape (n, m)."""
+# Maps rows (n, d) to features (n, m), of which draws are linear combinations. Terms use
+# these optional methods too: ``contract(X, weights, out)``, which adds ``self(X) @
+# weights`` without storing the features; ``pairs(X, weights, index)``, values (p,) and
+# gradients (p, d) of ``x -> self(x) @ weights[i]``, one function for each input.
+FeatureMap = Callable[[Array], Array]
 
 
 class Term(Protocol):
@@ -89,11 +83,6 @@ class LinearTerm:
     def n_features(self) -> int | None:
         """Number of input columns, if the features have one."""
         return getattr(self.features, "n_features", None)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the rows are numbers; otherwise the features read objects."""
-        return getattr(self.features, "numeric", True)
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""
@@ -151,16 +140,14 @@ class LinearTerm:
         return replace(self, weights=self.weights[:, :, draws])
 
 
-def merged(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+def merged(terms: tuple[Any, ...]) -> tuple[Term, ...]:
     """Merge terms with the same features object, so that it is called once."""
-    kept: dict[int, Term] = {}
+    kept: dict[int, Any] = {}
     for i, term in enumerate(terms):
         key = id(term.features) if isinstance(term, LinearTerm) else -1 - i
-        earlier = kept.get(key)
-        if isinstance(term, LinearTerm) and isinstance(earlier, LinearTerm):
-            kept[key] = replace(earlier, weights=earlier.weights + term.weights)
-        else:
-            kept[key] = term
+        if key in kept:
+            term = replace(term, weights=kept[key].weights + term.weights)
+        kept[key] = term
     return tuple(kept.values())
 
 
@@ -267,9 +254,8 @@ class FourierFeatures:
         The functions have the coefficients ``weights`` (f, 2 R).
         """
         values, gradients = np.zeros(len(X)), np.zeros(X.shape)
-        trigonometry.cosines_and_sines_at_pairs(
-            X, self._turns_by_input, self.amplitudes, weights, index, values, gradients
-        )
+        at = X, self._turns_by_input, self.amplitudes, weights, index
+        trigonometry.cosines_and_sines_at_pairs(*at, values, gradients)
         return values, gradients
 
 
@@ -403,18 +389,14 @@ class RadialSections:
             parts = [slice(j, j + _PANEL) for j in range(0, len(weights), _PANEL)]
             add_product(scaled, [(p, weights[p]) for p in parts], self._fill, out)
             return
-        radial.radial_sum(
-            self.code, scaled, self._centres,
-            np.ascontiguousarray(weights[:, 0]), out[:, 0],
-        )  # fmt: skip
+        heights = np.ascontiguousarray(weights[:, 0])
+        radial.radial_sum(self.code, scaled, self._centres, heights, out[:, 0])
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         values, gradients = np.zeros(len(X)), np.zeros(X.shape)
-        radial.radial_pairs(
-            self.code, self._scaled(X), np.ascontiguousarray(self._centres.T),
-            weights, index, values, gradients,
-        )  # fmt: skip
+        at = self._scaled(X), np.ascontiguousarray(self._centres.T), weights, index
+        radial.radial_pairs(self.code, *at, values, gradients)
         return values, gradients / self.length_scale
 
 

@@ -362,8 +362,6 @@ class FunctionDraws(OneBlasThread):
 
     def __sub__(self, other: FunctionDraws) -> FunctionDraws:
         """Draw-by-draw difference of two sets of equal length."""
-        if not isinstance(other, FunctionDraws):
-            return NotImplemented
         return self + (-other)
 
     def __mul__(self, factor: Any) -> FunctionDraws:

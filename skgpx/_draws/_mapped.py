@@ -32,15 +32,14 @@ def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
     -----
     2 d calls.
     """
+    # balances truncation against rounding
+    steps = np.finfo(np.float64).eps ** (1 / 3) * np.maximum(np.abs(X), 1.0)
     slopes = []
     for k in range(X.shape[1]):
         step = np.zeros(X.shape)
-        # balances truncation against rounding
-        step[:, k] = np.finfo(np.float64).eps ** (1 / 3) * np.maximum(
-            np.abs(X[:, k]), 1.0
-        )
+        step[:, k] = steps[:, k]
         rise = function(X + step) - function(X - step)
-        slopes.append(rise / (2.0 * step[:, k : k + 1]))
+        slopes.append(rise / (2.0 * steps[:, k : k + 1]))
     return np.stack(slopes, axis=-1)
 
 

@@ -57,9 +57,8 @@ class TensorFeatures:
         """Features at the rows of X, the last factor varying fastest."""
         product = self.factors[0](X)
         for factor in self.factors[1:]:
-            product = (product[:, :, np.newaxis] * factor(X)[:, np.newaxis, :]).reshape(
-                X.shape[0], -1
-            )
+            pairs = product[:, :, np.newaxis] * factor(X)[:, np.newaxis, :]
+            product = pairs.reshape(len(X), -1)
         return product
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
@@ -127,11 +126,13 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
     factors = tuple(LinearFeatures(k.sigma_0, d) for k in linear)
 
     def features(n: int, tail_power: float, rng: np.random.Generator) -> FeatureMap:
-        maps: tuple[FeatureMap, ...] = factors
+        maps: list[FeatureMap] = list(factors)
         if spectra:
             waves = sample_spectra(spectra, n, d, rng, "qmc", tail_power)
-            maps = (*factors, FourierFeatures(*waves))
-        return TensorFeatures(maps) if len(maps) > 1 else (*maps, ones)[0]
+            maps.append(FourierFeatures(*waves))
+        if len(maps) > 1:
+            return TensorFeatures(tuple(maps))
+        return maps[0] if maps else ones
 
     alone = len(spectra) == 1 and isinstance(spectra[0], PeriodicSpectrum)
     return variance, alone or not spectra, features
@@ -224,9 +225,8 @@ class RememberedTerm:
         return self.memory.process.points.shape[1]
 
     def _values(self, X: Array) -> Array:
-        return self.memory.values(X)[:, :, self.draws] * np.reshape(
-            self.factor, (-1, 1)
-        )
+        values = self.memory.values(X)[:, :, self.draws]
+        return values * np.reshape(self.factor, (-1, 1))
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""

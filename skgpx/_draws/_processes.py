@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,16 +249,6 @@ class KernelProcess(Process):
         return section_terms(self.kernel, self.points, weights)
 
 
-class FiniteBasis(Protocol):
-    """Finitely many functions of which draws are linear combinations."""
-
-    def all_features(self, X: Array) -> Array:
-        """Values of all functions at the rows of X, shape (n, q)."""
-
-    def all_terms(self, weights: Array) -> tuple[Term, ...]:
-        """Terms of the functions with these weights (q, c, s)."""
-
-
 @dataclass(frozen=True)
 class FiniteProcess(Process):
     """Process of finitely many functions with normal weights.
@@ -269,8 +259,9 @@ class FiniteProcess(Process):
 
     Attributes
     ----------
-    basis : FiniteBasis
-        ``φ``, q functions.
+    basis : object
+        ``φ``, q functions: its methods ``all_features(X)``, their values (n, q), and
+        ``all_terms(weights)``, the terms of functions with these weights (q, c, s).
     known : ndarray of shape (g, m, r)
         Root of the covariance of the first m weights a priori, for each output or (g =
         1) for all; the others are N(0, I).
@@ -282,14 +273,14 @@ class FiniteProcess(Process):
         Of the inputs.
     """
 
-    basis: FiniteBasis
+    basis: Any
     known: Array
     scale: Array
     seen: tuple[Seen, ...] = ()
     maps: tuple[InputMap, ...] = ()
 
     @classmethod
-    def of_weights(cls, basis: FiniteBasis, weights: GaussianWeights) -> FiniteProcess:
+    def of_weights(cls, basis: Any, weights: GaussianWeights) -> FiniteProcess:
         """Process of a distribution of the first weights; the others are N(0, I)."""
         mean, spread = weights.moments()
         return cls(basis, spread, np.ones(mean.shape[1]))
