@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from skgpx import DecoupledSampler, PLSRegressor
+from skgpx import DecoupledSampler
 from skgpx.thompson import ThompsonSampler
 
 BOUNDS = np.array([[-5.0, 5.0], [100.0, 300.0]])
@@ -143,14 +143,6 @@ def test_duplicates_and_constant_values_are_harmless():
     X = np.repeat([CENTRE], 8, axis=0)
     assert optimizer.tell(X, np.zeros(8)).ask(2).shape == (2, 2)
     assert optimizer.tell(X, np.arange(8.0)).ask(2).shape == (2, 2)
-
-
-def test_any_model_that_draws_functions():
-    pls = PLSRegressor(RBF(0.5), n_inducing=8, random_state=0)
-    optimizer = ThompsonSampler(
-        BOUNDS, DecoupledSampler(pls), n_initial=6, random_state=0, **QUICK
-    )
-    assert run(optimizer, 2, n=6).ask(2).shape == (2, 2)
 
 
 def test_nothing_is_known_at_first():

@@ -179,12 +179,8 @@ def test_same_bits_for_every_number_of_workers(mean):
     assert one.scale_ == two.scale_
 
 
-def test_pickle_draws_and_single_rows():
+def test_draws_labels_and_densities():
     model = GWIClassifier(LogisticRegression(), **BRIEF).fit(X, THREE)
-    copied = pickle.loads(pickle.dumps(model))
-    assert_array_equal(copied.predict_proba(X), model.predict_proba(X))
-    alone = np.vstack([model.predict_proba(X[i : i + 1]) for i in range(9)])
-    assert_allclose(alone, model.predict_proba(X[:9]), rtol=1e-9)
     draws = model.sample_functions(400, random_state=0)(X[:5])
     mean, variance = model.latent_mean_and_variance(X[:5])
     z = (draws.mean(axis=2) - mean) / np.sqrt(variance / 400)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx._numerics import radial, trigonometry
+from skgpx._numerics.linalg import triangle_slopes
 
 KERNELS = {
     "rbf": (radial.RBF, RBF()),
@@ -55,6 +57,29 @@ class TestRadial:
             slope = (evaluate(X + step)[0] - evaluate(X - step)[0]) / 2e-5
             np.testing.assert_allclose(gradient[1:, k], slope[1:], rtol=1e-6, atol=1e-7)
 
+    def test_triangles_and_slopes(self, name):
+        """Slopes in the logarithm of each lengthscale, as scikit-learn has them."""
+        code, kernel = KERNELS[name]
+        X, Z, rng = problem()
+        K, W = np.full((2, len(X), len(X)), np.nan)
+        radial.radial_triangle(code, 2.0, X, K, W)
+        ard = clone(kernel).set_params(length_scale=np.ones(3))
+        expected, gradient = ard(X, eval_gradient=True)
+        np.testing.assert_allclose(np.tril(K), 2.0 * np.tril(expected), rtol=1e-12)
+        G = rng.normal(size=K.shape)
+        G += G.T
+        slopes = 2.0 * np.einsum("ij,ijq->q", G, gradient)
+        np.testing.assert_allclose(triangle_slopes(G, W, X), slopes, rtol=1e-10)
+        rows, W = np.empty((2, len(Z), len(X)))
+        radial.radial_slopes(code, np.ascontiguousarray(X.T), Z, rows, W)
+        np.testing.assert_allclose(rows, kernel(Z, X), rtol=1e-12)
+        far, near = (
+            kernel.clone_with_theta(np.array([h]))(Z, X) for h in (1e-5, -1e-5)
+        )
+        squares = np.sum((Z[:, np.newaxis] - X) ** 2, axis=2)
+        found = np.where(squares > 0.0, W * squares, 0.0)
+        np.testing.assert_allclose(found, (far - near) / 2e-5, atol=1e-8)
+
 
 # ---- Waves ---------------------------------------------------------------------------
 
@@ -84,3 +109,21 @@ def test_cosines_and_sines_and_shifted_cosines(d, n):
     trigonometry.shifted_cosines(X, W, a, phases, out)
     expected = 1.0 + np.cos(angle.T - 2.0 * np.pi * phases) @ a
     np.testing.assert_allclose(out, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33])
+def test_pairs_of_a_point_and_a_function(n):
+    rng = np.random.default_rng(n)
+    X, W, a = rng.normal(size=(n, 2)), rng.normal(size=(11, 2)), rng.normal(size=11)
+    weights, index = rng.normal(size=(4, 22)), rng.integers(4, size=n)
+    value, gradient = np.ones(n), np.ones((n, 2))
+    frequencies = np.ascontiguousarray(W.T)
+    trigonometry.cosines_and_sines_at_pairs(
+        X, frequencies, a, weights, index, value, gradient
+    )
+    angle, (b, c) = 2.0 * np.pi * X @ W.T, np.split(weights[index], 2, axis=1)
+    cosine, sine = a * np.cos(angle), a * np.sin(angle)
+    expected = 1.0 + np.sum(b * cosine + c * sine, axis=1)
+    np.testing.assert_allclose(value, expected, atol=1e-12)
+    expected = 1.0 + 2.0 * np.pi * (c * cosine - b * sine) @ W
+    np.testing.assert_allclose(gradient, expected, atol=1e-11)
