@@ -66,6 +66,8 @@ CASES = {
     "student": (PLSRegressor(likelihood=StudentT(), **PLS), Y),
     "counts": (PLSRegressor(likelihood=Poisson(), **PLS), COUNTS),
     "spectral": (SpectralVGPRegressor(random_state=0), Y),
+    "empirical": (SpectralVGPRegressor(basis="empirical", random_state=0), Y),
+    "inducing": (SpectralVGPRegressor(basis="inducing", random_state=0), Y),
     "stein": (SteinRFFRegressor(**WAVES), Y),
     "deep": (SteinRFFRegressor(**WAVES, hidden_layer_sizes=(8, 6)), Y),
     "gwi": (GWIRegressor(**NETWORKS), Y),
