@@ -314,32 +314,27 @@ def to_real(values: Complex) -> Array:
 # ---- Gram matrices from sums of waves, and the way back ------------------------------
 
 
-class WaveTable(NamedTuple):
-    """Numbers ``e_q`` for every integer vector with ``|q_i| <= reach_i``.
+# Numbers e_q for every integer vector with |q_i| <= reach_i, at position q + reach: an
+# array with sides of 2 reach_i + 1.
+WaveTable = Complex
 
-    Attributes
-    ----------
-    values : ndarray of shape (2 reach_1 + 1, ..., 2 reach_d + 1)
-        ``e_q`` at position ``q + reach``.
-    """
 
-    values: Complex
+def reach_of(table: WaveTable) -> Integers:
+    """Largest wave number of each input, shape (d,)."""
+    return np.array([(size - 1) // 2 for size in table.shape])
 
-    @property
-    def reach(self) -> Integers:
-        """Largest wave number of each input, shape (d,)."""
-        return np.array([(size - 1) // 2 for size in self.values.shape])
 
-    def strides(self) -> Integers:
-        """Steps of the flat position for one unit of each wave number."""
-        shape = np.array((*self.values.shape[1:], 1))
-        return np.cumprod(shape[::-1])[::-1]
+def strides_of(table: WaveTable) -> Integers:
+    """Steps of the flat position for one unit of each wave number."""
+    return np.cumprod(np.array((*table.shape[1:], 1))[::-1])[::-1]
 
-    def at(self, waves: Integers) -> Complex:
-        """``e_q`` of waves (m, d), zero outside the table; shape (m,)."""
-        inside = np.all(np.abs(waves) <= self.reach, axis=1)
-        flat = np.clip(waves, -self.reach, self.reach) + self.reach
-        return np.where(inside, self.values.ravel()[flat @ self.strides()], 0.0)
+
+def waves_of(table: WaveTable, waves: Integers) -> Complex:
+    """``e_q`` of waves (m, d), zero outside the table; shape (m,)."""
+    reach = reach_of(table)
+    inside = np.all(np.abs(waves) <= reach, axis=1)
+    flat = np.clip(waves, -reach, reach) + reach
+    return np.where(inside, table.ravel()[flat @ strides_of(table)], 0.0)
 
 
 def amplitudes(index: FourierIndex) -> Complex:
@@ -353,8 +348,8 @@ def _products(index: FourierIndex, table: WaveTable) -> Any:
     ``φ_i φ_j = ½ Re(u_i u_j exp(2πi (k_i + k_j)·t) + u_i conj(u_j) exp(2πi (k_i -
     k_j)·t))``.
     """
-    places, u = index.waves @ table.strides(), 0.5 * amplitudes(index)
-    middle = table.values.size // 2
+    places, u = index.waves @ strides_of(table), 0.5 * amplitudes(index)
+    middle = table.size // 2
     yield np.add.outer(places, places) + middle, np.outer(u, 2.0 * u)
     yield np.subtract.outer(places, places) + middle, np.outer(u, 2.0 * np.conj(u))
 
@@ -368,7 +363,7 @@ def gram(index: FourierIndex, table: WaveTable) -> Array:
     table : WaveTable
         Sums of the weights; reaches twice as far as the functions (not checked).
     """
-    values = table.values.ravel()
+    values = table.ravel()
     parts = ((u * values[q]).real for q, u in _products(index, table))
     total: Array = sum(parts, start=np.zeros((len(index), len(index))))
     return total
@@ -376,7 +371,7 @@ def gram(index: FourierIndex, table: WaveTable) -> Array:
 
 def moment(index: FourierIndex, table: WaveTable) -> Array:
     """``Φᵀ diag(w) y`` from sums of waves times y, shape (m,)."""
-    moments: Array = (amplitudes(index) * table.at(index.waves)).real
+    moments: Array = (amplitudes(index) * waves_of(table, index.waves)).real
     return moments
 
 
@@ -395,8 +390,8 @@ def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
         ``v_q`` with ``φ(x)ᵀ V φ(x) = Re Σ_q v_q exp(2πi q·t)``; the adjoint of
         :func:`gram`. Reaches twice as far as the functions. O(m^2).
     """
-    table = WaveTable(np.zeros(4 * index.reach() + 1, np.complex128))
-    values = table.values.reshape(-1)
+    table = np.zeros(4 * index.reach() + 1, np.complex128)
+    values = table.reshape(-1)
     for q, u in _products(index, table):
         for unit in (1.0, 1j):
             part = (covariance * (u / unit).real).ravel()
@@ -406,9 +401,9 @@ def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
 
 def combination(index: FourierIndex, coefficients: Array) -> WaveTable:
     """``φ(x)ᵀ a`` as a sum of waves, as far as :func:`collapse` reaches."""
-    table = WaveTable(np.zeros(4 * index.reach() + 1, np.complex128))
-    places = table.values.size // 2 + index.waves @ table.strides()
-    np.add.at(table.values.reshape(-1), places, amplitudes(index) * coefficients)
+    table = np.zeros(4 * index.reach() + 1, np.complex128)
+    places = table.size // 2 + index.waves @ strides_of(table)
+    np.add.at(table.reshape(-1), places, amplitudes(index) * coefficients)
     return table
 
 
@@ -428,16 +423,15 @@ def convolved(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTabl
     ``Σ_q h_q e_(k+q)`` with ``h_q = ½ (v_q + conj v_-q)``: a convolution, by fast
     Fourier transforms.
     """
-    v = function.values
-    half = 0.5 * (v + np.conj(np.flip(v)))
-    sides = zip(sums.values.shape, half.shape, strict=True)
+    half = 0.5 * (function + np.conj(np.flip(function)))
+    sides = zip(sums.shape, half.shape, strict=True)
     shape = [fft.next_fast_len(a + b - 1) for a, b in sides]
     # h_-q = conj h_q turns the correlation into a convolution
-    product = fft.fftn(sums.values, shape) * fft.fftn(np.flip(half), shape)
-    whole = fft.ifftn(product)
-    middle = sums.reach + function.reach
+    whole = fft.ifftn(fft.fftn(sums, shape) * fft.fftn(np.flip(half), shape))
+    middle = reach_of(sums) + reach_of(function)
     kept = tuple(slice(m - r, m + r + 1) for m, r in zip(middle, reach, strict=True))
-    return WaveTable(whole[kept])
+    table: WaveTable = whole[kept]
+    return table
 
 
 def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:
@@ -453,9 +447,9 @@ def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:
     -----
     ``Π (2 reach_i + 2)`` multiplications for a row and a table.
     """
-    reach = [int(r) for r in tables[0].reach]
+    reach = [int(r) for r in reach_of(tables[0])]
     first = 2 * reach[0] + 2
-    real = np.stack([to_real(t.values).reshape(first, -1) for t in tables], axis=1)
+    real = np.stack([to_real(t).reshape(first, -1) for t in tables], axis=1)
     coefficients = real.reshape(first, -1)
     out = np.empty((len(turns), len(tables)))
     for rows, angles in angle_tables(turns, reach):

@@ -25,6 +25,7 @@ from skgpx._numerics.fourier import (
     from_real,
     gram,
     moment,
+    reach_of,
     row_products,
 )
 from skgpx._numerics.regression import WeightStatistics
@@ -234,7 +235,7 @@ def _exponential_polynomials(a: float, count: int) -> Complex:
 
 def _two_sided(sums: Complex) -> WaveTable:
     """Table over -reach..reach from 0..reach: conjugates for negative waves."""
-    return WaveTable(np.concatenate((np.conj(sums[:0:-1]), sums)))
+    return np.concatenate((np.conj(sums[:0:-1]), sums))
 
 
 # ---- Sums of waves -------------------------------------------------------------------
@@ -257,7 +258,7 @@ class FourierSums(NamedTuple):
     @property
     def reach(self) -> Integers:
         """Largest wave number of functions, shape (d,)."""
-        return self.moments.reach
+        return reach_of(self.moments)
 
     def tables(self, reach: Integers) -> FourierSums:
         """The sums themselves."""
@@ -266,16 +267,12 @@ class FourierSums(NamedTuple):
 
     def add(self, other: FourierSums) -> FourierSums:
         """Sums over both sets of rows."""
-        return FourierSums(
-            WaveTable(self.sums.values + other.sums.values),
-            WaveTable(self.moments.values + other.moments.values),
-        )
+        return FourierSums(self.sums + other.sums, self.moments + other.moments)
 
     def less(self, shift: float) -> FourierSums:
         """Sums with a constant subtracted from y."""
-        inner = tuple(slice(r, 3 * r + 1) for r in self.moments.reach)
-        moments = self.moments.values - shift * self.sums.values[inner]
-        return FourierSums(self.sums, WaveTable(moments))
+        inner = tuple(slice(r, 3 * r + 1) for r in self.reach)
+        return self._replace(moments=self.moments - shift * self.sums[inner])
 
 
 def fourier_sums(
@@ -308,9 +305,7 @@ def fourier_sums(
         sums += _products(tables, weights[rows])
         halves = [table[:, : r + 1] for table, r in zip(tables, short, strict=True)]
         moments += _products(halves, weighted[rows])
-    return FourierSums(
-        WaveTable(from_real(sums, long)), WaveTable(from_real(moments, short))
-    )
+    return FourierSums(from_real(sums, long), from_real(moments, short))
 
 
 def _products(tables: list[Array], weights: Array) -> Array:

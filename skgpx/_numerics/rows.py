@@ -137,82 +137,60 @@ def weighted_quantiles(values: Array, weights: Array, levels: list[float]) -> Ar
     return values[order][np.minimum(position, values.size - 1)]
 
 
-class Squash(NamedTuple):
-    """Brings numbers far outside of a column's spread closer, by their logarithm.
+class InputFrame(NamedTuple):
+    """Columns standardised, as those of training rows, with outliers brought closer.
 
-    The identity up to a fence and ``F + u log(1 + (z - F) / u)`` beyond it, with z the
-    distance from the median: one to one, and with a continuous slope.
+    A few entries far outside would otherwise set the scale of all. Beyond a fence F the
+    distance z from the median becomes ``F + u log(1 + (z - F) / u)``: one to one, with
+    a continuous slope, and the identity up to the fence.
 
     Attributes
     ----------
     middle, fence, unit : ndarray of shape (d,)
         Median, F and u; an infinite F where nothing is far outside.
+    centre, scale : ndarray of shape (d,)
+        Mean and standard deviation of the columns whose outliers are closer.
     """
 
     middle: Array
     fence: Array
     unit: Array
-
-    @classmethod
-    def of(cls, values: Array, weights: Array) -> Squash:
-        """From rows (n, d); O(n d log n)."""
-        quantiles = [
-            weighted_quantiles(x, weights, [0.025, 0.5, 0.975]) for x in values.T
-        ]
-        low, middle, high = np.reshape(quantiles, (-1, 3)).T
-        span, largest = high - low, np.max(np.abs(values), axis=0, initial=0.0)
-        # up to rounding all are equal
-        spread = span > 1e-14 * largest
-        # 9.8 standard deviations of a normal distribution, whose span is 3.92 of them
-        fence = np.where(spread, 2.5 * span, np.inf)
-        return cls(middle, fence, np.where(spread, span / 3.92, 1.0))
-
-    def __call__(self, values: Array) -> Array:
-        """Rows (n, d), squashed; exactly as they are where nothing lies outside."""
-        distance = values - self.middle
-        beyond = np.maximum(np.abs(distance) - self.fence, 0.0)
-        within = np.minimum(np.abs(distance), self.fence)
-        closer = within + self.unit * np.log1p(beyond / self.unit)
-        squashed = self.middle + np.sign(distance) * closer
-        return np.where(beyond > 0.0, squashed, values)
-
-
-def spread_inside(values: Array, weights: Array | None, rounding: float) -> Array:
-    """Standard deviations (d,) of columns whose entries far outside are brought closer.
-
-    One such entry would otherwise make all others one point. Exactly those of
-    :func:`mean_and_spread` where nothing lies outside, by up to 20 000 of the rows.
-    """
-    counts = np.ones(len(values)) if weights is None else weights
-    some = np.flatnonzero(counts > 0.0)
-    some = some[:: -(-len(some) // 20_000)]
-    squash = Squash.of(values[some], counts[some])
-    return mean_and_spread(squash(values), weights, rounding)[1]
-
-
-class InputFrame(NamedTuple):
-    """Columns squashed and standardised, as those of training rows, for networks.
-
-    A few entries far outside would otherwise set the scale of all.
-
-    Attributes
-    ----------
-    squash : Squash
-    centre, scale : ndarray of shape (d,)
-        Mean and standard deviation of the squashed columns.
-    """
-
-    squash: Squash
     centre: Array
     scale: Array
 
     @classmethod
-    def of(cls, values: Array, weights: Array) -> InputFrame:
-        """From rows (n, d)."""
-        squash = Squash.of(values, weights)
-        return cls(squash, *mean_and_spread(squash(values), weights, 1e-14))
+    def of(
+        cls, values: Array, weights: Array | None, rounding: float = 1e-14
+    ) -> InputFrame:
+        """From rows (n, d), quantiles by up to 20 000 of them; O(n d).
+
+        A standard deviation up to `rounding` times the largest entry is none.
+        """
+        counts = np.ones(len(values)) if weights is None else weights
+        some = np.flatnonzero(counts > 0.0)
+        some = some[:: -(-len(some) // 20_000)]
+        levels = [0.025, 0.5, 0.975]
+        quantiles = [
+            weighted_quantiles(x, counts[some], levels) for x in values[some].T
+        ]
+        low, middle, high = np.reshape(quantiles, (-1, 3)).T
+        span = high - low
+        # up to rounding all are equal
+        spread = span > 1e-14 * np.max(np.abs(values[some]), axis=0, initial=0.0)
+        # 9.8 standard deviations of a normal distribution, whose span is 3.92 of them
+        fence = np.where(spread, 2.5 * span, np.inf)
+        unit, zero = np.where(spread, span / 3.92, 1.0), np.zeros(len(span))
+        closer = cls(middle, fence, unit, zero, zero + 1.0)(values)
+        return cls(middle, fence, unit, *mean_and_spread(closer, weights, rounding))
 
     def __call__(self, values: Array) -> Array:
         """Rows (n, d) in this frame."""
-        framed: Array = (self.squash(values) - self.centre) / self.scale
+        distance = values - self.middle
+        beyond = np.maximum(np.abs(distance) - self.fence, 0.0)
+        within = np.minimum(np.abs(distance), self.fence)
+        closer = within + self.unit * np.log1p(beyond / self.unit)
+        closer = self.middle + np.sign(distance) * closer
+        # exactly as they are where nothing lies outside
+        closer = np.where(beyond > 0.0, closer, values)
+        framed: Array = (closer - self.centre) / self.scale
         return framed

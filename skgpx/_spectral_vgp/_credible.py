@@ -11,7 +11,6 @@ from scipy.special import gammaincinv
 from scipy.stats import qmc
 
 from skgpx._latent import LatentModel
-from skgpx.bases import Box, FourierSeries
 
 Array = NDArray[np.float64]
 
@@ -27,38 +26,30 @@ def domain_grid(domain: Array, size: int = 1024) -> Array:
     return domain[:, 0] + unit * (domain[:, 1] - domain[:, 0])
 
 
-def ball_radius(model: LatentModel, coverage: float, points: Array) -> float:
-    """Radius of the ball around the mean, in root mean square over points.
+def ball_radius(
+    model: LatentModel, coverage: float, domain: Array, points: Array | None = None
+) -> float:
+    """Radius of the ball around the mean, in root mean square over points or a domain.
 
     ``|f - mean|²`` averaged over N points is ``Σ_j w_j χ²₁`` with w the eigenvalues of
-    the covariance at the points, divided by N. O(N^3).
+    the covariance at the points, divided by N. O(N^3). Fourier functions are
+    orthonormal on their box: where that is the domain w are the eigenvalues of the
+    posterior covariance ``Λ^½ S Λ^½`` and the prior variances of the functions outside
+    the basis, O(m^3).
     """
-    covariance = model.covariance(points)
-    weights = np.linalg.eigvalsh(covariance) / len(points)
-    return float(np.sqrt(chi_square_sum_quantile(np.maximum(weights, 0.0), coverage)))
-
-
-def periodic_ball_radius(model: LatentModel, coverage: float) -> float:
-    """Radius in L2 of the box, where the Fourier functions are orthonormal.
-
-    The weights are the eigenvalues of the posterior covariance ``Λ^½ S Λ^½`` and the
-    prior variances of the functions outside the basis; O(m^3), exact.
-    """
-    basis: FourierSeries = model.basis
+    basis: Any = model.basis
+    width, box = domain[:, 1] - domain[:, 0], getattr(basis, "box", None)
+    whole = box is not None and np.allclose(width, box.period, rtol=1e-12, atol=0.0)
+    if points is not None or not whole:
+        points = domain_grid(domain) if points is None else points
+        weights = np.linalg.eigvalsh(model.covariance(points)) / len(points)
+        square = chi_square_sum_quantile(np.maximum(weights, 0.0), coverage)
+        return float(np.sqrt(square))
     half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * model.weights.moments()[1][0]
     inside = np.linalg.svd(half, compute_uv=False) ** 2
     weights = np.concatenate((inside, basis.spectrum[basis.n_basis :]))
     square = chi_square_sum_quantile(weights, coverage, basis.remainder)
     return float(model.scale * np.sqrt(square))
-
-
-def covers_its_box(model: LatentModel, domain: Array) -> bool:
-    """Whether the domain is the whole box of Fourier functions."""
-    box: Any = getattr(getattr(model, "basis", None), "box", None)
-    if not isinstance(box, Box):
-        return False
-    width = domain[:, 1] - domain[:, 0]
-    return bool(np.allclose(width, box.period, rtol=1e-12, atol=0.0))
 
 
 def simultaneous_factor(

@@ -21,12 +21,6 @@ def input_range(X: Array) -> Array:
     return np.stack((X.min(axis=0), X.max(axis=0)), axis=1)
 
 
-def joint_range(one: Array, other: Array) -> Array:
-    """Range that covers both, shape (d, 2)."""
-    low = np.minimum(one[:, 0], other[:, 0])
-    return np.stack((low, np.maximum(one[:, 1], other[:, 1])), axis=1)
-
-
 def data_domain(X: Array) -> Array:
     """Range of the data and a quarter of it on either side, (d, 2)."""
     low, high = X.min(axis=0), X.max(axis=0)
@@ -101,7 +95,9 @@ def continued(
     gap = period - (seen[:, 1] - seen[:, 0])
     reach = np.maximum(np.minimum(0.5 * gap, gap - 3.0 * scales), 0.0)
     around = np.stack((seen[:, 0] - reach, seen[:, 1] + reach), axis=1)
-    return ContinuedSeries.of(series, joint_range(inside, around), kernel)
+    return ContinuedSeries.of(
+        series, input_range(np.hstack((inside, around)).T), kernel
+    )
 
 
 def warn_outside(basis: ContinuedSeries, kernel: Any, X: Array, seen: Array) -> None:

@@ -18,7 +18,6 @@ from skgpx._spectral_vgp._domain import (
     continued,
     data_domain,
     input_range,
-    joint_range,
     kernel_of,
 )
 from skgpx._spectral_vgp._search import (
@@ -85,15 +84,15 @@ class FourierState:
         ValueError
             If the sums are not about the same functions.
         """
+        one, two = self.statistics, getattr(other, "statistics", None)
         same = (
             isinstance(other, FourierState)
             and self.parameters == other.parameters
             and np.array_equal(self.domain, other.domain)
+            # with one input sums serve any box
+            and (len(self.domain) == 1 or np.array_equal(one.box, two.box))
+            and (len(self.domain) == 1 or np.array_equal(one.reach(), two.reach()))
         )
-        if same and len(self.domain) > 1:
-            one, two = self.statistics, other.statistics
-            same = np.array_equal(one.box, two.box)
-            same = same and np.array_equal(one.reach(), two.reach())
         if not same:
             raise ValueError(
                 "Only models on one domain, with the same parameters, can be merged: "
@@ -109,7 +108,7 @@ class FourierState:
             self,
             statistics=self.statistics + more,
             searched=self.searched + searched,
-            seen=joint_range(self.seen, seen),
+            seen=input_range(np.hstack((self.seen, seen)).T),
         )
 
     def solve(self, report: Callable[..., bool] = lambda *_: False) -> Fit:

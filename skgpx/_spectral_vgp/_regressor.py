@@ -21,9 +21,7 @@ from skgpx._latent import LatentModel
 from skgpx._row_statistics import AdditiveModel
 from skgpx._spectral_vgp._credible import (
     ball_radius,
-    covers_its_box,
     domain_grid,
-    periodic_ball_radius,
     simultaneous_factor,
 )
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
@@ -343,12 +341,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         `domain` are one fit.
         """
         clock, reset = StageClock(), not hasattr(self, "_state")
-        if not reset and self._noise is not None:
-            raise ValueError(
-                "Rows cannot be added to a model that was fitted with the "
-                "noise_variance of each row: theirs would not be known. Fit all rows "
-                "together."
-            )
+        if not reset:
+            self._check_additive(self)
         rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
         if reset:
             self._noise = noise
@@ -383,12 +377,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             or other parameters differ, or other is no such model.
         """
         self._check_other(other)
-        if self._noise is not None or other._noise is not None:
-            raise ValueError(
-                "Models that were fitted with the noise_variance of each row cannot be "
-                "merged: their sums are in units of different noises. Fit all rows "
-                "together."
-            )
+        self._check_additive(other)
         clock, merged = StageClock(), copy_to_merge(self)
         merged._state = self._state.merged(other._state)
         clock.end_of("statistics")
@@ -422,16 +411,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         check_is_fitted(self)
         check_coverage(coverage)
-        model = self.posterior_
         if X is not None:
             X = check_X(self, X)
             self._warn_about(X)
-            radius = ball_radius(model, coverage, X)
-        elif covers_its_box(model, self.domain_):
-            radius = periodic_ball_radius(model, coverage)
-        else:
-            radius = ball_radius(model, coverage, domain_grid(self.domain_))
-        return radius
+        return ball_radius(self.posterior_, coverage, self.domain_, X)
 
     def credible_band(
         self,
@@ -501,23 +484,27 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
         """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
-        parameters = {
-            "kernel": self.kernel,
-            "n_basis": self.n_basis,
-            "noise_variance": self.noise_variance,
-            "optimizer": self.optimizer,
-            "normalize_y": self.normalize_y,
-        }
+        names = "kernel", "n_basis", "noise_variance", "optimizer", "normalize_y"
+        parameters = {name: getattr(self, name) for name in names}
         if self._noise is not None:
             parameters["noise_variance"] = self._noise.reference
         if self.basis_ != "fourier":
-            how = canonical_rows(*rows), self.basis_, parameters
-            return fit_sample(*how, rng, self.n_jobs)
+            some = canonical_rows(*rows)
+            return fit_sample(some, self.basis_, parameters, rng, self.n_jobs)
         domain, finding = self._given_domain(), None
         if domain is None:
             rows, finding = without_input_outliers(rows)
         how = domain, parameters, rng, self.n_jobs, adds
         return fit_population(rows, *how), (finding,)
+
+    def _check_additive(self, other: SpectralVGPRegressor) -> None:
+        """Refuse to add rows whose noise is known, or to such rows."""
+        if self._noise is not None or other._noise is not None:
+            raise ValueError(
+                "A model that was fitted with the noise_variance of each row can "
+                "neither see more rows nor be merged: its sums are in units of these "
+                "noises. Fit all rows together."
+            )
 
     def _resolved_basis(self) -> str:
         """Kind of inducing variables for the columns that were seen.

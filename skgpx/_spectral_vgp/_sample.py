@@ -21,7 +21,7 @@ from skgpx._selection import (
     inducing_by_capacity,
     learn_prior,
 )
-from skgpx._spectral_vgp._domain import input_range, joint_range
+from skgpx._spectral_vgp._domain import input_range
 from skgpx._spectral_vgp._search import Parameters, known_noise
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
@@ -72,7 +72,7 @@ class SparseState:
         """State after more rows."""
         y = (rows.y - self.shift) / self.scale
         more = row_statistics(self.basis, rows._replace(y=y), n_jobs)
-        seen = joint_range(self.seen, input_range(rows.X))
+        seen = input_range(np.vstack((self.seen.T, rows.X)))
         return replace(self, statistics=self.statistics.add(more), seen=seen)
 
     def merged(self, other: SparseState) -> SparseState:
@@ -90,7 +90,7 @@ class SparseState:
                 "the copies see the other rows."
             )
         total = self.statistics.add(other.statistics).add(self.first, -1.0)
-        seen = joint_range(self.seen, other.seen)
+        seen = input_range(np.hstack((self.seen, other.seen)).T)
         return replace(self, statistics=total, seen=seen)
 
     def _began_like(self, other: SparseState) -> bool:
@@ -163,8 +163,15 @@ def fit_sample(
     )
     likelihood = found.likelihood
     noise = float(likelihood.variance(0.0))
-    choose = _inducing_points if kind == "inducing" else _eigenvectors
-    basis = choose(found.kernel, rows, size, noise, select)
+    kernel = found.kernel
+    if kind == "empirical":
+        basis: Any = _eigenvectors(kernel, rows, size, noise, select)
+    elif size is None:
+        how = rows, kernel, noise, "greedy", select, _MOST_FUNCTIONS
+        basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how))
+    else:
+        how = rows.X, kernel, min(len(rows.X), size), select, rows.weights
+        basis = Nystroem.from_kernel(kernel, select_inducing("greedy", *how))
     sums = row_statistics(basis, rows, n_jobs)
     bounds = None
     if known_noise(parameters, scale) is None:
@@ -184,20 +191,6 @@ def fit_sample(
         scale,
     )
     return state, found.findings
-
-
-def _inducing_points(
-    kernel: Any,
-    rows: Rows,
-    size: int | None,
-    noise_variance: float,
-    rng: np.random.Generator,
-) -> Nystroem:
-    if size is None:
-        how = noise_variance, "greedy", rng, _MOST_FUNCTIONS
-        return Nystroem.from_kernel(kernel, inducing_by_capacity(rows, kernel, *how))
-    how = rows.X, kernel, min(len(rows.X), size), rng, rows.weights
-    return Nystroem.from_kernel(kernel, select_inducing("greedy", *how))
 
 
 def _eigenvectors(

@@ -23,6 +23,9 @@ from skgpx._numerics.fourier import (
     convolved,
     function_list,
     half_space,
+    reach_of,
+    strides_of,
+    waves_of,
 )
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
@@ -260,8 +263,8 @@ class Search:
         eigenvalue λ as well as nV/U rows all over the box would: its variance becomes
         ``λ / (1 + s)``, ``s = n λ V / (U σ²)``, instead of λ. The first m functions are
         enough where ``Σ_{j>m} λ_j s_j / (1 + s_j)`` is at most 2 % of ``Σ λ_j / (1 +
-        s_j)`` and the tail costs the bound at most 0.01 nats an observation, or 1001 if
-        they go beyond the elbow ``n λ_j >= σ²``, which is always in.
+        s_j)`` and the tail costs the bound at most 0.01 nats an observation. Those up
+        to the elbow ``n λ_j >= σ²`` are always in.
         """
         index = prior.rule.index(prior.box, MOST_FUNCTIONS)
         values, _, tail, _ = prior.rule.spectrum(index, prior.box)
@@ -499,7 +502,8 @@ class Search:
         """
         statistics, functions = self.statistics, prior.functions
         sums, moments = statistics.tables(statistics.reach())
-        waves = half_space(moments.reach)
+        reach, steps = reach_of(moments), strides_of(moments)
+        waves = half_space(reach)
         length = np.sum(waves**2, axis=1)
         order = np.argsort(length, kind="stable")
         waves, length = waves[order], length[order]
@@ -507,11 +511,10 @@ class Search:
         own, noise = whitened(prior.sums, values, 0.0), prior.noise_variance
         mean = posterior_mean_from(own, noise, precision_root(own.gram, noise))
         fit = combination(functions, np.sqrt(values) * mean)
-        fitted = convolved(sums, fit, moments.reach)
-        residual = moments.at(waves) / self.scale - fitted.at(waves)
+        fitted = waves_of(convolved(sums, fit, reach), waves)
+        residual = waves_of(moments, waves) / self.scale - fitted
         listed = prior.rule.spectrum(function_list(waves), prior.box)
         known = self.known(prior, listed.eigenvalues[2::2])
-        steps = moments.strides()
         inside = np.isin(waves @ steps, functions.waves @ steps)
         factor = np.where(inside, 1.0 + known, 1.0 / (1.0 + known))
         power = np.abs(residual) ** 2 * factor / (self.weight * noise)
@@ -526,9 +529,10 @@ class Search:
         for i in found:
             # how alike two waves are on the rows
             apart, summed = (
-                np.abs(sums.at(waves[found] + sign * waves[i])) for sign in (-1, 1)
+                np.abs(waves_of(sums, waves[found] + sign * waves[i]))
+                for sign in (-1, 1)
             )
-            same = np.maximum(apart, summed) / float(np.abs(sums.values).max())
+            same = np.maximum(apart, summed) / float(np.abs(sums).max())
             longer = (length[found] < length[i]) & (power[found] >= 0.5 * power[i])
             stronger = np.isin(found, kept)
             if not np.any((same > 0.97) & longer) and not np.any(same[stronger] > 0.7):

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._numerics.rows import spread_inside
+from skgpx._numerics.rows import InputFrame
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float] | Array | str
@@ -216,7 +216,7 @@ def default_kernel(X: Array, weights: Array | None = None) -> Product:
     """
     d = X.shape[1]
     # in units of its largest entry, a standard deviation up to this is rounding
-    std = spread_inside(X, weights, 10.0 * np.finfo(np.float64).eps)
+    std = InputFrame.of(X, weights, 10.0 * np.finfo(np.float64).eps).scale
     length_scale = 2.0 * np.sqrt(d) * std
     # an even spread over [0, 1] has a standard deviation of 1 / √12
     least = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))

@@ -11,7 +11,6 @@ from skgpx._spectral_vgp._credible import (
     ball_radius,
     chi_square_sum_quantile,
     domain_grid,
-    periodic_ball_radius,
     simultaneous_factor,
 )
 from skgpx.bases import Box, FourierSeries, GivenEigenvalues, PolynomialEigenvalues
@@ -30,7 +29,7 @@ def prior(rule, m, box=BOX):
 def test_both_radii_agree_on_the_box(m):
     model = prior(PolynomialEigenvalues(1.0, 1.0), m)
     grid = domain_grid(DOMAIN)
-    one, two = periodic_ball_radius(model, 0.9), ball_radius(model, 0.9, grid)
+    one, two = (ball_radius(model, 0.9, DOMAIN, points) for points in (None, grid))
     assert_allclose(one, two, rtol=1e-3)
     squares = np.mean(model.draw(1000, np.random.default_rng(0))(grid) ** 2, axis=0)
     inside = np.mean(np.sqrt(squares) <= one)
