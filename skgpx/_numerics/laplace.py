@@ -321,15 +321,41 @@ def projection_start(features: Array, latent: Array, weights: Array) -> Array:
 _EVIDENCE_TOLERANCE = 1e-5
 
 
-def laplace_evidence_gradient(
+def laplace_evidence(
     target: Target, residual: Array, start: Array
-) -> tuple[EvidenceGradient, Array]:
+) -> tuple[float, Mode, Array]:
     """Laplace log evidence, less a penalty for the residual.
 
     ``-ψ(ŵ) - ½ log det H - ½ Σ ω tr(W) var g``, W the curvatures of the rows (c, c):
     the last term is what the bound of sparse Gaussian regression subtracts when the
-    likelihood is Gaussian. Classes are one model: with two of them this is the evidence
-    of one latent function of twice the prior variance.
+    likelihood is Gaussian. Arguments as in :func:`laplace_evidence_gradient`.
+
+    Returns
+    -------
+    value : float
+    mode : Mode
+        Of contrasts where the outputs are classes.
+    curvature : ndarray of shape (n, c, c)
+        ``ω W`` at the mode.
+    """
+    reduced = between_classes(target)
+    if reduced is not None:
+        Q = contrasts(target.n_outputs)
+        return laplace_evidence(reduced, residual, start @ Q)
+    mode = find_mode(target, start, _EVIDENCE_TOLERANCE)
+    W = _curvature(target, latent_values(target, mode.weights))
+    W = target.weights[:, np.newaxis, np.newaxis] * W
+    value = -mode.energy + 0.5 * log_determinant_of_root(mode.root)
+    return value - 0.5 * float(np.einsum("naa->n", W) @ residual), mode, W
+
+
+def laplace_evidence_gradient(
+    target: Target, residual: Array, start: Array
+) -> tuple[EvidenceGradient, Array]:
+    """:func:`laplace_evidence`, its gradient and the mode.
+
+    Classes are one model: with two of them this is the evidence of one latent function
+    of twice the prior variance.
 
     Parameters
     ----------
@@ -359,10 +385,9 @@ def laplace_evidence_gradient(
         Q = contrasts(target.n_outputs)
         evidence, weights = laplace_evidence_gradient(reduced, residual, start @ Q)
         return evidence, weights @ Q.T
-    mode = find_mode(target, start, _EVIDENCE_TOLERANCE)
+    value, mode, W = laplace_evidence(target, residual, start)
     Phi, w, omega = target.features, mode.weights, target.weights
     f = latent_values(target, w)
-    W = omega[:, np.newaxis, np.newaxis] * _curvature(target, f)
     g = omega[:, np.newaxis] * _gradient(target, f)
     S = _covariance(mode.root, Phi.shape[1])
     variance, pulled = _seen_by_rows(Phi, S, W)
@@ -373,15 +398,9 @@ def laplace_evidence_gradient(
     moved = Phi @ u
     through = s - g - (W @ moved[:, :, np.newaxis])[:, :, 0]
     slope = through @ w.T - g @ u.T - pulled
-    trace = np.einsum("naa->n", W)
-    value = -mode.energy + 0.5 * log_determinant_of_root(mode.root)
-    evidence = EvidenceGradient(
-        value - 0.5 * float(trace @ residual),
-        slope,
-        -0.5 * trace,
-        _parameter_slopes(target, f, spread, moved),
-    )
-    return evidence, w
+    of_residual = -0.5 * np.einsum("naa->n", W)
+    of_parameters = _parameter_slopes(target, f, spread, moved)
+    return EvidenceGradient(value, slope, of_residual, of_parameters), w
 
 
 def log_determinant_of_root(root: Array) -> float:

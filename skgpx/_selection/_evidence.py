@@ -19,7 +19,7 @@ from skgpx._numerics.linalg import (
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._validation import Rows
-from skgpx.bases import select_inducing
+from skgpx.bases import Nystroem, select_inducing
 from skgpx.kernels import (
     diagonal_and_pullback,
     matrix_and_pullback,
@@ -246,6 +246,18 @@ class SparseEvidence:
         if np.all(np.isfinite(mode)):
             self._mode = mode
         return evidence
+
+
+def sparse_value(rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood) -> float:
+    """:class:`SparseEvidence` without its gradient, for other than Gaussian noise."""
+    basis = Nystroem.from_kernel(kernel, Z)
+    features = basis(rows.X)
+    residual = basis.residual_variance(rows.X, features)
+    factor = row_form(rows, likelihood).factor
+    if factor is not None:
+        residual = factor**2 * residual
+    target = smoothed(row_target(features, rows, likelihood))
+    return laplace.laplace_evidence(target, residual, rough_start(target))[0]
 
 
 # ---- Targets in the weights of a basis -----------------------------------------------

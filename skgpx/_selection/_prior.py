@@ -11,7 +11,7 @@ from sklearn.base import clone
 from skgpx import diagnostics
 from skgpx._numerics import laplace
 from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
-from skgpx._selection._evidence import SparseEvidence, with_noise
+from skgpx._selection._evidence import SparseEvidence, sparse_value, with_noise
 from skgpx._selection._select import (
     NOISE_PRICE,
     Found,
@@ -25,6 +25,7 @@ from skgpx._selection._select import (
 )
 from skgpx._selection._sparse import grow
 from skgpx._validation import Rows, standardisation
+from skgpx.bases import select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import GREKernel, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -260,7 +261,7 @@ def _rough_starts(
     shift, scale = np.transpose(units)
     y = np.sqrt(group[0].unit) * (values - shift) / scale.max()
     noise = Gaussian().prepare(y[:, 0], few.weights)
-    ends = screen(few._replace(y=y), noise, group)
+    ends = screen(few._replace(y=y), noise, group, tolerance=1e-3)
     best = int(np.argmax([one.posterior for one in ends]))
     if ends[best].gain > NOISE_PRICE:
         return [one._replace(likelihood=likelihood) for one in ends[: best + 1]]
@@ -288,30 +289,28 @@ def _by_laplace(
     m = min(max(planned, 100), 250, most, n)
     m = m if budget / m**2 >= 1000 else min(m, 100)
 
-    def evidence(part: Rows, one: Found, m: int) -> SparseEvidence:
-        how = inducing, m, rng
-        return SparseEvidence.selected(part, one.kernel, one.likelihood, *how)
-
     some = subset(rows, order[:1500])
 
-    def needed(one: Found) -> int:
+    def needed(one: Found, largest: int) -> int:
         if likelihood.n_outputs_ > 1:
             return m
-        theta = np.append(one.kernel.theta, one.likelihood.theta)
 
         def score(size: int) -> float:
-            return evidence(some, one, size).value_and_gradient(theta)[0]
+            how = some.X, one.kernel, min(size, len(some.y)), rng, some.weights
+            Z = select_inducing(inducing, *how)
+            return sparse_value(some, Z, one.kernel, one.likelihood)
 
-        return grow(score, m, min(1000, n), some.weights.sum())[0]
+        return grow(score, m, min(largest, n), some.weights.sum())[0]
 
-    sizes = [min(needed(one), max(_SEARCHED, m)) for one in starts]
+    sizes = [needed(one, max(_SEARCHED, m)) for one in starts]
     part = subset(rows, order[: int(np.clip(budget / max(sizes) ** 2, 300, 2000))])
-    ends = [
-        maximise(one.candidate, [evidence(part, one, size)], one.u, 40)
-        for one, size in zip(starts, sizes, strict=True)
-    ]
+    ends = []
+    for one, size in zip(starts, sizes, strict=True):
+        how = part, one.kernel, one.likelihood, inducing, size, rng
+        evidence = SparseEvidence.selected(*how)
+        ends.append(maximise(one.candidate, [evidence], one.u, 40))
     best = max(ends, key=lambda one: one.posterior)
-    size = needed(best)
+    size = needed(best, 1000)
     return best, part, size if size > m else 0
 
 

@@ -263,6 +263,7 @@ def screen(
     likelihood: Gaussian,
     group: Sequence[Candidate],
     near: Sequence[Found] = (),
+    tolerance: float = 1e-4,
 ) -> list[Found]:
     """Where each candidate of a group ends, on a few rows.
 
@@ -287,7 +288,7 @@ def screen(
         ends: list[Found] = []
         for u, scale in starts:
             evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
-            ends.append(maximise(candidate, [evidence], u, 40, 1e-4))
+            ends.append(maximise(candidate, [evidence], u, 40, tolerance))
             if until_signal and ends[-1].gain > NOISE_PRICE:
                 break
         found.append(max(ends, key=lambda one: one.posterior))

@@ -12,6 +12,7 @@ from skgpx._selection._evidence import (
     SparseEvidence,
     exact_value,
     noise_only,
+    sparse_value,
 )
 from skgpx._selection._select import Objective
 from skgpx._selection._sparse import best_noise
@@ -74,6 +75,11 @@ def test_evidence_gradient_against_finite_differences(
     gradient = evidence.value_and_gradient(theta)[1]
     assert gradient.shape == (len(kernel.theta) + len(likelihood.theta),)
     numeric = fourth_order(lambda t: evidence.value_and_gradient(t)[0], theta)
+    if not isinstance(likelihood, Gaussian):
+        p = len(kernel.theta)
+        last = kernel.clone_with_theta(theta[:p]), likelihood.with_theta(theta[p:])
+        value = sparse_value(rows, rows.X[:6], *last)
+        assert value == pytest.approx(evidence.value_and_gradient(theta)[0], abs=1e-6)
     # what the accuracy of the mode leaves, 1e-10 nats
     scale = 1.0 + np.max(np.abs(numeric))
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=2e-5 * scale)
