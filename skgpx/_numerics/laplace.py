@@ -345,7 +345,8 @@ def laplace_evidence(
     mode = find_mode(target, start, _EVIDENCE_TOLERANCE)
     W = _curvature(target, latent_values(target, mode.weights))
     W = target.weights[:, np.newaxis, np.newaxis] * W
-    value = -mode.energy + 0.5 * log_determinant_of_root(mode.root)
+    volume = sum(log_determinant(np.abs(np.diag(np.diagonal(r)))) for r in mode.root)
+    value = -mode.energy + 0.5 * volume
     return value - 0.5 * float(np.einsum("naa->n", W) @ residual), mode, W
 
 
@@ -401,11 +402,6 @@ def laplace_evidence_gradient(
     of_residual = -0.5 * np.einsum("naa->n", W)
     of_parameters = _parameter_slopes(target, f, spread, moved)
     return EvidenceGradient(value, slope, of_residual, of_parameters), w
-
-
-def log_determinant_of_root(root: Array) -> float:
-    """``log det(root rootᵀ)`` of triangular roots (g, p, p)."""
-    return sum(log_determinant(np.abs(np.diag(np.diagonal(one)))) for one in root)
 
 
 def _covariance(root: Array, m: int) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,27 +62,6 @@ def is_log_concave(target: Target) -> bool:
 RIVAL = 25.0
 
 
-class Survey(NamedTuple):
-    """The best mode that was found, and whether it is the only one.
-
-    Attributes
-    ----------
-    best : Mode
-    log_concave : bool
-        Whether there cannot be another one, which is then not looked for.
-    rivals : int
-        Modes found that are elsewhere and nearly as probable.
-    gap : float
-        Nats of Laplace evidence between the best mode and the next; infinity if there
-        is no other.
-    """
-
-    best: Mode
-    log_concave: bool
-    rivals: int = 0
-    gap: float = np.inf
-
-
 def log_evidence(mode: Mode) -> float:
     """Laplace's approximation ``-ψ(ŵ) + log |root|``, up to a constant of all modes."""
     _, log_volume = np.linalg.slogdet(mode.root)
@@ -96,7 +74,7 @@ def survey(
     rough: Array,
     symmetric: bool,
     rng: np.random.Generator,
-) -> Survey:
+) -> tuple[Mode, Array]:
     """Search for modes from several starts, and compare them with the first.
 
     Parameters
@@ -111,6 +89,12 @@ def survey(
         rivals, and functions of other signs in some neighbourhoods are tried.
     rng : numpy.random.Generator
 
+    Returns
+    -------
+    best : Mode
+    gaps : ndarray of shape (k,)
+        Nats of Laplace evidence between the best mode and each of the k others.
+
     Notes
     -----
     Ten searches of a few Newton steps, O(n m^2 + m^3) each.
@@ -118,23 +102,16 @@ def survey(
     found = [first]
     shift = laplace.mirror_shift(target) if symmetric else None
 
-    def search(start: Array) -> None:
+    for start in _starts(target, first, rough, symmetric, rng, found):
         mode = laplace.find_mode(target, start, 1e-2)
         if not any(_same(mode, other, shift) for other in found):
             found.append(mode)
-
-    for start in _starts(target, first, rough, symmetric, rng):
-        search(start)
-    if not symmetric:
-        search(-max(found, key=log_evidence).weights)
     evidences = np.array([log_evidence(mode) for mode in found])
     best = int(np.argmax(evidences))
-    gaps = np.delete(evidences[best] - evidences, best)
-    chosen = found[best]
-    if best != 0:
-        chosen = laplace.find_mode(target, chosen.weights)
-    gap = float(gaps.min()) if gaps.size else np.inf
-    return Survey(chosen, False, int(np.sum(gaps < RIVAL)), gap)
+    gaps: Array = np.delete(evidences[best] - evidences, best)
+    if best == 0:
+        return first, gaps
+    return laplace.find_mode(target, found[best].weights), gaps
 
 
 def _same(mode: Mode, other: Mode, shift: Array | None) -> bool:
@@ -156,14 +133,20 @@ def _starts(
     rough: Array,
     symmetric: bool,
     rng: np.random.Generator,
+    found: list[Mode],
 ) -> Iterator[Array]:
-    """Where to search: prior draws, some of the rows, flipped neighbourhoods."""
+    """Where to search: prior draws, some of the rows, flipped neighbourhoods.
+
+    The last place is opposite to the best of the modes that were `found` by then.
+    """
     favoured = _favoured(target) if target.n_outputs == 1 else None
     for _ in range(4):
         yield rng.standard_normal(first.weights.shape)
         yield _of_some_rows(target, rough, favoured, rng)
         if symmetric:
             yield _flipped(target, first.weights, rng)
+    if not symmetric:
+        yield -max(found, key=log_evidence).weights
 
 
 def _favoured(target: Target) -> tuple[Array, NDArray[np.bool_]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +31,6 @@ from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
-
-
-class Units(NamedTuple):
-    """What y was standardised by, and the noise that a new row has.
-
-    Attributes
-    ----------
-    shift, scale : float
-        The model is that of ``(y - shift) / scale``.
-    noise_variance : float or None
-        In squared units of y, where that of each row of the data is known.
-    """
-
-    shift: float = 0.0
-    scale: float = 1.0
-    noise_variance: float | None = None
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
@@ -81,13 +65,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         likelihood: Likelihood,
         reporter: RoundReporter,
-        units: Units,
+        units: tuple[float, float, float | None] = (0.0, 1.0, None),
         with_mean: bool = True,
     ) -> list[Finding | None]:
         """Fit in four steps, and what the diagnostics found; see docs/pls.md.
 
-        Rows and likelihood are those of y in these units; `with_mean` gives the latent
-        function the mean that suits the likelihood.
+        Rows and likelihood are those of ``(y - shift) / scale``, and `units` are shift,
+        scale and, where the noise of each row is known, its variance at a new row.
+        `with_mean` gives the latent function the mean that suits the likelihood.
         """
         given = getattr(self.likelihood, "noise_variance", None)
         check_kernel(self.kernel, rows.X, given)
@@ -144,7 +129,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         )  # fmt: skip
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units)
-        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units.scale)
+        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units[1])
         vars(self).update(fitted, **clock.attributes())
         reporter.finish()
         few = self._few_points(m, len(Z), len(rows.y), found, result)
@@ -221,15 +206,19 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return min(n, max(min(wanted, most), 100))
 
     def _fitted_attributes(
-        self, found: Hyperparameters, result: Inference, units: Units
+        self,
+        found: Hyperparameters,
+        result: Inference,
+        units: tuple[float, float, float | None],
     ) -> dict[str, Any]:
+        shift, scale, noise_variance = units
         model, sample = result.posterior, result.sample
         likelihood: Any = result.likelihood
-        if units.noise_variance is None:
-            likelihood = likelihood.scaled(units.scale)
+        if noise_variance is None:
+            likelihood = likelihood.scaled(scale)
         else:
             # that of the rows is known in units of their mean
-            likelihood = likelihood.with_noise(units.noise_variance)
+            likelihood = likelihood.with_noise(noise_variance)
         return {
             "kernel_": found.kernel,
             "_found": found,
@@ -237,7 +226,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "likelihood_": likelihood,
             "unexplained_": result.unexplained,
             "inducing_points_": model.basis.inducing_points,
-            "posterior_": model.affine(units.shift, units.scale),
+            "posterior_": model.affine(shift, scale),
             "particles_": result.particles,
             "acceptance_": sample.acceptance,
             "rhat_": sample.r_hat,

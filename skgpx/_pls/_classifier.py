@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin, Units
+from skgpx._pls._base import ProjectedLangevin
 from skgpx._validation import (
     canonical_rows,
     check_likelihood_given,
@@ -205,7 +205,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 "another class."
             )
         rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
-        findings = self._fit_rows(rows, self._class_likelihood(), reporter, Units())
+        findings = self._fit_rows(rows, self._class_likelihood(), reporter)
         conclude(self, findings)
         return self
 

@@ -12,7 +12,7 @@ from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.linalg import solve_lower
-from skgpx._numerics.modes import Survey, is_log_concave, survey
+from skgpx._numerics.modes import RIVAL, is_log_concave, survey
 from skgpx._numerics.regression import (
     log_evidence,
     posterior,
@@ -136,7 +136,7 @@ def infer(
         free = noise_is_free
         return _exact(basis, rows, likelihood, n_particles, n_jobs, free, rng)
     # 1 the target in the coordinates of the weights, its modes
-    plain, modes = target_and_modes(
+    plain, best, log_concave, gaps = target_and_modes(
         basis, rows, likelihood, name == "smc", n_jobs, rng.spawn(1)[0]
     )
 
@@ -151,25 +151,26 @@ def infer(
     # (25 m steps of 400 particles, of 4 n m operations), or Langevin chains
     n, p = len(plain.y), plain.root.shape[1]
     affordable = method == "auto" and n * p**2 <= 5e6
-    if name == "smc" or (modes.rivals > 0 and affordable):
+    rivals = bool(np.any(gaps < RIVAL))
+    if name == "smc" or (rivals and affordable):
         target = plain
         sample, findings = _tempered(
-            plain, modes.best, likelihood, n_particles, n_jobs, rng, reported(plain)
+            plain, best, likelihood, n_particles, n_jobs, rng, reported(plain)
         )
-        groups = np.arange(n_particles) * (modes.rivals > 0 or likelihood.symmetric)
+        groups = np.arange(n_particles) * (rivals or likelihood.symmetric)
     else:
         how = name, n_particles, step_size, max_iter, tol, n_jobs, previous, reported
-        target, sample = _langevin(plain, modes.best, basis, rng, *how)
+        target, sample = _langevin(plain, best, basis, rng, *how)
         if not np.all(np.isfinite(sample.z)):
             raise ValueError(
                 f'method="{name}" diverged with step_size={step_size!r}. Use a smaller '
                 "one, or None to take it from the largest eigenvalue of the Hessian."
             )
         r_hat = 1.0 if sample.stopped else float(np.max(sample.r_hat))
-        steps = sample.n_iter, sample.acceptance, modes.log_concave
+        steps = sample.n_iter, sample.acceptance, log_concave
         findings = (
             chains_not_converged(r_hat, tol, *steps),
-            several_modes(modes.gap),
+            several_modes(float(gaps.min(initial=np.inf))),
         )
         groups = np.zeros(n_particles, np.intp)
     sample = sample._replace(ess=np.minimum(sample.ess, float(n_particles)))
@@ -226,10 +227,11 @@ def target_and_modes(
     by_rows: bool,
     n_jobs: int | None,
     rng: np.random.Generator,
-) -> tuple[Target, Survey]:
+) -> tuple[Target, laplace.Mode, bool, Array]:
     """Target in the coordinates of the weights, and the Laplace approximation.
 
-    It is that of the best of several modes where there can be more than one. Under
+    It is that of the best of several modes where there can be more than one; then come
+    whether there can be only one, and how many nats the others are below it. Under
     Gaussian noise the target consists of sums over the rows, unless `by_rows`.
     """
     if isinstance(likelihood, Gaussian) and not by_rows:
@@ -238,7 +240,7 @@ def target_and_modes(
         weights = posterior(statistics, noise_variance)
         sums = statistics.gram / noise_variance, statistics.moment / noise_variance
         mode = laplace.Mode(weights.mean, weights.root, np.nan, 0, True)
-        return langevin.quadratic_target(*sums), Survey(mode, True)
+        return langevin.quadratic_target(*sums), mode, True, np.empty(0)
     # threads: to send features takes as long as to compute them
     items = [(rows.X[i : i + _ROWS],) for i in range(0, len(rows.y), _ROWS)]
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
@@ -247,8 +249,9 @@ def target_and_modes(
     smooth, rough = smoothed(target), rough_latent_values(target)
     mode = laplace.find_mode(smooth, rough_start(target))
     if is_log_concave(target):
-        return target, Survey(mode, True)
-    return target, survey(smooth, mode, rough, likelihood.symmetric, rng)
+        return target, mode, True, np.empty(0)
+    best, gaps = survey(smooth, mode, rough, likelihood.symmetric, rng)
+    return target, best, False, gaps
 
 
 def nystroem_root(basis: Nystroem) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._pls._base import ProjectedLangevin, Units
+from skgpx._pls._base import ProjectedLangevin
 from skgpx._validation import (
     Rows,
     canonical_rows,
@@ -294,7 +294,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
-        units = Units(shift, scale, None if noise is None else noise.mean)
+        units = shift, scale, None if noise is None else noise.mean
         self._exposed = exposure is not None
         findings = self._fit_rows(
             standard, likelihood, reporter, units, self.normalize_y

@@ -58,11 +58,6 @@ class ExactEvidence:
         self.rows, self.kernel, self.likelihood = rows, kernel, likelihood
         self._p = len(kernel.theta)
 
-    @property
-    def weight(self) -> float:
-        """Number of observations."""
-        return float(self.rows.weights.sum())
-
     def of_nothing(self) -> float:
         """Evidence of normal noise around zero with the best variance, in nats."""
         return noise_only(self.rows, self.likelihood)
@@ -182,11 +177,6 @@ class SparseEvidence:
         """With inducing inputs selected under the kernel."""
         how = rows.X, kernel, min(n_inducing, len(rows.y)), rng, rows.weights
         return cls(rows, select_inducing(inducing, *how), kernel, likelihood)
-
-    @property
-    def weight(self) -> float:
-        """Number of observations."""
-        return float(self.rows.weights.sum())
 
     def of_nothing(self) -> float:
         """Log likelihood of latent functions that are zero."""

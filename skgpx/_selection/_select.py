@@ -78,12 +78,8 @@ class Objective:
     def __init__(self, candidate: Candidate, evidences: Sequence[Any]):
         self.candidate, self.evidences = candidate, evidences
         self.likelihood: Any = evidences[0].likelihood
+        self.bounds = np.concatenate((candidate.bounds, self.likelihood.theta_bounds))
         self._last: tuple[Array, tuple[float, Array]] | None = None
-
-    @property
-    def bounds(self) -> Array:
-        """Bounds of the coordinates."""
-        return np.concatenate((self.candidate.bounds, self.likelihood.theta_bounds))
 
     def __call__(self, point: Array) -> tuple[float, Array]:
         """Value and gradient; a large number without a slope where it fails."""
@@ -130,7 +126,7 @@ def maximise(
     point = np.concatenate((u, objective.likelihood.theta))
     if len(point):
         point = np.clip(point, *objective.bounds.T)
-        total = sum(one.weight for one in evidences)
+        total = sum(float(one.rows.weights.sum()) for one in evidences)
         point = _descend(objective, point, max_iter, tolerance * total)
     q = candidate.n_free
     likelihood = objective.likelihood.with_theta(point[q:])

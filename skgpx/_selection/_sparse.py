@@ -56,16 +56,6 @@ def grow(
     return size, value
 
 
-def most_inducing(n: int, largest: int = 2500) -> int:
-    """Largest number of inducing points within the budget for n rows, at least 100.
-
-    The pass over the rows takes 2 n m² operations: at most 5e11, ten seconds of one
-    core.
-    """
-    most = min(2500, n, largest)
-    return max(min(most, int(np.sqrt(2.5e11 / n))), min(100, most))
-
-
 def inducing_by_capacity(
     rows: Rows,
     kernel: Any,
@@ -98,7 +88,10 @@ def inducing_by_capacity(
     O(4000 m^2) in matrix products for the greedy choice, m at most 2500.
     """
     X, weights = rows.X, rows.weights
-    most, enough = most_inducing(len(rows.y), largest), 2e-3 * noise_variance
+    # the pass over the rows takes 2 n m² operations: at most 5e11, ten seconds
+    most = min(2500, len(X), largest)
+    most = max(min(most, int(np.sqrt(2.5e11 / len(X)))), min(100, most))
+    enough = 2e-3 * noise_variance
     points = select_until(X, kernel, most, enough, rng, weights)
     if inducing == "greedy" and points is not None:
         return points
