@@ -277,7 +277,7 @@ class Search:
         left_out = np.cumsum(np.append(tail, values[::-1]))[::-1]
         costly = int(np.sum(0.5 * left_out > _GAIN * prior.noise_variance))
         elbow = int(np.sum(self.weight * values >= prior.noise_variance))
-        needed = max(min(max(fine, costly), 1001), elbow, 2 * len(prior.waves) + 1)
+        needed = max(fine, costly, elbow, 2 * len(prior.waves) + 1)
         return min(needed + 1 - needed % 2, MOST_FUNCTIONS)
 
     def known(self, prior: Prior, eigenvalues: Array) -> Array:
