@@ -111,11 +111,11 @@ def cdf(
 def _contiguous(
     y: Array, mixture: LatentMixture, noise: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Targets (n,), means and variances (n, s), and variances of the noise (n, k)."""
+    """Targets (n,), means (n, s), variances (n, s or 1), those of the noise (n, k)."""
     mean, n = mixture.mean[:, 0], len(mixture.mean)
     arrays = (
         np.broadcast_to(np.asarray(y, dtype=np.float64), (n,)), mean,
-        np.broadcast_to(mixture.variance[:, 0], mean.shape),
+        np.broadcast_to(mixture.variance[:, 0], (n, mixture.variance.shape[2])),
         np.broadcast_to(noise, (n, noise.shape[1])),
     )  # fmt: skip
     y, mean, variance, noise = (np.ascontiguousarray(array) for array in arrays)
@@ -141,7 +141,7 @@ def _log_densities(
         for q in range(len(shift)):
             c = terms[q]
             for j in range(s):
-                total = variance[i, j] + noise[i, q]
+                total = variance[i, j % variance.shape[1]] + noise[i, q]
                 r = y[i] - mean[i, j] - shift[q]
                 c[j] = log_shares[q] + log_weights[j] - 0.5 * r * r / total
                 c[j] -= 0.5 * math.log(total)
@@ -165,12 +165,16 @@ def _cdfs(
     shares: Array,
     out: Array,
 ) -> None:
+    precision = np.empty(mean.shape[1])
     for i in range(len(y)):
         below = 0.0
         for q in range(len(shift)):
+            # often one for all components
+            precision[:] = 1.0 / math.sqrt(variance[i, 0] + noise[i, q])
+            for j in range(1, variance.shape[1]):
+                precision[j] = 1.0 / math.sqrt(variance[i, j] + noise[i, q])
             for j in range(mean.shape[1]):
-                total = variance[i, j] + noise[i, q]
-                z = (y[i] - shift[q] - mean[i, j]) / math.sqrt(total)
+                z = (y[i] - shift[q] - mean[i, j]) * precision[j]
                 tail = 0.5 * erfcx(abs(z) * 0.7071067811865476) * exp(-0.5 * z * z)
                 below += shares[q] * weights[j] * (tail if z < 0.0 else 1.0 - tail)
         out[i] = below

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,7 +14,8 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from skgpx._numerics import crps
-from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.mixture import LatentMixture, atoms
+from skgpx._numerics.quantiles import Cdf, quantile
 from skgpx.likelihoods import _predictive
 
 Array = NDArray[np.float64]
@@ -377,7 +379,7 @@ class Likelihood(BaseEstimator):
         """Distribution of rows of which this is known (n,); f is (n, s) then."""
         return self._replace(known_=known[:, np.newaxis])
 
-    def at_some(self, rows: NDArray[np.intp]) -> Self:
+    def at_some(self, rows: Any) -> Self:
         """Distribution of some of the rows (k,), with what is known of them."""
         if isinstance(self.known_, float):
             return self
@@ -504,6 +506,10 @@ class Likelihood(BaseEstimator):
         """Conditional distribution function of each row and draw, shape (n, s)."""
         return self.cdf(*_elementwise(y, f))
 
+    def _cdf_at(self, f: Array) -> Callable[[Array, Any], Array]:
+        """`row_cdf` at latent values f: ``(y, rows)``, y (k,), of some rows, (k, s)."""
+        return lambda y, rows: self.at_some(rows).row_cdf(y, f[rows])
+
     # ---- Predictive functionals of a latent mixture --------------------------------
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
@@ -528,10 +534,24 @@ class Likelihood(BaseEstimator):
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        y = np.asarray(y, dtype=np.float64)
-        return _predictive.moments(
-            lambda rows, f: (self.at_some(rows).row_cdf(y[rows], f), 0.0), mixture
-        )[0]
+        y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
+
+        def evaluate(cdf: Cdf, rows: Any) -> None:
+            out[rows] = cdf(y[rows], slice(None))
+
+        self._by_cdf(evaluate, mixture)
+        return out
+
+    def _by_cdf(
+        self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+    ) -> None:
+        """Call ``evaluate(cdf, rows)`` with the predictive distribution function.
+
+        In parts of the rows, perhaps several times, the last being most accurate;
+        ``cdf(y, some)`` is that of some of `rows`; calls for ``slice(None)``, all of
+        them, also check how accurate it is.
+        """
+        _predictive.by_cdf(self, evaluate, mixture)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
@@ -546,38 +566,50 @@ class Likelihood(BaseEstimator):
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
 
         Every p lies strictly between 0 and 1. Exact integers for a discrete
-        distribution, otherwise to 1e-12 of the spread. Takes about 20 evaluations of
-        the distribution function for each p.
+        distribution, otherwise to 1e-11 of the spread. Takes 3 to 8
+        evaluations of the distribution function for each p.
         """
-        mean, variance = self.predictive_moments(mixture)
-        centre = np.where(np.isfinite(mean), mean, 0.0)
+        # rough moments, where the searches start
+        nodes, weights = atoms(mixture, 3)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = self.row_mean(nodes)
+            centre = means @ weights
+            squares = (means - centre[:, np.newaxis]) ** 2 + self.row_variance(nodes)
+            variance = squares @ weights
+        centre = np.where(np.isfinite(centre), centre, 0.0)
         if not np.all(np.isfinite(variance)):
             # of heavy tails: by the curvature of their middle
             peak = self.row_curvature(centre, centre[:, np.newaxis, np.newaxis])
             variance = mixture.moments()[1][:, 0] + 1.0 / peak[:, 0, 0, 0]
         spread = np.sqrt(np.where(variance > 0.0, variance, 1.0))
 
-        def cdf(y: Array, rows: NDArray[np.intp]) -> Array:
-            return self.at_some(rows).predictive_cdf(y, mixture.rows(rows))
+        levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
+        out = centre[:, np.newaxis] + spread[:, np.newaxis] * ndtri(levels)
 
-        columns = [
-            _predictive.quantile(
-                cdf, level, centre + float(ndtri(level)) * spread, spread, self.discrete
-            )
-            for level in np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
-        ]
-        return np.stack(columns, axis=1)
+        def evaluate(cdf: Cdf, rows: Any) -> None:
+            for k, level in enumerate(levels):
+                out[rows, k] = quantile(
+                    cdf, level, out[rows, k], spread[rows], self.discrete
+                )
+                cdf(out[rows, k], slice(None))
+
+        self._by_cdf(evaluate, mixture)
+        return out
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
         """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
-        y = np.asarray(y, dtype=np.float64)
-
-        def cdf(z: Array) -> Array:
-            return np.stack([self.predictive_cdf(at, mixture) for at in z.T], axis=1)
-
+        y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
         quantiles = self.predictive_quantile(crps.LEVELS, mixture)
         score = crps.discrete_crps if self.discrete else crps.continuous_crps
-        return score(y, cdf, quantiles)
+
+        def evaluate(cdf: Cdf, rows: Any) -> None:
+            def columns(z: Array) -> Array:
+                return np.stack([cdf(at, slice(None)) for at in z.T], axis=1)
+
+            out[rows] = score(y[rows], columns, quantiles[rows])
+
+        self._by_cdf(evaluate, mixture)
+        return out
 
 
 def _elementwise(y: Array, f: Array) -> tuple[Array, Array]:

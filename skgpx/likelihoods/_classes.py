@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from scipy.special import logsumexp, softmax
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.robust_max import largest_probabilities
 from skgpx.likelihoods._base import Likelihood, is_number
 
@@ -89,11 +90,16 @@ class ClassNumbers(Likelihood):
         mean = p @ number
         return mean, np.sum(p * (number - mean[:, np.newaxis]) ** 2, axis=1)
 
-    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
-        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
+    def _by_cdf(
+        self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+    ) -> None:
         p = self.predict_proba(mixture)
-        counted = np.arange(p.shape[1]) <= np.asarray(y)[:, np.newaxis]
-        return np.asarray(np.sum(p * counted, axis=1))
+
+        def cdf(y: Array, rows: Any) -> Array:
+            counted = np.arange(p.shape[1]) <= y[:, np.newaxis]
+            return np.asarray(np.sum(p[rows] * counted, axis=1))
+
+        evaluate(cdf, slice(None))
 
 
 def matching_base(

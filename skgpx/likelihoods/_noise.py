@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,7 @@ from scipy.special import ndtri
 from skgpx._numerics import expectations
 from skgpx._numerics.crps import mixture_crps
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
 from skgpx.likelihoods._base import Likelihood, RowForm
 
@@ -48,15 +50,22 @@ class NormalNoise(Likelihood):
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
         return expectations.log_density(y, mixture, *self._row_noise(-np.inf))
 
-    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
-        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        return expectations.cdf(y, mixture, *self._row_noise(-32.0))
+    def _by_cdf(
+        self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+    ) -> None:
+        shift, variance, shares = self._row_noise(-32.0)
+
+        def cdf(y: Array, rows: Any) -> Array:
+            noise = variance[rows] if len(variance) > 1 else variance
+            return expectations.cdf(y, mixture.rows(rows), shift, noise, shares)
+
+        evaluate(cdf, slice(None))
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q).
 
         Every p lies strictly between 0 and 1. ``mean + std Φ⁻¹(p)`` where the
-        distribution is normal; otherwise a search, to 1e-12 of the spread.
+        distribution is normal; otherwise a search.
         """
         shift, variance, shares = self._row_noise(-np.inf)
         if len(mixture.weights) * len(shares) > 1:

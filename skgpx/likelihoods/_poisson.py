@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import gammaln, pdtr
 
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood, RowForm
 from skgpx.likelihoods._links import RATE_LINKS, link_of
 
@@ -95,9 +97,10 @@ class Poisson(Likelihood):
         count = np.floor(np.asarray(y, dtype=np.float64))
         return np.where(count < 0.0, 0.0, pdtr(np.maximum(count, 0.0), self.mean(f)))
 
-    def row_cdf(self, y: Array, f: Array) -> Array:
-        """`cdf` of each row and draw, shape (n, s)."""
-        return poisson_cdf(np.floor(y), self.row_mean(f))
+    def _cdf_at(self, f: Array) -> Callable[[Array, Any], Array]:
+        """`row_cdf` at latent values, whose rates are computed once."""
+        rates = self.row_mean(f)
+        return lambda y, rows: poisson_cdf(np.floor(y), rates[rows])
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw counts, as floats."""
@@ -172,18 +175,19 @@ class Poisson(Likelihood):
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``E[rate]`` and ``E[rate] + Var[rate]``; in closed form for the exp link."""
-        if self.link != "exp":
-            return super().predictive_moments(mixture)
-        mean, variance = self._log_normal_moments(mixture)
+        mean, variance = self._rate_moments(mixture)
         return mean, mean + variance
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var[rate]``."""
-        if self.link != "exp":
-            return super().predictive_mean_variance(mixture)
-        return self._log_normal_moments(mixture)[1]
+        return self._rate_moments(mixture)[1]
 
-    def _log_normal_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+    def _rate_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        if self.link != "exp":
+            mean, spread, _ = _predictive.moments(
+                lambda rows, f: (self.at_some(rows).row_mean(f), 0.0), mixture
+            )
+            return mean, spread
         variance = mixture.variance[:, 0]
         middle = self._link().rate(mixture.mean[:, 0] + 0.5 * variance)
         # beyond the doubles where log rates are wide: as large as they hold

@@ -1,4 +1,4 @@
-"""Averages of any likelihood over a latent mixture: moments, densities, quantiles.
+"""Averages of any likelihood over a latent mixture: moments, densities, probabilities.
 
 The trapezoidal rule of :func:`skgpx._numerics.mixture.atoms` resolves a likelihood
 whose features are about as wide as the normal components, or wider. A row has two,
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
+from skgpx._numerics.quantiles import Cdf
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -65,15 +66,20 @@ def moments(
 
     def apart(rows: Rows, f: Array, weights: Array, sides: Array) -> Mask:
         h, g = evaluate(rows, f)
-        average = h @ weights
-        square = (h - average[:, np.newaxis]) ** 2 @ weights
-        out[:2, rows] = average, square
+        out[0, rows], out[1, rows], unlike = _averages(h, weights, sides)
         out[2, rows] = np.broadcast_to(g, h.shape) @ weights
-        gap = np.abs(h @ (sides[0] - sides[1]))
-        return gap > 3e-4 * np.sqrt(square) + 1e-12 * np.abs(average)
+        return unlike
 
     _refine(apart, mixture, 64)
     return out
+
+
+def _averages(h: Array, weights: Array, sides: Array) -> tuple[Array, Array, Mask]:
+    """Mean and variance of h (k, a) over the nodes, and whether the halves disagree."""
+    average = h @ weights
+    square = (h - average[:, np.newaxis]) ** 2 @ weights
+    gap = np.abs(h @ (sides[0] - sides[1]))
+    return average, square, gap > 3e-4 * np.sqrt(square) + 1e-12 * np.abs(average)
 
 
 def log_density(likelihood: Any, y: Array, mixture: LatentMixture) -> Array:
@@ -167,79 +173,37 @@ def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
     return centre
 
 
-# ---- Quantiles -----------------------------------------------------------------------
+# ---- Distribution functions ----------------------------------------------------------
 
 
-def quantile(
-    cdf: Callable[[Array, Rows], Array],
-    p: float,
-    start: Array,
-    spread: Array,
-    discrete: bool,
-) -> Array:
-    """Smallest y with ``cdf(y) >= p`` for each row, shape (n,).
+def by_cdf(
+    likelihood: Any, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+) -> None:
+    """Call ``evaluate(cdf, rows)`` for all rows, in parts, some again with more nodes.
 
-    The bracket grows from the start by doubling, then shrinks by bisection and, for a
-    continuous distribution, mostly by the Illinois variant of regula falsi. Each row
-    stops separately, so its result does not depend on the other rows.
-
-    Parameters
-    ----------
-    cdf : callable
-        ``cdf(y, rows)`` of some rows; non-decreasing in each row.
-    p : float
-        Strictly between 0 and 1.
-    start, spread : ndarray of shape (n,)
-        A continuous row is done when its bracket is narrower than ``1e-12 * (spread +
-        |y|)``.
-    discrete : bool
-        Whether y is an integer. The result is then exact, up to a tolerance of 1e-13 in
-        p that absorbs the rounding of the weights.
+    ``cdf(y, some)`` is the distribution function of some of these rows. Their nodes,
+    and what the likelihood derives from them, are computed once. Rows have as many as
+    the calls for all of them, by ``slice(None)``, need.
     """
-    step = 0.3 * spread
-    if discrete:
-        p, start, step = p - 1e-13, np.floor(start), np.ceil(step)
-    low, below = _expand(lambda y, rows: cdf(y, rows) - p, start, -step)
-    high, above = _expand(lambda y, rows: cdf(y, rows) - p, start, step)
-    gaps = np.stack((below, above))
-    last = np.zeros(len(start))
-    for turn in range(200):
-        size = spread + np.maximum(np.abs(low), np.abs(high))
-        rows = np.flatnonzero(high - low > (1.0 if discrete else 1e-12 * size))
-        if not len(rows):
-            break
-        a, b, (below, above) = low[rows], high[rows], gaps[:, rows]
-        middle = 0.5 * (a + b)
-        if discrete:
-            middle = np.floor(middle)
-        elif turn % 4 != 3:
-            rise = above - below
-            chord = a - below * (b - a) / np.where(rise > 0.0, rise, 1.0)
-            inside = (rise > 0.0) & (chord > a) & (chord < b)
-            middle = np.where(inside, chord, middle)
-        gap = cdf(middle, rows) - p
-        left = gap < 0.0
-        done = (np.abs(gap) <= 1e-12 * min(p, 1.0 - p)) & (not discrete)
-        # Illinois: halve the value of an end kept twice, so that it moves next time
-        side = np.where(left, -1.0, 1.0)
-        stays = np.where(side == last[rows], 0.5, 1.0)
-        gaps[:, rows] = np.where([left, ~left], gap, gaps[:, rows] * stays)
-        low[rows] = np.where(left | done, middle, a)
-        high[rows] = np.where(~left | done, middle, b)
-        last[rows] = side
-    return high if discrete else 0.5 * (low + high)
 
+    def apart(rows: Rows, f: Array, weights: Array, sides: Array) -> Mask:
+        conditional, s = likelihood.at_some(rows)._cdf_at(f), len(mixture.weights)
+        found = np.zeros(len(rows), dtype=np.bool_)
 
-def _expand(
-    gap: Callable[[Array, Rows], Array], start: Array, step: Array
-) -> tuple[Array, Array]:
-    """First of start + step, start + 3 step, ... beyond the root, and the gap there."""
-    end, found, rows = start + step, np.empty(len(start)), np.arange(len(start))
-    for _ in range(1000):
-        found[rows] = gap(end[rows], rows)
-        rows = rows[np.where(step[rows] > 0.0, found[rows] < 0.0, found[rows] >= 0.0)]
-        if not len(rows):
-            break
-        step = 2.0 * step
-        end[rows] += step[rows]
-    return end, found
+        def cdf(y: Array, some: Any) -> Array:
+            h = conditional(y, some)
+            if not isinstance(some, slice):
+                return np.asarray(h @ weights)
+            average, _, unlike = _averages(h, weights, sides)
+            # the halves may differ where the whole rule resolves the rise of h
+            of_components = h[unlike].reshape(np.sum(unlike), s, h.shape[1] // s)
+            steps = np.abs(np.diff(of_components, axis=2))
+            steepest = np.max(steps, axis=(1, 2), initial=0.0)
+            unlike[unlike] = steepest > 0.4 * np.ptp(h[unlike], axis=1)
+            found[:] |= unlike
+            return average
+
+        evaluate(cdf, rows)
+        return found
+
+    _refine(apart, mixture, 64)
