@@ -67,6 +67,7 @@ def test_number_of_inducing_points():
     model = clone(PLSRegressor(**FIXED)).set_params(kernel=Matern(0.1, nu=0.5))
     assert len(model.set_params(n_inducing=5).fit(X, Y).inducing_points_) == 5
     assert len(model.set_params(n_inducing="auto").fit(X, Y).inducing_points_) == 50
+    assert len(model.set_params(inducing="random").fit(X, Y).inducing_points_) == 50
     assert len(model.set_params(n_inducing=10**6).fit(X, Y).inducing_points_) == 50
 
 

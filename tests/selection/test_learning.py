@@ -172,6 +172,16 @@ def test_too_few_points_are_a_finding_and_enough_are_none(n_inducing, noise):
     assert np.mean((enough.predict(X) - f) ** 2) < 0.2 * f.var()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_few_points_leave_out_of_many_rows_is_counted_once():
+    """As the variance of the function, and not as noise, too."""
+    X, _, y, _ = wave(0, 6000)
+    y += np.sin(60.0 * X[:, 0])
+    model = PLSRegressor(n_inducing=15, random_state=0).fit(X[:5000], y[:5000])
+    mean, std = model.predict(X[5000:], return_std=True)
+    assert np.mean(((y[5000:] - mean) / std) ** 2) == pytest.approx(1.0, abs=0.1)
+
+
 @pytest.mark.parametrize("likelihood", [StudentT(), Poisson()])
 def test_a_wave_takes_the_points_that_it_needs(likelihood):
     """Sixty cycles are beyond a hundred points."""
