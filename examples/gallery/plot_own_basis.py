@@ -17,7 +17,7 @@ import numpy as np
 from skgpx._draws import linear_draws
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import posterior, weight_statistics
-from skgpx.bases._kernel_basis import FeatureMarginals
+from skgpx.bases._kernel_basis import feature_marginals
 
 
 # %%
@@ -58,7 +58,7 @@ class Schauder:
         return np.maximum(X[:, 0] - np.sum(features**2, axis=1), 0.0)
 
     def marginals(self, distribution):
-        return FeatureMarginals(self, distribution)
+        return feature_marginals(self, distribution)
 
     def draw(self, weights, rng, more=5):
         """Functions ``Φᵀw + g``: the residual is the next levels, of prior weights."""

@@ -133,18 +133,19 @@ def stein_force(
     """
     root, d = np.sqrt(squares), len(squares)
     centre = pool.mean(axis=0)
-    near, far = (points - centre) / root, (pool - centre) / root
-    columns = np.ascontiguousarray(far.T)
-    factors = np.column_stack((slopes, far, np.ones(len(far))))
-    parts = []
+    far = (pool - centre) / root
+    near = far if points is pool else (points - centre) / root
+    columns, factors = np.ascontiguousarray(far.T), np.ones((len(far), 2 * d + 1))
+    factors[:, :d], factors[:, d:-1] = slopes, far
+    force = np.empty(near.shape)
     for first in range(0, len(near), _BLOCK):
         rows = near[first : first + _BLOCK]
         K = np.empty((len(rows), len(far)))
         radial.radial_rows(radial.RBF, columns, rows, K)
         total = K @ factors
         away = rows * total[:, -1:] - total[:, d:-1]
-        parts.append(total[:, :d] + repulsion * away / root)
-    return np.concatenate(parts)
+        np.add(total[:, :d], repulsion * away / root, out=force[first : first + _BLOCK])
+    return force
 
 
 def transported(
@@ -177,7 +178,7 @@ def transported(
     with one_blas_thread():
         for step in range(n_steps):
             scores = score(moved)
-            pool, slopes = np.vstack((moved, -moved)), np.vstack((scores, -scores))
+            pool, slopes = (np.concatenate((a, -a)) for a in (moved, scores))
             # they change slowly, and sorting takes time
             if step % 5 == 0:
                 squares = bandwidths(pool, factors)

@@ -109,7 +109,7 @@ def warn_outside(basis: ContinuedSeries, kernel: Any, X: Array, seen: Array) -> 
     rows = basis.continuation.outside(X)
     if kernel is not None:
         steps = X[rows] - np.clip(X[rows], *seen.T)
-        rows = rows[np.abs(basis.continuation.fading.values(steps)) > 0.05]
+        rows = rows[np.abs(basis.continuation.correlations(steps)) > 0.05]
     if not len(rows):
         return
     low, high = basis.continuation.region.T

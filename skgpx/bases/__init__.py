@@ -10,8 +10,7 @@ from skgpx.bases._eigenvalues import (
     RaisedEigenvalues,
     has_spectrum,
 )
-from skgpx.bases._fourier import Fourier
-from skgpx.bases._fourier_series import FourierSeries, SeriesMarginals
+from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_basis import EmpiricalSpectral, Nystroem
 from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._warped import Warped

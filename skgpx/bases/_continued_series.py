@@ -11,9 +11,9 @@ the rest. f is continuous at the edge, and far away it is c plus a draw of the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,141 +21,11 @@ from numpy.typing import NDArray
 from skgpx._draws import FiniteProcess, KernelSections, LinearTerm
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx.bases._fourier_series import BoxFourierFeatures, FourierSeries
-from skgpx.bases._kernel_basis import FeatureMarginals, Marginals
+from skgpx.bases._fourier import BoxFourierFeatures, FourierSeries
+from skgpx.bases._kernel_basis import Marginals, feature_marginals
 from skgpx.kernels import expand
 
 Array = NDArray[np.float64]
-
-
-class Fading(Protocol):
-    """Correlation of a process at two points, by the step between them."""
-
-    def values(self, steps: Array) -> Array:
-        """Correlations at steps (n, d), shape (n,); one at zero."""
-
-    def slopes(self, steps: Array) -> Array:
-        """Their gradients in the steps, shape (n, d)."""
-
-
-def constant_variance(kernel: Any) -> float:
-    """Variance of the constant part of a kernel."""
-    return float(sum(t.coefficient for t in expand(kernel) if not t.factors))
-
-
-@dataclass(frozen=True)
-class KernelFading:
-    """Correlation of a stationary kernel, less a constant part.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    level : float
-        Variance of the constant part. If there is nothing else, all correlations are
-        zero.
-    """
-
-    kernel: Any
-    level: float
-
-    def values(self, steps: Array) -> Array:
-        """Correlations at steps (n, d), shape (n,); one at zero."""
-        total = self._variance(steps.shape[1])
-        if not total > 0.0:
-            return np.zeros(len(steps))
-        sections = self._sections(steps.shape[1])
-        found: Array = (sections(steps)[:, 0] - self.level) / total
-        return np.clip(found, -1.0, 1.0)
-
-    def slopes(self, steps: Array) -> Array:
-        """Gradients of the correlations in the steps, shape (n, d).
-
-        Raises
-        ------
-        ValueError
-            If the kernel has no known derivative in its inputs.
-        """
-        total = self._variance(steps.shape[1])
-        if not total > 0.0:
-            return np.zeros(steps.shape)
-        sections = self._sections(steps.shape[1])
-        index = np.zeros(len(steps), np.intp)
-        return sections.pairs(steps, np.ones((1, 1)), index)[1] / total
-
-    def _sections(self, d: int) -> KernelSections:
-        return KernelSections(self.kernel, np.zeros((1, d)))
-
-    def _variance(self, d: int) -> float:
-        variance = float(self.kernel.diag(np.zeros((1, d)))[0])
-        left = variance - self.level
-        return left if left > 1e-12 * variance else 0.0
-
-
-@dataclass(frozen=True)
-class SeriesFading:
-    """Correlation of a periodic prior up to half a period, and a taper.
-
-    ``c(clip(τ, -½, ½)) (1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods, with c the correlation
-    of the periodic process: it is zero from a period on.
-
-    Parameters
-    ----------
-    period : ndarray of shape (d,)
-    waves : ndarray of shape (R, d)
-    power : ndarray of shape (R,)
-        Variance of each wave.
-    """
-
-    period: Array
-    waves: Integers
-    power: Array
-
-    @cached_property
-    def _features(self) -> BoxFourierFeatures:
-        d = len(self.period)
-        return BoxFourierFeatures(Box(np.zeros(d), np.ones(d)), self.waves)
-
-    @cached_property
-    def _weights(self) -> Array:
-        """Coefficients of cosines and sines, shape (2 R, 1)."""
-        cosines = self.power / np.sum(self.power)
-        return np.concatenate((cosines, np.zeros_like(cosines)))[:, np.newaxis]
-
-    def values(self, steps: Array) -> Array:
-        """Correlations at steps (n, d), shape (n,); one at zero."""
-        turns, length = self._turns(steps)
-        out = np.zeros((len(steps), 1))
-        near = length < 1.0
-        part = np.zeros((int(near.sum()), 1))
-        self._features.contract(np.clip(turns[near], -0.5, 0.5), self._weights, part)
-        out[near] = part
-        return np.clip(out[:, 0], -1.0, 1.0) * _taper(length)
-
-    def slopes(self, steps: Array) -> Array:
-        """Gradients of the correlations in the steps, shape (n, d)."""
-        turns, length = self._turns(steps)
-        inside = np.abs(turns) < 0.5
-        value, slope = self._features.pairs(
-            np.clip(turns, -0.5, 0.5), self._weights.T, np.zeros(len(steps), np.intp)
-        )
-        taper, fall = _taper(length), -12.0 * np.maximum(1.0 - length, 0.0) ** 2
-        # d taper / dτ = -12 (1 - |τ|)² τ
-        total = (slope * inside) * taper[:, np.newaxis]
-        total += (value * fall)[:, np.newaxis] * turns
-        return total / self.period
-
-    def _turns(self, steps: Array) -> tuple[Array, Array]:
-        """Steps in periods, no longer than one, and their lengths."""
-        turns = np.clip(steps / self.period, -1.0, 1.0)
-        return turns, np.linalg.norm(turns, axis=1)
-
-
-def _taper(length: Array) -> Array:
-    """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives."""
-    taper: Array = np.maximum(1.0 - length, 0.0) ** 3 * (1.0 + 3.0 * length)
-    return taper
-
-
 Index = NDArray[np.intp]
 
 
@@ -163,22 +33,30 @@ Index = NDArray[np.intp]
 class Continuation:
     """Where a series stands for its process, and how its influence fades outside.
 
+    The correlation ρ at a step from the region is that of the prior without its
+    constant part. That of a series is periodic: it is read up to half a period, and
+    multiplied by a taper ``(1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods.
+
     Parameters
     ----------
     region : ndarray of shape (d, 2)
         Lower and upper end of each input.
-    fading : Fading
-        ρ.
+    covariance : LinearTerm
+        Of the prior, as a function of the step; of a series, in periods.
     fresh : float
         Variance of ``q``: that of the prior, without the constant part.
     level : float, default=0.0
-        Variance of the constant part ``c`` of the prior.
+        Variance of the constant part ``c`` of the prior. If there is nothing else, all
+        correlations are zero.
+    period : ndarray of shape (d,), optional
+        Of the covariance.
     """
 
     region: Array
-    fading: Fading
+    covariance: LinearTerm
     fresh: float
     level: float = 0.0
+    period: Array | None = None
 
     def outside(self, X: Array) -> Index:
         """Rows of X (n, d) that are not in the region."""
@@ -188,16 +66,55 @@ class Continuation:
     def place(self, X: Array) -> tuple[Array, Array]:
         """Nearest points E (n, d), and the correlations ρ (n,); one inside."""
         E, rho, rows = np.clip(X, *self.region.T), np.ones(len(X)), self.outside(X)
-        if len(rows):
-            rho[rows] = self.fading.values(X[rows] - E[rows])
+        rho[rows] = self.correlations(X[rows] - E[rows])
         return E, rho
 
+    def correlations(self, steps: Array) -> Array:
+        """ρ at steps (n, d) from the region, shape (n,); one at zero."""
+        (at, _, length), values = self._turns(steps), np.zeros((len(steps), 1, 1))
+        if self._varies and len(steps):
+            self.covariance.add_to(values, at)
+            values = (values - self.level) / self.fresh
+        found: Array = np.clip(values[:, 0, 0], -1.0, 1.0) * _taper(length)
+        return found
+
     def slopes(self, X: Array) -> Array:
-        """Gradients of ρ, shape (n, d)."""
+        """Gradients of ρ, shape (n, d).
+
+        Raises
+        ------
+        ValueError
+            If a kernel has no known derivative in its inputs.
+        """
         steps = X - np.clip(X, *self.region.T)
+        if not self._varies:
+            return np.zeros_like(X)
+        at, turns, length = self._turns(steps)
+        values, slopes = self.covariance.pairs(at, np.zeros(len(X), np.intp))
+        # d taper / dτ = -12 (1 - |τ|)² τ
+        fall = -12.0 * np.maximum(1.0 - length, 0.0) ** 2
+        total = slopes[:, 0] * (np.abs(turns) < 0.5) * _taper(length)[:, np.newaxis]
+        total += ((values[:, 0] - self.level) * fall)[:, np.newaxis] * turns
+        total /= self.fresh * (1.0 if self.period is None else self.period)
         # e moves with x along the sides of the region
-        slopes: Array = np.where(steps == 0.0, 0.0, self.fading.slopes(steps))
-        return slopes
+        return np.where(steps == 0.0, 0.0, total)
+
+    @property
+    def _varies(self) -> bool:
+        return self.fresh > 1e-12 * (self.fresh + self.level)
+
+    def _turns(self, steps: Array) -> tuple[Array, Array, Array]:
+        """Where the covariance is read, and steps in periods of the taper; lengths."""
+        if self.period is None:
+            return steps, np.zeros_like(steps), np.zeros(len(steps))
+        turns = np.clip(steps / self.period, -1.0, 1.0)
+        return np.clip(turns, -0.5, 0.5), turns, np.linalg.norm(turns, axis=1)
+
+
+def _taper(length: Array) -> Array:
+    """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives; one at zero."""
+    taper: Array = np.maximum(1.0 - length, 0.0) ** 3 * (1.0 + 3.0 * length)
+    return taper
 
 
 def rest(rho: Array) -> Array:
@@ -270,32 +187,6 @@ class FadingFeatures:
 
 
 @dataclass(frozen=True)
-class ContinuedMarginals:
-    """Mean and variance of ``f(x)``: sums of waves inside, the features outside.
-
-    Parameters
-    ----------
-    inside : Marginals
-        Of the series on its box.
-    outside : FeatureMarginals
-        Of the continued series.
-    """
-
-    inside: Marginals
-    outside: FeatureMarginals
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
-        continuation: Continuation = self.outside.basis.continuation
-        mean, variance = self.inside(continuation.place(X)[0])
-        rows = continuation.outside(X)
-        if len(rows):
-            mean, variance = mean.copy(), variance.copy()
-            mean[rows], variance[rows] = self.outside(X[rows])
-        return mean, variance
-
-
-@dataclass(frozen=True)
 class ContinuedSeries(FourierSeries):
     """`FourierSeries` on a region of its box, with the prior outside of it.
 
@@ -357,25 +248,25 @@ class ContinuedSeries(FourierSeries):
             Stationary covariance, by which correlations fade. None takes the
             correlations of the series up to half a period, tapered to zero at one.
         """
-        own = cls(
-            series.box,
-            series.functions,
-            series.spectrum,
-            series.n_basis,
-            series.remainder,
-        )
+        own = cls(*(getattr(series, one.name) for one in fields(FourierSeries)))
+        d, level, period = len(region), 0.0, None
         if kernel is None:
-            waves, power = own._powers()
-            fading: Fading = SeriesFading(series.box.period, waves, power)
-            fresh, level = series.variance, 0.0
+            (waves, power), period = own._powers, series.box.period
+            fresh = series.variance
+            cosines = fresh / np.sum(power) * power
+            unit = BoxFourierFeatures(Box(np.zeros(d), np.ones(d)), waves)
+            both = np.concatenate((cosines, np.zeros_like(cosines)))
+            covariance = LinearTerm(unit, both[:, np.newaxis, np.newaxis])
         else:
+            section = KernelSections(kernel, np.zeros((1, d)))
+            covariance = LinearTerm(section, np.ones((1, 1, 1)))
             # a constant that the basis does not have fades with the rest
-            level = 0.0 if own._constant is None else constant_variance(kernel)
-            fading = KernelFading(kernel, level)
+            if not own.index.waves.any(axis=1).all():
+                level = sum(t.coefficient for t in expand(kernel) if not t.factors)
             # the series may have more, where lengthscales are long for the box
-            fresh = float(kernel.diag(np.zeros((1, len(region))))[0]) - level
+            fresh = max(float(kernel.diag(np.zeros((1, d)))[0]) - level, 0.0)
         return replace(
-            own, continuation=Continuation(region, fading, max(fresh, 0.0), level)
+            own, continuation=Continuation(region, covariance, fresh, level, period)
         )
 
     def __call__(self, X: Array) -> Array:
@@ -387,16 +278,26 @@ class ContinuedSeries(FourierSeries):
         """Prior variance that the basis leaves over, shape (n,)."""
         E, rho = self.continuation.place(X)
         inside = rho**2 * super().residual_variance(E, features)
-        level = (1.0 - rho) ** 2 * self._level_residual
+        level = (1.0 - rho) ** 2 * self._level[2]
         variance: Array = inside + level + (1.0 - rho**2) * self.continuation.fresh
         return variance
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        outside = FeatureMarginals(self, weights)
+        outside = feature_marginals(self, weights)
         if not isinstance(weights, GaussianWeights) or weights.shape[1] > 1:
             return outside
-        return ContinuedMarginals(self._inside.marginals(weights), outside)
+        inside = self._inside.marginals(weights)
+
+        def moments(X: Array) -> tuple[Array, Array]:
+            mean, variance = inside(self.continuation.place(X)[0])
+            rows = self.continuation.outside(X)
+            if len(rows):
+                mean, variance = mean.copy(), variance.copy()
+                mean[rows], variance[rows] = outside(X[rows])
+            return mean, variance
+
+        return moments
 
     def process_at(self, weights: GaussianWeights, X: Array) -> FiniteProcess:
         """Process in which rows X (p, d) are observed.
@@ -424,14 +325,13 @@ class ContinuedSeries(FourierSeries):
         E, rho = self.continuation.place(X)
         inside = self._with_level(rho[:, np.newaxis] * super().all_features(E), rho)
         outside = rest(rho)[:, np.newaxis] * self._independent(X)
-        level = np.sqrt(self._level_residual) * (1.0 - rho[:, np.newaxis])
+        level = np.sqrt(self._level[2]) * (1.0 - rho[:, np.newaxis])
         return np.concatenate((inside, outside, level), axis=1)
 
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
         """Terms of the functions with whitened weights of all, see `all_features`."""
-        J, level = len(self.spectrum), np.sqrt(self._level_residual) * weights[-1:]
-        if self._level_weight > 0.0:
-            level = level + self._level_weight * weights[self._constant]
+        J, (place, weight, left) = len(self.spectrum), self._level
+        level = np.sqrt(left) * weights[-1:] + weight * weights[place]
         (edge,) = super().all_terms(weights[:J])
         (prior,) = self._independent.all_terms(weights[J:-1])
         parts = edge.weights, prior.weights, np.concatenate((level, 0.0 * level))
@@ -450,42 +350,40 @@ class ContinuedSeries(FourierSeries):
 
     def _with_level(self, features: Array, rho: Array) -> Array:
         """Add ``(1 - ρ) E(c | w)`` to features that have the constant function."""
-        if self._level_weight > 0.0:
-            features[:, self._constant] += (1.0 - rho) * self._level_weight
+        place, weight, _ = self._level
+        if weight > 0.0:
+            features[:, place] += (1.0 - rho) * weight
         return features
 
     @property
     def _inside(self) -> FourierSeries:
-        parts = self.box, self.functions, self.spectrum, self.n_basis, self.remainder
-        return FourierSeries(*parts)
+        return FourierSeries(
+            *(getattr(self, one.name) for one in fields(FourierSeries))
+        )
 
     @cached_property
-    def _constant(self) -> int | None:
-        """Which function of the basis is the constant."""
-        places = np.flatnonzero(~self.index.waves.any(axis=1))
-        return int(places[0]) if len(places) else None
+    def _level(self) -> tuple[int, float, float]:
+        """Which function is the constant, its weight in ``E(c | w)``, ``var(c | w)``.
 
-    @property
-    def _level_weight(self) -> float:
-        """Weight of the constant function in ``E(c | w)``: ``var c / √λ``."""
+        The weight is ``var c / √λ``.
+        """
         level = self.continuation.level
-        return level / float(np.sqrt(self.spectrum[self._constant])) if level else 0.0
+        if not level:
+            return 0, 0.0, 0.0
+        place = int(np.argmin(self.index.waves.any(axis=1)))
+        weight = level / float(np.sqrt(self.spectrum[place]))
+        return place, weight, max(level - weight**2, 0.0)
 
     @property
-    def _level_residual(self) -> float:
-        """Variance of ``c`` given the weights."""
-        return max(self.continuation.level - self._level_weight**2, 0.0)
-
     def _powers(self) -> tuple[Integers, Array]:
         """Distinct waves, and the prior variance of sine and cosine of each."""
         waves, place = self.functions.distinct()
-        power = np.bincount(place, self.spectrum, len(waves)).astype(np.float64)
-        return waves, power
+        return waves, np.bincount(place, self.spectrum, len(waves)).astype(np.float64)
 
     @cached_property
     def _independent(self) -> FourierSeries:
         """Stationary prior without its constant part, as a basis of all functions."""
-        waves, power = self._powers()
+        waves, power = self._powers
         varies = waves.any(axis=1)
         level, fresh = self.continuation.level, self.continuation.fresh
         power[~varies] = np.maximum(power[~varies] - level, 0.0)

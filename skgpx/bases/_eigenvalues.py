@@ -16,7 +16,7 @@ as long as the images of a point are far away.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,23 @@ class EigenvalueRule(Protocol):
         """Eigenvalues of listed functions and the variance of all others."""
 
 
+class _Scaled:
+    """A rule whose only parameter is the factor ``τ`` of all eigenvalues, `scale`."""
+
+    scale: float
+
+    @property
+    def theta(self) -> Array:
+        """``log τ``."""
+        return np.log([self.scale])
+
+    def with_theta(self, theta: Array) -> Self:
+        """Return the rule with another scale."""
+        return replace(self, scale=float(np.exp(theta[0])))  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class PolynomialEigenvalues:
+class PolynomialEigenvalues(_Scaled):
     """``λ_j = τ j^(-1 - 2α/d)``: the prior of regularity α of [1]_.
 
     The sine and the cosine of a wave have the same eigenvalue, with j the mean of their
@@ -86,15 +101,6 @@ class PolynomialEigenvalues:
     scale: float = 1.0
     regularity: float = 0.5
 
-    @property
-    def theta(self) -> Array:
-        """``log τ``."""
-        return np.log([self.scale])
-
-    def with_theta(self, theta: Array) -> PolynomialEigenvalues:
-        """Return the rule with another scale."""
-        return replace(self, scale=float(np.exp(theta[0])))
-
     def index(self, box: Box, size: int) -> FourierIndex:
         """List functions by the length of their waves."""
         return by_length(len(box.period), size)
@@ -110,7 +116,7 @@ class PolynomialEigenvalues:
 
 
 @dataclass(frozen=True)
-class GivenEigenvalues:
+class GivenEigenvalues(_Scaled):
     """``λ_j = τ v_j`` for given numbers v, zero beyond them.
 
     Parameters
@@ -124,15 +130,6 @@ class GivenEigenvalues:
 
     values: tuple[float, ...]
     scale: float = 1.0
-
-    @property
-    def theta(self) -> Array:
-        """``log τ``."""
-        return np.log([self.scale])
-
-    def with_theta(self, theta: Array) -> GivenEigenvalues:
-        """Return the rule with another scale."""
-        return replace(self, scale=float(np.exp(theta[0])))
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List functions by the length of their waves, at most as many as values."""

@@ -25,9 +25,8 @@ Array = NDArray[np.float64]
 Marginals = Callable[[Array], tuple[Array, Array]]
 
 
-@dataclass(frozen=True)
-class FeatureMarginals:
-    """Moments of ``Φ(x)ᵀw + g(x)`` at the rows of X, for any basis and distribution.
+def feature_marginals(basis: Any, weights: WeightDistribution) -> Marginals:
+    """Moments of ``Φ(x)ᵀw + g(x)`` at rows, for any basis and distribution.
 
     O(m (m + s)) time for a row.
 
@@ -37,17 +36,20 @@ class FeatureMarginals:
         With ``basis(X)`` and ``basis.residual_variance(X, features)``.
     weights : GaussianWeights or WeightParticles
         Distribution of the whitened weights.
+
+    Returns
+    -------
+    moments : callable
+        Maps rows (n, d) to the mean (n, c, s), and a variance that broadcasts to it.
     """
 
-    basis: Any
-    weights: WeightDistribution
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Mean (n, c, s), and variance, which broadcasts to it."""
-        features = self.basis(X)
-        mean, variance = self.weights.latent(features)
-        residual = self.basis.residual_variance(X, features)
+    def moments(X: Array) -> tuple[Array, Array]:
+        features = basis(X)
+        mean, variance = weights.latent(features)
+        residual = basis.residual_variance(X, features)
         return mean, variance + residual[:, np.newaxis, np.newaxis]
+
+    return moments
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,9 @@ class KernelBasis:
         # φ(X)ᵀ = L⁻¹ Aᵀ k(Z, X)
         return K if self.root is None else solve_lower(self.root, K.T).T
 
-    def marginals(self, weights: WeightDistribution) -> FeatureMarginals:
+    def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        return FeatureMarginals(self, weights)
+        return feature_marginals(self, weights)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance of the residual, ``var g(x)``, shape (n,).

@@ -18,7 +18,7 @@ from skgpx.bases import (
     KernelEigenvalues,
     PolynomialEigenvalues,
 )
-from skgpx.bases._kernel_basis import FeatureMarginals
+from skgpx.bases._kernel_basis import feature_marginals
 from tests.latent.conftest import assert_moments
 
 BOX = Box(np.array([-1.0]), np.array([3.0]))
@@ -113,7 +113,7 @@ def test_sums_of_waves_are_the_features(name, d):
     basis = continued(name, d)
     model = LatentModel(basis, distribution(basis))
     X = places(d)
-    expected, spread = FeatureMarginals(basis, model.weights)(X)
+    expected, spread = feature_marginals(basis, model.weights)(X)
     mean, variance = basis.marginals(model.weights)(X)
     assert_allclose(mean, expected, atol=1e-11)
     assert_allclose(variance, spread, atol=1e-11)
@@ -157,7 +157,7 @@ def test_the_constant_part_does_not_fade():
     kernel = KERNELS["constant"]
     basis = continued("constant", 1, n_basis=41)
     # the constant function is known to be two, all else to be zero
-    m, i = basis.n_basis, basis._constant
+    m, i = basis.n_basis, basis._level[0]
     mean, root = np.zeros((m, 1)), np.zeros((1, m, m))
     mean[i] = 2.0 / np.sqrt(basis.eigenvalues[i])
     far = LatentModel(basis, GaussianWeights(mean, root)).marginals(np.array([[60.0]]))
