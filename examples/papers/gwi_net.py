@@ -66,7 +66,7 @@ def train(X, y, basis, noise, objective, rng):
             slope, gap = slope / (2.0 * D), gap / (2.0 * D)
         # weight of the likelihood of a row
         weight = (n / B if objective == "paper" else 1.0 / B) / (2.0 * noise)
-        gradient = pullback(2.0 * weight * (m - y[rows, np.newaxis]) + gap).parameters
+        gradient = pullback(2.0 * weight * (m - y[rows, np.newaxis]) + gap)[0]
         slope = slope + 2.0 * weight * F.T @ (F @ root)
         adam_step(theta, gradient, *moments[:2], step + 1, RATE)
         adam_step(root, np.ascontiguousarray(slope), *moments[2:], step + 1, RATE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -22,33 +22,19 @@ Index = NDArray[np.intp]
 Loss = Callable[[Array, Index], tuple[Array, Array]]
 # The average of the networks, its predictions at the rows of `hold_out`, and fitted
 # attributes of an estimator.
-Trained = tuple["NetworkMean", Array, dict[str, Any]]
+Trained = tuple[Callable[[Array], Array], Array, dict[str, Any]]
 
 # Rows of a step of Adam, and rounds of a training: after each the held-out loss is
 # computed and callbacks run. A network stops after so many rounds without a lower loss.
 _BATCH, _ROUNDS, _PATIENCE = 200, 50, 10
 
 
-@dataclass(frozen=True)
-class NetworkMean:
-    """Average of networks, as a function of inputs in their own units.
-
-    Parameters
-    ----------
-    frame : InputFrame
-        Squashes and standardises the columns.
-    network : Perceptron
-    parameters : ndarray of shape (n_networks, n_parameters)
-    """
-
-    frame: InputFrame
-    network: Perceptron
-    parameters: Array
-
-    def __call__(self, X: Array) -> Array:
-        """Values (n, c) at the rows of X (n, d)."""
-        values: Array = self.network(self.parameters, self.frame(X)).mean(axis=0)
-        return values
+def mean_output(
+    parameters: Array, network: Perceptron, frame: InputFrame, X: Array
+) -> Array:
+    """Average (n, c) of networks of parameters (k, p) at rows X (n, d)."""
+    values: Array = network(parameters, frame(X)).mean(axis=0)
+    return values
 
 
 def hold_out(
@@ -72,6 +58,21 @@ def squared_error(targets: Array, weights: Array) -> Loss:
         return 0.5 * np.sum(slopes * gap, axis=(1, 2)), slopes
 
     return loss
+
+
+def stays_behind(gains: list[float]) -> bool:
+    """Whether training can end: held-out rows gain nothing from networks by its end.
+
+    Parameters
+    ----------
+    gains : list of float
+        Of networks over another mean after each round. Progress slows down: at the
+        pace of the last rounds a gain is reached sooner than it would be.
+    """
+    if len(gains) <= _PATIENCE:
+        return False
+    pace = (gains[-1] - gains[-1 - _PATIENCE]) / _PATIENCE
+    return gains[-1] + pace * (_ROUNDS - len(gains)) < 0.0
 
 
 def train_networks(
@@ -107,14 +108,16 @@ def train_networks(
         now; training stops if it returns True.
     """
     frame = InputFrame.of(X, weights)
-    X = frame(X)
+    # in single precision: tanh takes most of the time, and a quarter of it then
+    X = frame(X).astype(np.float32)
     network = Perceptron((X.shape[1], *_layers(given.hidden_layer_sizes), n_outputs))
     K = given.n_estimators
     own = np.arange(K) % max(len(parts), 1)
     held_out = parts[own] if len(parts) else np.empty((K, 0), np.intp)
     training = np.stack([np.setdiff1d(np.arange(len(X)), part) for part in held_out])
     theta = np.stack([network.start(stream) for stream in rng.spawn(K)])
-    moments = np.zeros((2, *theta.shape))
+    theta = theta.astype(np.float32)
+    moments = np.zeros((2, *theta.shape), np.float32)
     best, best_epoch = theta.copy(), np.zeros(K, np.intp)
     lowest, behind = np.full(K, np.inf), np.zeros(K, np.intp)
     losses, scores = np.full((K, max_iter), np.nan), list[Array]()
@@ -130,7 +133,7 @@ def train_networks(
             "validation_curve_": _mean_curve(np.array(scores).T),
             "n_iter_": int(best_epoch.max()),
         }
-        mean = NetworkMean(frame, network, best.copy())
+        mean = partial(mean_output, best.astype(np.float64), network, frame)
         return mean, values.reshape(-1, n_outputs), attributes
 
     for begin, end in pairwise(rounds):
@@ -171,7 +174,7 @@ def _train(
     `training` holds the rows (k, n) of each network, the state its parameters and the
     moments of their gradients.
     """
-    decay = np.zeros(network.n_parameters)
+    decay: Any = np.zeros(network.n_parameters, np.float32)
     for layer, _ in network.layers(decay):
         layer[:] = given.alpha
     losses, n = np.zeros((len(epochs), len(training))), training.shape[1]
@@ -181,7 +184,8 @@ def _train(
         for i, rows in enumerate(np.array_split(order, n_batches, axis=1)):
             outputs, pullback = network.with_pullback(state[0], X[rows])
             values, slopes = loss(outputs, rows)
-            gradient = pullback(slopes).parameters + decay * state[0]
+            gradient, _ = pullback(slopes.astype(decay.dtype))
+            gradient += decay * state[0]
             step = epoch * n_batches + i
             rate = cosine_decay(step, max_iter * n_batches, given.learning_rate_init)
             adam_step(state[0], gradient, *state[1:], step + 1, rate)

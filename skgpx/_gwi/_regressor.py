@@ -21,7 +21,13 @@ from skgpx._callbacks import (
 )
 from skgpx._draws import InputMap
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin
-from skgpx._gwi._networks import Trained, hold_out, squared_error, train_networks
+from skgpx._gwi._networks import (
+    Trained,
+    hold_out,
+    squared_error,
+    stays_behind,
+    train_networks,
+)
 from skgpx._gwi._process import fit_process, leave_one_out
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.variance_scale import fit_scale
@@ -136,7 +142,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         First step size of Adam; it decays to zero as a cosine.
     max_iter : int or "auto", default="auto"
         Largest number of passes over the rows; "auto" is three million over their
-        number, between 30 and 1000.
+        number, between 30 and 1000. Training stops sooner where the loss of held-out
+        rows no longer falls, and with ``mean="auto"`` where networks do not reach the
+        process at the pace of the last rounds.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, at most
         2000. They stop the training, compare means and calibrate variances; with 0, or
@@ -402,28 +410,25 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         kappa = 2.0 * noise / rows.weights.sum()
         loss = squared_error(rows.y[:, np.newaxis] / (1.0 + kappa), rows.weights)
         at = parts.ravel()
+        squares, v = (rows.y - own.predictions) ** 2, variance + noise
+        v = v * fit_scale(squares, v, rows.weights)
+        gains = list[float]()
 
-        def around(networks: Trained) -> FittedMean:
+        def around(networks: Trained) -> tuple[FittedMean, Array]:
             function, values, curves = networks
-            return FittedMean("net", function, at, values[:, 0], curves)
+            mean = FittedMean("net", function, at, values[:, 0], curves)
+            gap = rows.y[at] - mean.predictions
+            return mean, (squares[at] - gap**2) / (2.0 * v[at])
 
         def report(trained: Callable[[], Trained]) -> bool:
-            return reporter.round(lambda: attributes(around(trained())))
+            mean, gain = around(trained())
+            gains.extend([float(gain.mean())] if self.mean == "auto" else [])
+            return stays_behind(gains) or reporter.round(lambda: attributes(mean))
 
-        networks = around(
-            train_networks(
-                rows.X, rows.weights, parts, loss, 1, self, epochs, train, report
-            )
-        )
+        how = loss, 1, self, epochs, train, report
+        networks, gain = around(train_networks(rows.X, rows.weights, parts, *how))
         if self.mean == "net":
             return networks
-        squares, own_squares = (
-            (rows.y[at] - mean.predictions[place]) ** 2
-            for mean, place in ((networks, slice(None)), (own, at))
-        )
-        v = variance + noise
-        v = v * fit_scale((rows.y - own.predictions) ** 2, v, rows.weights)
-        gain = (own_squares - squares) / (2.0 * v[at])
         if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
             return networks
         return own._replace(curves=networks.curves)

@@ -38,8 +38,8 @@ class Perceptron(NamedTuple):
     >>> theta = network.start(np.random.default_rng(0))
     >>> X = np.random.default_rng(1).normal(size=(5, 3))
     >>> outputs, pullback = network.with_pullback(theta, X)
-    >>> gradients = pullback(outputs)  # of half the sum of squares of the outputs
-    >>> outputs.shape, gradients.parameters.shape, gradients.inputs.shape
+    >>> slopes, inputs = pullback(outputs)  # of half the sum of squares of the outputs
+    >>> outputs.shape, slopes.shape, inputs.shape
     ((5, 2), (98,), (5, 3))
     """
 
@@ -81,8 +81,10 @@ class Perceptron(NamedTuple):
 
     def with_pullback(
         self, parameters: Array, X: Array
-    ) -> tuple[Array, Callable[[Array], PerceptronGradients]]:
+    ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
         """Outputs, and a function from their gradients to those of all that they use.
+
+        In the precision of the arguments, single or double.
 
         Parameters
         ----------
@@ -93,13 +95,14 @@ class Perceptron(NamedTuple):
         -------
         outputs : ndarray of shape (..., n, outputs)
         pullback : callable
-            Maps ``dL / d outputs`` to :class:`PerceptronGradients`, at twice the cost
-            of the outputs. It holds the signals of all layers.
+            Maps ``dL / d outputs`` to those in the parameters (..., p) and in X (...,
+            n, inputs), at twice the cost of the outputs. It holds the signals of all
+            layers.
         """
         signals = self._signals(parameters, X)
         layers = self.layers(parameters)
 
-        def pullback(gradient: Array) -> PerceptronGradients:
+        def pullback(gradient: Array) -> tuple[Array, Array]:
             slopes = np.empty_like(parameters)
             places = self.layers(slopes)
             for i in reversed(range(len(layers))):
@@ -109,7 +112,7 @@ class Perceptron(NamedTuple):
                 gradient = gradient @ layers[i][0].swapaxes(-1, -2)
                 if i:
                     gradient *= 1.0 - signals[i] ** 2
-            return PerceptronGradients(slopes, gradient)
+            return slopes, gradient
 
         return signals[-1], pullback
 
@@ -123,16 +126,3 @@ class Perceptron(NamedTuple):
                 np.tanh(signal, out=signal)
             signals.append(signal)
         return signals
-
-
-class PerceptronGradients(NamedTuple):
-    """Derivatives of a function of the outputs.
-
-    Attributes
-    ----------
-    parameters : ndarray of shape (..., p)
-    inputs : ndarray of shape (..., n, inputs)
-    """
-
-    parameters: Array
-    inputs: Array

@@ -79,8 +79,8 @@ class NetworkWarp:
         )
 
         def pulled(G: Array) -> tuple[Array, Array]:
-            found = pullback(G * self._unit)
-            return G + found.inputs / self._std, found.parameters
+            slopes, inputs = pullback(G * self._unit)
+            return G + inputs / self._std, slopes
 
         return shifted + self._unit * residual, pulled
 

@@ -26,7 +26,7 @@ class Network:
 
     def with_pullback(self, X):
         mapped, pullback = NETWORK.with_pullback(THETA, X)
-        return mapped, lambda G: pullback(G).inputs
+        return mapped, lambda G: pullback(G)[1]
 
 
 def black_box(X):
