@@ -21,13 +21,7 @@ from skgpx._callbacks import (
 )
 from skgpx._draws import InputMap
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin
-from skgpx._gwi._networks import (
-    Trained,
-    hold_out,
-    squared_error,
-    stays_behind,
-    train_networks,
-)
+from skgpx._gwi._networks import hold_out, squared_error, stays_behind, train_networks
 from skgpx._gwi._process import fit_process, leave_one_out
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.variance_scale import fit_scale
@@ -403,9 +397,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         compared = parts.size >= 100
         if self.mean == "svgp" or (self.mean == "auto" and not compared):
             return own
-        epochs = self.max_iter
-        if isinstance(epochs, str):
-            epochs = int(np.clip(3_000_000 // n, 30, 1000))
+        auto = int(np.clip(3_000_000 // n, 30, 1000))
+        epochs = auto if isinstance(self.max_iter, str) else self.max_iter
         # (y - m)² + κ m² = (1 + κ) (m - y / (1 + κ))² + constant
         kappa = 2.0 * noise / rows.weights.sum()
         loss = squared_error(rows.y[:, np.newaxis] / (1.0 + kappa), rows.weights)
@@ -414,19 +407,19 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         v = v * fit_scale(squares, v, rows.weights)
         gains = list[float]()
 
-        def around(networks: Trained) -> tuple[FittedMean, Array]:
-            function, values, curves = networks
+        def around(function: Any, values: Array, curves: Any) -> tuple[Any, Array]:
             mean = FittedMean("net", function, at, values[:, 0], curves)
             gap = rows.y[at] - mean.predictions
             return mean, (squares[at] - gap**2) / (2.0 * v[at])
 
-        def report(trained: Callable[[], Trained]) -> bool:
-            mean, gain = around(trained())
+        def report(trained: Callable[[], Any]) -> bool:
+            mean, gain = around(*trained())
             gains.extend([float(gain.mean())] if self.mean == "auto" else [])
             return stays_behind(gains) or reporter.round(lambda: attributes(mean))
 
         how = loss, 1, self, epochs, train, report
-        networks, gain = around(train_networks(rows.X, rows.weights, parts, *how))
+        trained = train_networks(rows.X, rows.weights, parts, *how)
+        networks, gain = around(*trained)
         if self.mean == "net":
             return networks
         if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
