@@ -22,7 +22,18 @@ from sklearn.linear_model import LinearRegression
 
 import skgpx
 from benchmarks.data import CLASSIFICATION, REGRESSION, file_of, load
-from skgpx.likelihoods import Poisson, ShiftedMixture, StudentT
+from skgpx.likelihoods import (
+    Beta,
+    Binomial,
+    Gamma,
+    LogNormal,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+    Tobit,
+)
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -55,6 +66,20 @@ ESTIMATORS = {
         n_restarts_optimizer=1, normalize_y=True
     ),
     "GaussianProcessClassifier": GaussianProcessClassifier(),
+}
+# Likelihoods of which there is one made-up case each, learned without their values.
+DRAWN: dict[str, Any] = {
+    "NegativeBinomial": NegativeBinomial(3.0),
+    "Gamma": Gamma(4.0),
+    "LogNormal": LogNormal(0.5),
+    "Beta": Beta(10.0),
+    "Binomial": Binomial(),
+    "Ordinal": Ordinal(thresholds=(-1.0, 0.0, 1.5)),
+    "Tobit": Tobit(0.5),
+}
+ESTIMATORS |= {
+    f"PLSRegressor {name}": skgpx.PLSRegressor(likelihood=type(one)())
+    for name, one in DRAWN.items()
 }
 P, S, T = "PLSRegressor", "SpectralVGPRegressor", "SteinRFFRegressor"
 G, D = "GWIRegressor", "DecoupledSampler"
@@ -396,10 +421,32 @@ levels = {"counts of 0.3": (0.3, 1.0), "counts of 2": (2.0, 1.0)}
 levels |= {"counts of 30000": (3e4, 1.0), "overdispersed counts of 3": (3.0, 4.0)}
 levels["overdispersed counts of 300"] = (300.0, 25.0)
 levels = {k: (around_level(level), ratio, 400) for k, (level, ratio) in levels.items()}
-add(("PLSRegressor Poisson",), counts, levels)
+add(("PLSRegressor Poisson", "PLSRegressor NegativeBinomial"), counts, levels)
 add(("PLSRegressor Poisson",), exposures, {"exposures": ()})
 square = {"counts, square link": (lambda X: 4.0 * np.sin(5.0 * X[:, 0]) ** 2, 1.0, 30)}
 add(("PLSRegressor square",), counts, square)
+
+
+def drawn_from(rng: Rng, name: str) -> Problem:
+    """Two columns; exposures, trials, or a third of the training rows censored."""
+    likelihood, X = DRAWN[name], rng.uniform(size=(700, 2))
+    f, quantity = 1.5 * np.sin(6.0 * X[:, :1]) - X[:, 1:], DRAWN[name].row_quantity
+    if quantity == "exposure":
+        known = rng.integers(1, 20, 700).astype(float)
+        likelihood = likelihood.at_rows(known)
+    y, truth = likelihood.sample(f, rng)[:, 0], likelihood.mean(f)[:, 0]
+    given, given_test = {}, {}
+    if quantity == "exposure":
+        given, given_test = {quantity: known[:400]}, {quantity: known[400:]}
+    elif quantity == "censoring":
+        bound = rng.permutation(y[:400]) + 0.5 * y[:400].std()
+        given = {quantity: (y[:400] > bound) * 1.0}
+        y[:400] = np.minimum(y[:400], bound)
+    return Problem(X[:400], y[:400], X[400:], y[400:], truth[400:], given, given_test)
+
+
+for name in DRAWN:
+    add((f"PLSRegressor {name}",), drawn_from, {f"drawn from {name}": (name,)})
 
 
 # ---- Series --------------------------------------------------------------------------

@@ -24,6 +24,7 @@ NAMES = (
     "learning",
     "scale",
     "calibration",
+    "likelihoods",
     "latency",
     "draws",
     "draws_noise",
@@ -35,7 +36,7 @@ NAMES = (
 )
 # What they are compared with, where that may be missing.
 PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
-PEERS["distributed"] = "distributed"
+PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),

@@ -169,6 +169,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        censoring: ArrayLike | None = None,
     ) -> PredictiveDistribution:
         """Predictive distribution of y, an object that computes on request.
 
@@ -179,6 +180,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
+        censoring : array-like of shape (n_rows,) or float, default=None
+            As in `fit`: where y is a bound, its log density is the log probability of
+            the values that it allows. Nothing else depends on it.
 
         Returns
         -------
@@ -187,7 +191,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             `log_density` and `sample`. :func:`skgpx.predict_dist` gives it for
             pipelines and searches.
         """
-        return self._distribution(X, exposure=exposure, noise_variance=noise_variance)
+        given = {"exposure": exposure, "noise_variance": noise_variance}
+        return self._distribution(X, **given, censoring=censoring)
 
     def predict_quantiles(
         self,
@@ -293,6 +298,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        censoring: ArrayLike | None = None,
     ) -> Array:
         """Log density (or log probability) of each row's target.
 
@@ -304,6 +310,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
+        censoring : array-like of shape (n_rows,) or float, default=None
+            As in `fit`: where y is a bound, its log density is the log probability of
+            the values that it allows. Nothing else depends on it.
 
         Returns
         -------
@@ -311,9 +320,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             ``log p(y_i | x_i, data)`` in nats and in the units of y; averaged over
             the posterior, noise included. Its negative mean is the NLPD.
         """
-        distribution = self._distribution(
-            X, exposure=exposure, noise_variance=noise_variance
-        )
+        given = {"exposure": exposure, "noise_variance": noise_variance}
+        distribution = self._distribution(X, **given, censoring=censoring)
         self._warn_of_missing(exposure)
         return distribution.log_density(check_targets(y, distribution))
 

@@ -48,7 +48,8 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     X : array-like of shape (n_rows, n_features)
         As for `estimator.predict`.
     **given : array-like of shape (n_rows,)
-        Keywords of the regressor's `predict_dist`: `exposure`, `noise_variance`.
+        Keywords of the regressor's `predict_dist`: `exposure`, `noise_variance`,
+        `censoring`.
 
     Returns
     -------
@@ -254,9 +255,9 @@ def cross_val_predict_dist(
         ``joblib.parallel_config``).
     params : dict, default=None
         Arguments of `fit`, such as ``{"sample_weight": w}``; arrays with a value for
-        each row are split with the rows. `exposure` and `noise_variance` are also
-        passed for the rows that are predicted. In pipelines with the name of the step
-        in front: ``{"plsregressor__sample_weight": w}``.
+        each row are split with the rows. `exposure`, `noise_variance` and `censoring`
+        are also passed for the rows that are predicted. In pipelines with the name of
+        the step in front: ``{"plsregressor__sample_weight": w}``.
 
     Returns
     -------
@@ -324,6 +325,6 @@ def _of_fold(
     given = {
         name.rpartition("__")[2]: split(value, test)
         for name, value in params.items()
-        if name.rpartition("__")[2] in ("exposure", "noise_variance")
+        if name.rpartition("__")[2] in ("exposure", "noise_variance", "censoring")
     }
     return predict_dist(fitted, take_rows(X, test), **given)

@@ -345,13 +345,13 @@ class PredictiveDistribution(Predictive):
         return self.stream(columns, y)
 
     def _log_density(self, y: Array) -> Array:
-        self.likelihood.check_support(y)
+        self._likelihood_of(slice(None)).check_support(y)
         return self.stream(
             lambda likelihood, f, t: likelihood.predictive_log_density(t, f), y
         )
 
     def _crps(self, y: Array) -> Array:
-        self.likelihood.check_support(y)
+        self._likelihood_of(slice(None)).check_support(y)
         return self.stream(lambda likelihood, f, t: likelihood.predictive_crps(t, f), y)
 
 

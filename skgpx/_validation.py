@@ -58,8 +58,8 @@ class Rows(NamedTuple):
     weights : ndarray of shape (n,)
         Frequency weights, positive.
     known : ndarray of shape (n,) or None
-        Exposure of each row, or the variance of its noise in units of the likelihood's
-        own; see `Likelihood.row_quantity`.
+        Exposure or censoring of each row, or the variance of its noise in units of the
+        likelihood's own; see `Likelihood.row_quantity`.
     """
 
     X: Array
@@ -267,8 +267,15 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     return weights
 
 
+_LIKELIHOODS = {
+    "exposure": "counts and amounts, such as likelihood=Poisson()",
+    "noise_variance": "normal and Student noise, Gaussian() and StudentT()",
+    "censoring": "censored targets, Tobit() and LogNormal()",
+}
+
+
 def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | None:
-    """Exposures or noise variances of the rows, an array (n,); None if none are given.
+    """What is given of each row, an array (n,); None if nothing is.
 
     Parameters
     ----------
@@ -281,25 +288,25 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
     ------
     ValueError
         If the likelihood has no such quantity, if the shape is wrong, or if a number is
-        not positive and finite.
+        not positive and finite (for censoring -1, 0 or 1).
     """
     given = {name: values for name, values in given.items() if values is not None}
     for name in given:
         if name != likelihood.row_quantity:
-            which = (
-                "counts, likelihood=Poisson()"
-                if name == "exposure"
-                else "normal and Student noise, Gaussian() and StudentT()"
-            )
+            which = _LIKELIHOODS[name]
             raise ValueError(f"{name} of rows is for {which}; got {likelihood!r}.")
     if not given:
         return None
     [(name, values)] = given.items()
     array = np.asarray(values, dtype=np.float64)
-    possible = np.all((array >= 1.0 / LARGEST) & (array <= LARGEST))
-    if array.shape not in ((), (n_rows,)) or not possible:
+    possible, expected = array >= 1.0 / LARGEST, "positive and finite"
+    if name == "censoring":
+        possible = np.isin(array, (-1.0, 0.0, 1.0))
+        expected = "1 (y is a lower bound), -1 (an upper bound) or 0 (observed)"
+    allowed = np.all(possible & (array <= LARGEST))
+    if array.shape not in ((), (n_rows,)) or not allowed:
         raise ValueError(
-            f"{name} must be positive and finite, a number or an array of shape "
+            f"{name} must be {expected}, a number or an array of shape "
             f"({n_rows},), one for each row of X; got shape {array.shape}, between "
             f"{np.min(array):g} and {np.max(array):g}. Drop the rows for which it is "
             "unknown."
@@ -338,7 +345,7 @@ def known_noise(
 
 
 def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
-    """Noise variances in units of the likelihood's own; exposures as they are."""
+    """Noise variances in units of the likelihood's own; all else as it is."""
     if known is None or not isinstance(likelihood, NoiseOfRows):
         return known
     assert likelihood.noise_parameter is not None

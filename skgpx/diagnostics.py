@@ -377,5 +377,5 @@ def overdispersion(
         f"The counts are overdispersed: their variance around the fitted rates is "
         f"{ratio:.2g} times that of a Poisson distribution, and intervals are too "
         "narrow. Check for outliers and missing columns, or use a likelihood of larger "
-        "variance, such as a negative binomial one.",
+        "variance, such as NegativeBinomial.",
     )

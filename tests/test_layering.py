@@ -102,7 +102,7 @@ BUDGETS = {
     "_draws": 1215,
     "bases": 942,
     "kernels": 1046,
-    "likelihoods": 1450,
+    "likelihoods": 1914,
     "metrics": 475,
     "inspection": 390,
     "_numerics": 3450,

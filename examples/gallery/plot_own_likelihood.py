@@ -3,8 +3,10 @@ A likelihood of your own
 ========================
 
 Counts that vary more than Poisson's allow: a negative binomial likelihood in some
-forty lines of NumPy. :func:`~skgpx.likelihoods.check_likelihood` tells its author what
-is wrong with it; everything else (mode, chains, evidence, quantiles) is inherited.
+forty lines of NumPy, of which the library's own is
+:class:`~skgpx.likelihoods.NegativeBinomial`.
+:func:`~skgpx.likelihoods.check_likelihood` reports what is wrong with it; everything
+else (mode, chains, evidence, quantiles) is inherited.
 """
 
 import warnings

@@ -236,8 +236,7 @@ class Target(NamedTuple):
     parameters : ndarray of shape (p,)
         Parameters of the compiled formula.
     features, y, weights : ndarray of shape (n, m), (n,), (n,)
-        Basis at the data, targets, row weights. Targets y (n, 2) also hold what only
-        the likelihood reads, see `skgpx._numerics.averaged`.
+        Basis at the data, targets, row weights.
     std : ndarray of shape (n, c)
         Residual standard deviation of each latent output.
     nodes, node_weights : ndarray of shape (q, c), (q,)
@@ -564,11 +563,12 @@ def rows_value_and_gradient(
         phi, y = target.features[rows], target.y[rows]
         omega, std = target.weights[rows], target.std[rows]
         f = (phi @ flat).reshape(-1, c, s) + offset[rows]
+        likelihood = target.likelihood.at_some(rows)
         slope = np.zeros_like(f)
         for node, mass in zip(target.nodes, target.node_weights, strict=True):
             at = f + (std * node)[:, :, np.newaxis]
-            value += mass * (omega @ target.likelihood.row_nll(y, at))
-            slope += mass * target.likelihood.row_gradient(y, at)
+            value += mass * (omega @ likelihood.row_nll(y, at))
+            slope += mass * likelihood.row_gradient(y, at)
         slope *= omega[:, np.newaxis, np.newaxis]
         gradient += phi.T @ slope.reshape(-1, c * s)
     return temperature * value, temperature * gradient.reshape(m, c, s)

@@ -42,11 +42,12 @@ def is_log_concave(target: Target) -> bool:
     std = np.sqrt(std[:, np.newaxis] ** 2 + target.std[rows] ** 2)
     centre = np.broadcast_to(target.offset, (len(target.y), c))[rows]
     lines = np.random.default_rng(0).standard_normal((6, c))
+    likelihood = target.likelihood.at_some(rows)
     # no place is exactly at zero
     for line in np.ones((1, 1)) if c == 1 else lines:
         step = (std * line)[:, :, np.newaxis]
         f = centre[:, :, np.newaxis] + step * (PLACES + 1e-3)
-        slope = np.sum(target.likelihood.row_gradient(target.y[rows], f) * step, axis=1)
+        slope = np.sum(likelihood.row_gradient(target.y[rows], f) * step, axis=1)
         largest = np.max(np.abs(slope), axis=1, keepdims=True)
         if np.any(np.diff(slope, axis=1) < -1e-7 * (largest + 1.0)):
             return False

@@ -34,16 +34,20 @@ class SmoothedLikelihood(NamedTuple):
     likelihood : Likelihood
     y, f : ndarray of shape (k,)
         Rows at which the Fisher information is estimated.
+    tried : slice
+        Which of all rows these are.
     """
 
     likelihood: Any
     y: Array
     f: Array
+    tried: slice = slice(None)
 
     @property
     def information(self) -> float:
         """Fisher information of an observation, ``E nll'²``."""
-        return float(np.mean(_gradient(self.likelihood, self.y, self.f) ** 2))
+        likelihood = self.likelihood.at_some(self.tried)
+        return float(np.mean(_gradient(likelihood, self.y, self.f) ** 2))
 
     @property
     def theta(self) -> Array:
@@ -80,10 +84,10 @@ class SmoothedLikelihood(NamedTuple):
 
 def smoothed(target: Target) -> Target:
     """The target with its likelihood smoothed if that has kinks; otherwise itself."""
-    likelihood = target.likelihood
     if target.code != NUMPY or target.n_outputs > 1 or is_smoothed(target):
         return target
-    y = target.y[:: max(1, len(target.y) // _TRIED)]
+    tried = slice(None, None, max(1, len(target.y) // _TRIED))
+    y, likelihood = target.y[tried], target.likelihood.at_some(tried)
     rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64).ravel()
     centre, spread = rough.mean(), rough.std() or 1.0
     linear = np.concatenate(
@@ -92,7 +96,8 @@ def smoothed(target: Target) -> Target:
     if np.mean(linear) <= 0.5:
         return target
     reference = np.full(len(y), centre + _PLACES[0] * spread)
-    return target._replace(likelihood=SmoothedLikelihood(likelihood, y, reference))
+    smooth = SmoothedLikelihood(target.likelihood, y, reference, tried)
+    return target._replace(likelihood=smooth)
 
 
 def is_smoothed(target: Target) -> bool:

@@ -22,7 +22,7 @@ from skgpx._validation import (
     standardisation,
 )
 from skgpx.diagnostics import Finding, conclude
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, Tobit
 from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows
 
 
@@ -243,6 +243,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        censoring: ArrayLike | None = None,
     ) -> Self:
         """Fit the posterior.
 
@@ -254,15 +255,20 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
         exposure : array-like of shape (n_samples,) or float, default=None
-            Of counts: the time, area or population over which each was counted, in any
-            unit. The latent function then gives the rate at exposure one, ``E[y] =
-            exposure * rate(f)`` for every link; for the exp link this is the offset
-            ``log(exposure)`` of generalised linear models. None stands for ones.
+            Of counts and amounts: the time, area or population over which each was
+            taken, in any unit; of Binomial counts the number of trials. The latent
+            function then gives the rate at exposure one, ``E[y] = exposure * rate(f)``
+            for every link; for the exp link this is the offset ``log(exposure)`` of
+            generalised linear models. None stands for ones.
         noise_variance : array-like of shape (n_samples,) or float, default=None
             Known variance of the noise of each row, in squared units of y; the squared
             scale for StudentT. It is all the noise of the row, as `alpha` of
             GaussianProcessRegressor without a WhiteKernel: the likelihood is given none
             (None) and none is learned.
+        censoring : array-like of shape (n_samples,) or float, default=None
+            Of targets under Tobit and LogNormal: 1 where y is a lower bound of the true
+            value (right-censored), -1 where it is an upper bound, 0 where it is the
+            value. None stands for zeros.
 
         Returns
         -------
@@ -275,6 +281,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             support of the likelihood, or parameters that contradict each other.
         """
         given = {"exposure": exposure, "noise_variance": noise_variance}
+        given["censoring"] = censoring
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         check_likelihood_given(self.likelihood)
@@ -282,16 +289,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         known = row_quantity(likelihood, len(y), **given)
         noise: KnownNoise | None = None
         if isinstance(likelihood, NoiseOfRows):
-            given_scale = likelihood.noise_parameter
-            noise = known_noise(known, weights, given_scale, self.kernel)
+            noise = known_noise(known, weights, likelihood.noise_parameter, self.kernel)
         if noise is not None:
             likelihood, known = likelihood.with_noise(noise.reference), noise.relative
         rows = canonical_rows(X, y, weights, known)
         shift, scale = 0.0, 1.0
         if self.normalize_y and likelihood.location_scale:
-            shift, scale = standardisation(
-                rows.y, rows.precisions, robust=likelihood.heavy_tailed
-            )
+            w = rows.weights if noise is None else rows.precisions
+            shift, scale = standardisation(rows.y, w, robust=likelihood.heavy_tailed)
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
         units = shift, scale, None if noise is None else noise.mean
@@ -316,8 +321,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         outside = float(np.sum(model.basis.residual_variance(some.X, features)))
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
         # bases that omit much of the prior have a check of their own; a kernel that the
-        # user fixes may underfit on purpose
-        learned = self.optimizer is not None
+        # user fixes may underfit on purpose; bounds of y have no residuals
+        learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
         if learned and self.likelihood_.location_scale and share <= 0.01:
             centre = np.average(some.y, weights=some.weights)
             total = float(np.average((some.y - centre) ** 2, weights=some.weights))

@@ -257,7 +257,7 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
     """Target in the coordinates of the weights themselves (centre 0, root I).
 
     The latent functions have the mean `base_latent_` of the likelihood. Rows of which
-    more is known are written in terms of the likelihood itself, see `RowForm`.
+    more is known are written in terms of one likelihood, see `RowForm`.
     """
     c, m = likelihood.n_outputs_, features.shape[1]
     code, form = likelihood.kernel_code, row_form(rows, likelihood)
@@ -266,7 +266,7 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
         factor = form.factor[:, np.newaxis]
         features, offset = factor * features, factor * offset
     return langevin.Target(
-        likelihood,
+        form.likelihood,
         langevin.NUMPY if code is None else code,
         np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
         np.ascontiguousarray(features),
@@ -283,7 +283,7 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
 
 
 def row_form(rows: Rows, likelihood: Likelihood) -> RowForm:
-    """The rows as those of the likelihood itself."""
+    """The rows in terms of one likelihood."""
     return likelihood.row_form(rows.y, rows.weights, rows.known)
 
 

@@ -2,20 +2,32 @@
 
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._bernoulli import Bernoulli
+from skgpx.likelihoods._beta import Beta
+from skgpx.likelihoods._binomial import Binomial
+from skgpx.likelihoods._censored import LogNormal, Tobit
 from skgpx.likelihoods._check import check_likelihood
 from skgpx.likelihoods._classes import Categorical, RobustMax
 from skgpx.likelihoods._gaussian import Gaussian, ShiftedMixture
+from skgpx.likelihoods._log_rates import Gamma, NegativeBinomial
+from skgpx.likelihoods._ordinal import Ordinal
 from skgpx.likelihoods._poisson import Poisson
 from skgpx.likelihoods._student_t import StudentT
 
 __all__ = [
     "Bernoulli",
+    "Beta",
+    "Binomial",
     "Categorical",
+    "Gamma",
     "Gaussian",
     "Likelihood",
+    "LogNormal",
+    "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "RobustMax",
     "ShiftedMixture",
     "StudentT",
+    "Tobit",
     "check_likelihood",
 ]

@@ -22,13 +22,15 @@ Array = NDArray[np.float64]
 
 
 class RowForm(NamedTuple):
-    """Rows of which more is known than X, as rows of which nothing more is.
+    """Rows of which more is known than X, in terms of one likelihood for all of them.
 
-    ``Σ ω nll(y, f; known) = Σ ω' nll(y', factor f) + Σ ω constant``, where the terms on
-    the right are those of the likelihood itself.
+    ``Σ ω nll(y, f; known) = Σ ω' nll(y', factor f) + Σ ω constant``.
 
     Attributes
     ----------
+    likelihood : Likelihood
+        Of the terms on the right: the likelihood itself, which compiled formulas need,
+        or what `at_rows` returns.
     y, weights : ndarray of shape (n,)
         ``y'`` and ``ω'``.
     factor : ndarray of shape (n,) or None
@@ -37,6 +39,7 @@ class RowForm(NamedTuple):
         In nats; None for zeros.
     """
 
+    likelihood: Likelihood
     y: Array
     weights: Array
     factor: Array | None = None
@@ -91,11 +94,13 @@ class Likelihood(BaseEstimator):
     kernel_code : int or None
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
-    row_quantity : {"exposure", "noise_variance"} or None
+    row_quantity : {"exposure", "noise_variance", "censoring"} or None
         Class attribute: what `fit` may know of each row. A likelihood that names
-        something implements `row_form`, and uses `known_` in its functions.
+        something uses `known_` in its functions, and implements `row_form` if it has a
+        compiled formula.
     known_ : float or ndarray of shape (n, 1)
-        Set by `at_rows`: what is known of the rows; 1 where nothing is.
+        Set by `at_rows`: what is known of the rows; 1 (0 for censoring) where nothing
+        is.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
         are estimated along with the kernel.
@@ -281,14 +286,9 @@ class Likelihood(BaseEstimator):
         """
         return self._replace()
 
-    def row_form(
-        self,
-        y: Array,
-        weights: Array,
-        known: Array | None,  # noqa: ARG002
-    ) -> RowForm:
-        """Rows with `known` (n,), or None, in terms of the likelihood itself."""
-        return RowForm(y, weights)
+    def row_form(self, y: Array, weights: Array, known: Array | None) -> RowForm:
+        """Rows with `known` (n,), or None, in terms of one likelihood."""
+        return RowForm(self._given(known), y, weights)
 
     def _count_outputs(self, y: Array) -> int:  # noqa: ARG002
         return self.n_outputs
@@ -310,8 +310,8 @@ class Likelihood(BaseEstimator):
         sample_weight : array-like of shape (n,), default=None
             Frequency weights.
         known : ndarray of shape (n,), default=None
-            What is known of each row: its exposure, or the variance of its noise in
-            units of the likelihood's own.
+            What is known of each row: its exposure, its censoring, or the variance of
+            its noise in units of the likelihood's own.
 
         Returns
         -------
@@ -328,16 +328,16 @@ class Likelihood(BaseEstimator):
         weights = np.ones(y.shape) if sample_weight is None else sample_weight
         weights = np.asarray(weights, dtype=np.float64)
         self.check_parameters()
-        self.check_support(y)
-        y, weights = self.row_form(y, weights, known)[:2]
+        self._given(known).check_support(y)
+        rows, y, weights = self.row_form(y, weights, known)[:3]
         free = tuple(name for name in self.scale_names if getattr(self, name) is None)
-        scales = self._checked_starts(free, y, weights)
+        scales = rows._checked_starts(free, y, weights)
         return self._replace(
             **{name: scales[name][0] for name in free},
             free_=free,
             n_outputs_=self._count_outputs(y),
             _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
-        ).with_base(self.base_latent(y, weights))
+        ).with_base(rows.base_latent(y, weights))
 
     def with_base(self, base: ArrayLike) -> Self:
         """Prepared copy with the prior mean of the latent function replaced."""
@@ -387,7 +387,11 @@ class Likelihood(BaseEstimator):
 
     def rough_latent(self, y: Array, known: Array | None) -> Array:
         """`initial_latent` of rows of which something is known."""
-        return (self if known is None else self.at_rows(known)).initial_latent(y)
+        return self._given(known).initial_latent(y)
+
+    def _given(self, known: Array | None) -> Self:
+        """Distribution of rows of which this is known (n,), or nothing."""
+        return self if known is None else self.at_rows(known)
 
     def _base(self, n_outputs: int) -> Array:
         """Prior mean of the latent function (c,); zeros before `prepare`."""
@@ -636,3 +640,13 @@ def is_number(value: Any) -> bool:
     """Whether a parameter is a finite real number (True and False are not)."""
     number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     return number and bool(np.isfinite(float(value)))
+
+
+def check_integers(likelihood: Likelihood, y: Array, values: str, remedy: str) -> None:
+    """Raise a ValueError unless y holds integers from 0 on, described by `values`."""
+    bad = y[(y < 0.0) | (y != np.floor(y))]
+    if bad.size:
+        raise ValueError(
+            f"{type(likelihood).__name__} expects y = {values}; got {bad.size} negative"
+            f" or fractional values, for example {bad[0]:g}. {remedy}"
+        )

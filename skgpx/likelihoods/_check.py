@@ -313,12 +313,12 @@ def _moments(likelihood: Likelihood, few: Array, draws: Array) -> Problems:
 
 def _distribution(likelihood: Likelihood, few: Array, draws: Array) -> Problems:
     """Distribution function: range, monotonicity, samples, integral of the density."""
-    low, high = np.quantile(draws, [0.02, 0.98], axis=1)
-    grid = np.linspace(low, high, 401, axis=1)
+    # closer where there are more samples: densities may have poles
+    grid = np.quantile(draws, np.linspace(0.02, 0.98, 401), axis=1).T
     if likelihood.discrete:
         # not beyond the largest sample: a class number has no density there
-        grid = np.floor(low)[:, np.newaxis] + np.arange(400.0)
-        grid = np.minimum(grid, np.floor(high)[:, np.newaxis])
+        low, high = np.floor(grid[:, :1]), np.floor(grid[:, -1:])
+        grid = np.minimum(low + np.arange(400.0), high)
     share = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
     try:
         cdf = np.stack([likelihood.row_cdf(y, few)[:, 0] for y in grid.T], axis=1)

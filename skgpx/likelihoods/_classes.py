@@ -14,7 +14,7 @@ from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.robust_max import largest_probabilities
-from skgpx.likelihoods._base import Likelihood, is_number
+from skgpx.likelihoods._base import Likelihood, check_integers, is_number
 
 # ---- What likelihoods of class numbers share: one latent output for each class -------
 
@@ -61,17 +61,12 @@ class ClassNumbers(Likelihood):
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless y holds 0, 1, ..., with at least two classes."""
         super().check_support(y)
-        name = type(self).__name__
-        bad = y[(y < 0.0) | (y != np.floor(y))]
-        if bad.size:
-            raise ValueError(
-                f"{name} expects y = 0, 1, ..., K - 1; got {bad.size} negative or"
-                f" fractional values, for example {bad[0]:g}. Encode the classes as"
-                " integers."
-            )
+        remedy = "Encode the classes as integers."
+        check_integers(self, y, "0, 1, ..., K - 1", remedy)
         if not y.size or np.max(y) < 1.0:
             raise ValueError(
-                f"{name} expects at least two classes; got one class only."
+                f"{type(self).__name__} expects at least two classes; got one class"
+                " only."
             )
 
     def _count_outputs(self, y: Array) -> int:

@@ -80,6 +80,17 @@ class ExpRate:
         """``log(rate)``."""
         return np.log(rate)
 
+    def centred(self, base: Array, variance: float) -> Array:
+        """Mean of f under which the rate is ``exp(base)``, as far as it may move.
+
+        Exponentials expect ``exp(mean + variance / 2)``; the mean moves by at most one
+        standard deviation s, which is what it takes up to s = 2. Beyond, the
+        expectation is in the far tail of the log-normal distribution, and a mean that
+        corrects it is too low for nearly every function that the prior draws, between
+        the rows too.
+        """
+        return base - min(0.5 * variance, float(np.sqrt(variance)))
+
 
 class SquareRate:
     """``rate = f^2 + 1e-8``: f and -f are equally likely; finite gradients at 0."""

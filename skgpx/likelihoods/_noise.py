@@ -117,7 +117,7 @@ class NoiseOfRows(NormalNoise):
         if known is None:
             return super().row_form(y, weights, known)
         root = np.sqrt(known)
-        return RowForm(y / root, weights, 1.0 / root, np.log(root))
+        return RowForm(self, y / root, weights, 1.0 / root, np.log(root))
 
 
 class KnownNoise(NamedTuple):

@@ -12,7 +12,7 @@ from scipy.special import gammaln, pdtr
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood, RowForm
+from skgpx.likelihoods._base import Likelihood, RowForm, check_integers
 from skgpx.likelihoods._links import RATE_LINKS, link_of
 
 Array = NDArray[np.float64]
@@ -128,7 +128,8 @@ class Poisson(Likelihood):
         if known is None:
             return super().row_form(y, weights, known)
         counted = gammaln(y + 1.0) - known * gammaln(y / known + 1.0)
-        return RowForm(y / known, weights * known, None, counted - y * np.log(known))
+        constant = counted - y * np.log(known)
+        return RowForm(self, y / known, weights * known, None, constant)
 
     def prepare(
         self,
@@ -149,29 +150,19 @@ class Poisson(Likelihood):
         """Copy whose prior expects the base rate, as far as its base may move.
 
         Squares expect ``base^2 + variance``: where the variance alone exceeds the rate,
-        the base is 0. Exponentials expect ``exp(base + variance / 2)``; the base moves
-        by at most one prior standard deviation s, which is what it takes up to s = 2.
-        Beyond, the expectation is in the far tail of the log-normal distribution, and a
-        base that corrects it is too low for nearly every function that the prior draws,
-        between the rows too.
+        the base is 0.
         """
         if self.symmetric:
             return self.with_base(np.sqrt(max(self.base_rate_ - variance, 0.0)))
         if self.link == "exp":
-            shift = min(0.5 * variance, float(np.sqrt(variance)))
-            return self.with_base(self.base_latent_ - shift)
+            return self.with_base(self._link().centred(self.base_latent_, variance))
         return super().centred(variance)
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""
         super().check_support(y)
-        bad = y[(y < 0.0) | (y != np.floor(y))]
-        if bad.size:
-            raise ValueError(
-                f"Poisson expects y = 0, 1, 2, ...; got {bad.size} negative or"
-                f" fractional values, for example {bad[0]:g}. Use Gaussian or StudentT"
-                " for real targets."
-            )
+        remedy = "Use Gaussian or StudentT for real targets."
+        check_integers(self, y, "0, 1, 2, ...", remedy)
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``E[rate]`` and ``E[rate] + Var[rate]``; in closed form for the exp link."""

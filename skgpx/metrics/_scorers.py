@@ -22,7 +22,7 @@ from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_densi
 Metric = Callable[..., float]
 
 # What a scorer may know of each row.
-_METADATA = ("sample_weight", "exposure", "noise_variance")
+_METADATA = ("sample_weight", "exposure", "noise_variance", "censoring")
 
 
 class PredictiveScorer:
@@ -94,8 +94,8 @@ class PredictiveScorer:
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows in the mean.
         **given : array-like of shape (n_rows,)
-            What the regressor's `predict_dist` takes: `exposure`,
-            `noise_variance`.
+            What the regressor's `predict_dist` takes: `exposure`, `noise_variance`,
+            `censoring`.
 
         Returns
         -------
@@ -136,8 +136,8 @@ class PredictiveScorer:
         Parameters
         ----------
         **requests : bool, str or None
-            ``sample_weight=True`` and so on; also `exposure` and `noise_variance`. A
-            string is the name under which it is passed.
+            ``sample_weight=True`` and so on; also `exposure`, `noise_variance` and
+            `censoring`. A string is the name under which it is passed.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class PredictiveScorer:
         RuntimeError
             If metadata routing is not enabled.
         ValueError
-            For anything else than these three.
+            For anything else.
         """
         if not get_config()["enable_metadata_routing"]:
             raise RuntimeError(

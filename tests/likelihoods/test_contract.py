@@ -2,20 +2,27 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 from sklearn.base import clone
 
 from skgpx import likelihoods
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import (
     Bernoulli,
+    Beta,
+    Binomial,
     Categorical,
+    Gamma,
     Gaussian,
     Likelihood,
+    LogNormal,
+    NegativeBinomial,
+    Ordinal,
     Poisson,
     RobustMax,
     ShiftedMixture,
     StudentT,
+    Tobit,
     check_likelihood,
 )
 
@@ -23,11 +30,19 @@ CONTINUOUS = [
     Gaussian(noise_variance=0.5),
     StudentT(df=5.0, scale=0.7),
     ShiftedMixture(shift=2.0, probability=0.3, noise_variance=0.4),
+    Tobit(scale=0.7),
 ]
+POSITIVE = [Gamma(shape=3.0), LogNormal(scale=0.4)]
+SHARES = [Beta(precision=8.0)]
 COUNTS = [Poisson(link="softplus"), Poisson(link="exp"), Poisson(link="square")]
+COUNTS += [NegativeBinomial(shape=2.5)]
 BINARY = [Bernoulli(link="logit"), Bernoulli(link="probit")]
-SCALAR = CONTINUOUS + COUNTS + BINARY
-UNSET = [Gaussian(), StudentT(), ShiftedMixture(shift=2.0)]
+TRIALS = [Binomial(link="logit"), Binomial(link="probit")]
+GRADES = [Ordinal(thresholds=(-1.0, 0.2, 1.5))]
+DISCRETE = COUNTS + BINARY + TRIALS + GRADES
+SCALAR = CONTINUOUS + POSITIVE + SHARES + DISCRETE
+UNSET = [Gaussian(), StudentT(), ShiftedMixture(shift=2.0), Tobit()]
+OF_RATES = [NegativeBinomial(), Gamma(), LogNormal(), Beta()]
 CATEGORICAL = Categorical().prepare([0.0, 1.0, 2.0])
 ROBUST_MAX = RobustMax(epsilon=0.05).prepare([0.0, 1.0, 2.0])
 CLASSES = [CATEGORICAL, ROBUST_MAX]
@@ -35,13 +50,18 @@ ALL = [*SCALAR, *CLASSES]
 
 
 def targets(likelihood, n=12):
-    if isinstance(likelihood, Bernoulli):
+    if isinstance(likelihood, Bernoulli | Binomial):
         return np.arange(n) % 2.0
-    if isinstance(likelihood, Poisson):
+    if isinstance(likelihood, Poisson | NegativeBinomial):
         return np.arange(n) % 5.0
+    if isinstance(likelihood, Ordinal):
+        return np.arange(n) % 4.0
     if type(likelihood) in (Categorical, RobustMax):
         return np.arange(n) % 3.0
-    return np.linspace(-2.0, 3.0, n)
+    real = np.linspace(-2.0, 3.0, n)
+    if isinstance(likelihood, Gamma | LogNormal):
+        return np.exp(real)
+    return special.expit(real) if isinstance(likelihood, Beta) else real
 
 
 def latent_mixture(likelihood, rng, n=4, s=6):
@@ -78,7 +98,9 @@ def test_every_public_class_is_tested():
 
 
 @pytest.mark.parametrize(
-    "likelihood", [*ALL, *UNSET, Categorical(), RobustMax()], ids=repr
+    "likelihood",
+    [*ALL, *UNSET, *OF_RATES, Ordinal(), Categorical(), RobustMax()],
+    ids=repr,
 )
 def test_public_check_passes(likelihood):
     check_likelihood(likelihood)
@@ -103,7 +125,7 @@ def test_derivatives(likelihood):
         second /= 20.0 * h
         if isinstance(likelihood, ShiftedMixture):
             assert np.all(curvature[:, k] >= second - 1e-8)
-        elif not isinstance(likelihood, StudentT):
+        elif not isinstance(likelihood, StudentT | Beta):
             np.testing.assert_allclose(curvature[:, k], second, rtol=1e-6, atol=1e-7)
 
 
@@ -174,14 +196,15 @@ def test_parameters_are_named(likelihood, message):
         likelihood.prepare(np.array([0.0, 1.0]))
 
 
-@pytest.mark.parametrize("likelihood", [*ALL, *UNSET], ids=repr)
+@pytest.mark.parametrize("likelihood", [*ALL, *UNSET, *OF_RATES], ids=repr)
 def test_prepared_copies(likelihood):
     before = likelihood.get_params()
     y = targets(likelihood)
     y.setflags(write=False)
     prepared = likelihood.prepare(y)
     assert likelihood.get_params() == clone(likelihood).get_params() == before
-    assert prepared.free_ == (likelihood.scale_names if likelihood in UNSET else ())
+    unset = likelihood in UNSET + OF_RATES
+    assert prepared.free_ == (likelihood.scale_names if unset else ())
     copied = pickle.loads(pickle.dumps(prepared))
     assert clone(prepared).get_params() == prepared.get_params() == copied.get_params()
     np.testing.assert_array_equal(copied.theta, prepared.theta)
@@ -191,10 +214,12 @@ def test_prepared_copies(likelihood):
     moved = prepared.with_theta(prepared.theta + 0.5)
     np.testing.assert_allclose(moved.theta, prepared.theta + 0.5)
     assert moved.free_ == prepared.free_
-    if likelihood in UNSET:
+    if unset:
         with pytest.raises(ValueError, match=r"is not set yet: call prepare\(y\)"):
-            likelihood.nll(0.0, 0.0)
-        shift = (1.0 if isinstance(likelihood, StudentT) else 2.0) * np.log(10.0)
+            likelihood.nll(0.5, 0.0)
+    if likelihood in UNSET:
+        power = 1.0 if isinstance(likelihood, StudentT | Tobit) else 2.0
+        shift = power * np.log(10.0)
         scaled = prepared.scaled(10.0)
         np.testing.assert_allclose(scaled.theta, prepared.theta + shift)
         np.testing.assert_allclose(scaled.theta_bounds, prepared.theta_bounds + shift)
@@ -207,7 +232,7 @@ def test_starting_scales(likelihood):
     weighted = likelihood.prepare(y, sample_weight=[1, 3, 2, 1])
     np.testing.assert_allclose(repeated.theta, weighted.theta)
     scaled = likelihood.prepare(1e-9 * y)
-    power = 1.0 if isinstance(likelihood, StudentT) else 2.0
+    power = 1.0 if isinstance(likelihood, StudentT | Tobit) else 2.0
     expected = likelihood.prepare(y).theta + power * np.log(1e-9)
     np.testing.assert_allclose(scaled.theta, expected, rtol=1e-9)
     assert np.isfinite(likelihood.prepare(np.full(3, 4.0)).theta).all()
@@ -252,7 +277,7 @@ def test_closed_forms_equal_the_atoms(likelihood, rng):
 LEVELS = [1e-4, 0.025, 0.5, 0.9, 0.9999]
 
 
-@pytest.mark.parametrize("likelihood", [*COUNTS, *BINARY, *CLASSES], ids=repr)
+@pytest.mark.parametrize("likelihood", [*DISCRETE, *CLASSES], ids=repr)
 def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     for level, y in zip(

@@ -1,0 +1,118 @@
+"""Shares between 0 and 1."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaln, digamma, expit, logit, zeta
+
+from skgpx.likelihoods._base import Likelihood
+
+Array = NDArray[np.float64]
+
+
+class Beta(Likelihood):
+    """Shares strictly between 0 and 1, of mean ``p = 1 / (1 + exp(-f))``.
+
+    ``Var[y | f] = p (1 - p) / (1 + precision)``.
+
+    Parameters
+    ----------
+    precision : float, default=None
+        Sum of the two parameters of the beta distribution, ``precision * p`` and
+        ``precision * (1 - p)``. None estimates it.
+
+    Notes
+    -----
+    `curvature` is the Fisher information, since the density is not log-concave in f.
+    Shares that are counts of successes among trials have a `Binomial` distribution.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import Beta
+    >>> Beta(precision=3.0).variance([0.0, 2.0]).round(4)
+    array([0.0625, 0.0262])
+    """
+
+    log_scale = True
+    scale_names: ClassVar[tuple[str, ...]] = ("precision",)
+
+    def __init__(self, precision: float | None = None) -> None:
+        self.precision = precision
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``log B(a, b) - (a - 1) log y - (b - 1) log(1 - y)``."""
+        a, b = self._parameters(f)
+        y = np.asarray(y, dtype=np.float64)
+        terms = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
+        return np.asarray(betaln(a, b) - terms)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``φ p (1 - p) (ψ(a) - ψ(b) - log(y / (1 - y)))``, φ the precision."""
+        a, b = self._parameters(f)
+        slope = a * b / self._scale("precision")
+        return np.asarray(slope * (digamma(a) - digamma(b) - logit(np.asarray(y))))
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Fisher information ``φ² p² (1 - p)² (ψ'(a) + ψ'(b))``."""
+        a, b = self._parameters(f)
+        slope = a * b / self._scale("precision")
+        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        # the trigamma function is a zeta function
+        return np.ones(shape) * slope**2 * (zeta(2.0, a) + zeta(2.0, b))
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``p``."""
+        return np.asarray(expit(np.asarray(f, dtype=np.float64)))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``p (1 - p) / (1 + φ)``."""
+        q = expit(-np.asarray(f, dtype=np.float64))
+        return np.asarray(self.mean(f) * q / (1.0 + self._scale("precision")))
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Regularised incomplete beta function."""
+        y = np.clip(np.asarray(y, dtype=np.float64), 0.0, 1.0)
+        return np.asarray(betainc(*self._parameters(f), y))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw shares."""
+        return np.asarray(rng.beta(*self._parameters(f)))
+
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Log odds of the mean share."""
+        return float(logit(np.average(y, weights=weights)))
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Log odds of y."""
+        return np.asarray(logit(np.asarray(y, dtype=np.float64)))
+
+    def starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """Precision at which the variance of y around one mean would be what it is."""
+        mean = float(np.average(y, weights=weights))
+        square = float(np.average((y - mean) ** 2, weights=weights))
+        start = mean * (1.0 - mean) / max(square, 1e-300) - 1.0
+        return {"precision": (float(np.clip(start, 0.1, 100.0)), 1e-2, 1e6)}
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is strictly between 0 and 1."""
+        super().check_support(y)
+        bad = y[(y <= 0.0) | (y >= 1.0)]
+        if bad.size:
+            raise ValueError(
+                f"Beta expects y strictly between 0 and 1; got {bad.size} other values,"
+                f" for example {bad[0]:g}. Use Binomial for counts of successes among"
+                " trials; move zeros and ones inwards by (y (n - 1) + 1/2) / n for n"
+                " rows."
+            )
+
+    def _parameters(self, f: ArrayLike) -> tuple[Array, Array]:
+        """``φ p`` and ``φ (1 - p)``, neither of them zero."""
+        # further away trigamma functions overflow
+        f = np.clip(np.asarray(f, dtype=np.float64), -300.0, 300.0)
+        precision = self._scale("precision")
+        return precision * expit(f), precision * expit(-f)

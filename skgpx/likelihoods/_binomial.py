@@ -1,0 +1,118 @@
+"""Successes among a number of trials."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaln
+
+from skgpx.likelihoods._base import Likelihood, check_integers
+from skgpx.likelihoods._links import PROBABILITY_LINKS, link_of
+
+Array = NDArray[np.float64]
+
+
+class Binomial(Likelihood):
+    """Successes among n independent trials, each with a probability given by a link.
+
+    Parameters
+    ----------
+    link : {"logit", "probit"}, default="logit"
+        ``1 / (1 + exp(-f))`` or the normal distribution function.
+
+    Notes
+    -----
+    y is the *number* of successes, and n is the `exposure` of the row: ``fit(X,
+    successes, exposure=trials)``. Without exposures each row is one trial, with y in
+    {0, 1}. Predictions without an exposure are of one trial too: `predict`
+    returns the probability of a success. Proportions are turned into numbers by
+    ``numpy.round(proportion * trials)``. The density is log-concave in f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.likelihoods import Binomial
+    >>> Binomial().at_rows(np.array([10.0])).mean([[0.0, 2.0]]).round(2)
+    array([[5.  , 8.81]])
+    """
+
+    discrete = True
+    log_scale = True
+    row_quantity: ClassVar[str | None] = "exposure"
+
+    def __init__(self, link: str = "logit") -> None:
+        self.link = link
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-y log p - (n - y) log(1 - p) - log C(n, y)``."""
+        y, n, f = np.asarray(y, dtype=np.float64), self.known_, np.asarray(f)
+        log_p, log_q = (self._link().log_probability(t) for t in (f, -f))
+        constant = betaln(n - y + 1.0, y + 1.0) + np.log(np.add(n, 1.0))
+        return np.asarray(constant - y * log_p - (n - y) * log_q)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(n - y) (log p)'(-f) - y (log p)'(f)``: both links are symmetric."""
+        up, down = (self._link().log_slope(t) for t in (np.asarray(f), -np.asarray(f)))
+        return np.asarray((self.known_ - np.asarray(y)) * down - np.asarray(y) * up)
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return the second derivative, between 0 and n for both links."""
+        f = np.asarray(f, dtype=np.float64)
+        up, down = (self._link().log_curvature(t) for t in (f, -f))
+        return np.asarray((self.known_ - np.asarray(y)) * down + np.asarray(y) * up)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``n p``."""
+        f = np.asarray(f, dtype=np.float64)
+        return np.asarray(self.known_ * self._link().probability(f))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``n p (1 - p)``."""
+        return np.asarray(self.mean(f) * self._link().probability(-np.asarray(f)))
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``I(n - y, y + 1)`` at ``1 - p``, the incomplete beta function."""
+        y, n = np.floor(np.asarray(y, dtype=np.float64)), self.known_
+        failure = self._link().probability(-np.asarray(f, dtype=np.float64))
+        # beyond the ends the arguments would not be positive
+        inside = betainc(np.maximum(n - y, 0.5), np.maximum(y, 0.0) + 1.0, failure)
+        return np.where(y >= n, 1.0, np.where(y < 0.0, 0.0, inside))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw numbers of successes, as floats."""
+        p = self._link().probability(np.asarray(f, dtype=np.float64))
+        trials = np.asarray(self.known_).astype(np.int64)
+        return np.asarray(rng.binomial(trials, p), dtype=np.float64)
+
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Link of ``Σ y / Σ n``, with half a success and half a failure added."""
+        trials = np.sum(weights * np.ravel(self.known_)) + 1.0
+        return float(self._link().latent((weights @ y + 0.5) / trials))
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Link of ``(y + 1/2) / (n + 1)``."""
+        share = (np.asarray(y, dtype=np.float64) + 0.5) / (np.ravel(self.known_) + 1.0)
+        return np.asarray(self._link().latent(share.reshape(np.shape(y))))
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is an integer between 0 and the trials."""
+        super().check_support(y)
+        remedy = "Pass the number of successes, and the number of trials as exposure."
+        check_integers(self, y, "0, 1, ..., trials", remedy)
+        trials = np.broadcast_to(np.ravel(self.known_), y.shape)
+        bad = np.flatnonzero((y > trials) | (trials != np.floor(trials)))
+        if bad.size:
+            raise ValueError(
+                "Binomial expects whole numbers of trials, and no more successes than"
+                f" trials; got {y[bad[0]]:g} of {trials[bad[0]]:g} in row {bad[0]}."
+                f" {remedy}"
+            )
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless the link is known."""
+        self._link()
+
+    def _link(self) -> Any:
+        return link_of(self, PROBABILITY_LINKS)

@@ -1,0 +1,240 @@
+"""Normal and log-normal targets of which some are known to be above or below y."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, logsumexp
+
+from skgpx._numerics.mixture import LatentMixture
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._gaussian import Gaussian
+from skgpx.likelihoods._links import ProbitProbability
+from skgpx.likelihoods._log_rates import check_positive
+from skgpx.likelihoods._noise import NormalNoise, variance_start
+
+Array = NDArray[np.float64]
+_PROBIT = ProbitProbability()
+
+
+class Tobit(NormalNoise):
+    """Normal noise, where some targets are bounds of the true value.
+
+    The true value is ``f + scale * e`` with ``e ~ N(0, 1)``; in a censored row y is a
+    lower or an upper bound of it.
+
+    Parameters
+    ----------
+    scale : float, default=None
+        Standard deviation of the noise in units of y; None estimates it.
+
+    Notes
+    -----
+    The `censoring` of a row is 1 where y is a lower bound (right-censored), -1 where it
+    is an upper bound (left-censored), 0 where it is the value: ``fit(X, y,
+    censoring=flags)``. Without it all rows are observed, as under `Gaussian`. For an
+    instrument that reads between two limits they are ``(y >= high) * 1 - (y <= low)``.
+    Predictions are of the true value. The density is log-concave in f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.likelihoods import Tobit
+    >>> Tobit(scale=1.0).at_rows(np.array([0.0, 1.0])).nll(0.0, [[0.0], [0.0]]).ravel()
+    array([0.91893853, 0.69314718])
+    """
+
+    row_quantity: ClassVar[str | None] = "censoring"
+    scale_names: ClassVar[tuple[str, ...]] = ("scale",)
+    known_: Array | float = 0.0
+
+    def __init__(self, scale: float | None = None) -> None:
+        self.scale = scale
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Of the normal density; ``-log Φ(±(f - y) / scale)`` of bounds."""
+        bound = -_PROBIT.log_probability(self._distance(y, f))
+        return np.where(self.known_ == 0.0, self._normal().nll(y, f), bound)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(f - y) / scale²``; ``∓(log Φ)' / scale`` of bounds."""
+        slope = _PROBIT.log_slope(self._distance(y, f)) / self._scale("scale")
+        exact = self._normal().gradient(y, f)
+        return np.where(self.known_ == 0.0, exact, -self.known_ * slope)
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return the second derivative, at most ``1 / scale²``."""
+        bent = _PROBIT.log_curvature(self._distance(y, f)) / self._scale("scale") ** 2
+        return np.where(self.known_ == 0.0, self._normal().curvature(y, f), bent)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """Return the latent value itself."""
+        return np.asarray(f, dtype=np.float64)
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``scale²``."""
+        return self._normal().variance(f)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``Φ((y - f) / scale)``, of the true value."""
+        return self._normal().cdf(y, f)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw true values from ``N(f, scale²)``."""
+        return self._normal().sample(f, rng)
+
+    def scaled(self, factor: float) -> Self:
+        """Copy with the scale times ``factor``."""
+        return self.rescaled(scale=factor)
+
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Mean of the true values, which each bound is expected to miss by as much."""
+        std = 10.0**0.5 * self.starting_scales(y, weights)["scale"][0]
+        flag, mean = np.ravel(self.known_), np.average(y, weights=weights)
+        for _ in range(50):
+            beyond = mean + flag * std * _PROBIT.log_slope(flag * (mean - y) / std)
+            mean = np.average(np.where(flag == 0.0, y, beyond), weights=weights)
+        return float(mean)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Return y, half a standard deviation of the noise beyond a bound."""
+        beyond = 0.5 * self._scale("scale") * np.ravel(self.known_)
+        return np.asarray(np.add(y, beyond), dtype=np.float64)
+
+    def starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """Roots of the start and the bounds of the variance under `Gaussian`."""
+        start, low, high = np.sqrt(variance_start(y, weights)).tolist()
+        return {"scale": (start, low, high)}
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
+        distance = mixture.mean[:, 0] - np.asarray(y)[:, np.newaxis]
+        std = np.sqrt(mixture.variance[:, 0] + self._scale("scale") ** 2)
+        beyond = log_ndtr(self.known_ * distance / std)
+        return np.where(
+            np.ravel(self.known_) == 0.0,
+            super().predictive_log_density(y, mixture),
+            logsumexp(beyond, axis=1, b=mixture.weights),
+        )
+
+    def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Of f from a bound, in standard deviations, positive on the right side."""
+        return np.asarray(self.known_ * np.subtract(f, y) / self._scale("scale"))
+
+    def _normal(self) -> Gaussian:
+        return Gaussian(self._scale("scale") ** 2)
+
+    def _noise(self) -> tuple[Array, Array, Array]:
+        return self._normal()._noise()
+
+    def _row_noise(self, negligible: float) -> tuple[Array, Array, Array]:
+        return self._normal()._row_noise(negligible)
+
+
+class LogNormal(Likelihood):
+    """Positive targets whose logarithm is normal, ``log y = f + scale * e``.
+
+    Parameters
+    ----------
+    scale : float, default=None
+        Standard deviation of the logarithm of y; None estimates it.
+
+    Notes
+    -----
+    Rows may be censored, as those of `Tobit`: survival times, of which some are only
+    known to exceed y, have ``censoring=1`` there. This is the log-normal model of
+    accelerated failure times. The median of y is ``exp(f)``, and f has the posterior
+    that it has under `Tobit` for the logarithm of y.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import LogNormal
+    >>> LogNormal(scale=0.5).mean([0.0, 1.0]).round(3)
+    array([1.133, 3.08 ])
+    """
+
+    log_scale = True
+    row_quantity: ClassVar[str | None] = "censoring"
+    scale_names: ClassVar[tuple[str, ...]] = ("scale",)
+    known_: Array | float = 0.0
+
+    def __init__(self, scale: float | None = None) -> None:
+        self.scale = scale
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Of log y, plus log y where that is observed."""
+        log_y = np.log(y)
+        return self._of_log().nll(log_y, f) + np.where(self.known_ == 0.0, log_y, 0.0)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return that of log y."""
+        return self._of_log().gradient(np.log(y), f)
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return that of log y."""
+        return self._of_log().curvature(np.log(y), f)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``exp(f + scale² / 2)``."""
+        return np.asarray(np.exp(np.add(f, 0.5 * self._scale("scale") ** 2)))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``(exp(scale²) - 1) mean²``."""
+        return np.asarray(np.expm1(self._scale("scale") ** 2) * self.mean(f) ** 2)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``Φ((log y - f) / scale)``, of the true value."""
+        return self._of_log().cdf(_log(y), f)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw true values."""
+        return np.exp(self._of_log().sample(f, rng))
+
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Mean of the logarithms of the true values."""
+        return self._of_log().base_latent(np.log(y), weights)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """``log y``, half a standard deviation of the noise beyond a bound."""
+        return self._of_log().initial_latent(np.log(y))
+
+    def centred(self, variance: float) -> Self:  # noqa: ARG002
+        """Return the copy itself: the base is a mean of logarithms."""
+        return self
+
+    def starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """Return those of log y."""
+        return self._of_log().starting_scales(np.log(y), weights)
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is positive."""
+        super().check_support(y)
+        check_positive(self, y)
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
+        log_y = np.log(np.asarray(y, dtype=np.float64))
+        slope = np.where(np.ravel(self.known_) == 0.0, log_y, 0.0)
+        return self._of_log().predictive_log_density(log_y, mixture) - slope
+
+    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
+        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
+        return self._of_log().predictive_cdf(_log(y), mixture)
+
+    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
+        """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
+        return np.exp(self._of_log().predictive_quantile(p, mixture))
+
+    def _of_log(self) -> Tobit:
+        return Tobit(self.scale)._replace(known_=self.known_)
+
+
+def _log(y: ArrayLike) -> Array:
+    """Logarithm, very negative for what is not positive."""
+    return np.log(np.maximum(np.asarray(y, dtype=np.float64), 1e-300))

@@ -1,0 +1,200 @@
+"""Counts and amounts whose mean is the exponential of the latent value."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaln, expit, gammainc, gammaln
+
+from skgpx.likelihoods._base import Likelihood, check_integers
+from skgpx.likelihoods._links import ExpRate
+
+Array = NDArray[np.float64]
+_LINK = ExpRate()
+
+
+class LogRate(Likelihood):
+    """Counts or amounts with mean ``e exp(f)`` and a shape, e the exposure of the row.
+
+    A subclass writes `nll`, `gradient`, `curvature`, `cdf` and `sample`.
+    """
+
+    log_scale = True
+    row_quantity: ClassVar[str | None] = "exposure"
+    scale_names: ClassVar[tuple[str, ...]] = ("shape",)
+
+    def __init__(self, shape: float | None = None) -> None:
+        self.shape = shape
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``μ = e exp(f)``."""
+        return np.asarray(self.known_ * _LINK.rate(np.asarray(f, dtype=np.float64)))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``μ²/shape``; for counts ``μ + μ²/shape``."""
+        mean = self.mean(f)
+        return np.asarray(self.discrete * mean + mean**2 / self._scale("shape"))
+
+    def base_latent(self, y: Array, weights: Array) -> float:
+        """Logarithm of ``Σ y / Σ e``, with half a count added to a sum of counts."""
+        total = weights @ y + 0.5 * self.discrete
+        return float(np.log(total / np.sum(weights * np.ravel(self.known_))))
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """``log(y / e)``; for counts as for `Poisson`, with half a count added."""
+        half = 0.5 * self.discrete
+        exposure = np.ravel(self.known_) + half * np.exp(-self._base(1))
+        rate = (np.asarray(y, dtype=np.float64) + half) / exposure
+        return np.log(rate.reshape(np.shape(y)))
+
+    def centred(self, variance: float) -> Self:
+        """Copy whose prior expects the base rate, as far as its base may move."""
+        return self.with_base(_LINK.centred(self.base_latent_, variance))
+
+    def starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """Shape at which the variance of y around one rate would be what it is."""
+        mean = np.ravel(self.known_) * np.exp(self.base_latent(y, weights))
+        square = weights @ (np.ones(len(y)) * mean**2)
+        excess = weights @ ((y - mean) ** 2 - self.discrete * mean)
+        start = square / max(float(excess), 1e-300)
+        return {"shape": (float(np.clip(start, 0.1, 100.0)), 1e-2, 1e6)}
+
+    def _log_ratio(self, scale: ArrayLike, f: ArrayLike) -> Array:
+        """``log(μ / scale)``."""
+        return np.asarray(np.add(f, np.log(self.known_)) - np.log(scale))
+
+
+class NegativeBinomial(LogRate):
+    """Counts that vary more than Poisson ones, of mean ``exp(f)``.
+
+    ``Var[y | f] = μ + μ² / shape`` with ``μ = exp(f)``: Poisson counts whose rate has a
+    gamma distribution.
+
+    Parameters
+    ----------
+    shape : float, default=None
+        Of that gamma distribution; Poisson counts in the limit of large shapes. None
+        estimates it.
+
+    Notes
+    -----
+    Rows may have an *exposure* e, the time or the area over which they were counted;
+    then ``μ = e exp(f)``. The density is log-concave in f.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import NegativeBinomial
+    >>> NegativeBinomial(shape=2.0).variance([0.0, 1.0]).round(3)
+    array([1.5  , 6.413])
+    """
+
+    discrete = True
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``a log(1 + μ/a) + y log(1 + a/μ) + log B(a, y + 1) + log(a + y)``."""
+        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
+        t = self._log_ratio(a, f)
+        terms = a * np.logaddexp(0.0, t) + y * np.logaddexp(0.0, -t)
+        return np.asarray(terms + betaln(a, y + 1.0) + np.log(a + y))
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``a (μ - y) / (a + μ)``."""
+        a = self._scale("shape")
+        t = self._log_ratio(a, f)
+        return np.asarray(a * expit(t) - np.asarray(y) * expit(-t))
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(a + y) a μ / (a + μ)²``, the second derivative."""
+        a = self._scale("shape")
+        t = self._log_ratio(a, f)
+        return np.asarray((a + np.asarray(y)) * expit(t) * expit(-t))
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``I(a, floor(y) + 1)`` at ``a / (a + μ)``, the incomplete beta function."""
+        count, a = np.floor(np.asarray(y, dtype=np.float64)), self._scale("shape")
+        below = betainc(a, np.maximum(count, 0.0) + 1.0, expit(-self._log_ratio(a, f)))
+        return np.where(count < 0.0, 0.0, below)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw Poisson counts of gamma rates, as floats."""
+        a = self._scale("shape")
+        # NumPy draws counts as 64-bit integers
+        rate = np.minimum(rng.gamma(a, self.mean(f) / a), 9e18)
+        return np.asarray(rng.poisson(rate), dtype=np.float64)
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is a count."""
+        super().check_support(y)
+        remedy = "Use Gamma or LogNormal for positive real targets."
+        check_integers(self, y, "0, 1, 2, ...", remedy)
+
+
+class Gamma(LogRate):
+    """Positive amounts, of mean ``exp(f)`` and a constant coefficient of variation.
+
+    ``Var[y | f] = μ² / shape`` with ``μ = exp(f)``.
+
+    Parameters
+    ----------
+    shape : float, default=None
+        Of the gamma distribution; 1 is the exponential distribution. None estimates it.
+
+    Notes
+    -----
+    Rows may have an *exposure* e; then ``μ = e exp(f)``. The density is log-concave in
+    f.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import Gamma
+    >>> Gamma(shape=4.0).cdf(1.0, [0.0, 1.0]).round(3)
+    array([0.567, 0.062])
+    """
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``a (y/μ - log(y/μ)) + log y + log Γ(a) - a log a``."""
+        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
+        t = -self._log_ratio(y, f)
+        return np.asarray(
+            a * (_LINK.rate(t) - t) + np.log(y) + gammaln(a) - a * np.log(a)
+        )
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``a (1 - y/μ)``."""
+        return np.asarray(self._scale("shape") - self.curvature(y, f))
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``a y/μ``, the second derivative."""
+        ratio, _ = _LINK.slopes(-self._log_ratio(y, f))
+        return np.asarray(self._scale("shape") * ratio)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``P(a, a y/μ)``, the regularised lower incomplete gamma function."""
+        y = np.maximum(np.asarray(y, dtype=np.float64), 1e-300)
+        a = self._scale("shape")
+        return np.asarray(gammainc(a, a * _LINK.rate(-self._log_ratio(y, f))))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw amounts."""
+        a = self._scale("shape")
+        return np.asarray(rng.gamma(a, self.mean(f) / a))
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is positive."""
+        super().check_support(y)
+        check_positive(self, y)
+
+
+def check_positive(likelihood: Likelihood, y: Array) -> None:
+    """Raise a ValueError unless every y is positive."""
+    bad = y[y <= 0.0]
+    if bad.size:
+        raise ValueError(
+            f"{type(likelihood).__name__} expects positive y; got {bad.size} values of"
+            f" zero or less, for example {bad[0]:g}. Remove these rows, or use Gaussian"
+            " or StudentT for targets of both signs."
+        )

@@ -1,0 +1,192 @@
+"""Grades: integers of which only the order matters."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from skgpx.likelihoods._base import Likelihood, check_integers
+
+Array = NDArray[np.float64]
+
+
+class Ordinal(Likelihood):
+    """Grades 0, ..., K - 1, of which only the order matters: cumulative probit.
+
+    ``y = k`` where ``f + e`` with ``e ~ N(0, 1)`` lies between the thresholds number k
+    and k + 1.
+
+    Parameters
+    ----------
+    n_grades : int, default=None
+        Number of grades K; None is the largest grade of `fit` plus one.
+    thresholds : array-like of shape (K - 1,), default=None
+        Increasing. None estimates them.
+
+    Notes
+    -----
+    Predictions are of the number of the grade: `predict` is its mean, quantiles are
+    grades, and ``predict_dist(X).cdf(k)`` is the probability of the grades up to k. The
+    density is log-concave in f.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import Ordinal
+    >>> likelihood = Ordinal(thresholds=[-1.0, 1.0])
+    >>> likelihood.cdf([0, 1, 2], 0.0).round(3)
+    array([0.159, 0.841, 1.   ])
+    """
+
+    discrete = True
+    log_scale = True
+
+    def __init__(
+        self, n_grades: int | None = None, thresholds: ArrayLike | None = None
+    ) -> None:
+        self.n_grades = n_grades
+        self.thresholds = thresholds
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``-log(Φ(b - f) - Φ(a - f))``, a and b the thresholds around the grade."""
+        return -self._log_probability(*self._ends(y, f))
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``(φ(b - f) - φ(a - f)) / (Φ(b - f) - Φ(a - f))``."""
+        at_low, at_high = self._density_ratios(*self._ends(y, f))
+        return at_high - at_low
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Return the second derivative, between 0 and 1."""
+        low, high = self._ends(y, f)
+        at_low, at_high = self._density_ratios(low, high)
+        second = high * at_high - low * at_low + (at_high - at_low) ** 2
+        return np.clip(second, 0.0, 1.0)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``Σ P(y > k)``."""
+        return np.asarray(np.sum(self._above(f), axis=-1))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``Σ (2 k + 1) P(y > k)`` less the square of the mean."""
+        above = self._above(f)
+        square = above @ (2.0 * np.arange(above.shape[-1]) + 1.0)
+        return np.asarray(np.maximum(square - np.sum(above, axis=-1) ** 2, 0.0))
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``Φ(b - f)``, b the threshold above the grade."""
+        y = np.floor(np.asarray(y, dtype=np.float64))
+        top = float(len(self._thresholds()))
+        return np.where(y < 0.0, 0.0, ndtr(self._ends(np.clip(y, 0.0, top), f)[1]))
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw grades, as floats."""
+        value = np.add(f, rng.standard_normal(np.shape(f)))
+        return np.searchsorted(self._thresholds(), value).astype(np.float64)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """``E[e | y]`` where f is 0."""
+        return -self.gradient(y, 0.0)
+
+    def prepare(
+        self,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        known: Array | None = None,
+    ) -> Self:
+        """Copy with everything set that depends on the targets; self is unchanged.
+
+        Thresholds start where the frequencies of the grades are those of y, with half a
+        row added to each, if f has the variance 1.
+        """
+        prepared = super().prepare(y, sample_weight, known)
+        if self.thresholds is not None:
+            return prepared
+        grades = np.asarray(y, dtype=np.intp)
+        size = self.n_grades or max(int(np.max(grades)) + 1, 2)
+        total = np.bincount(grades, sample_weight, size) + 0.5
+        thresholds = np.sqrt(2.0) * ndtri(np.cumsum(total)[:-1] / total.sum())
+        bounds = np.repeat([[-6.9, 3.0]], size - 1, axis=0)
+        bounds[0] = -20.0, 20.0
+        free = {"thresholds": tuple(thresholds.tolist()), "free_": ("thresholds",)}
+        return prepared._replace(**free, n_grades=size, _log_bounds=bounds)
+
+    @property
+    def theta(self) -> Array:
+        """First threshold and logarithms of the gaps between them, if they are free."""
+        if not self.free_:
+            return np.empty(0)
+        first = self._thresholds()
+        return np.concatenate((first[:1], np.log(np.diff(first))))
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """Copy with the thresholds replaced."""
+        steps = np.array(theta, dtype=np.float64)
+        if not len(steps):
+            return self._replace()
+        steps[1:] = np.exp(steps[1:])
+        return self._replace(thresholds=tuple(np.cumsum(steps).tolist()))
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless thresholds increase, one fewer than grades."""
+        K = self.n_grades
+        if not (K is None or (isinstance(K, int | np.integer) and K >= 2)):
+            raise ValueError(
+                f"Ordinal expects n_grades, an integer from 2 on, or None; got {K!r}."
+            )
+        if self.thresholds is None:
+            return
+        given = np.asarray(self.thresholds, dtype=np.float64)
+        finite = given.ndim == 1 and given.size and np.all(np.isfinite(given))
+        if not finite or np.any(np.diff(given) <= 0) or K not in (None, len(given) + 1):
+            raise ValueError(
+                "Ordinal expects increasing, finite thresholds, one fewer than grades;"
+                f" got {self.thresholds!r} and n_grades={K}. Sort them, and leave"
+                " n_grades None; or leave thresholds None to estimate them."
+            )
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless y holds 0, 1, ..., up to the number of grades."""
+        super().check_support(y)
+        remedy = "Encode the grades as integers in their order."
+        check_integers(self, y, "0, 1, ..., K - 1", remedy)
+        known = self.thresholds is not None
+        most = len(self._thresholds()) + 1 if known else self.n_grades or np.inf
+        if np.max(y, initial=0.0) >= most:
+            raise ValueError(
+                f"Ordinal expects grades up to {most - 1}; got {np.max(y):g}. Pass"
+                " n_grades if the rows of fit need not hold the highest grade."
+            )
+
+    def _thresholds(self) -> Array:
+        if self.thresholds is None:
+            raise ValueError(
+                "Ordinal(thresholds=None) is not set yet: call prepare(y), or pass"
+                " increasing numbers."
+            )
+        return np.asarray(self.thresholds, dtype=np.float64)
+
+    def _above(self, f: ArrayLike) -> Array:
+        """``P(y > k)`` for each k, on a last axis."""
+        f = np.asarray(f, dtype=np.float64)
+        return np.asarray(ndtr(f[..., np.newaxis] - self._thresholds()))
+
+    def _ends(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+        """Thresholds around the grade less f; far away at either end."""
+        edges = np.concatenate(([-1e9], self._thresholds(), [1e9]))
+        grade = np.asarray(y).astype(np.intp)
+        return np.subtract(edges[grade], f), np.subtract(edges[grade + 1], f)
+
+    def _log_probability(self, low: Array, high: Array) -> Array:
+        """``log(Φ(high) - Φ(low))``, from the tail that is nearer."""
+        swap = low > 0.0
+        low, high = np.where(swap, -high, low), np.where(swap, -low, high)
+        top = log_ndtr(high)
+        return np.asarray(top + np.log(-np.expm1(log_ndtr(low) - top)))
+
+    def _density_ratios(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """``φ(low)`` and ``φ(high)`` over the probability between them."""
+        log = self._log_probability(low, high) + 0.5 * np.log(2.0 * np.pi)
+        return np.exp(-0.5 * low**2 - log), np.exp(-0.5 * high**2 - log)
