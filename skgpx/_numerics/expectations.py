@@ -170,7 +170,7 @@ def _cdfs(
         below = 0.0
         for q in range(len(shift)):
             # often one for all components
-            precision[:] = 1.0 / math.sqrt(variance[i, 0] + noise[i, q])
+            precision.fill(1.0 / math.sqrt(variance[i, 0] + noise[i, q]))
             for j in range(1, variance.shape[1]):
                 precision[j] = 1.0 / math.sqrt(variance[i, j] + noise[i, q])
             for j in range(mean.shape[1]):
