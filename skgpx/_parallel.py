@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 from itertools import islice
 from typing import Any
 
@@ -34,19 +33,14 @@ def blas_jobs(n_jobs: int | None, most: int = _MOST) -> int | None:
     """
     backend, configured = get_active_backend()
     chosen = n_jobs is not None or configured is not None or backend.nesting_level
-    if chosen or _is_cluster(backend):
+    if chosen or on_cluster(backend):
         return n_jobs
     return min(current_blas_threads(), _MOST, max(1, most))
 
 
-def on_cluster() -> bool:
-    """Whether ``joblib.parallel_config`` names a cluster, to which tasks are sent."""
-    return _is_cluster(get_active_backend()[0])
-
-
-def _is_cluster(backend: Any) -> bool:
-    """Whether a backend of joblib has a number of workers of its own."""
-    return bool(backend.default_n_jobs != 1)
+def on_cluster(backend: Any = None) -> bool:
+    """Whether a backend (None: the active one) has workers of its own."""
+    return bool((backend or get_active_backend()[0]).default_n_jobs != 1)
 
 
 class _Constants:
@@ -99,7 +93,7 @@ def workers(
     backend, configured = get_active_backend(**how)
     jobs = configured if n_jobs is None else n_jobs
     with one_blas_thread(divided=True):
-        if jobs == 1 or (jobs is None and not _is_cluster(backend)):
+        if jobs == 1 or (jobs is None and not on_cluster(backend)):
             yield lambda function, items: [function(*constants, *i) for i in items]
             return
         shared = _Constants(constants)
@@ -168,23 +162,3 @@ def parallel_stream(
         jobs = effective_n_jobs(n_jobs)
         while window := list(islice(left, 1 if jobs == 1 else 2 * jobs)):
             yield from run(function, window)
-
-
-def parallel_sum(
-    function: Callable[..., Any],
-    items: Iterable[tuple[Any, ...]],
-    add: Callable[[Any, Any], Any],
-    n_jobs: int | None,
-    *constants: Any,
-) -> Any:
-    """Sum of ``function(*constants, *item)`` over at least one item.
-
-    Parameters
-    ----------
-    function, items, n_jobs, *constants
-        As of :func:`parallel_stream`.
-    add : callable
-        ``add(total, part)``, in the order of the items: the same bits for every
-        `n_jobs`.
-    """
-    return reduce(add, parallel_stream(function, items, n_jobs, *constants))

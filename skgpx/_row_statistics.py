@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from skgpx._callbacks import StageClock
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
-from skgpx._parallel import blas_jobs, parallel_sum
+from skgpx._parallel import blas_jobs, parallel_stream
 from skgpx._validation import Rows, check_is_fitted
 
 Array = NDArray[np.float64]
@@ -46,10 +47,11 @@ def statistics_of_all(
     worker. Every row is read, and sent to a worker, once.
     """
     chunks = (slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK))
-    parts = rows.X, rows.y, rows.precisions
-    items = (tuple(values[chunk] for values in parts) for chunk in chunks)
+    columns = rows.X, rows.y, rows.precisions
+    items = (tuple(values[chunk] for values in columns) for chunk in chunks)
     jobs = blas_jobs(n_jobs) if len(rows.y) > _CHUNK else 1
-    return parallel_sum(_chunk_statistics, items, _added, jobs, tuple(bases))
+    parts = parallel_stream(_chunk_statistics, items, jobs, tuple(bases))
+    return reduce(_added, parts)
 
 
 def _chunk_statistics(

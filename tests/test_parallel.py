@@ -4,6 +4,7 @@ import operator
 import os
 import threading
 import time
+from functools import reduce
 
 import joblib
 import numpy as np
@@ -14,7 +15,6 @@ from skgpx._parallel import (
     blas_jobs,
     parallel_map,
     parallel_stream,
-    parallel_sum,
     side_by_side,
     workers,
 )
@@ -32,11 +32,11 @@ def test_sums_have_the_bits_of_the_order(n_jobs):
     for i in range(40):
         total = total + part(i)
     items = ((i,) for i in range(40))
-    assert parallel_sum(part, items, operator.add, n_jobs) == total
+    assert reduce(operator.add, parallel_stream(part, items, n_jobs)) == total
     assert sum(parallel_map(part, [(i,) for i in range(40)], n_jobs)) == total
     with joblib.parallel_config(backend="loky", n_jobs=2):
         items = [(i,) for i in range(40)]
-        assert parallel_sum(part, items, operator.add, None) == total
+        assert reduce(operator.add, parallel_stream(part, items, None)) == total
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -54,13 +54,15 @@ def test_items_are_read_when_they_are_needed(n_jobs):
             ahead.append(taken[0] - taken[1])
         return 1
 
-    assert parallel_sum(slow, items(), operator.add, n_jobs) == 60
+    assert reduce(operator.add, parallel_stream(slow, items(), n_jobs)) == 60
     assert max(ahead) <= 2 * n_jobs
 
 
 def test_an_error_in_an_item_is_raised():
     with pytest.raises(ZeroDivisionError):
-        parallel_sum(operator.truediv, [(1.0, 1.0), (1.0, 0)], operator.add, 2)
+        reduce(
+            operator.add, parallel_stream(operator.truediv, [(1.0, 1.0), (1.0, 0)], 2)
+        )
 
 
 def blas_threads(*_):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from threading import Lock, local
 from typing import Any
 
@@ -53,14 +52,23 @@ def one_blas_thread(divided: bool = False) -> Iterator[None]:
         too, so that results do not depend on the number of workers.
     """
     if not _HERE.depth:
-        _enter()
+        with _LOCK:
+            if not _PROCESS["n_threads"]:
+                _PROCESS["before"] = [(one, one.num_threads) for one in _libraries()]
+            _PROCESS["n_threads"] += 1
+            # with OpenMP below OpenBLAS each thread has a number of its own
+            _set_numbers(1)
     _HERE.depth, _HERE.divided = _HERE.depth + 1, _HERE.divided + divided
     try:
         yield
     finally:
         _HERE.depth, _HERE.divided = _HERE.depth - 1, _HERE.divided - divided
         if not _HERE.depth:
-            _leave()
+            with _LOCK:
+                _PROCESS["n_threads"] -= 1
+                if not _PROCESS["n_threads"]:
+                    _set_numbers()
+                    _PROCESS["before"] = []
 
 
 @contextmanager
@@ -92,35 +100,10 @@ class OneBlasThread:
             public = name == "__call__" or not name.startswith("_")
             ours = inspect.isfunction(member) and member.__module__.startswith("skgpx.")
             if public and ours and not hasattr(member, "holds_blas"):
-                setattr(cls, name, _held(member))
+                held: Any = one_blas_thread()(member)
+                held.holds_blas = True
+                setattr(cls, name, held)
         super().__init_subclass__(**options)
-
-
-def _held(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def held(*args: Any, **options: Any) -> Any:
-        with one_blas_thread():
-            return function(*args, **options)
-
-    held.holds_blas = True  # type: ignore[attr-defined]
-    return held
-
-
-def _enter() -> None:
-    with _LOCK:
-        if not _PROCESS["n_threads"]:
-            _PROCESS["before"] = [(one, one.num_threads) for one in _libraries()]
-        _PROCESS["n_threads"] += 1
-        # with OpenMP below OpenBLAS each thread has a number of its own
-        _set_numbers(1)
-
-
-def _leave() -> None:
-    with _LOCK:
-        _PROCESS["n_threads"] -= 1
-        if not _PROCESS["n_threads"]:
-            _set_numbers()
-            _PROCESS["before"] = []
 
 
 def _set_numbers(number: int | None = None) -> None:

@@ -92,25 +92,12 @@ def _in_place(routine: Callable[..., Any], A: Array, **options: Any) -> bool:
         return bool(routine(A.T, lower=0, **options)[-1] == 0)
 
 
-def factorise(A: Array) -> bool:
-    """Overwrite the lower triangle of A by its Cholesky factor, whatever is above it.
-
-    False, and A is worthless, if it is not positive definite.
-    """
-    return _in_place(lapack.dpotrf, A, clean=0, overwrite_a=1)
-
-
 def invert_factorised(L: Array) -> bool:
     """Overwrite a lower factor by the lower triangle of ``(L Lᵀ)⁻¹``.
 
     False, and L is worthless, if a diagonal entry is zero.
     """
     return _in_place(lapack.dpotri, L, overwrite_c=1)
-
-
-def _invert_root(A: Array) -> bool:
-    """Overwrite the lower triangle of A by the inverse of its Cholesky factor."""
-    return factorise(A) and _in_place(lapack.dtrtri, A, overwrite_c=1)
 
 
 def add_gram(rows: Array, gram: Array, fresh: bool) -> None:
@@ -126,20 +113,6 @@ def add_gram(rows: Array, gram: Array, fresh: bool) -> None:
     with threads_for(len(rows)):
         how = {"trans": 1, "lower": 0, "overwrite_c": 1}
         blas.dsyrk(1.0, rows.T, 0.0 if fresh else 1.0, gram.T, **how)
-
-
-def _solve_triangle(L: Array, B: Array, transposed: bool) -> None:
-    """Overwrite B (m,) or (m, k), contiguous in either order, by L⁻¹ B or L⁻ᵀ B."""
-    if B.ndim == 1:
-        blas.dtrsv(L.T, B, lower=0, trans=not transposed, overwrite_x=1)
-        return
-    with threads_for(len(L)):
-        how = {"lower": 0, "overwrite_b": 1}
-        if B.flags.f_contiguous:
-            blas.dtrsm(1.0, L.T, B, side=0, trans_a=not transposed, **how)
-        else:
-            # Bᵀ in Fortran's order: X L⁻ᵀ from the right, transposed
-            blas.dtrsm(1.0, L.T, B.T, side=1, trans_a=transposed, **how)
 
 
 # ---- The one Cholesky factorisation of the project, and triangular solves ------------
@@ -167,16 +140,18 @@ class Cholesky(NamedTuple):
     jitter: float
 
 
-def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
+def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cholesky:
     """Jittered Cholesky factor of a symmetric positive semi-definite matrix.
 
     Parameters
     ----------
     K : ndarray of shape (m, m)
-        Symmetric; finite (not checked). Left unchanged.
+        Symmetric; finite (not checked). Only the lower triangle is read.
     jitter : float, default=1e-10
         First amount added to the diagonal, relative to its mean; multiplied by ten
         until the factorisation succeeds, up to 1e-4.
+    space : ndarray of shape (m, m), optional
+        C-contiguous memory of the factor.
 
     Returns
     -------
@@ -192,31 +167,15 @@ def cholesky(K: Array, jitter: float = 1e-10) -> Cholesky:
     -----
     O(m^3) time for each attempt.
     """
-    return _jittered(factorise, K, jitter, None)
-
-
-def inverse_root(K: Array, space: Array | None = None) -> Array:
-    """``L⁻¹`` of the factor, lower triangular; without jitter where that is possible.
-
-    Only the lower triangle of K (m, m) is read. In the
-    memory of `space` (m, m), if that is given and K is C-contiguous. Errors as of
-    :func:`cholesky`.
-    """
-    return _jittered(_invert_root, K, 0.0, space).L
-
-
-def _jittered(
-    factorise: Callable[[Array], bool], K: Array, jitter: float, space: Array | None
-) -> Cholesky:
-    """Factor with the least jitter with which there is one."""
     relative, scale = jitter, 0.0
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
         A = np.empty(K.shape) if space is None else space
         A[:] = np.tril(K)
         if relative:
             scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
-            diagonal_of(A)[:] += relative * scale
-        if factorise(A) and np.isfinite(A[-1, -1] if len(K) else 1.0):
+            np.einsum("ii->i", A)[:] += relative * scale
+        found = _in_place(lapack.dpotrf, A, clean=0, overwrite_a=1)
+        if found and np.isfinite(A[-1, -1] if len(K) else 1.0):
             return Cholesky(A, relative * scale)
         relative = max(relative * 10, 1e-12)
     raise np.linalg.LinAlgError(
@@ -225,26 +184,52 @@ def _jittered(
     )
 
 
-def solve_lower(L: Array, B: Array) -> Array:
-    """``L⁻¹ B`` for a lower triangular ``L`` and B of shape (m,) or (m, k).
+def inverse_root(K: Array, space: Array | None = None) -> Array:
+    """``L⁻¹`` of :func:`cholesky`, without jitter where that is possible."""
+    L = cholesky(K, 0.0, space).L
+    _in_place(lapack.dtrtri, L, overwrite_c=1)
+    return L
+
+
+_SINGULAR = "A triangle of order {} is singular."
+
+
+def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
+    """``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangle and B of shape (m,) or (m, k).
 
     Raises
     ------
     numpy.linalg.LinAlgError
         If L is singular.
     """
-    return _solve(L, B, transposed=False)
+    L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
+    if not np.diagonal(L).all():
+        raise np.linalg.LinAlgError(_SINGULAR.format(len(L)))
+    if not solution.size:
+        return solution
+    if solution.ndim == 1:
+        blas.dtrsv(L.T, solution, lower=0, trans=not transposed, overwrite_x=1)
+        return solution
+    with threads_for(len(L)):
+        how = {"lower": 0, "overwrite_b": 1}
+        if solution.flags.f_contiguous:
+            blas.dtrsm(1.0, L.T, solution, side=0, trans_a=not transposed, **how)
+        else:
+            # Bᵀ in Fortran's order: X L⁻ᵀ from the right, transposed
+            blas.dtrsm(1.0, L.T, solution.T, side=1, trans_a=transposed, **how)
+    return solution
 
 
 def solve_lower_transpose(L: Array, B: Array) -> Array:
     """``L⁻ᵀ B``; see :func:`solve_lower`."""
-    return _solve(L, B, transposed=True)
+    return solve_lower(L, B, transposed=True)
 
 
 def invert_lower(L: Array) -> Array:
     """``L⁻¹``, with a third of the work of solving with the identity."""
     inverse = np.array(L, order="C")
-    _check_regular(_in_place(lapack.dtrtri, inverse, overwrite_c=1), L)
+    if not _in_place(lapack.dtrtri, inverse, overwrite_c=1):
+        raise np.linalg.LinAlgError(_SINGULAR.format(len(L)))
     return inverse
 
 
@@ -253,25 +238,6 @@ def square_triangle(L: Array) -> Array:
     _in_place(lapack.dlauum, L, overwrite_c=1)
     mirror(L)
     return L
-
-
-def _solve(L: Array, B: Array, transposed: bool) -> Array:
-    L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
-    _check_regular(bool(np.diagonal(L).all()), L)
-    if solution.size:
-        _solve_triangle(L, solution, transposed)
-    return solution
-
-
-def _check_regular(regular: bool, L: Array) -> None:
-    if not regular:
-        raise np.linalg.LinAlgError(f"A triangle of order {len(L)} is singular.")
-
-
-def diagonal_of(A: Array) -> Array:
-    """Diagonal as a view that can be written to."""
-    view: Array = np.einsum("ii->i", A)
-    return view
 
 
 def log_determinant(L: Array) -> float:

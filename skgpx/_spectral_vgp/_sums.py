@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from skgpx._numerics.fourier_sums import (
     n_bins,
     sketched_statistics,
 )
-from skgpx._parallel import parallel_sum
+from skgpx._parallel import parallel_stream
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
@@ -57,7 +58,7 @@ def row_sums(
     if len(chunks) == 1:
         return _chunk_sums(*how, rows)
     items = ((rows.take(c),) for c in chunks)
-    return parallel_sum(_chunk_sums, items, operator.add, n_jobs, *how)
+    return reduce(operator.add, parallel_stream(_chunk_sums, items, n_jobs, *how))
 
 
 def _chunk_sums(
