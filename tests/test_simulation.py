@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
-from skgpx._draws import linear_draws, with_ones
+from skgpx._draws import LinearFeatures, linear_draws
 from skgpx.simulation import simulate_ode, simulate_sde
 
 SIZE = 5
@@ -19,7 +19,7 @@ TIMES = np.array([0.0, 0.3, 0.5, 1.0])
 def linear(matrices, shifts):
     """Draws ``A x + b``, (s, c, d) and (s, c)."""
     weights = np.concatenate((matrices, shifts[:, :, np.newaxis]), axis=2)
-    return linear_draws(with_ones, weights.transpose(2, 1, 0).copy())
+    return linear_draws(LinearFeatures(), weights.transpose(2, 1, 0).copy())
 
 
 DRIFT = linear(MATRICES, SHIFTS)

@@ -3,12 +3,12 @@
 from skgpx._draws._features import (
     FourierFeatures,
     KernelSections,
+    LinearFeatures,
     LinearTerm,
     Term,
     check_sections,
     ones,
     section_terms,
-    with_ones,
 )
 from skgpx._draws._frequencies import Conditioning
 from skgpx._draws._functions import (
@@ -30,6 +30,7 @@ __all__ = [
     "InputMap",
     "KernelProcess",
     "KernelSections",
+    "LinearFeatures",
     "LinearTerm",
     "Process",
     "Term",
@@ -41,5 +42,4 @@ __all__ = [
     "ones",
     "section_terms",
     "side_by_side",
-    "with_ones",
 ]

@@ -19,7 +19,15 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics import radial, trigonometry
-from skgpx.kernels import GREKernel, matrix_and_input_pullback, radial_code
+from skgpx.kernels import (
+    Categorical,
+    Columns,
+    GREKernel,
+    Linear,
+    log_correlations,
+    matrix_and_input_pullback,
+    radial_code,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -276,32 +284,65 @@ class _Ones:
 
 @dataclass(frozen=True)
 class LinearFeatures:
-    """``[x, level]``, shape (n, d + 1): the features of a DotProduct kernel.
+    """``[s (x - c), level]``, (n, d + 1): the features of a linear kernel.
 
     Parameters
     ----------
     level : float, default=1.0
-        The constant feature, ``σ₀`` of the kernel.
+        The constant feature: ``σ₀`` of a DotProduct, zero for a Linear kernel.
     n_features : int, default=None
         Number of input columns; None for any.
+    slope, centre : float or ndarray of shape (d,), default=1.0, 0.0
+        The factors s, and the inputs c at which the function is `level`.
     """
 
     level: float = 1.0
     n_features: int | None = None
+    slope: float | Array = 1.0
+    centre: float | Array = 0.0
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X."""
-        return np.column_stack((X, np.full(X.shape[0], self.level)))
+        scaled = (X - self.centre) * self.slope
+        return np.column_stack((scaled, np.full(X.shape[0], self.level)))
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        slopes = weights[index, :-1]
+        slopes = weights[index, :-1] * self.slope
         level = self.level * weights[index, -1]
-        return np.einsum("pd,pd->p", X, slopes) + level, slopes
+        return np.einsum("pd,pd->p", X - self.centre, slopes) + level, slopes
+
+
+@dataclass(frozen=True)
+class CategoryFeatures:
+    """``[√ρ, √(1 - ρ) e_x]``, shape (n, K + 1): one column of a Categorical kernel.
+
+    Parameters
+    ----------
+    column : int
+        Whose codes x are integers from 0 to K - 1.
+    correlation : float
+        ρ.
+    n_categories : int
+        K.
+    """
+
+    column: int
+    correlation: float
+    n_categories: int
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X."""
+        hot = X[:, self.column, np.newaxis] == np.arange(self.n_categories)
+        own = np.sqrt(1.0 - self.correlation) * hot
+        return np.column_stack((np.full(len(X), np.sqrt(self.correlation)), own))
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) of function ``index[i]`` at row i of X; slopes are zero."""
+        return np.einsum("pk,pk->p", self(X), weights[index]), np.zeros(X.shape)
 
 
 ones = _Ones()
-with_ones = LinearFeatures()
 
 
 # ---- Kernel sections ``k(·, Z)`` as features, compiled for the common kernels --------
@@ -400,6 +441,27 @@ class RadialSections:
         return values, gradients / self.length_scale
 
 
+def factor_features(kernel: Any, d: int) -> list[FeatureMap]:
+    """Exact features of a linear or categorical kernel, or of Columns with one.
+
+    Of several columns of categories there is one feature map each; of other kernels
+    none.
+    """
+    columns, inner = np.arange(d), kernel
+    if type(kernel) is Columns:
+        columns, inner = kernel.indices(d), kernel.kernel
+    if type(inner) is DotProduct or type(inner) is Linear:
+        slope, centre = np.zeros((2, d))
+        slope[columns] = getattr(inner, "slope", 1.0)
+        centre[columns] = getattr(inner, "centre", 0.0)
+        return [LinearFeatures(getattr(inner, "sigma_0", 0.0), d, slope, centre)]
+    if type(inner) is Categorical and inner.n_categories is not None:
+        correlations = np.exp(log_correlations(inner, len(columns)))
+        pairs = zip(columns.tolist(), correlations.tolist(), strict=True)
+        return [CategoryFeatures(*pair, inner.n_categories) for pair in pairs]
+    return []
+
+
 def check_sections(kernel: Any, X: Array) -> None:
     """Refuse a kernel whose sections ``k(·, x)`` are not finite, at the first row of X.
 
@@ -450,10 +512,9 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
     if kind is ConstantKernel:
         total = kernel.constant_value * weights.sum(axis=0, keepdims=True)
         return (LinearTerm(ones, total),)
-    if kind is DotProduct:
-        slopes = np.einsum("md,mcs->dcs", points, weights)
-        level = kernel.sigma_0**2 * weights.sum(axis=0, keepdims=True)
-        return (LinearTerm(with_ones, np.concatenate((slopes, level))),)
+    if kind in (DotProduct, Linear):
+        (features,) = factor_features(kernel, points.shape[1])
+        return (LinearTerm(features, np.tensordot(features(points).T, weights, 1)),)
     if kind is GREKernel:
         return _gre_terms(kernel, points, weights)
     code = radial_code(kernel)

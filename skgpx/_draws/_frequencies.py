@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from skgpx._draws._features import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx.exceptions import PredictionWarning, warn
+from skgpx.kernels import category_columns
 
 Array = NDArray[np.float64]
 
@@ -75,7 +76,10 @@ class HeldOutErrors:
             X, noise = X[near], noise[near]
             L = cholesky(kernel(X) + np.diag(noise)).L
         held_out = rng.permutation(len(X))[:32]
-        fresh, each = _fresh_inputs(X, 8, rng), np.arange(len(held_out))
+        fresh, each = (
+            _fresh_inputs(X, 8, rng, category_columns(kernel, X.shape[1])),
+            np.arange(len(held_out)),
+        )
         h = solve_lower(L, kernel(X, fresh))
         unit = np.zeros((len(X), len(each)))
         unit[held_out, each] = 1.0
@@ -154,8 +158,10 @@ def _neighbourhood(kernel: Any, X: Array, rng: np.random.Generator) -> Any:
     return np.argsort(distance, kind="stable")[:_NEIGHBOURS]
 
 
-def _fresh_inputs(X: Array, half: int, rng: np.random.Generator) -> Array:
-    """Inputs between points, and just outside their range.
+def _fresh_inputs(
+    X: Array, half: int, rng: np.random.Generator, kept: list[int]
+) -> Array:
+    """Inputs between points, and just outside their range; `kept` columns hold codes.
 
     Half lie between two random points; the others extend the line from the mean to a
     point that is extreme in a random direction by a tenth.
@@ -167,7 +173,9 @@ def _fresh_inputs(X: Array, half: int, rng: np.random.Generator) -> Array:
     scaled = np.divide(X - centre, std, out=np.zeros_like(X), where=std > 0.0)
     directions = rng.standard_normal((d, half))
     extreme = X[np.argmax(scaled @ directions, axis=0)]
-    return np.concatenate((inside, extreme + 0.1 * (extreme - centre)))
+    outside = extreme + 0.1 * (extreme - centre)
+    inside[:, kept], outside[:, kept] = one[:, kept], extreme[:, kept]
+    return np.concatenate((inside, outside))
 
 
 def choose_frequencies(

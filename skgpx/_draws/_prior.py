@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from skgpx._draws._features import (
     FeatureMap,
     FourierFeatures,
     KernelSections,
-    LinearFeatures,
     LinearTerm,
     check_sections,
+    factor_features,
     merged,
     ones,
 )
@@ -25,6 +25,7 @@ from skgpx._draws._frequencies import Conditioning, choose_frequencies
 from skgpx._draws._functions import FunctionDraws, side_by_side
 from skgpx._draws._processes import KernelProcess
 from skgpx.kernels import (
+    ColumnsSpectrum,
     GREKernel,
     Monomial,
     PeriodicSpectrum,
@@ -110,23 +111,25 @@ def decompose(kernel: Any, d: int) -> list[Part]:
 
 
 def _part(term: Monomial, whole: Any, d: int) -> Part:
-    linear = [k for k in term.factors if type(k) is DotProduct]
-    others = tuple(k for k in term.factors if type(k) is not DotProduct)
-    for k in others:
+    exact: list[FeatureMap] = []
+    others: list[Any] = []
+    for k in term.factors:
+        own = factor_features(k, d)
+        exact += own
+        others += [] if own else [k]
         if type(k) in (WhiteKernel, GREKernel):
             raise no_sampler(k, whole, " inside a product")
-    if (d + 1) ** len(linear) > 512:
-        raise no_sampler(
-            linear[0], whole, f" in a product of {len(linear)} in {d} input columns"
-        )
+    widths = [one(np.zeros((1, d))).shape[1] for one in exact]
+    if np.prod(widths) > 512:
+        what = f" in a product of {len(exact)} in {d} input columns"
+        raise no_sampler(term.factors[0], whole, what)
     spectra = spectra_of(others, whole, d)
     variance = term.coefficient
     for k in others:
         variance *= float(k.diag(np.zeros((1, d)))[0])
-    factors = tuple(LinearFeatures(k.sigma_0, d) for k in linear)
 
     def features(n: int, tail_power: float, rng: np.random.Generator) -> FeatureMap:
-        maps: list[FeatureMap] = list(factors)
+        maps = list(exact)
         if spectra:
             waves = sample_spectra(spectra, n, d, rng, "qmc", tail_power)
             maps.append(FourierFeatures(*waves))
@@ -134,8 +137,9 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
             return TensorFeatures(tuple(maps))
         return maps[0] if maps else ones
 
-    alone = len(spectra) == 1 and isinstance(spectra[0], PeriodicSpectrum)
-    return variance, alone or not spectra, features
+    one = spectra[0] if len(spectra) == 1 else None
+    alone = one.inner if isinstance(one, ColumnsSpectrum) else one
+    return variance, isinstance(alone, PeriodicSpectrum) or not spectra, features
 
 
 # ---- Exact draws of any kernel, which remember their values --------------------------

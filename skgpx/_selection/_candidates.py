@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, Kernel, Matern
 
 from skgpx._validation import Rows
-from skgpx.kernels import default_kernel, length_scale_entries, theta_entries
+from skgpx.kernels import (
+    Linear,
+    columns_of_entry,
+    default_kernel,
+    length_scale_entries,
+    theta_entries,
+)
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -22,6 +28,7 @@ Array = NDArray[np.float64]
 _LENGTHSCALE = np.sqrt(2.0), np.sqrt(3.0)
 _AMPLITUDE = 1.0, 1.5
 _NOISE = -2.0, 2.0
+_SLOPE = -1.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,32 @@ class Candidate:
         fields = {field: getattr(self, field)[kept] for field in _OF_COORDINATES}
         return replace(self, name=name, ties=ties, **fields)
 
+    def with_trend(self, rows: Rows) -> Candidate:
+        """The same and a linear function, whose slopes share one standard deviation.
+
+        In standard deviations of the latent function for one of each column.
+        """
+        X, d = rows.X, rows.X.shape[1]
+        columns = default_kernel(X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
+        unit = np.full(d, np.sqrt(self.unit)) / columns
+        centre = np.average(X, axis=0, weights=rows.weights)
+        mean = _SLOPE[0] - 0.5 * np.log(d)
+        slope = np.exp(mean) * unit
+        bounds = np.outer(unit, (1e-3, 1e2))
+        p, q = len(self.offset), self.n_free
+        ties = np.zeros((p + d, q + 1))
+        ties[:p, :q], ties[p:, q] = self.ties, 1.0
+        return replace(
+            self,
+            name=f"{self.name}, and a linear trend",
+            kernel=self.kernel + Linear(slope, bounds, centre),
+            offset=np.append(self.offset, np.log(unit)),
+            ties=ties,
+            mean=np.append(self.mean, mean),
+            std=np.append(self.std, _SLOPE[1]),
+            lengths=np.append(self.lengths, False),
+        )
+
 
 _OF_COORDINATES = ("mean", "std", "lengths")
 
@@ -163,7 +196,8 @@ def of_kernel(
     p, d = len(kernel.theta), rows.X.shape[1]
     offset, mean, std = np.zeros(p), np.zeros(p), np.full(p, np.inf)
     lengths = np.zeros(p, dtype=bool)
-    columns = default_kernel(rows.X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
+    scales = default_kernel(rows.X, rows.weights).k2.length_scale
+    columns = np.broadcast_to(scales, (d,)) / (2.0 * np.sqrt(d))
     for entry, part in theta_entries(kernel):
         if entry.endswith("constant_value"):
             offset[part] = np.log(unit)
@@ -171,7 +205,8 @@ def of_kernel(
             std[part] = np.inf if given else _AMPLITUDE[1]
         elif entry.endswith("length_scale"):
             several = part.stop - part.start > 1
-            offset[part] = np.log(columns if several else np.mean(columns))
+            own = columns[columns_of_entry(kernel, entry, d)]
+            offset[part] = np.log(own if several else np.mean(own))
             mean[part] = _LENGTHSCALE[0] + 0.5 * np.log(d)
             std[part], lengths[part] = np.inf if given else _LENGTHSCALE[1], True
     long = float(np.log(2.0 * np.sqrt(d)))

@@ -121,6 +121,7 @@ def learn_prior(
     screening_rows: int = 500,
     n_jobs: int | None = None,
     previous: Hyperparameters | None = None,
+    trend: bool = True,
 ) -> Hyperparameters:
     """Kernel and likelihood by maximum a posteriori, and the choice between kernels.
 
@@ -145,6 +146,8 @@ def learn_prior(
     n_jobs : int or None
     previous : Hyperparameters, optional
         Of an earlier fit, where the search starts.
+    trend : bool, default=True
+        Whether the default kernel may have a linear trend besides, for Gaussian noise.
     """
     unit = latent_scale(rows, likelihood) ** 2
     if kernel is None:
@@ -166,7 +169,7 @@ def learn_prior(
         best = (
             train(searched, start)
             if start
-            else select(groups, split, likelihood, n_jobs)
+            else select(groups, split, likelihood, n_jobs, trend)
         )
         best = refine(best, split, n_jobs)
         if best.gain > NOISE_PRICE:

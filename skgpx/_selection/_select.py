@@ -218,6 +218,7 @@ def select(
     split: Split,
     likelihood: Gaussian,
     n_jobs: int | None = None,
+    trend: bool = True,
 ) -> Found:
     """The candidate of the largest log posterior, trained on more rows.
 
@@ -233,6 +234,8 @@ def select(
         Prepared.
     n_jobs : int or None
         Searches side by side; see :func:`skgpx._parallel.side_by_side`.
+    trend : bool, default=True
+        Whether the best one also competes with a linear trend beside it.
     """
     few, rows = split.screening, split.training
     first = screen(few, likelihood, groups[0])
@@ -241,11 +244,26 @@ def select(
     rest = [(group, near) for group in groups[1:]]
     screened = [first, *side_by_side(screen, rest, n_jobs, few, likelihood)]
     family = max(screened, key=lambda group: max(one.posterior for one in group))
+    best = max(family, key=lambda one: one.posterior)
+    if trend and not best.candidate.given:
+        linear = _with_trend(best, few)
+        family = [*family, *([linear] if linear.posterior > best.posterior else [])]
     if split.validation is None:
         return train(rows, max(family, key=lambda one: one.posterior))
     # where rows abound a few of them cannot tell how many lengthscales there are
     ends = side_by_side(train, [(one,) for one in family], n_jobs, rows)
     return _best_sparse(ends, split, n_jobs)
+
+
+def _with_trend(best: Found, rows: Rows) -> Found:
+    """A candidate with a linear trend beside it, from where it ended or long scales."""
+    candidate = best.candidate.with_trend(rows)
+    slope = candidate.mean[-1]
+    long = best.candidate.starts()[0]
+    starts = [np.append(u, slope) for u in (best.u, long)]
+    ((u, scale),) = _best_first(candidate, starts, rows, best.likelihood)[:1]
+    evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
+    return maximise(candidate, [evidence], u, 40, 1e-4)
 
 
 def train(rows: Rows, found: Found) -> Found:

@@ -151,7 +151,8 @@ def _begin(
         noise = None if noise is None else noise / scale**2
         likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
         learn, kernel = settings.optimizer is not None, settings.kernel
-        prior = learn_prior(rows, likelihood, search, kernel=kernel, learn=learn)
+        how = {"kernel": kernel, "learn": learn, "trend": False}
+        prior = learn_prior(rows, likelihood, search, **how)
         # next to no noise is more than a few waves can do, and their evidence is then
         # that of the rows they miss most
         variance = float(prior.likelihood.variance(0.0))

@@ -4,7 +4,14 @@ What the library knows of a type of kernel is a set of rules (``_registry``), fi
 by ``_matrices``, ``_frequencies`` and ``_gre``; :func:`register_kernel` adds your own.
 """
 
+from skgpx.kernels._columns import (
+    Categorical,
+    Columns,
+    log_correlations,
+    with_resolved_columns,
+)
 from skgpx.kernels._frequencies import (
+    ColumnsSpectrum,
     PeriodicSpectrum,
     Spectrum,
     check_spectral_score,
@@ -18,6 +25,7 @@ from skgpx.kernels._frequencies import (
     stein_frequencies,
 )
 from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._linear import Linear
 from skgpx.kernels._matrices import (
     by_length_scale,
     diagonal_and_pullback,
@@ -30,6 +38,8 @@ from skgpx.kernels._matrices import (
 from skgpx.kernels._registry import no_sampler, register_kernel, rule_of
 from skgpx.kernels._terms import (
     Monomial,
+    category_columns,
+    columns_of_entry,
     default_kernel,
     expand,
     latent_kernel,
@@ -43,7 +53,10 @@ from skgpx.kernels._terms import (
 
 # The other names imported above serve the library itself.
 __all__ = [
+    "Categorical",
+    "Columns",
     "GREKernel",
+    "Linear",
     "check_spectral_score",
     "default_kernel",
     "diagonal_and_pullback",

@@ -36,6 +36,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.svgd import median_squares, transported
+from skgpx.kernels._columns import Columns
 from skgpx.kernels._matrices import by_length_scale
 from skgpx.kernels._registry import is_rule, no_sampler, rule_of
 from skgpx.kernels._terms import Monomial, expand, latent_kernel
@@ -454,6 +455,26 @@ class PeriodicSpectrum:
         return (2.0 * np.pi / self.kernel.periodicity * j[kept])[:, np.newaxis], weights
 
 
+@dataclass(frozen=True)
+class ColumnsSpectrum:
+    """Frequencies of some columns; those of the others are zero."""
+
+    inner: Spectrum
+    columns: NDArray[np.intp]
+    d: int
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of uniform coordinates of a frequency."""
+        return self.inner.n_coordinates
+
+    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
+        """Frequencies of the columns, among zeros."""
+        omega = np.zeros((len(uniform), self.d))
+        omega[:, self.columns] = self.inner.frequencies(uniform, rng)
+        return omega
+
+
 def spectrum_of(kernel: Any, d: int) -> Spectrum | None:
     """Distribution of the frequencies of a kernel, not a sum or product, if known."""
     if rule_of(kernel, "spectral_sampler"):
@@ -462,6 +483,10 @@ def spectrum_of(kernel: Any, d: int) -> Spectrum | None:
         if d != 1:
             raise no_sampler(kernel, kernel, f" in {d} input columns (only in one)")
         return PeriodicSpectrum(kernel)
+    if type(kernel) is Columns:
+        columns = kernel.indices(d)
+        inner = spectrum_of(kernel.kernel, len(columns))
+        return None if inner is None else ColumnsSpectrum(inner, columns, d)
     if type(kernel) not in (RBF, Matern, RationalQuadratic):
         return None
     # one coordinate for the radius, the others for the direction
@@ -575,6 +600,13 @@ def sample_spectra(
     if len(spectra) == 1 and isinstance(spectra[0], PeriodicSpectrum):
         waves, series = spectra[0].series()
         return waves, np.sqrt(series)
+    if len(spectra) == 1 and isinstance(spectra[0], ColumnsSpectrum):
+        one = spectra[0]
+        how = n, len(one.columns), rng, method, tail_power
+        inner, amplitudes = sample_spectra((one.inner,), *how)
+        omega = np.zeros((len(inner), d))
+        omega[:, one.columns] = inner
+        return omega, amplitudes
     if len(spectra) == 1 and isinstance(spectra[0], SampledSpectrum):
         return spectra[0].frequencies(np.empty((n, 0)), rng), equal
     if method == "orthogonal":

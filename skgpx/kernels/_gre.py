@@ -9,11 +9,11 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     Exponentiation,
     Hyperparameter,
-    Kernel,
     Product,
     Sum,
 )
 
+from skgpx.kernels._columns import DerivedKernel
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
@@ -23,7 +23,7 @@ from skgpx.kernels._matrices import (
 from skgpx.kernels._registry import Array, Pullback, is_rule
 
 
-class GREKernel(Kernel):
+class GREKernel(DerivedKernel):
     """Covariance of a Gaussian random element, with a stationary background.
 
     ``r(x, x') = sum_i p_i k(x, s_i) k(s_i, x') + background * kbar(x, x')``: the
@@ -76,6 +76,8 @@ class GREKernel(Kernel):
            [0.   , 0.5  ]])
     """
 
+    own = ("background",)
+
     def __init__(
         self,
         kernel: Any,
@@ -90,57 +92,10 @@ class GREKernel(Kernel):
         self.background = background
         self.background_bounds = background_bounds
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of this kernel and, if ``deep``, of the base kernel."""
-        params = super().get_params(deep=False)
-        if deep:
-            inner = self.kernel.get_params(deep=True)
-            params.update((f"kernel__{name}", value) for name, value in inner.items())
-        return params
-
     @property
     def hyperparameter_background(self) -> Hyperparameter:
         """Specification of ``background``."""
         return Hyperparameter("background", "numeric", self.background_bounds)
-
-    @property
-    def hyperparameters(self) -> list[Hyperparameter]:
-        """Specifications: those of the base kernel, then ``background``."""
-        inner = [
-            Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements)
-            for h in self.kernel.hyperparameters
-        ]
-        return [*inner, self.hyperparameter_background]
-
-    @property
-    def theta(self) -> Array:
-        """Logarithms of the free hyperparameters, shape (n_theta,)."""
-        if self.hyperparameter_background.fixed:
-            return self.kernel.theta
-        return np.append(self.kernel.theta, np.log(self.background))
-
-    @theta.setter
-    def theta(self, theta: Array) -> None:
-        """Set the free hyperparameters from their logarithms."""
-        n_inner = self.kernel.n_dims
-        expected = n_inner + (not self.hyperparameter_background.fixed)
-        if len(theta) != expected:
-            raise ValueError(
-                f"GREKernel expects theta of length {expected}; got {len(theta)}."
-            )
-        self.kernel.theta = theta[:n_inner]
-        if expected > n_inner:
-            self.background = float(np.exp(theta[n_inner]))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, GREKernel) or type(self) is not type(other):
-            return False
-        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return mine.pop("kernel") == theirs.pop("kernel") and all(
-            np.array_equal(value, theirs[name]) for name, value in mine.items()
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return (

@@ -99,6 +99,10 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         ``pullback(G)`` with a symmetric G (n, n), of which only the lower triangle is
         read, returns ``Σ_ij G_ij dK_ij / dtheta``, shape (n_theta,).
     """
+    if type(kernel) is Sum:
+        parts = [triangle_and_pullback(one, X) for one in (kernel.k1, kernel.k2)]
+        (K1, first), (K2, second) = parts
+        return K1 + K2, lambda G: _joined(first(G), second(G))
     constant, shape = _amplitude_and_shape(kernel)
     code = radial_code(shape)
     if code is None:

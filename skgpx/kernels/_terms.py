@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.rows import InputFrame
+from skgpx.kernels._columns import Columns
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float] | Array | str
@@ -36,8 +37,8 @@ class Monomial(NamedTuple):
 def expand(kernel: Any) -> list[Monomial]:
     """Write a kernel as a sum of products: constants, sums, products and powers.
 
-    Only these exact scikit-learn types are expanded; any other kernel, and a power
-    whose exponent is not a positive integer, is one factor.
+    Only these exact scikit-learn types, also inside of Columns, are expanded; any other
+    kernel, and a power whose exponent is not a positive integer, is one factor.
 
     Raises
     ------
@@ -52,6 +53,11 @@ def expand(kernel: Any) -> list[Monomial]:
         terms = [
             Monomial(a.coefficient * b.coefficient, a.factors + b.factors)
             for a, b in product(expand(kernel.k1), expand(kernel.k2))
+        ]
+    elif type(kernel) is Columns:
+        terms = [
+            Monomial(a, tuple(Columns(factor, kernel.columns) for factor in factors))
+            for a, factors in expand(kernel.kernel)
         ]
     elif type(kernel) is Exponentiation and kernel.exponent in range(1, 65):
         power = [kernel.kernel] * int(kernel.exponent)
@@ -77,21 +83,25 @@ def _summands(kernel: Any) -> list[Any]:
 # ---- Lengthscales of composite kernels, and their positions in theta -----------------
 
 
-def scaled_parts(kernel: Any) -> Iterator[Any]:
-    """Kernels inside a kernel (itself included) that have a lengthscale, in order.
+def parts_with(name: str, kernel: Any, columns: Any) -> Iterator[tuple[Any, Any]]:
+    """Kernels inside a kernel (itself included) with this attribute, and their columns.
 
-    Looks into sums, products, powers, compounds and GREKernels.
+    Looks into sums, products, powers, compounds, GREKernels and Columns.
     """
-    if hasattr(kernel, "length_scale"):
-        yield kernel
+    if hasattr(kernel, name):
+        yield kernel, columns
+    if type(kernel) is Columns:
+        columns = columns[kernel.indices(len(columns))]
     parts = [getattr(kernel, name, None) for name in ("k1", "k2", "kernel")]
     for part in (*parts, *getattr(kernel, "kernels", ())):
         if part is not None:
-            yield from scaled_parts(part)
+            yield from parts_with(name, part, columns)
 
 
 def length_scales(kernel: Any, n_features: int) -> Array:
-    """Lengthscales of the first part that has some, shape (d,); ones if none has.
+    """Lengthscale of each column in the first part that has one for it, shape (d,).
+
+    Ones for columns without any.
 
     Parameters
     ----------
@@ -99,17 +109,41 @@ def length_scales(kernel: Any, n_features: int) -> Array:
     n_features : int
         Number d of inputs.
     """
-    part = next(scaled_parts(kernel), None)
-    scale = 1.0 if part is None else np.asarray(part.length_scale, dtype=np.float64)
-    return np.array(np.broadcast_to(scale, (n_features,)))
+    scales = np.full(n_features, np.nan)
+    for part, columns in parts_with("length_scale", kernel, np.arange(n_features)):
+        new = columns[np.isnan(scales[columns])]
+        scale = np.asarray(part.length_scale, dtype=np.float64)
+        of_part = np.full(n_features, np.nan)
+        of_part[columns] = scale
+        scales[new] = of_part[new]
+    return np.where(np.isnan(scales), 1.0, scales)
 
 
 def longest_length_scales(kernel: Any, n_features: int) -> Array:
     """Largest lengthscale of each input over all parts, (d,); zeros if none has any."""
     longest = np.zeros(n_features)
-    for part in scaled_parts(kernel):
-        longest = np.maximum(longest, length_scales(part, n_features))
+    for part, columns in parts_with("length_scale", kernel, np.arange(n_features)):
+        longest[columns] = np.maximum(longest[columns], part.length_scale)
     return longest
+
+
+def category_columns(kernel: Any, n_features: int) -> list[int]:
+    """Columns that a Categorical kernel sees."""
+    parts = parts_with("n_categories", kernel, np.arange(n_features))
+    return sorted({int(column) for _, columns in parts for column in columns})
+
+
+def columns_of_entry(kernel: Any, name: str, n_features: int) -> NDArray[np.intp]:
+    """Columns that a hyperparameter of this name belongs to."""
+    columns = np.arange(n_features)
+    for step in name.split("__")[:-1]:
+        if type(kernel) is Columns:
+            columns = columns[kernel.indices(len(columns))]
+        # a compound numbers its parts
+        kernel = kernel.kernels[int(step)] if step.isdigit() else getattr(kernel, step)
+    if type(kernel) is Columns:
+        columns = columns[kernel.indices(len(columns))]
+    return columns
 
 
 def theta_entries(kernel: Any) -> Iterator[tuple[str, slice]]:

@@ -1,0 +1,333 @@
+"""Kernels of some columns of X, and of columns that hold categories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from skgpx.kernels._matrices import (
+    diagonal_and_pullback,
+    matrix_and_input_pullback,
+    matrix_and_pullback,
+)
+from skgpx.kernels._registry import Array, Pullback, is_rule
+
+
+class DerivedKernel(Kernel):
+    """A kernel made of another one, `kernel`, and of hyperparameters of its own.
+
+    They follow those of `kernel`; `own` holds their names.
+    """
+
+    own: tuple[str, ...] = ()
+    kernel: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this kernel and, if ``deep``, of the inner kernel."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            inner = self.kernel.get_params(deep=True)
+            params.update((f"kernel__{name}", value) for name, value in inner.items())
+        return params
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """Specifications: those of the inner kernel, then its own."""
+        inner = [
+            Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements)
+            for h in self.kernel.hyperparameters
+        ]
+        return [*inner, *(getattr(self, f"hyperparameter_{name}") for name in self.own)]
+
+    @property
+    def _free(self) -> list[str]:
+        named = self.own
+        return [n for n in named if not getattr(self, f"hyperparameter_{n}").fixed]
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free hyperparameters, shape (n_theta,)."""
+        own = np.log([getattr(self, name) for name in self._free])
+        return np.append(self.kernel.theta, own)
+
+    @theta.setter
+    def theta(self, theta: Array) -> None:
+        """Set the free hyperparameters from their logarithms."""
+        n_inner, free = self.kernel.n_dims, self._free
+        if len(theta) != n_inner + len(free):
+            raise ValueError(
+                f"{type(self).__name__} expects theta of length "
+                f"{n_inner + len(free)}; got {len(theta)}."
+            )
+        self.kernel.theta = theta[:n_inner]
+        for name, value in zip(free, theta[n_inner:], strict=True):
+            setattr(self, name, float(np.exp(value)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DerivedKernel) or type(self) is not type(other):
+            return False
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        return mine.pop("kernel") == theirs.pop("kernel") and all(
+            np.array_equal(value, theirs[name]) for name, value in mine.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Columns(DerivedKernel):
+    """A kernel of some columns of X: the function does not depend on the others.
+
+    A sum of such kernels is an additive model, a product an interaction. All that the
+    library knows of the inner kernel (gradients, frequencies, draws) holds for
+    this one.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Of the columns that are chosen, in their order.
+    columns : int, str, slice, callable, or sequence of int, str or bool
+        Which columns, as ColumnTransformer takes them. Names, and a callable that
+        maps a DataFrame to columns, are resolved by the estimators of this library,
+        whose ``kernel_`` has numbers; elsewhere X is an array, and only numbers,
+        slices and masks are meaningful.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import Columns
+    >>> kernel = Columns(RBF(1.0), [0]) + Columns(RBF([0.1, 10.0]), slice(1, 3))
+    >>> kernel(np.zeros((1, 3)), np.array([[0.0, 9.0, 0.0]]))
+    array([[1.]])
+    """
+
+    def __init__(self, kernel: Any, columns: Any) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    def part(self, X: Array) -> Array:
+        """The columns of X that the inner kernel sees, shape (n, q)."""
+        columns = self.columns
+        if isinstance(columns, slice):
+            return np.atleast_2d(X)[:, columns]
+        columns = np.atleast_1d(columns)
+        if columns.dtype.kind not in "iub" or columns.ndim != 1:
+            raise ValueError(
+                "Columns of an array are integers, a slice or a mask; got columns="
+                f"{self.columns!r}. Names and callables need a DataFrame, and an "
+                "estimator of skgpx, which resolves them."
+            )
+        X = np.atleast_2d(X)
+        if columns.dtype.kind != "b" and np.any(columns >= X.shape[1]):
+            raise ValueError(
+                f"columns={self.columns!r} of a kernel is out of range: X has "
+                f"{X.shape[1]} columns, numbered from 0."
+            )
+        return X[:, columns]
+
+    def indices(self, n_features: int) -> Any:
+        """Numbers of the columns among n_features, shape (q,)."""
+        return self.part(np.arange(n_features)[np.newaxis])[0]
+
+    def is_stationary(self) -> bool:
+        """Whether the inner kernel is."""
+        return bool(self.kernel.is_stationary())
+
+    def __call__(
+        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+    ) -> Any:
+        """Inner kernel of the columns, and its gradient on request."""
+        right = None if Y is None else self.part(Y)
+        return self.kernel(self.part(X), right, eval_gradient)
+
+    def diag(self, X: Array) -> Array:
+        """Prior variances, shape (n,)."""
+        variances: Array = self.kernel.diag(self.part(X))
+        return variances
+
+    def __repr__(self) -> str:
+        columns = self.columns
+        columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+        return f"Columns({self.kernel!r}, {columns!r})"
+
+
+@is_rule("pullback", Columns)
+def _matrix(kernel: Columns, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+    right = None if Y is None else kernel.part(Y)
+    return matrix_and_pullback(kernel.kernel, kernel.part(X), right)
+
+
+@is_rule("diagonal_pullback", Columns)
+def _diagonal(kernel: Columns, X: Array) -> tuple[Array, Pullback]:
+    return diagonal_and_pullback(kernel.kernel, kernel.part(X))
+
+
+@is_rule("input_gradient", Columns)
+def _inputs(kernel: Columns, X: Array, Z: Array) -> tuple[Array, Pullback]:
+    K, inner = matrix_and_input_pullback(kernel.kernel, kernel.part(X), kernel.part(Z))
+
+    def pullback(G: Array) -> Array:
+        slopes = np.zeros(X.shape)
+        slopes[:, kernel.indices(X.shape[1])] = inner(G)
+        return slopes
+
+    return K, pullback
+
+
+def with_resolved_columns(kernel: Any, resolve: Callable[[Any], Any]) -> Any:
+    """Apply `resolve` to the columns of every Columns inside a kernel, on a copy.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        A copy that is changed.
+    resolve : callable
+        Maps what was given as columns to integers.
+    """
+    for name in ("kernel", "k1", "k2"):
+        part = getattr(kernel, name, None)
+        if isinstance(part, Kernel):
+            with_resolved_columns(part, resolve)
+    if type(kernel) is Columns:
+        kernel.columns = resolve(kernel.columns)
+    return kernel
+
+
+class Categorical(Kernel):
+    """Exchangeable categories: one correlation between any two different ones.
+
+    ``k(x, y) = Π_i ρ_i^[x_i ≠ y_i]``: what is learned of one category is worth ρ at
+    every other. With ρ near one categories do not matter; near zero each has a function
+    of its own. Multiply it by a kernel of the other columns for functions that differ
+    by category, or add it for a random intercept.
+
+    Parameters
+    ----------
+    correlation : float or ndarray of shape (q,), default=0.5
+        ρ, above zero and at most one; one for all columns, or one each.
+    correlation_bounds : pair of floats, ndarray of shape (q, 2) or "fixed"
+        Bounds of ρ; (1e-3, 1.0) by default.
+
+    n_categories : int, default=None
+        If given, codes are the integers from 0 to ``n_categories - 1``, and posterior
+        functions have features; without, draws are made point by point.
+
+    Notes
+    -----
+    Columns hold codes, such as those of an OrdinalEncoder: numbers that are
+    compared for equality only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import Categorical, Columns
+    >>> kernel = Columns(RBF(2.0), [0]) * Columns(Categorical(0.25), [1])
+    >>> kernel(np.array([[0.0, 1.0], [0.0, 2.0]]))
+    array([[1.  , 0.25],
+           [0.25, 1.  ]])
+    """
+
+    def __init__(
+        self,
+        correlation: float | Array = 0.5,
+        correlation_bounds: Any = (1e-3, 1.0),
+        n_categories: int | None = None,
+    ) -> None:
+        self.correlation = correlation
+        self.correlation_bounds = correlation_bounds
+        self.n_categories = n_categories
+
+    @property
+    def hyperparameter_correlation(self) -> Hyperparameter:
+        """Specification of ``correlation``."""
+        size = np.shape(self.correlation) or (1,)
+        return Hyperparameter(
+            "correlation", "numeric", self.correlation_bounds, size[0]
+        )
+
+    def is_stationary(self) -> bool:
+        """Return True: the variance is one everywhere."""
+        return True
+
+    def diag(self, X: Array) -> Array:
+        """Ones, shape (n,)."""
+        return np.ones(len(X))
+
+    def _differing(self, X: Array, Y: Array | None) -> Array:
+        """Whether entries differ, by column, (n, m, q)."""
+        X = np.atleast_2d(X)
+        right = X if Y is None else np.atleast_2d(Y)
+        return X[:, np.newaxis] != right
+
+    def __call__(
+        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+    ) -> Any:
+        """Kernel matrix and, on request, its gradient.
+
+        Parameters
+        ----------
+        X, Y : ndarray of shape (n, q), (m, q)
+            Codes; None for Y means X.
+        eval_gradient : bool, default=False
+            Only supported when Y is None.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        K_gradient : ndarray of shape (n, n, n_theta)
+            Only if ``eval_gradient``.
+
+        Raises
+        ------
+        ValueError
+            If the gradient is requested between two sets of points.
+        """
+        if eval_gradient and Y is not None:
+            raise ValueError("Gradient can only be evaluated when Y is None.")
+        differing = self._differing(X, Y)
+        K = np.exp(differing @ log_correlations(self, differing.shape[2]))
+        if not eval_gradient:
+            return K
+        each = K[:, :, np.newaxis] * differing
+        return K, _by_correlation(self, each)
+
+    def __repr__(self) -> str:
+        return f"Categorical(correlation={np.round(self.correlation, 3)})"
+
+
+def log_correlations(kernel: Categorical, q: int) -> Array:
+    """Logarithms of the correlations of q columns, (q,)."""
+    values = np.asarray(kernel.correlation, dtype=np.float64)
+    logs: Array = np.log(np.broadcast_to(values, (q,)))
+    return logs
+
+
+def _by_correlation(kernel: Categorical, by_column: Array) -> Array:
+    """Slopes in the free log-parameters, from those of each column (..., q)."""
+    if kernel.hyperparameter_correlation.fixed:
+        return by_column[..., :0]
+    if np.ndim(kernel.correlation) == 0:
+        return by_column.sum(axis=-1, keepdims=True)
+    return by_column
+
+
+@is_rule("pullback", Categorical)
+def _categories(
+    kernel: Categorical, X: Array, Y: Array | None
+) -> tuple[Array, Pullback]:
+    K, differing = kernel(X, Y), kernel._differing(X, Y)
+
+    def pullback(G: Array) -> Array:
+        slopes = np.einsum("ij,ijq->q", G * K, differing)
+        return _by_correlation(kernel, slopes)
+
+    return K, pullback
+
+
+@is_rule("input_gradient", Categorical)
+def _category_inputs(kernel: Categorical, X: Array, Z: Array) -> tuple[Array, Pullback]:
+    return kernel(X, Z), lambda _: np.zeros(X.shape)

@@ -1,0 +1,142 @@
+"""Linear functions: a trend beside a stationary kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from skgpx.kernels._registry import Array, Pullback, is_rule
+
+
+class Linear(Kernel):
+    """Covariance of linear functions that are zero at a centre.
+
+    ``k(x, y) = Σ_i s_i² (x_i - c_i) (y_i - c_i)``: the function ``Σ_i s_i w_i (x_i -
+    c_i)`` with standard normal w. Unlike in scikit-learn's DotProduct every column may
+    have a slope of its own, and none depends on where the origin of X is. Add a
+    ConstantKernel for an intercept, and a stationary kernel for what is not linear.
+
+    Parameters
+    ----------
+    slope : float or ndarray of shape (d,), default=1.0
+        Prior standard deviation of the slopes, in units of f per unit of the column;
+        one for all columns, or one each.
+    slope_bounds : pair of floats, ndarray of shape (d, 2) or "fixed"
+        Bounds of ``slope``; (1e-5, 1e5) by default.
+    centre : float or ndarray of shape (d,), default=0.0
+        Inputs c at which the function is zero. Not a hyperparameter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import Linear
+    >>> kernel = RBF(0.5) + Linear([2.0, 0.1], centre=[1.0, 0.0])
+    >>> kernel.k2(np.array([[2.0, 0.0], [1.0, 10.0]]))
+    array([[4., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(
+        self,
+        slope: float | Array = 1.0,
+        slope_bounds: Any = (1e-5, 1e5),
+        centre: float | Array = 0.0,
+    ) -> None:
+        self.slope = slope
+        self.slope_bounds = slope_bounds
+        self.centre = centre
+
+    @property
+    def hyperparameter_slope(self) -> Hyperparameter:
+        """Specification of ``slope``."""
+        if np.ndim(self.slope) == 0:
+            return Hyperparameter("slope", "numeric", self.slope_bounds)
+        return Hyperparameter("slope", "numeric", self.slope_bounds, len(self.slope))
+
+    def scaled(self, X: Array) -> Array:
+        """``s (x - c)``, shape (n, d): the features of the kernel."""
+        centred = np.atleast_2d(X) - np.asarray(self.centre, dtype=np.float64)
+        features: Array = centred * np.asarray(self.slope, dtype=np.float64)
+        return features
+
+    def is_stationary(self) -> bool:
+        """Return False: the variance grows with the distance from the centre."""
+        return False
+
+    def diag(self, X: Array) -> Array:
+        """Prior variances ``k(x_i, x_i)``, shape (n,)."""
+        variances: Array = np.sum(self.scaled(X) ** 2, axis=1)
+        return variances
+
+    def __call__(
+        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+    ) -> Any:
+        """Kernel matrix ``k(X, Y)`` and, on request, its gradient.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        Y : ndarray of shape (m, d), default=None
+            None means X.
+        eval_gradient : bool, default=False
+            Only supported when Y is None.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        K_gradient : ndarray of shape (n, n, n_theta)
+            Derivatives in ``theta``; only if ``eval_gradient``.
+
+        Raises
+        ------
+        ValueError
+            If the gradient is requested between two sets of points.
+        """
+        if eval_gradient and Y is not None:
+            raise ValueError("Gradient can only be evaluated when Y is None.")
+        left = self.scaled(X)
+        K = left @ (left if Y is None else self.scaled(Y)).T
+        if not eval_gradient:
+            return K
+        if self.hyperparameter_slope.fixed:
+            return K, np.empty((*K.shape, 0))
+        if np.ndim(self.slope) == 0:
+            return K, 2.0 * K[:, :, np.newaxis]
+        return K, 2.0 * left[:, np.newaxis] * left
+
+    def __repr__(self) -> str:
+        return f"Linear(slope={np.round(self.slope, 3)})"
+
+
+def _by_slope(kernel: Linear, by_input: Array) -> Array:
+    """Slopes in the free log-parameters, from those of each input (d,)."""
+    if kernel.hyperparameter_slope.fixed:
+        return np.empty(0)
+    return by_input if np.ndim(kernel.slope) else by_input.sum(keepdims=True)
+
+
+@is_rule("pullback", Linear)
+def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+    left = kernel.scaled(X)
+    right = left if Y is None else kernel.scaled(Y)
+
+    def pullback(G: Array) -> Array:
+        return _by_slope(kernel, 2.0 * np.einsum("ij,ij->j", left, G @ right))
+
+    return left @ right.T, pullback
+
+
+@is_rule("diagonal_pullback", Linear)
+def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
+    squares = kernel.scaled(X) ** 2
+    return squares.sum(axis=1), lambda g: _by_slope(kernel, 2.0 * g @ squares)
+
+
+@is_rule("input_gradient", Linear)
+def _inputs(kernel: Linear, X: Array, Z: Array) -> tuple[Array, Pullback]:
+    right = kernel.scaled(Z)
+    slope = np.asarray(kernel.slope, dtype=np.float64)
+    return kernel.scaled(X) @ right.T, lambda G: G @ right * slope

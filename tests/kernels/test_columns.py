@@ -1,0 +1,201 @@
+"""Kernels of some columns, of categories, and of linear functions."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
+
+from skgpx import DecoupledSampler, GWIRegressor, PLSRegressor
+from skgpx.bases import draw_prior
+from skgpx.kernels import (
+    Categorical,
+    Columns,
+    GREKernel,
+    Linear,
+    diagonal_and_pullback,
+    length_scales,
+    longest_length_scales,
+    matrix_and_input_pullback,
+    matrix_and_pullback,
+    triangle_and_pullback,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (16, 4))
+X[:, 3] = RNG.integers(0, 4, 16)
+OFFSETS = np.array([0.0, 1.0, -1.0, 0.3])
+
+ADDITIVE = (
+    1.0 * Columns(RBF(1.0), [0])
+    + Columns(Linear([0.5, 0.2], centre=[1.0, 0.0]), slice(1, 3))
+    + 0.5 * Columns(Categorical(0.5, n_categories=4), [3])
+)
+KERNELS = [
+    ADDITIVE,
+    Columns(RBF([1.0, 2.0]), [2, 0]) * Columns(Categorical(0.3), [3]),
+    Columns(1.0 * RBF() + DotProduct(), [False, True, False, False]),
+    Columns(Categorical([0.3, 0.6]), [3, 3]) + GREKernel(RBF(0.7), X[:5]),
+    Columns(Columns(Matern(0.5, nu=1.5), -1), [2, 1]),
+    Linear(0.3) + Linear(np.ones(4), "fixed") * Categorical(0.5, "fixed"),
+]
+EACH = pytest.mark.parametrize("kernel", KERNELS, ids=str)
+
+
+def slopes_of(kernel, value):
+    """Central differences of a function of the kernel in its log-parameters."""
+    steps = 1e-6 * np.eye(len(kernel.theta))
+    up, down = (
+        [value(kernel.clone_with_theta(kernel.theta + s * e)) for e in steps]
+        for s in (1, -1)
+    )
+    return (np.array(up) - np.array(down)) / 2e-6
+
+
+@EACH
+def test_derivatives(kernel):
+    A, B = X[:7], X[7:]
+    G, g = RNG.standard_normal((7, 9)), RNG.standard_normal(7)
+    K, pullback = matrix_and_pullback(kernel, A, B)
+    assert_allclose(K, kernel(A, B), atol=1e-12)
+    near = {"rtol": 1e-5, "atol": 1e-6}
+    assert_allclose(
+        pullback(G), slopes_of(kernel, lambda k: np.sum(G * k(A, B))), **near
+    )
+    diagonal, pullback = diagonal_and_pullback(kernel, A)
+    assert_allclose(diagonal, np.diagonal(kernel(A)), atol=1e-12)
+    assert_allclose(pullback(g), slopes_of(kernel, lambda k: g @ k.diag(A)), **near)
+    K, gradient = kernel(A, eval_gradient=True)
+    S = G[:, :7] + G[:, :7].T
+    expected = np.einsum("ij,ijp->p", S, gradient)
+    assert_allclose(expected, slopes_of(kernel, lambda k: np.sum(S * k(A))), **near)
+    lower, pullback = triangle_and_pullback(kernel, A)
+    assert_allclose(np.tril(lower), np.tril(K), atol=1e-12)
+    assert_allclose(pullback(np.tril(S)), expected, rtol=1e-9, atol=1e-9)
+
+
+@EACH
+def test_input_gradients(kernel):
+    A, B, G = X[:7], X[7:], RNG.standard_normal((7, 9))
+    slopes = matrix_and_input_pullback(kernel, A, B)[1](G)
+    for j, step in enumerate(1e-6 * np.eye(4)[:3]):
+        difference = np.sum(G * (kernel(A + step, B) - kernel(A - step, B)), axis=1)
+        assert_allclose(slopes[:, j], difference / 2e-6, rtol=1e-4, atol=1e-5)
+    assert_array_equal(slopes[:, 3][:0], [])
+
+
+@EACH
+def test_copies(kernel):
+    assert clone(kernel) == kernel
+    assert clone(kernel) is not kernel
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    moved = kernel.clone_with_theta(kernel.theta - 0.1)
+    assert moved != kernel or not len(kernel.theta)
+    assert_allclose(moved.theta, kernel.theta - 0.1)
+
+
+def test_length_scales_belong_to_columns():
+    kernel = Columns(RBF([1.0, 2.0]), [2, 0]) + Columns(Matern(5.0), [0])
+    assert_array_equal(length_scales(kernel, 4), [2.0, 1.0, 1.0, 1.0])
+    assert_array_equal(longest_length_scales(kernel, 4), [5.0, 0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ADDITIVE,
+        Columns(Matern(1.0), [0]) * Columns(RBF(0.5), [1]),
+        Columns(RBF([1.0, 2.0]), [2, 0])
+        * Columns(Categorical(0.3, n_categories=4), [3]),
+        Columns(ExpSineSquared(1.0, 2.0), [1]) + Columns(DotProduct(0.5), [0]),
+    ],
+    ids=str,
+)
+def test_draws_have_the_covariance_of_the_kernel(kernel):
+    n, rng = 4000, np.random.default_rng(1)
+    draws = draw_prior(kernel, 4, 1, n, rng, n_groups=8, prior="spectral")
+    values, K = draws(X[:6]), kernel(X[:6])
+    error = np.sqrt((np.outer(np.diag(K), np.diag(K)) + K**2) / n)
+    # frequencies are shared by 500 draws each, which adds to the error
+    assert np.max(np.abs(np.cov(values) - K) / error) < 5.0
+
+
+def problem(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 4))
+    X[:, 3] = rng.integers(0, 4, n)
+    f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + OFFSETS[X[:, 3].astype(int)]
+    return X, f, f + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PLSRegressor(kernel=ADDITIVE, random_state=0),
+        GWIRegressor(kernel=ADDITIVE, random_state=0),
+        DecoupledSampler(
+            GaussianProcessRegressor(ADDITIVE + WhiteKernel(0.01), optimizer=None)
+        ),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_additive_models(model):
+    X, _, y = problem(200, 0)
+    new, f, _ = problem(200, 1)
+    mean, std = model.fit(X, y).predict(new, return_std=True)
+    assert np.sqrt(np.mean((mean - f) ** 2)) < 0.05
+    draws = model.sample_functions(32, random_state=0)
+    values = draws(new)
+    assert np.mean(np.abs(values.mean(axis=-1) - mean) < 4.0 * std / np.sqrt(32)) > 0.97
+
+
+def test_draws_of_additive_models_are_minimised():
+    kernel = Columns(RBF(0.5), [0]) + Columns(Linear([1.0, 0.5]), [2, 1])
+    draws = draw_prior(kernel, 3, 1, 8, np.random.default_rng(0), n_basis=256)
+    low = draws.minimize([[-2.0, 2.0]] * 3)
+    values = draws(np.random.default_rng(1).uniform(-2.0, 2.0, (500, 3)))
+    assert np.all(low.fun <= values.min(axis=0) + 1e-9)
+    # a linear function ends in a corner
+    assert_allclose(np.abs(low.x[:, 1:]), 2.0)
+
+
+def test_a_column_that_a_kernel_does_not_see_does_not_matter():
+    X, _, y = problem(60, 0)
+    model = PLSRegressor(kernel=Columns(RBF([1.0, 1.0]), [0, 1]), random_state=0)
+    model.fit(X, y)
+    moved = X + np.array([0.0, 0.0, 7.0, -3.0])
+    assert_array_equal(model.predict(moved), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([4], "X has 4 columns"),
+        ("age", "need a DataFrame"),
+        ([0.5], "integers, a slice"),
+    ],
+)
+def test_columns_that_are_not_there(columns, message):
+    model = PLSRegressor(kernel=Columns(RBF(), columns))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, X[:, 0])
+
+
+def test_the_default_kernel_follows_a_trend():
+    rng = np.random.default_rng(0)
+    t = np.linspace(0.0, 10.0, 150)[:, np.newaxis]
+    f = 3.0 * t[:, 0] + np.sin(4.0 * t[:, 0])
+    model = PLSRegressor(random_state=0).fit(t, f + 0.2 * rng.standard_normal(150))
+    assert any(type(part) is Linear for part in model.kernel_.get_params().values())
+    far = np.array([[14.0]])
+    mean, std = model.predict(far, return_std=True)
+    assert abs(mean[0] - 42.0) < 3.0 * std[0] < 9.0
