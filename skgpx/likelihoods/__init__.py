@@ -8,6 +8,10 @@ from skgpx.likelihoods._censored import LogNormal, Tobit
 from skgpx.likelihoods._check import check_likelihood
 from skgpx.likelihoods._classes import Categorical, RobustMax
 from skgpx.likelihoods._gaussian import Gaussian, ShiftedMixture
+from skgpx.likelihoods._heteroscedastic import (
+    HeteroscedasticGaussian,
+    HeteroscedasticStudentT,
+)
 from skgpx.likelihoods._log_rates import Gamma, NegativeBinomial
 from skgpx.likelihoods._ordinal import Ordinal
 from skgpx.likelihoods._poisson import Poisson
@@ -20,6 +24,8 @@ __all__ = [
     "Categorical",
     "Gamma",
     "Gaussian",
+    "HeteroscedasticGaussian",
+    "HeteroscedasticStudentT",
     "Likelihood",
     "LogNormal",
     "NegativeBinomial",

@@ -1,0 +1,221 @@
+"""Noise whose scale is a second latent function."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._numerics.rows import mean_and_spread
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._gaussian import Gaussian
+from skgpx.likelihoods._noise import weighted_quartiles
+from skgpx.likelihoods._student_t import StudentT
+
+Array = NDArray[np.float64]
+
+
+class _Heteroscedastic(Likelihood):
+    """``y = c + u f₁ + scale exp(variation f₂) ε``, with ε from a unit distribution.
+
+    c and u are the location and spread of y, so that both latent functions have no
+    unit; scale and variation are learned. A variation of zero is constant noise.
+    """
+
+    n_outputs = 2
+    log_scale = True
+    scale_names: ClassVar[tuple[str, ...]] = ("scale", "variation")
+
+    scale: float | None
+    variation: float | None
+    centre_: float
+    unit_: float
+
+    def _unit(self) -> tuple[Likelihood, float, float]:
+        """Distribution of ε, and its Fisher information of location and log scale."""
+        raise NotImplementedError(self._missing("_unit()"))
+
+    def _location_and_unit(self, y: Array, weights: Array) -> tuple[float, float]:
+        centre, spread = mean_and_spread(y, weights, 1e-12)
+        return float(centre), float(spread)
+
+    def prepare(
+        self,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        known: Array | None = None,
+    ) -> Self:
+        """Copy with everything set that depends on the targets; self is unchanged."""
+        y = np.asarray(y, dtype=np.float64)
+        weights = np.ones(y.shape) if sample_weight is None else sample_weight
+        prepared = super().prepare(y, weights, known)
+        weights = np.asarray(weights, dtype=np.float64)
+        centre, unit = self._location_and_unit(y, weights)
+        return prepared._replace(centre_=centre, unit_=unit)
+
+    def starting_scales(
+        self, y: Array, weights: Array
+    ) -> dict[str, tuple[float, float, float]]:
+        """A third of the spread of y, and a scale that varies by a third."""
+        unit = self._location_and_unit(y, weights)[1]
+        scale = 0.3 * unit, 1e-3 * unit, 3.0 * unit
+        return {"scale": scale, "variation": (0.3, 1e-2, 3.0)}
+
+    def _standardised(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+        """Residuals in units of the scale, and the log scale, (n, s)."""
+        f = np.asarray(f, dtype=np.float64)
+        residual = np.asarray(y, dtype=np.float64)[:, np.newaxis] - self.mean(f)
+        log_scale = self._log_scale(f)
+        return residual * np.exp(-log_scale), log_scale
+
+    def _log_scale(self, f: Array) -> Array:
+        exponent: Array = self._scale("variation") * np.clip(f[:, 1], -100.0, 100.0)
+        return np.log(self._scale("scale")) + exponent
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Negative log density of ε at the residual, plus the log scale."""
+        z, log_scale = self._standardised(y, f)
+        return self._unit()[0].nll(z, 0.0) + log_scale
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """In both latent functions, (n, 2, s)."""
+        z, log_scale = self._standardised(y, f)
+        slope = self._unit()[0].gradient(z, 0.0)
+        by_location = self.unit_ * np.exp(-log_scale) * slope
+        return np.stack((by_location, self._scale("variation") * (1.0 + z * slope)), 1)
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Fisher information, (n, 2, 2, s), which is diagonal."""
+        _, log_scale = self._standardised(y, f)
+        _, of_location, of_scale = self._unit()
+        fisher = np.zeros((len(log_scale), 2, 2, *log_scale.shape[1:]))
+        fisher[:, 0, 0] = of_location * (self.unit_ * np.exp(-log_scale)) ** 2
+        fisher[:, 1, 1] = of_scale * self._scale("variation") ** 2
+        return fisher
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``c + u f₁``, in units of y."""
+        location: Array = np.asarray(f, dtype=np.float64)[:, 0]
+        return self.centre_ + self.unit_ * location
+
+    def variance(self, f: ArrayLike) -> Array:
+        """Squared scale times the variance of ε."""
+        squares = np.exp(2.0 * self._log_scale(np.asarray(f, dtype=np.float64)))
+        return squares * self._unit()[0].variance(np.zeros(1))
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Distribution function of ε at the standardised residual."""
+        return self._unit()[0].cdf(self._standardised(y, f)[0], 0.0)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw one observation per row and draw."""
+        f = np.asarray(f, dtype=np.float64)
+        noise = self._unit()[0].sample(np.zeros(f[:, 0].shape), rng)
+        return self.mean(f) + np.exp(self._log_scale(f)) * noise
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """Standardised y, and the typical scale, (n, 2)."""
+        y = (np.asarray(y, dtype=np.float64) - self.centre_) / self.unit_
+        return np.stack((y, np.zeros_like(y)), axis=-1)
+
+
+class HeteroscedasticGaussian(_Heteroscedastic):
+    """Normal noise whose standard deviation varies with X.
+
+    ``y = f₁ + scale exp(variation f₂) ε``, up to the location and spread of y, with two
+    latent functions of one prior. How much the noise varies is learned; where it does
+    not vary, predictions are those of constant noise.
+
+    Parameters
+    ----------
+    scale : float, default=None
+        Typical standard deviation of the noise, in units of y; None estimates it.
+    variation : float, default=None
+        Standard deviation of its logarithm in units of the latent function; None
+        estimates it.
+
+    Notes
+    -----
+    The second derivative of the negative log likelihood is not positive
+    semi-definite; `curvature` is the Fisher information.
+
+    References
+    ----------
+    .. [1] Goldberg, Williams and Bishop, "Regression with input-dependent noise: a
+       Gaussian process treatment", NeurIPS 1997.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import PLSRegressor
+    >>> from skgpx.likelihoods import HeteroscedasticGaussian
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0.0, 1.0, 200)[:, np.newaxis]
+    >>> y = np.sin(6.0 * X[:, 0]) + (0.05 + 0.5 * X[:, 0]) * rng.standard_normal(200)
+    >>> model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    >>> low, high = model.fit(X, y).predict_interval(X[[0, -1]]).T
+    >>> bool(np.diff(high - low)[0] > 0.5)
+    True
+    """
+
+    def __init__(
+        self, scale: float | None = None, variation: float | None = None
+    ) -> None:
+        self.scale = scale
+        self.variation = variation
+
+    def _unit(self) -> tuple[Likelihood, float, float]:
+        return Gaussian(1.0), 1.0, 2.0
+
+
+class HeteroscedasticStudentT(_Heteroscedastic):
+    """Student-t noise whose scale varies with X: outliers, and noise that varies.
+
+    As :class:`HeteroscedasticGaussian`, with ε from Student's distribution.
+
+    Parameters
+    ----------
+    df : float, default=4.0
+        Degrees of freedom. The variance of y is infinite when ``df <= 2``.
+    scale : float, default=None
+        Typical scale of the noise (not its standard deviation), in units of y; None
+        estimates it.
+    variation : float, default=None
+        Standard deviation of its logarithm in units of the latent function; None
+        estimates it.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import HeteroscedasticStudentT, check_likelihood
+    >>> check_likelihood(HeteroscedasticStudentT(df=5.0))
+    """
+
+    heavy_tailed = True
+
+    def __init__(
+        self,
+        df: float = 4.0,
+        scale: float | None = None,
+        variation: float | None = None,
+    ) -> None:
+        self.df = df
+        self.scale = scale
+        self.variation = variation
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless df is positive, and the others positive or None."""
+        super().check_parameters()
+        StudentT(self.df).check_parameters()
+
+    def _unit(self) -> tuple[Likelihood, float, float]:
+        df = float(self.df)
+        fisher = (df + 1.0) / (df + 3.0), 2.0 * df / (df + 3.0)
+        return StudentT(df, 1.0), *fisher
+
+    def _location_and_unit(self, y: Array, weights: Array) -> tuple[float, float]:
+        low, middle, high = weighted_quartiles(y, weights)
+        spread = (high - low) / 1.349
+        if spread > 1e-12 * np.max(np.abs(y)):
+            return float(middle), float(spread)
+        return super()._location_and_unit(y, weights)

@@ -1,0 +1,92 @@
+"""Noise that varies with X."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skgpx import PLSRegressor
+from skgpx.likelihoods import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    HeteroscedasticStudentT,
+    StudentT,
+    check_likelihood,
+)
+
+PAIRS = [
+    (HeteroscedasticGaussian, Gaussian, "noise_variance"),
+    (HeteroscedasticStudentT, StudentT, "scale"),
+]
+
+
+@pytest.mark.parametrize("make", [HeteroscedasticGaussian, HeteroscedasticStudentT])
+def test_contract(make):
+    check_likelihood(make())
+    with pytest.raises(ValueError, match="expects scale to be positive"):
+        make(scale=-1.0).prepare([0.0, 1.0])
+
+
+@pytest.mark.parametrize(("varying", "constant", "name"), PAIRS)
+def test_the_density_is_that_of_its_scale(varying, constant, name):
+    rng = np.random.default_rng(0)
+    y = 5.0 + 3.0 * rng.standard_normal(40)
+    likelihood = varying(scale=0.7, variation=0.5).prepare(y)
+    f = rng.standard_normal((40, 2, 3))
+    sd = 0.7 * np.exp(0.5 * f[:, 1])
+    mean = likelihood.mean(f)
+    for i in range(5):
+        width = float(sd[i, 0]) ** (2 if name == "noise_variance" else 1)
+        one = constant(**{name: width})
+        assert_allclose(likelihood.nll(y, f)[i, 0], one.nll(y[i], mean[i, 0]))
+        assert_allclose(likelihood.cdf(y, f)[i, 0], one.cdf(y[i], mean[i, 0]))
+        assert_allclose(likelihood.variance(f)[i, 0], one.variance(0.0))
+
+
+def rows(n, seed, varies):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 1))
+    noise = 0.05 + 0.4 / (1.0 + np.exp(-4.0 * X[:, 0])) if varies else 0.2
+    return X, np.sin(2.0 * X[:, 0]) + noise * rng.standard_normal(n), noise
+
+
+def test_noise_that_varies_is_learned():
+    X, y, _ = rows(400, 0, True)
+    new, held_out, noise = rows(2000, 1, True)
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0).fit(X, y)
+    low, high = model.predict_interval(new, 0.9).T
+    for third in np.array_split(np.argsort(new[:, 0]), 3):
+        inside = np.mean((low <= held_out)[third] & (held_out <= high)[third])
+        assert abs(inside - 0.9) < 0.05
+    truth = -0.5 * ((held_out - np.sin(2.0 * new[:, 0])) / noise) ** 2 - np.log(noise)
+    truth -= 0.5 * np.log(2.0 * np.pi)
+    lost = truth - model.log_predictive_density(new, held_out)
+    assert np.mean(lost) < 0.06
+    constant = PLSRegressor(random_state=0).fit(X, y)
+    gain = model.log_predictive_density(new, held_out)
+    gain = gain - constant.log_predictive_density(new, held_out)
+    assert np.mean(gain) > 5.0 * np.std(gain) / np.sqrt(len(gain))
+
+
+@pytest.mark.parametrize(("varying", "constant", "name"), PAIRS)
+def test_nothing_is_lost_where_it_is_constant(varying, constant, name):
+    del name
+    X, y, _ = rows(300, 0, False)
+    new, held_out, _ = rows(2000, 1, False)
+    densities = [
+        PLSRegressor(likelihood=likelihood, random_state=0)
+        .fit(X, y)
+        .log_predictive_density(new, held_out)
+        for likelihood in (varying(), constant())
+    ]
+    assert abs(np.mean(densities[0] - densities[1])) < 0.02
+
+
+def test_units_of_y_do_not_matter():
+    X, y, _ = rows(200, 0, True)
+    ours = HeteroscedasticGaussian()
+    models = [
+        PLSRegressor(likelihood=ours, random_state=0).fit(X, factor * y + shift)
+        for factor, shift in ((1.0, 0.0), (1000.0, 5000.0))
+    ]
+    plain, scaled = (model.predict(X[:20]) for model in models)
+    assert_allclose(scaled, 1000.0 * plain + 5000.0, rtol=1e-3, atol=5.0)
