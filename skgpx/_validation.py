@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import _safe_indexing as take_rows
 from sklearn.utils import check_random_state, check_scalar, column_or_1d
 from sklearn.utils._param_validation import HasMethods as HasMethods
@@ -23,7 +24,7 @@ from sklearn.utils.validation import validate_data as validate_data
 from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
-from skgpx.kernels import split_noise
+from skgpx.kernels import split_noise, with_resolved_columns
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows, weighted_quartiles
 
@@ -353,6 +354,43 @@ def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
 
 
 # ---- Parameters ----------------------------------------------------------------------
+
+
+def kernel_of(estimator: Any) -> Any:
+    """The kernel that an estimator was given, with numbers for names of columns.
+
+    Raises
+    ------
+    ValueError
+        If X had no column of such a name.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+
+    def numbers(columns: Any) -> Any:
+        given = [columns] if isinstance(columns, str) else columns
+        if callable(given):
+            raise ValueError(
+                "Columns of a kernel are numbers, names, a slice or a mask; got "
+                f"{given!r}. Call it: Columns(kernel, {given!r}(X))."
+            )
+        if isinstance(given, slice) or not any(
+            isinstance(c, str) for c in np.ravel(given)
+        ):
+            return columns
+        known = [] if names is None else list(names)
+        missing = [c for c in given if c not in known]
+        if missing:
+            where = f"which are {known}" if known else "which has no names of columns"
+            raise ValueError(
+                f"The kernel sees columns {missing}, which are not among those of X, "
+                f"{where}. Fit a DataFrame with these columns, or give numbers."
+            )
+        return [known.index(c) for c in given]
+
+    kernel = estimator.kernel
+    if not isinstance(kernel, Kernel):
+        return kernel
+    return with_resolved_columns(clone(kernel), numbers)
 
 
 def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:

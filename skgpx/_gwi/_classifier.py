@@ -43,6 +43,7 @@ from skgpx._validation import (
     check_rows,
     fit_context,
     generator,
+    kernel_of,
 )
 from skgpx.bases import Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
@@ -273,7 +274,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self._check_groups(groups)
         rows, base = self._rows(X, y, sample_weight, groups, folds)
         clock.end_of("process" if base is None else "mean")
-        check_kernel(self.kernel, rows.X)
+        check_kernel(kernel_of(self), rows.X)
 
         # 1 the process, by the evidence of a smooth likelihood; the mean p (1 - p),
         # second derivative of the loss of a softmax, is one over its noise variance

@@ -13,7 +13,7 @@ from skgpx._numerics.regression import posterior_mean_from, precision_root
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import inducing_by_capacity, learn_prior
-from skgpx._validation import Rows, row_blocks
+from skgpx._validation import Rows, kernel_of, row_blocks
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Likelihood
 
@@ -53,7 +53,7 @@ def fit_process(
     found : LearnedPrior
     """
     search, select = rng.spawn(2)
-    learn = {"kernel": given.kernel, "learn": given.optimizer is not None}
+    learn = {"kernel": kernel_of(given), "learn": given.optimizer is not None}
     m = None if n_inducing is None else min(n_inducing, len(rows.y))
     found = learn_prior(
         rows, likelihood, search, **learn, n_inducing=m, n_jobs=given.n_jobs

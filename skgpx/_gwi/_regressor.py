@@ -37,6 +37,7 @@ from skgpx._validation import (
     check_rows,
     fit_context,
     generator,
+    kernel_of,
     standardisation,
 )
 from skgpx.bases import Warped
@@ -317,7 +318,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         search, train, folds = generator(self.random_state).spawn(3)
         rows, base = self._rows(X, y, sample_weight, groups, folds)
         clock.end_of("process" if base is None else "mean")
-        check_kernel(self.kernel, rows.X, self.noise_variance)
+        check_kernel(kernel_of(self), rows.X, self.noise_variance)
         units = shift, scale = standardisation(rows.y, rows.weights)
         rows = rows._replace(y=(rows.y - shift) / scale)
 

@@ -25,7 +25,14 @@ from skgpx._selection import (
     row_form,
     with_base_rates,
 )
-from skgpx._validation import Interval, Rows, StrOptions, check_kernel, generator
+from skgpx._validation import (
+    Interval,
+    Rows,
+    StrOptions,
+    check_kernel,
+    generator,
+    kernel_of,
+)
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
@@ -75,7 +82,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         `with_mean` gives the latent function the mean that suits the likelihood.
         """
         given = getattr(self.likelihood, "noise_variance", None)
-        check_kernel(self.kernel, rows.X, given)
+        check_kernel(kernel := kernel_of(self), rows.X, given)
         self._check_method(likelihood)
         closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
@@ -88,7 +95,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         learn = self.optimizer is not None
         found = learn_prior(
             rows, likelihood, search,
-            kernel=self.kernel, learn=learn, inducing=self.inducing,
+            kernel=kernel, learn=learn, inducing=self.inducing,
             n_inducing=self._count_inducing(rows, likelihood, closed),
             n_jobs=self.n_jobs, previous=self._found if same else None,
         )  # fmt: skip

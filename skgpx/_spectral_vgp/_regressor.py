@@ -43,6 +43,7 @@ from skgpx._validation import (
     copy_to_merge,
     fit_context,
     generator,
+    kernel_of,
     known_noise,
     row_quantity,
 )
@@ -471,7 +472,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[Rows, KnownNoise | None]:
         """Checked rows of positive weight, and what is known of their noise."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
-        kernel = self.kernel if isinstance(self.kernel, Kernel) else None
+        kernel = kernel_of(self) if isinstance(self.kernel, Kernel) else None
         check_kernel(kernel, X, self.noise_variance)
         given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         noise = known_noise(given, weights, self.noise_variance, kernel)
@@ -514,7 +515,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         ValueError
             If kernel, basis and columns do not fit together.
         """
-        kernel, possible = self.kernel, self.n_features_in_ <= _MAX_FOURIER_INPUTS
+        kernel, possible = kernel_of(self), self.n_features_in_ <= _MAX_FOURIER_INPUTS
         series = kernel is not None and not isinstance(kernel, Kernel)
         if isinstance(kernel, Kernel):
             possible = possible and has_spectrum(split_noise(kernel)[0])

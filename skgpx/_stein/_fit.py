@@ -19,7 +19,7 @@ from skgpx._stein._start import (
     without_peaks,
 )
 from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture
-from skgpx._validation import Rows, standardisation
+from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.diagnostics import Finding, residual_autocorrelation
 from skgpx.likelihoods import Gaussian
 
@@ -150,7 +150,7 @@ def _begin(
         noise, free = settings.noise_variance, settings.noise_variance is None
         noise = None if noise is None else noise / scale**2
         likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
-        learn, kernel = settings.optimizer is not None, settings.kernel
+        learn, kernel = settings.optimizer is not None, kernel_of(settings)
         how = {"kernel": kernel, "learn": learn, "trend": False}
         prior = learn_prior(rows, likelihood, search, **how)
         # next to no noise is more than a few waves can do, and their evidence is then

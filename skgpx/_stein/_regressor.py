@@ -31,6 +31,7 @@ from skgpx._validation import (
     copy_to_merge,
     fit_context,
     generator,
+    kernel_of,
 )
 from skgpx.diagnostics import conclude
 
@@ -351,7 +352,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
-        check_kernel(self.kernel, X, self.noise_variance)
+        check_kernel(kernel_of(self), X, self.noise_variance)
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:

@@ -180,7 +180,6 @@ def test_a_column_that_a_kernel_does_not_see_does_not_matter():
     ("columns", "message"),
     [
         ([4], "X has 4 columns"),
-        ("age", "need a DataFrame"),
         ([0.5], "integers, a slice"),
     ],
 )
@@ -199,3 +198,26 @@ def test_the_default_kernel_follows_a_trend():
     far = np.array([[14.0]])
     mean, std = model.predict(far, return_std=True)
     assert abs(mean[0] - 42.0) < 3.0 * std[0] < 9.0
+
+
+def test_names_of_columns():
+    pd = pytest.importorskip("pandas")
+    X, _, y = problem(80, 0)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    kernels = [
+        1.0 * Columns(RBF(1.0), "a") + Columns(Linear(1.0), ["b", "c"]),
+        1.0 * Columns(RBF(1.0), [0]) + Columns(Linear(1.0), [1, 2]),
+    ]
+    for make in (PLSRegressor, GWIRegressor):
+        named, numbered = (
+            make(kernel=kernel, random_state=0).fit(frame, y) for kernel in kernels
+        )
+        assert_array_equal(named.predict(frame), numbered.predict(frame))
+        assert named.kernel == kernels[0]
+    wrong = PLSRegressor(kernel=Columns(RBF(), ["a", "age"]))
+    with pytest.raises(ValueError, match=r"columns \['age'\], which are not among"):
+        wrong.fit(frame, y)
+    with pytest.raises(ValueError, match="no names of columns"):
+        wrong.fit(X, y)
+    with pytest.raises(ValueError, match="Call it"):
+        PLSRegressor(kernel=Columns(RBF(), len)).fit(frame, y)
