@@ -102,7 +102,7 @@ BUDGETS = {
     "_draws": 1260,
     "bases": 942,
     "kernels": 1313,
-    "likelihoods": 2030,
+    "likelihoods": 2031,
     "metrics": 475,
     "inspection": 390,
     "_numerics": 3400,
