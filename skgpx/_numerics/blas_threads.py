@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from threading import Lock, local
 from typing import Any
 
@@ -100,10 +101,19 @@ class OneBlasThread:
             public = name == "__call__" or not name.startswith("_")
             ours = inspect.isfunction(member) and member.__module__.startswith("skgpx.")
             if public and ours and not hasattr(member, "holds_blas"):
-                held: Any = one_blas_thread()(member)
-                held.holds_blas = True
-                setattr(cls, name, held)
+                setattr(cls, name, _held(member))
         super().__init_subclass__(**options)
+
+
+def _held(function: Callable[..., Any]) -> Callable[..., Any]:
+    # a context as a decorator would be a frame between warnings and their callers
+    @wraps(function)
+    def held(*args: Any, **options: Any) -> Any:
+        with one_blas_thread():
+            return function(*args, **options)
+
+    held.holds_blas = True  # type: ignore[attr-defined]
+    return held
 
 
 def _set_numbers(number: int | None = None) -> None:
