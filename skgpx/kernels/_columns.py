@@ -108,7 +108,7 @@ class Columns(DerivedKernel):
         self.kernel = kernel
         self.columns = columns
 
-    def part(self, X: Array) -> Array:
+    def part(self, X: Any) -> Any:
         """The columns of X that the inner kernel sees, shape (n, q)."""
         columns = self.columns
         if isinstance(columns, slice):

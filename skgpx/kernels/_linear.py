@@ -54,7 +54,8 @@ class Linear(Kernel):
         """Specification of ``slope``."""
         if np.ndim(self.slope) == 0:
             return Hyperparameter("slope", "numeric", self.slope_bounds)
-        return Hyperparameter("slope", "numeric", self.slope_bounds, len(self.slope))
+        size = np.size(self.slope)
+        return Hyperparameter("slope", "numeric", self.slope_bounds, size)
 
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""
