@@ -101,7 +101,7 @@ BUDGETS = {
     "_latent": 200,
     "_draws": 1260,
     "bases": 942,
-    "kernels": 1313,
+    "kernels": 1314,
     "likelihoods": 2031,
     "metrics": 475,
     "inspection": 390,
