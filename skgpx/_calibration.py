@@ -219,7 +219,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         self._least = (np.finfo(np.float64).eps * largest) ** 2
         clock.end_of("scale")
         self._record = SearchRecord("", calibration_rows=len(squares))
-        vars(self).update(clock.attributes())
+        self.stage_seconds_ = clock.seconds
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:

@@ -119,7 +119,7 @@ class StageClock:
     Parameters
     ----------
     before : dict, optional
-        Result of `attributes` of another clock, for stages that came earlier.
+        The `seconds` of another clock, for stages that came earlier.
 
     Examples
     --------
@@ -130,8 +130,8 @@ class StageClock:
     ['search']
     """
 
-    def __init__(self, before: dict[str, dict[str, float]] | None = None) -> None:
-        self.seconds = dict((before or {}).get("stage_seconds_", {}))
+    def __init__(self, before: dict[str, float] | None = None) -> None:
+        self.seconds = dict(before or {})
         self._last = time.perf_counter()
 
     def end_of(self, stage: str) -> None:
@@ -139,7 +139,3 @@ class StageClock:
         now = time.perf_counter()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
         self._last = now
-
-    def attributes(self) -> dict[str, dict[str, float]]:
-        """Fitted attributes of the seconds of the stages."""
-        return {"stage_seconds_": self.seconds}

@@ -114,18 +114,19 @@ class AdditiveModel:
 
     def _defer(self, clock: StageClock) -> None:
         """Forget the solution of other sums; the clock has the stages before it."""
-        for name in (*self._follows_from_sums, *clock.attributes()):
+        for name in (*self._follows_from_sums, "stage_seconds_"):
             vars(self).pop(name, None)
-        self._unsolved = clock.attributes()
+        self._unsolved = clock.seconds
 
     def _solved(self, solution: dict[str, Any], clock: StageClock) -> None:
         """Keep a solution and what it has cost."""
-        vars(self).update(solution, **clock.attributes())
+        vars(self).update(solution, stage_seconds_=clock.seconds)
         vars(self).pop("_unsolved", None)
 
     def __getattr__(self, name: str) -> Any:
         known, before = vars(self), vars(self).get("_unsolved")
-        if before is not None and (name in self._follows_from_sums or name in before):
+        late = name in self._follows_from_sums or name == "stage_seconds_"
+        if late and before is not None:
             clock = StageClock(before)
             try:
                 # an attribute is no public method, which would hold BLAS

@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class Finding(NamedTuple):
@@ -77,7 +76,7 @@ def residual_autocorrelation(
 ) -> Finding | None:
     """Moran's I of the residuals of neighbouring rows, for noise that is independent.
 
-    Neighbours are adjacent in one column, or nearest in all of up to five.
+    Neighbours are adjacent in one column, or nearest by ranks in up to five.
 
     Parameters
     ----------
@@ -89,9 +88,16 @@ def residual_autocorrelation(
     n, d = X.shape
     if n < 100 or variance == 0.0:
         return None
-    neighbours = [_adjacent(X[:, j]) for j in range(d)]
+    neighbours = np.empty((d, n), np.intp)
+    for j, other in enumerate(neighbours):
+        order = np.argsort(X[:, j], kind="stable")
+        # the next row of the column; for the last, the one before
+        other[order[:-1]], other[order[-1]] = order[1:], order[-2]
     if 1 < d <= 5:
-        neighbours.append(_nearest(X))
+        ranks: Array = rankdata(X, axis=0)
+        two = cKDTree(ranks).query(ranks, 2)[1]
+        nearest = np.where(two[:, 0] == np.arange(n), two[:, 1], two[:, 0])
+        neighbours = np.vstack((neighbours, nearest))
     products = [residuals * residuals[other] for other in neighbours]
     best = int(np.argmax([p.sum() for p in products]))
     p = products[best]
@@ -158,23 +164,6 @@ def better_class_process(gain: Array) -> Finding | None:
         "of the Gaussian process alone: predictions are less accurate than the data "
         'allow. Use mean="auto", or another classifier as the mean.',
     )
-
-
-def _adjacent(x: Array) -> Index:
-    """For each row the next one of the column; for the last, the one before."""
-    order = np.argsort(x, kind="stable")
-    other = np.empty(len(x), np.intp)
-    other[order[:-1]], other[order[-1]] = order[1:], order[-2]
-    return other
-
-
-def _nearest(X: Array) -> Index:
-    """For each row the nearest other one, by ranks in the columns."""
-    ranks: Array = rankdata(X, axis=0)
-    found = cKDTree(ranks).query(ranks, 2)[1]
-    own = found[:, 0] == np.arange(len(X))
-    nearest: Index = np.where(own, found[:, 1], found[:, 0])
-    return nearest
 
 
 # ---- Hyperparameters -----------------------------------------------------------------

@@ -97,7 +97,7 @@ BUDGETS = {
     "_stein": 825,
     "_gwi": 1080,
     "_decoupled": 520,
-    "_selection": 963,
+    "_selection": 947,
     "_latent": 200,
     "_draws": 1260,
     "bases": 942,
@@ -106,7 +106,7 @@ BUDGETS = {
     "metrics": 475,
     "inspection": 390,
     "_numerics": 3404,
-    "shell": 2490,
+    "shell": 2477,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
 

@@ -256,7 +256,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             self.posterior_ = regressor_posterior(model, checked.shape[1])
             self.kernel_ = self.posterior_.full_kernel
         clock.end_of("posterior")
-        vars(self).update(clock.attributes())
+        self.stage_seconds_ = clock.seconds
         reporter.finish()
         return self
 

@@ -307,7 +307,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         # 3 factors of scores and variances, by the held-out log loss
         vars(self).update(problem.attributes(mean))
         clock.end_of("calibration")
-        vars(self).update(clock.attributes())
+        self.stage_seconds_ = clock.seconds
         conclude(self, [*prior.findings, finding])
         reporter.finish()
         return self

@@ -348,7 +348,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         # 3 the noise, calibrated on its errors
         vars(self).update(attributes(mean))
         clock.end_of("calibration")
-        vars(self).update(clock.attributes())
+        self.stage_seconds_ = clock.seconds
         finding = _residual_finding(rows, mean, own)
         frozen = None if base is None else base.finding
         conclude(self, [frozen, *fitted[2].findings, finding])

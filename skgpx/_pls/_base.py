@@ -22,7 +22,6 @@ from skgpx._selection import (
     Hyperparameters,
     inducing_by_capacity,
     learn_prior,
-    row_form,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -137,7 +136,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units)
         fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units[1])
-        vars(self).update(fitted, **clock.attributes())
+        vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
         few = self._few_points(m, len(Z), len(rows.y), found, result)
         return [*found.findings, *result.findings, few]
@@ -255,7 +254,7 @@ def _evidence_of_y(
     evidence = found.log_evidence
     if np.isfinite(evidence) and np.isfinite(result.log_evidence):
         evidence = result.log_evidence
-    constant = row_form(rows, result.likelihood).constant
+    constant = result.likelihood.row_form(rows.y, rows.weights, rows.known).constant
     if constant is not None:
         evidence -= float(rows.weights @ constant)
     return float(evidence - rows.weights.sum() * np.log(scale))

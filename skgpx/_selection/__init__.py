@@ -4,7 +4,6 @@ from skgpx._selection._candidates import stretched
 from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
-    row_form,
     row_target,
 )
 from skgpx._selection._prior import (
@@ -28,7 +27,6 @@ __all__ = [
     "learn_prior",
     "rough_latent_values",
     "rough_start",
-    "row_form",
     "row_target",
     "stretched",
     "with_base_rates",

@@ -78,18 +78,12 @@ class Candidate:
         high = [inner[one, 1].min() for one in tied.T]
         return np.array([low, np.maximum(low, high)]).T.reshape(-1, 2)
 
-    def theta(self, u: Array) -> Array:
-        """Log-parameters of the kernel."""
-        theta: Array = self.offset + self.ties @ u
-        return theta
-
     def kernel_at(self, u: Array) -> Any:
         """Kernel at the coordinates u, within its bounds."""
         if not len(self.offset):
             return self.kernel
-        return self.kernel.clone_with_theta(
-            np.clip(self.theta(u), *self.kernel.bounds.T)
-        )
+        theta = self.offset + self.ties @ u
+        return self.kernel.clone_with_theta(np.clip(theta, *self.kernel.bounds.T))
 
     def coordinates_of(self, kernel: Any) -> Array:
         """Coordinates of a kernel of this form, the mean of what they share."""
@@ -97,18 +91,20 @@ class Candidate:
         u: Array = shares.T @ (kernel.theta - self.offset)
         return u
 
-    def log_prior(self, u: Array) -> tuple[float, Array]:
-        """Log density of the hyperprior of u, and its gradient."""
-        return _log_normal(u, self.mean, self.std)
-
-    def log_noise_prior(
-        self, likelihood: Likelihood, theta: Array
+    def log_prior(
+        self, point: Array, likelihood: Likelihood | None = None
     ) -> tuple[float, Array]:
-        """The same of the noise of a Gaussian likelihood; others have none."""
+        """Log density of the hyperprior of u, and its gradient.
+
+        Log-parameters of a likelihood may follow u: Gaussian noise has a prior too.
+        """
+        u, theta = point[: self.n_free], point[self.n_free :]
+        kernel, slope = _log_normal(u, self.mean, self.std)
         if not isinstance(likelihood, Gaussian):
-            return 0.0, np.zeros_like(theta)
+            return kernel, np.concatenate((slope, np.zeros_like(theta)))
         mean, std = np.full((2, len(theta)), np.array(_NOISE)[:, np.newaxis])
-        return _log_normal(theta, mean + np.log(self.unit), std)
+        noise, of_noise = _log_normal(theta, mean + np.log(self.unit), std)
+        return kernel + noise, np.concatenate((slope, of_noise))
 
     def starts(self) -> list[Array]:
         """Coordinates with lengthscales of 2√d standard deviations, and less."""

@@ -26,7 +26,6 @@ from skgpx.kernels import (
     triangle_and_pullback,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
-from skgpx.likelihoods._base import RowForm
 
 Array = NDArray[np.float64]
 
@@ -58,10 +57,6 @@ class ExactEvidence:
         self.rows, self.kernel, self.likelihood = rows, kernel, likelihood
         self._p = len(kernel.theta)
 
-    def of_nothing(self) -> float:
-        """Evidence of normal noise around zero with the best variance, in nats."""
-        return noise_only(self.rows, self.likelihood)
-
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
 
@@ -77,10 +72,8 @@ class ExactEvidence:
         noise_variance = float(likelihood.variance(0.0))
         kernel = self.kernel.clone_with_theta(theta[:p])
         K, pullback = triangle_and_pullback(kernel, self.rows.X)
-        L = _root(K, self.rows, noise_variance)
-        y = self.rows.y.reshape(len(L), -1)
-        value = _log_density(L, y, omega, noise_variance)
-        alpha, c = solve_lower_transpose(L, solve_lower(L, y)), y.shape[1]
+        L, white, value = _factorised(K, self.rows, noise_variance)
+        alpha, c = solve_lower_transpose(L, white), white.shape[1]
         # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - c C⁻¹), of which the lower triangle is read
         invert_factorised(L)
         slope = 0.5 * (alpha @ alpha.T - c * L)
@@ -95,22 +88,36 @@ class ExactEvidence:
 def exact_value(rows: Rows, kernel: Any, noise_variance: float) -> float:
     """:class:`ExactEvidence` without its gradient; O(n^3 / 3)."""
     try:
-        L = _root(triangle_and_pullback(kernel, rows.X)[0], rows, noise_variance)
+        K = triangle_and_pullback(kernel, rows.X)[0]
+        return _factorised(K, rows, noise_variance)[2]
     except np.linalg.LinAlgError:
         return -np.inf
-    return _log_density(L, rows.y.reshape(len(L), -1), rows.precisions, noise_variance)
 
 
-def _log_density(L: Array, y: Array, omega: Array, noise_variance: float) -> float:
-    """The formula of :class:`ExactEvidence`, given the root of C."""
+def _factorised(
+    K: Array, rows: Rows, noise_variance: float
+) -> tuple[Array, Array, float]:
+    """Root of the C of :class:`ExactEvidence`, ``L⁻¹ y``, and its log density.
+
+    Only the lower triangle of K is read.
+    """
+    omega = rows.precisions
+    C = np.array(K, order="C")
+    C[np.diag_indices_from(C)] += noise_variance / omega
+    L = cholesky(C, jitter=0.0).L
+    white = solve_lower(L, rows.y.reshape(len(L), -1))
     log_volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
     repeated = np.sum(omega - 1.0) * np.log(2.0 * np.pi * noise_variance)
     each = log_volume + repeated + np.log(omega).sum()
-    return -0.5 * float(y.shape[1] * each + np.sum(solve_lower(L, y) ** 2))
+    return L, white, -0.5 * float(white.shape[1] * each + np.sum(white**2))
 
 
-def noise_only(rows: Rows, likelihood: Gaussian) -> float:
-    """Evidence of normal noise around zero with the best variance, in nats."""
+def null_evidence(rows: Rows, likelihood: Likelihood) -> float:
+    """Evidence, in nats, of latent functions that are zero, with the best noise."""
+    if not isinstance(likelihood, Gaussian):
+        flat = row_target(np.zeros((len(rows.y), 1)), rows, likelihood)
+        start = np.zeros((1, likelihood.n_outputs_))
+        return -float(laplace.find_mode(flat, start).energy)
     y, omega = rows.y.reshape(len(rows.X), -1), rows.precisions
     square = float(np.sum(omega @ y**2))
     n = float(omega.sum()) * y.shape[1]
@@ -131,13 +138,6 @@ def normal_density(y: Array, mean: Array, variance: Array) -> Array:
     square = (y - mean) ** 2 / variance
     density: Array = -0.5 * (square + np.log(2.0 * np.pi * variance))
     return density
-
-
-def _root(K: Array, rows: Rows, noise_variance: float) -> Array:
-    """Lower root of ``K + diag(σ²/ω)``, given the lower triangle of K."""
-    C = np.array(K, order="C")
-    C[np.diag_indices_from(C)] += noise_variance / rows.precisions
-    return cholesky(C, jitter=0.0).L
 
 
 # ---- Any likelihood, on inducing points ----------------------------------------------
@@ -178,14 +178,6 @@ class SparseEvidence:
         how = rows.X, kernel, min(n_inducing, len(rows.y)), rng, rows.weights
         return cls(rows, select_inducing(inducing, *how), kernel, likelihood)
 
-    def of_nothing(self) -> float:
-        """Log likelihood of latent functions that are zero."""
-        if isinstance(self.likelihood, Gaussian):
-            return noise_only(self.rows, self.likelihood)
-        flat = row_target(np.zeros((len(self.rows.y), 1)), self.rows, self.likelihood)
-        start = np.zeros((1, self.likelihood.n_outputs_))
-        return -float(laplace.find_mode(flat, start).energy)
-
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
 
@@ -223,7 +215,8 @@ class SparseEvidence:
             return evidence._replace(parameters=free)
         target = smoothed(row_target(features, self.rows, likelihood))
         start = rough_start(target) if self._mode is None else self._mode
-        factor = row_form(self.rows, likelihood).factor
+        rows = self.rows
+        factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor
         if factor is not None:
             residual = factor**2 * residual
         evidence, mode = laplace_evidence_gradient(target, residual, start)
@@ -243,7 +236,7 @@ def sparse_value(rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood) -> f
     basis = Nystroem.from_kernel(kernel, Z)
     features = basis(rows.X)
     residual = basis.residual_variance(rows.X, features)
-    factor = row_form(rows, likelihood).factor
+    factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor
     if factor is not None:
         residual = factor**2 * residual
     target = smoothed(row_target(features, rows, likelihood))
@@ -260,7 +253,8 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
     more is known are written in terms of one likelihood, see `RowForm`.
     """
     c, m = likelihood.n_outputs_, features.shape[1]
-    code, form = likelihood.kernel_code, row_form(rows, likelihood)
+    form = likelihood.row_form(rows.y, rows.weights, rows.known)
+    code = likelihood.kernel_code
     offset = likelihood.base_latent_[np.newaxis]
     if form.factor is not None:
         factor = form.factor[:, np.newaxis]
@@ -280,11 +274,6 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
         c,
         offset,
     )
-
-
-def row_form(rows: Rows, likelihood: Likelihood) -> RowForm:
-    """The rows in terms of one likelihood."""
-    return likelihood.row_form(rows.y, rows.weights, rows.known)
 
 
 def rough_start(target: langevin.Target) -> Array:

@@ -16,7 +16,7 @@ from scipy import optimize
 
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
-from skgpx._selection._evidence import ExactEvidence, exact_value
+from skgpx._selection._evidence import ExactEvidence, exact_value, null_evidence
 from skgpx._selection._sparse import ABUNDANT_ROWS, SEARCHED_ROWS, sparse_density
 from skgpx._validation import Rows
 from skgpx.kernels import length_scales
@@ -41,8 +41,8 @@ class Found(NamedTuple):
         Coordinates of its kernel.
     likelihood : Likelihood
         With its scales.
-    evidence, log_prior : float
-        Of the rows of the search, and of the hyperprior, in nats.
+    evidence, posterior : float
+        Log evidence of the rows of the search, without and with the log hyperprior.
     gain : float
         Of the evidence over that of a latent function that is zero.
     """
@@ -51,18 +51,13 @@ class Found(NamedTuple):
     u: Array
     likelihood: Any
     evidence: float = np.nan
-    log_prior: float = 0.0
+    posterior: float = np.nan
     gain: float = np.nan
 
     @property
     def kernel(self) -> Any:
         """Kernel with its hyperparameters."""
         return self.candidate.kernel_at(self.u)
-
-    @property
-    def posterior(self) -> float:
-        """Log evidence and log hyperprior, in nats."""
-        return self.evidence + self.log_prior
 
 
 class Objective:
@@ -83,32 +78,24 @@ class Objective:
 
     def __call__(self, point: Array) -> tuple[float, Array]:
         """Value and gradient; a large number without a slope where it fails."""
-        if self._last is None or not np.array_equal(point, self._last[0]):
-            self._last = point.copy(), self._evaluated(point)
-        return self._last[1]
-
-    def _evaluated(self, point: Array) -> tuple[float, Array]:
-        q, p = self.candidate.n_free, len(self.candidate.offset)
-        theta = np.concatenate((self.candidate.theta(point[:q]), point[q:]))
+        if self._last is not None and np.array_equal(point, self._last[0]):
+            return self._last[1]
         hopeless = 1e12, np.zeros_like(point)
+        self._last = point.copy(), hopeless
+        candidate, p = self.candidate, len(self.candidate.offset)
+        u, scales = np.split(point, [candidate.n_free])
+        theta = np.concatenate((candidate.offset + candidate.ties @ u, scales))
         try:
             terms = [one.value_and_gradient(theta) for one in self.evidences]
         except np.linalg.LinAlgError:
             return hopeless
-        prior, pull = self.log_prior(point)
+        prior, pull = candidate.log_prior(point, self.likelihood)
         value = prior + sum(term[0] for term in terms)
         slope = np.sum([term[1] for term in terms], axis=0)
-        slope = np.concatenate((self.candidate.ties.T @ slope[:p], slope[p:])) + pull
-        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
-            return hopeless
-        return -float(value), -slope
-
-    def log_prior(self, point: Array) -> tuple[float, Array]:
-        """Of kernel and noise, and its gradient."""
-        q = self.candidate.n_free
-        kernel, slope = self.candidate.log_prior(point[:q])
-        noise, of_noise = self.candidate.log_noise_prior(self.likelihood, point[q:])
-        return kernel + noise, np.concatenate((slope, of_noise))
+        slope = np.concatenate((candidate.ties.T @ slope[:p], slope[p:])) + pull
+        if np.isfinite(value) and np.all(np.isfinite(slope)):
+            self._last = self._last[0], (-float(value), -slope)
+        return self._last[1]
 
 
 def maximise(
@@ -130,10 +117,11 @@ def maximise(
         point = _descend(objective, point, max_iter, tolerance * total)
     q = candidate.n_free
     likelihood = objective.likelihood.with_theta(point[q:])
-    log_prior = objective.log_prior(point)[0]
+    log_prior = candidate.log_prior(point, likelihood)[0]
     evidence = -objective(point)[0] - log_prior
-    gain = evidence - sum(one.of_nothing() for one in evidences)
-    return Found(candidate, point[:q], likelihood, evidence, log_prior, gain)
+    gain = evidence - sum(null_evidence(one.rows, one.likelihood) for one in evidences)
+    posterior = evidence + log_prior
+    return Found(candidate, point[:q], likelihood, evidence, posterior, gain)
 
 
 def _descend(

@@ -11,7 +11,7 @@ from skgpx._selection._evidence import (
     ExactEvidence,
     SparseEvidence,
     exact_value,
-    noise_only,
+    null_evidence,
     sparse_value,
 )
 from skgpx._selection._select import Objective
@@ -173,15 +173,15 @@ def test_columns_of_targets_are_independent_functions(rng):
     assert exact_value(both, kernel, noise) == pytest.approx(found[0][0], rel=1e-12)
 
 
-def test_noise_only_is_the_evidence_without_a_function(rng):
+def test_null_evidence_is_the_evidence_without_a_function(rng):
     rows = rows_for(Gaussian(), rng)
     nothing = ConstantKernel(1e-14, "fixed") * RBF(1.0, "fixed")
     best = float(np.average(rows.y**2, weights=rows.weights))
     fixed = Gaussian(best).prepare(rows.y, rows.weights)
     value = ExactEvidence(rows, nothing, fixed).value_and_gradient(np.zeros(0))[0]
-    assert noise_only(rows, fixed) == pytest.approx(value, rel=1e-9)
+    assert null_evidence(rows, fixed) == pytest.approx(value, rel=1e-9)
     free = Gaussian().prepare(rows.y, rows.weights)
-    assert noise_only(rows, free) == pytest.approx(value, rel=1e-9)
+    assert null_evidence(rows, free) == pytest.approx(value, rel=1e-9)
 
 
 def test_held_out_densities_are_those_of_scikit_learn(rng):
@@ -222,7 +222,7 @@ def test_objective_against_finite_differences(rng, family, position):
     expected = norm.logpdf(u[0], 1.0, 1.5)
     expected += np.sum(norm.logpdf(u[1:], location, np.sqrt(3.0)))
     assert candidate.log_prior(u)[0] == pytest.approx(expected)
-    noise = candidate.log_noise_prior(likelihood, point[-1:])[0]
+    noise = candidate.log_prior(point, likelihood)[0] - candidate.log_prior(u)[0]
     assert noise == pytest.approx(norm.logpdf(point[-1], -2.0, 2.0))
 
 
