@@ -208,8 +208,8 @@ class Categorical(Kernel):
     ----------
     correlation : float or ndarray of shape (q,), default=0.5
         ρ, above zero and at most one; one for all columns, or one each.
-    correlation_bounds : pair of floats, ndarray of shape (q, 2) or "fixed"
-        Bounds of ρ; (1e-3, 1.0) by default.
+    correlation_bounds : pair of floats, array or "fixed", default=(1e-3, 1.0)
+        Bounds of ρ; an array has shape (q, 2).
 
     n_categories : int, default=None
         If given, codes are the integers from 0 to ``n_categories - 1``, and posterior

@@ -23,8 +23,8 @@ class Linear(Kernel):
     slope : float or ndarray of shape (d,), default=1.0
         Prior standard deviation of the slopes, in units of f per unit of the column;
         one for all columns, or one each.
-    slope_bounds : pair of floats, ndarray of shape (d, 2) or "fixed"
-        Bounds of ``slope``; (1e-5, 1e5) by default.
+    slope_bounds : pair of floats, array or "fixed", default=(1e-5, 1e5)
+        Bounds of ``slope``; an array has shape (d, 2).
     centre : float or ndarray of shape (d,), default=0.0
         Inputs c at which the function is zero. Not a hyperparameter.
 
