@@ -94,7 +94,7 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     Returns
     -------
     K : ndarray of shape (n, n)
-        What is above the diagonal is not set.
+        What is above the diagonal has no meaning.
     pullback : callable
         ``pullback(G)`` with a symmetric G (n, n), of which only the lower triangle is
         read, returns ``Σ_ij G_ij dK_ij / dtheta``, shape (n_theta,).
@@ -109,7 +109,8 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         K, pullback = matrix_and_pullback(kernel, X)
         return K, lambda G: pullback(mirrored(G))
     scaled, _ = _scaled_points(X, None, shape.length_scale)
-    K, W = np.empty((2, len(X), len(X)))
+    # zeros above the diagonal: sums add whole matrices
+    K, W = np.zeros((2, len(X), len(X)))
     amplitude = 1.0 if constant is None else float(constant.constant_value)
     radial.radial_triangle(code, amplitude, scaled, K, W)
 
