@@ -99,8 +99,8 @@ def test_compiled_loop_equals_the_numpy_loop(rng, likelihood, groups):
 def assert_same_run(ours, theirs):
     (chains, trace), (other, other_trace) = ours, theirs
     np.testing.assert_allclose(chains.z, other.z, rtol=1e-9, atol=1e-10)
-    # the square link of counts changes within 1e-4 of f = 0
-    rounding = 1e-9 * np.max(np.abs(other.gradient))
+    # the square link of counts changes within 1e-4 of f = 0, by 1e8 times as much as f
+    rounding = 1e-7 * np.max(np.abs(other.gradient))
     np.testing.assert_allclose(chains.gradient, other.gradient, atol=rounding)
     # the compiled energy drops constants
     gap = chains.energy - other.energy
