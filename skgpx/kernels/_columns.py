@@ -121,7 +121,7 @@ class Columns(DerivedKernel):
                 "estimator of skgpx, which resolves them."
             )
         X = np.atleast_2d(X)
-        if columns.dtype.kind != "b" and np.any(columns >= X.shape[1]):
+        if columns.dtype.kind != "b" and np.any(abs(columns + 0.5) > X.shape[1]):
             raise ValueError(
                 f"columns={self.columns!r} of a kernel is out of range: X has "
                 f"{X.shape[1]} columns, numbered from 0."
@@ -244,10 +244,8 @@ class Categorical(Kernel):
     @property
     def hyperparameter_correlation(self) -> Hyperparameter:
         """Specification of ``correlation``."""
-        size = np.shape(self.correlation) or (1,)
-        return Hyperparameter(
-            "correlation", "numeric", self.correlation_bounds, size[0]
-        )
+        size, bounds = np.size(self.correlation), self.correlation_bounds
+        return Hyperparameter("correlation", "numeric", bounds, size)
 
     def is_stationary(self) -> bool:
         """Return True: the variance is one everywhere."""
@@ -261,6 +259,14 @@ class Categorical(Kernel):
         """Whether entries differ, by column, (n, m, q)."""
         X = np.atleast_2d(X)
         right = X if Y is None else np.atleast_2d(Y)
+        if self.n_categories is not None:
+            codes = np.concatenate((X, right))
+            unknown = codes[~np.isin(codes, np.arange(self.n_categories))]
+            if len(unknown):
+                raise ValueError(
+                    f"Categorical with n_categories={self.n_categories} expects "
+                    f"codes 0 to {self.n_categories - 1}; got {unknown[0]:g}."
+                )
         return X[:, np.newaxis] != right
 
     def __call__(
@@ -302,6 +308,8 @@ class Categorical(Kernel):
 def log_correlations(kernel: Categorical, q: int) -> Array:
     """Logarithms of the correlations of q columns, (q,)."""
     values = np.asarray(kernel.correlation, dtype=np.float64)
+    if not np.all((values > 0.0) & (values <= 1.0)):
+        raise ValueError(f"A correlation is above zero and at most one; got {values}.")
     logs: Array = np.log(np.broadcast_to(values, (q,)))
     return logs
 

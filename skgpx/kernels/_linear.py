@@ -52,8 +52,6 @@ class Linear(Kernel):
     @property
     def hyperparameter_slope(self) -> Hyperparameter:
         """Specification of ``slope``."""
-        if np.ndim(self.slope) == 0:
-            return Hyperparameter("slope", "numeric", self.slope_bounds)
         size = np.size(self.slope)
         return Hyperparameter("slope", "numeric", self.slope_bounds, size)
 
@@ -102,11 +100,7 @@ class Linear(Kernel):
         K = left @ (left if Y is None else self.scaled(Y)).T
         if not eval_gradient:
             return K
-        if self.hyperparameter_slope.fixed:
-            return K, np.empty((*K.shape, 0))
-        if np.ndim(self.slope) == 0:
-            return K, 2.0 * K[:, :, np.newaxis]
-        return K, 2.0 * left[:, np.newaxis] * left
+        return K, _by_slope(self, 2.0 * left[:, np.newaxis] * left)
 
     def __repr__(self) -> str:
         return f"Linear(slope={np.round(self.slope, 3)})"
@@ -115,8 +109,8 @@ class Linear(Kernel):
 def _by_slope(kernel: Linear, by_input: Array) -> Array:
     """Slopes in the free log-parameters, from those of each input (d,)."""
     if kernel.hyperparameter_slope.fixed:
-        return np.empty(0)
-    return by_input if np.ndim(kernel.slope) else by_input.sum(keepdims=True)
+        return by_input[..., :0]
+    return by_input if np.ndim(kernel.slope) else by_input.sum(axis=-1, keepdims=True)
 
 
 @is_rule("pullback", Linear)

@@ -136,13 +136,11 @@ def category_columns(kernel: Any, n_features: int) -> list[int]:
 def columns_of_entry(kernel: Any, name: str, n_features: int) -> NDArray[np.intp]:
     """Columns that a hyperparameter of this name belongs to."""
     columns = np.arange(n_features)
-    for step in name.split("__")[:-1]:
+    for step in name.split("__"):
         if type(kernel) is Columns:
             columns = columns[kernel.indices(len(columns))]
         # a compound numbers its parts
         kernel = kernel.kernels[int(step)] if step.isdigit() else getattr(kernel, step)
-    if type(kernel) is Columns:
-        columns = columns[kernel.indices(len(columns))]
     return columns
 
 

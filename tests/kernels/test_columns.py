@@ -221,3 +221,29 @@ def test_names_of_columns():
         wrong.fit(X, y)
     with pytest.raises(ValueError, match="Call it"):
         PLSRegressor(kernel=Columns(RBF(), len)).fit(frame, y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (Columns(RBF(), [-5]), "X has 4 columns"),
+        (Columns(Categorical(1.5), [3]), "above zero and at most one"),
+        (Columns(Categorical(0.5, n_categories=3), [3]), "expects codes 0 to 2; got 3"),
+    ],
+    ids=str,
+)
+def test_kernels_that_are_none_are_refused(kernel, message):
+    with pytest.raises(ValueError, match=message):
+        kernel(X)
+
+
+def test_categories_that_were_not_there_are_refused():
+    X, _, y = problem(60, 0)
+    model = PLSRegressor(kernel=ADDITIVE, random_state=0).fit(X, y)
+    draws, new = (
+        model.sample_functions(2, random_state=0),
+        X[:1] + np.array([0, 0, 0, 9]),
+    )
+    for evaluate in (model.predict, draws):
+        with pytest.raises(ValueError, match="n_categories=4 expects codes 0 to 3"):
+            evaluate(new)
