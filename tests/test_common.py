@@ -39,7 +39,7 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         PLSRegressor(**FAST),
         PLSClassifier(**FAST),
         DecoupledSampler(n_basis=64, random_state=0),
-        SpectralVGPRegressor(),
+        SpectralVGPRegressor(n_basis=31),
         SpectralVGPRegressor(RBF(), basis="inducing", n_basis=10, random_state=0),
         SteinFourierFeatures(n_frequencies=10, n_steps=20, random_state=0),
         SteinRFFRegressor(
