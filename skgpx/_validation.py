@@ -413,9 +413,11 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
     try:
         value = kernel(X[:1])
     except ValueError as error:
+        # kernels of the library state the remedy themselves
+        lengths = "Give one lengthscale, or one for each column."
         raise ValueError(
             f"The kernel {kernel!r} does not fit X, which has {X.shape[1]} columns: "
-            f"{error} Give one lengthscale, or one for each column."
+            f"{error} {lengths if 'nisotropic' in str(error) else ''}".rstrip()
         ) from error
     if np.ndim(value) != 2 or not np.all(np.isfinite(value)):
         raise ValueError(

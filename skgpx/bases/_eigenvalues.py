@@ -33,7 +33,7 @@ from skgpx._numerics.fourier import (
     raised,
 )
 from skgpx._numerics.regression import Spectrum
-from skgpx.kernels import by_length_scale, rule_of
+from skgpx.kernels import free_slopes, rule_of
 
 # ---- Eigenvalues of series priors, and how they depend on their parameters -----------
 
@@ -360,7 +360,7 @@ def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
     nu = float(kernel.nu) if type(kernel) is Matern else np.inf
     scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
     total, by_input = _mixture_variance(scales / box.period, nu)
-    return total, by_length_scale(kernel, by_input)
+    return total, free_slopes(kernel.hyperparameter_length_scale, by_input)
 
 
 def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:

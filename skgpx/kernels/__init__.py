@@ -7,7 +7,6 @@ by ``_matrices``, ``_frequencies`` and ``_gre``; :func:`register_kernel` adds yo
 from skgpx.kernels._columns import (
     Categorical,
     Columns,
-    log_correlations,
     with_resolved_columns,
 )
 from skgpx.kernels._frequencies import (
@@ -27,7 +26,6 @@ from skgpx.kernels._frequencies import (
 from skgpx.kernels._gre import GREKernel
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._matrices import (
-    by_length_scale,
     diagonal_and_pullback,
     kernel_matrix,
     matrix_and_input_pullback,
@@ -35,7 +33,13 @@ from skgpx.kernels._matrices import (
     radial_code,
     triangle_and_pullback,
 )
-from skgpx.kernels._registry import no_sampler, register_kernel, rule_of
+from skgpx.kernels._registry import (
+    column_values,
+    free_slopes,
+    no_sampler,
+    register_kernel,
+    rule_of,
+)
 from skgpx.kernels._terms import (
     Monomial,
     category_columns,

@@ -13,7 +13,14 @@ from skgpx.kernels._matrices import (
     matrix_and_input_pullback,
     matrix_and_pullback,
 )
-from skgpx.kernels._registry import Array, Pullback, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    Pullback,
+    RuledKernel,
+    column_values,
+    free_slopes,
+    is_rule,
+)
 
 
 class DerivedKernel(Kernel):
@@ -121,10 +128,11 @@ class Columns(DerivedKernel):
                 "estimator of skgpx, which resolves them."
             )
         X = np.atleast_2d(X)
-        if columns.dtype.kind != "b" and np.any(abs(columns + 0.5) > X.shape[1]):
+        n, is_mask = X.shape[1], columns.dtype.kind == "b"
+        if len(columns) != n if is_mask else np.any(abs(columns + 0.5) > n):
             raise ValueError(
-                f"columns={self.columns!r} of a kernel is out of range: X has "
-                f"{X.shape[1]} columns, numbered from 0."
+                f"columns={self.columns!r} of a kernel are not those of X: X has {n} "
+                f"columns. Give numbers from 0 to {n - 1}, or a mask of {n} entries."
             )
         return X[:, columns]
 
@@ -196,7 +204,7 @@ def with_resolved_columns(kernel: Any, resolve: Callable[[Any], Any]) -> Any:
     return kernel
 
 
-class Categorical(Kernel):
+class Categorical(RuledKernel):
     """Exchangeable categories: one correlation between any two different ones.
 
     ``k(x, y) = Π_i ρ_i^[x_i ≠ y_i]``: what is learned of one category is worth ρ at
@@ -257,8 +265,7 @@ class Categorical(Kernel):
 
     def _differing(self, X: Array, Y: Array | None) -> Array:
         """Whether entries differ, by column, (n, m, q)."""
-        X = np.atleast_2d(X)
-        right = X if Y is None else np.atleast_2d(Y)
+        right = X if Y is None else Y
         if self.n_categories is not None:
             codes = np.concatenate((X, right))
             unknown = codes[~np.isin(codes, np.arange(self.n_categories))]
@@ -269,69 +276,26 @@ class Categorical(Kernel):
                 )
         return X[:, np.newaxis] != right
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
-    ) -> Any:
-        """Kernel matrix and, on request, its gradient.
-
-        Parameters
-        ----------
-        X, Y : ndarray of shape (n, q), (m, q)
-            Codes; None for Y means X.
-        eval_gradient : bool, default=False
-            Only supported when Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, n_theta)
-            Only if ``eval_gradient``.
-
-        Raises
-        ------
-        ValueError
-            If the gradient is requested between two sets of points.
-        """
-        if eval_gradient and Y is not None:
-            raise ValueError("Gradient can only be evaluated when Y is None.")
-        differing = self._differing(X, Y)
-        K = np.exp(differing @ log_correlations(self, differing.shape[2]))
-        if not eval_gradient:
-            return K
-        each = K[:, :, np.newaxis] * differing
-        return K, _by_correlation(self, each)
+    def _gradient(self, X: Array) -> tuple[Array, Array]:
+        K, differing = self(X), self._differing(X, None)
+        slopes = K[:, :, np.newaxis] * differing
+        return K, free_slopes(self.hyperparameter_correlation, slopes)
 
     def __repr__(self) -> str:
         return f"Categorical(correlation={np.round(self.correlation, 3)})"
-
-
-def log_correlations(kernel: Categorical, q: int) -> Array:
-    """Logarithms of the correlations of q columns, (q,)."""
-    values = np.asarray(kernel.correlation, dtype=np.float64)
-    if not np.all((values > 0.0) & (values <= 1.0)):
-        raise ValueError(f"A correlation is above zero and at most one; got {values}.")
-    logs: Array = np.log(np.broadcast_to(values, (q,)))
-    return logs
-
-
-def _by_correlation(kernel: Categorical, by_column: Array) -> Array:
-    """Slopes in the free log-parameters, from those of each column (..., q)."""
-    if kernel.hyperparameter_correlation.fixed:
-        return by_column[..., :0]
-    if np.ndim(kernel.correlation) == 0:
-        return by_column.sum(axis=-1, keepdims=True)
-    return by_column
 
 
 @is_rule("pullback", Categorical)
 def _categories(
     kernel: Categorical, X: Array, Y: Array | None
 ) -> tuple[Array, Pullback]:
-    K, differing = kernel(X, Y), kernel._differing(X, Y)
+    differing = kernel._differing(X, Y)
+    correlations = column_values(kernel, "correlation", differing.shape[2], 1.0)
+    K = np.exp(differing @ np.log(correlations))
 
     def pullback(G: Array) -> Array:
         slopes = np.einsum("ij,ijq->q", G * K, differing)
-        return _by_correlation(kernel, slopes)
+        return free_slopes(kernel.hyperparameter_correlation, slopes)
 
     return K, pullback
 

@@ -37,8 +37,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics.svgd import median_squares, transported
 from skgpx.kernels._columns import Columns
-from skgpx.kernels._matrices import by_length_scale
-from skgpx.kernels._registry import is_rule, no_sampler, rule_of
+from skgpx.kernels._registry import free_slopes, is_rule, no_sampler, rule_of
 from skgpx.kernels._terms import Monomial, expand, latent_kernel
 
 Array = NDArray[np.float64]
@@ -97,7 +96,8 @@ def _elliptical_density(kernel: Any, omega: Array) -> tuple[Array, Array]:
     logs, slope, scaled, scales = _elliptical(kernel, omega)
     values = np.exp(logs) * np.prod(2.0 * np.pi * scales)
     by_input = 1.0 + 2.0 * slope[:, np.newaxis] * scaled**2
-    return values, by_length_scale(kernel, values[:, np.newaxis] * by_input)
+    slopes = values[:, np.newaxis] * by_input
+    return values, free_slopes(kernel.hyperparameter_length_scale, slopes)
 
 
 @is_rule("spectral_score", RBF, Matern, RationalQuadratic)

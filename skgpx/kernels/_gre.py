@@ -20,10 +20,10 @@ from skgpx.kernels._matrices import (
     matrix_and_pullback,
     stacked_gradient,
 )
-from skgpx.kernels._registry import Array, Pullback, is_rule
+from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
 
-class GREKernel(DerivedKernel):
+class GREKernel(RuledKernel, DerivedKernel):
     """Covariance of a Gaussian random element, with a stationary background.
 
     ``r(x, x') = sum_i p_i k(x, s_i) k(s_i, x') + background * kbar(x, x')``: the
@@ -126,52 +126,18 @@ class GREKernel(DerivedKernel):
         """``kbar``: the base kernel with every RBF widened by ``sqrt(2)``."""
         return _widened(self.kernel)
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
-    ) -> Any:
-        """Kernel matrix ``r(X, Y)`` and, on request, its gradient.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Left points.
-        Y : ndarray of shape (m, d), default=None
-            Right points; None means X.
-        eval_gradient : bool, default=False
-            Only supported when Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-            Kernel matrix.
-        K_gradient : ndarray of shape (n, n, n_theta)
-            Derivatives in ``theta``; only if ``eval_gradient``.
-
-        Raises
-        ------
-        ValueError
-            If the gradient is requested between two sets of points.
-        """
-        if eval_gradient and Y is not None:
-            raise ValueError("Gradient can only be evaluated when Y is None.")
-        X = np.atleast_2d(X)
-        A = self.features(X)
-        K = A @ (A if Y is None else self.features(np.atleast_2d(Y))).T
-        if not eval_gradient:
-            if self.background != 0.0:
-                K += self.background * self.background_kernel()(X, Y)
-            return K
+    def _gradient(self, X: Array) -> tuple[Array, Array]:
+        A, roots = self.features(X), np.sqrt(self.masses)
         Kbar, gradient = self.background_kernel()(X, eval_gradient=True)
         gradient = gradient * self.background
         tangents = stacked_gradient(self.kernel, X, np.asarray(self.support))
-        roots = np.sqrt(self.masses)
         for p in range(tangents.shape[2]):
             # ∂(A Aᵀ) = Ȧ Aᵀ + A Ȧᵀ
             half = (tangents[:, :, p] * roots) @ A.T
             gradient[:, :, p] += half + half.T
         if not self.hyperparameter_background.fixed:
             gradient = np.dstack((gradient, self.background * Kbar))
-        return K + self.background * Kbar, gradient
+        return A @ A.T + self.background * Kbar, gradient
 
     def diag(self, X: Array) -> Array:
         """Prior variances ``r(x_i, x_i)``, shape (n,)."""
@@ -205,8 +171,8 @@ def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
 
 def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
     """Gradient in the order of theta."""
-    fixed = kernel.hyperparameter_background.fixed
-    return inner if fixed else np.append(inner, background)
+    own = free_slopes(kernel.hyperparameter_background, np.array([background]))
+    return np.append(inner, own)
 
 
 @is_rule("pullback", GREKernel)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter
 
-from skgpx.kernels._registry import Array, Pullback, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    Pullback,
+    RuledKernel,
+    column_values,
+    free_slopes,
+    is_rule,
+)
 
 
-class Linear(Kernel):
+class Linear(RuledKernel):
     """Covariance of linear functions that are zero at a centre.
 
     ``k(x, y) = Σ_i s_i² (x_i - c_i) (y_i - c_i)``: the function ``Σ_i s_i w_i (x_i -
@@ -58,7 +65,7 @@ class Linear(Kernel):
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""
         centred = np.atleast_2d(X) - np.asarray(self.centre, dtype=np.float64)
-        features: Array = centred * np.asarray(self.slope, dtype=np.float64)
+        features: Array = centred * column_values(self, "slope", centred.shape[1])
         return features
 
     def is_stationary(self) -> bool:
@@ -70,47 +77,13 @@ class Linear(Kernel):
         variances: Array = np.sum(self.scaled(X) ** 2, axis=1)
         return variances
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
-    ) -> Any:
-        """Kernel matrix ``k(X, Y)`` and, on request, its gradient.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-        Y : ndarray of shape (m, d), default=None
-            None means X.
-        eval_gradient : bool, default=False
-            Only supported when Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, n_theta)
-            Derivatives in ``theta``; only if ``eval_gradient``.
-
-        Raises
-        ------
-        ValueError
-            If the gradient is requested between two sets of points.
-        """
-        if eval_gradient and Y is not None:
-            raise ValueError("Gradient can only be evaluated when Y is None.")
+    def _gradient(self, X: Array) -> tuple[Array, Array]:
         left = self.scaled(X)
-        K = left @ (left if Y is None else self.scaled(Y)).T
-        if not eval_gradient:
-            return K
-        return K, _by_slope(self, 2.0 * left[:, np.newaxis] * left)
+        slopes = 2.0 * left[:, np.newaxis] * left
+        return left @ left.T, free_slopes(self.hyperparameter_slope, slopes)
 
     def __repr__(self) -> str:
         return f"Linear(slope={np.round(self.slope, 3)})"
-
-
-def _by_slope(kernel: Linear, by_input: Array) -> Array:
-    """Slopes in the free log-parameters, from those of each input (d,)."""
-    if kernel.hyperparameter_slope.fixed:
-        return by_input[..., :0]
-    return by_input if np.ndim(kernel.slope) else by_input.sum(axis=-1, keepdims=True)
 
 
 @is_rule("pullback", Linear)
@@ -119,15 +92,16 @@ def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]
     right = left if Y is None else kernel.scaled(Y)
 
     def pullback(G: Array) -> Array:
-        return _by_slope(kernel, 2.0 * np.einsum("ij,ij->j", left, G @ right))
+        slopes = 2.0 * np.einsum("ij,ij->j", left, G @ right)
+        return free_slopes(kernel.hyperparameter_slope, slopes)
 
     return left @ right.T, pullback
 
 
 @is_rule("diagonal_pullback", Linear)
 def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
-    squares = kernel.scaled(X) ** 2
-    return squares.sum(axis=1), lambda g: _by_slope(kernel, 2.0 * g @ squares)
+    squares, parameter = kernel.scaled(X) ** 2, kernel.hyperparameter_slope
+    return squares.sum(axis=1), lambda g: free_slopes(parameter, 2.0 * g @ squares)
 
 
 @is_rule("input_gradient", Linear)

@@ -31,7 +31,14 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
-from skgpx.kernels._registry import Array, Pullback, Rule, is_rule, rule_of
+from skgpx.kernels._registry import (
+    Array,
+    Pullback,
+    Rule,
+    free_slopes,
+    is_rule,
+    rule_of,
+)
 
 # ---- Kernel matrices by compiled loops, where a kernel has them ----------------------
 
@@ -115,12 +122,10 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     radial.radial_triangle(code, amplitude, scaled, K, W)
 
     def slopes(G: Array) -> Array:
-        free = constant and not constant.hyperparameter_constant_value.fixed
-        first = [inner_product(G, K)] if free else []
-        if shape.hyperparameter_length_scale.fixed:
-            return np.array(first)
         by_input = triangle_slopes(G, W, scaled)
-        return np.append(first, by_input if shape.anisotropic else by_input.sum())
+        own = free_slopes(shape.hyperparameter_length_scale, by_input)
+        free = constant and not constant.hyperparameter_constant_value.fixed
+        return np.append(inner_product(G, K), own) if free else own
 
     return K, slopes
 
@@ -303,7 +308,7 @@ for _name, _evaluate, _join in (
 
 def _summing(factor: float, parameter: Any) -> Pullback:
     """Pullback of one parameter whose derivative is the same at every entry."""
-    return lambda G: np.empty(0) if parameter.fixed else np.array([factor * G.sum()])
+    return lambda G: free_slopes(parameter, np.array([factor * G.sum()]))
 
 
 @is_rule("pullback", ConstantKernel)
@@ -371,15 +376,6 @@ def _profile(kernel: Any, left: Array, right: Array) -> tuple[Array, Array]:
     return c * t**nu * kv(nu, t), W
 
 
-def by_length_scale(kernel: Any, by_input: Array) -> Array:
-    """Slopes in the free log-lengthscales, from those of each input (..., d)."""
-    if kernel.hyperparameter_length_scale.fixed:
-        return by_input[..., :0]
-    if np.size(kernel.length_scale) == 1:
-        return by_input.sum(axis=-1, keepdims=True)
-    return by_input
-
-
 @is_rule("pullback", RBF, Matern, RationalQuadratic)
 def _distance_matrix(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
     left, right = _scaled_points(X, Y, kernel.length_scale)
@@ -390,7 +386,7 @@ def _distance_matrix(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pul
         P = G * W
         crossed = np.einsum("ij,ij->j", left, P @ right)
         sums = P.sum(axis=1) @ left**2 + P.sum(axis=0) @ right**2 - 2.0 * crossed
-        slopes = by_length_scale(kernel, sums)
+        slopes = free_slopes(kernel.hyperparameter_length_scale, sums)
         if type(kernel) is not RationalQuadratic or kernel.hyperparameter_alpha.fixed:
             return slopes
         # k = b^-α, b = K / W:  ∂k/∂log α = α k ((b - 1) / b - log b)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 Array = NDArray[np.float64]
 Rule = Callable[..., Any]
@@ -37,6 +37,74 @@ def is_rule(name: str, *types: type) -> Callable[[Rule], Rule]:
         return rule
 
     return keep
+
+
+class RuledKernel(Kernel):
+    """A kernel by its rule "pullback", and `_gradient`: a matrix and all its slopes."""
+
+    def __call__(
+        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+    ) -> Any:
+        """Kernel matrix ``k(X, Y)`` and, on request, its gradient.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        Y : ndarray of shape (m, d), default=None
+            None means X.
+        eval_gradient : bool, default=False
+            Only supported when Y is None.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        K_gradient : ndarray of shape (n, n, n_theta)
+            Derivatives in ``theta``; only if ``eval_gradient``.
+
+        Raises
+        ------
+        ValueError
+            If the gradient is requested between two sets of points.
+        """
+        if eval_gradient and Y is not None:
+            raise ValueError("Gradient can only be evaluated when Y is None.")
+        left, right = np.atleast_2d(X), None if Y is None else np.atleast_2d(Y)
+        if eval_gradient:
+            return self._gradient(left)
+        return rule_of(self, "pullback")(self, left, right)[0]
+
+    def _gradient(self, X: Array) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+
+def free_slopes(parameter: Hyperparameter, by_entry: Array) -> Array:
+    """Slopes in the free logarithms of a hyperparameter, from those of each entry.
+
+    ``by_entry`` has shape (..., d); a hyperparameter of one element is shared.
+    """
+    if parameter.fixed:
+        return by_entry[..., :0]
+    if parameter.n_elements == 1:
+        return by_entry.sum(axis=-1, keepdims=True)
+    return by_entry
+
+
+def column_values(kernel: Any, name: str, q: int, highest: float = np.inf) -> Array:
+    """Hyperparameter of each of the q columns of a kernel, (q,).
+
+    Raises
+    ------
+    ValueError
+        If there are neither one nor q of them, or if they are out of range.
+    """
+    values = np.asarray(getattr(kernel, name), dtype=np.float64)
+    if not np.all((values > 0.0) & (values <= highest)) or values.size not in (1, q):
+        limit = "" if np.isinf(highest) else " and at most one"
+        raise ValueError(
+            f"{type(kernel).__name__} expects a {name} above zero{limit}, one or one "
+            f"for each of the {q} columns that it sees; got {values}."
+        )
+    return np.broadcast_to(values, (q,))
 
 
 def register_kernel(

@@ -46,7 +46,7 @@ KERNELS = [
     Columns(1.0 * RBF() + DotProduct(), [False, True, False, False]),
     Columns(Categorical([0.3, 0.6]), [3, 3]) + GREKernel(RBF(0.7), X[:5]),
     Columns(Columns(Matern(0.5, nu=1.5), -1), [2, 1]),
-    Linear(0.3) + Linear(np.ones(4), "fixed") * Categorical(0.5, "fixed"),
+    Linear([0.3]) + Linear(np.ones(4), "fixed") * Categorical(0.5, "fixed"),
 ]
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=str)
 
@@ -227,6 +227,10 @@ def test_names_of_columns():
     ("kernel", "message"),
     [
         (Columns(RBF(), [-5]), "X has 4 columns"),
+        (Columns(RBF(), [True, False]), "X has 4 columns.* a mask of 4 entries"),
+        (Linear([1.0, 0.0, 1.0, 1.0]), "expects a slope above zero"),
+        (Columns(Linear(-1.0), [1]), "expects a slope above zero"),
+        (Linear([1.0, 2.0]), "one for each of the 4 columns"),
         (Columns(Categorical(1.5), [3]), "above zero and at most one"),
         (Columns(Categorical(0.5, n_categories=3), [3]), "expects codes 0 to 2; got 3"),
     ],
@@ -235,6 +239,9 @@ def test_names_of_columns():
 def test_kernels_that_are_none_are_refused(kernel, message):
     with pytest.raises(ValueError, match=message):
         kernel(X)
+    with pytest.raises(ValueError, match=message) as caught:
+        PLSRegressor(kernel=kernel).fit(X, X[:, 0])
+    assert "lengthscale" not in str(caught.value)
 
 
 def test_categories_that_were_not_there_are_refused():
