@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from scipy.stats import chi2, rankdata
+from scipy.stats import chi2, kruskal, rankdata
 
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
@@ -32,6 +32,7 @@ __all__ = [
     "runs_disagree",
     "several_modes",
     "too_few_inducing_points",
+    "varying_noise",
 ]
 
 Array = NDArray[np.float64]
@@ -114,6 +115,64 @@ def residual_autocorrelation(
         "the variance of y): the model underfits, and its noise estimate absorbs the "
         "signal. Use a kernel whose lengthscales start near the scale of the "
         "variation, or a larger basis.",
+    )
+
+
+# Gain in nats an observation from which a noise that varies is reported. Where it was
+# larger a second latent function gained held-out density, 0.1 to 0.6 nats in seven fits
+# of seven; of twelve other real sets the largest had 0.094.
+_MIN_GAIN = 0.1
+
+
+def varying_noise(
+    X: Array, mean: Array, standardised: Array, likelihood: Any
+) -> Finding | None:
+    """Kruskal-Wallis test of the sizes of residuals in thirds of each column [1]_.
+
+    And of the predicted mean. The effect is the gain in log density of a scale of its
+    own in each third, by mean absolute residuals, which outliers inflate little.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    mean, standardised : ndarray of shape (n,)
+        Predictions, and residuals in units of their standard deviation.
+    likelihood : Likelihood
+
+    References
+    ----------
+    .. [1] Koenker, "A note on studentizing a test for heteroscedasticity", Journal of
+       Econometrics 1981, of which this is a version by ranks.
+    """
+    n, absolute, name = len(mean), np.abs(standardised), type(likelihood).__name__
+    constant = name in {"Gaussian", "StudentT"} and np.ptp(absolute) > 0.0
+    if not constant or n < 100:
+        return None
+    found = []
+    for j, column in enumerate((*X.T, mean)):
+        third = (3.0 * (rankdata(column) - 0.5) / n).astype(np.intp)
+        groups = [absolute[third == k] for k in range(3)]
+        shares = np.bincount(third, minlength=3) / n
+        if shares.min() < 0.2:  # columns of few values
+            continue
+        size = np.maximum([np.mean(one) for one in groups], 1e-12)
+        gain = float(0.5 * np.log(shares @ size**2) - shares @ np.log(size))
+        p_value = (X.shape[1] + 1) * kruskal(*groups).pvalue
+        if gain >= _MIN_GAIN and p_value < 1e-4:
+            found.append((gain, j, size))
+    if not found:
+        return None
+    gain, j, size = max(found, key=lambda one: one[0])
+    names = "smallest", "middle", "largest"
+    low, high = names[np.argmin(size)], names[np.argmax(size)]
+    where = f"column {j}" if j < X.shape[1] else "the predicted mean"
+    return Finding(
+        "varying noise",
+        f"The noise varies with {where}: residuals are {size.max() / size.min():.2g} "
+        f"times as large in the third of the rows with its {high} values, where "
+        f"intervals are too narrow, as in the third with its {low}, where they are too "
+        f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats an "
+        f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()).",
     )
 
 

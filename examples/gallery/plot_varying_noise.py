@@ -8,11 +8,15 @@ constant and nothing is lost.
 """
 
 # %%
-# The same rows with constant noise, the default, and with noise that varies.
+# The same rows with constant noise, the default, and with noise that varies. The fit
+# with constant noise warns that the residuals differ in size.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 from skgpx import PLSRegressor
+from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import HeteroscedasticGaussian
 
 
@@ -34,7 +38,9 @@ models = {
 }
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.5), sharey=True, layout="constrained")
 for axis, (name, model) in zip(axes, models.items(), strict=True):
-    model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        model.fit(X, y)
     low, high = model.predict_interval(grid, 0.9).T
     axis.plot(X, y, ".", color="0.6", ms=3.0)
     axis.fill_between(grid[:, 0], low, high, alpha=0.3, lw=0.0)
@@ -47,3 +53,6 @@ for axis, (name, model) in zip(axes, models.items(), strict=True):
     axis.set_xlabel(f"90 % bands hold {left:.0%} left of zero, {right:.0%} right of it")
 axes[0].set_ylabel("y")
 plt.show()
+
+# %%
+print(models["constant noise"].findings_[0].message)

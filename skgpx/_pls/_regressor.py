@@ -328,6 +328,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             total = float(np.average((some.y - centre) ** 2, weights=some.weights))
             residuals = some.y - mean
             found.append(diagnostics.residual_autocorrelation(some.X, residuals, total))
+            # residuals of the rows of a fit have the variance σ² - var f
+            noise = float(self.likelihood_.variance(0.0))
+            if some.known is None and np.isfinite(noise):
+                left = np.maximum(2.0 * noise - variance, 0.1 * noise)
+                sizes = residuals / np.sqrt(left)
+                found.append(diagnostics.varying_noise(some.X, mean, sizes, likelihood))
         return found
 
     @property
