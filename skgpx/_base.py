@@ -41,13 +41,18 @@ class LatentEstimator(Reporting, BaseEstimator):
 
     def _distribution(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:
         """Predictive distribution at rows, with known exposures or noise."""
-        X = self._rows_to_predict(X)
-        known = row_quantity(self.likelihood_, len(X), **given)
+        X, likelihood = self._rows_to_predict(X), self.likelihood_
+        known = row_quantity(likelihood, len(X), **given)
+        if (t := self.posterior_.n_outputs // likelihood.n_outputs_) > 1:
+            # several targets: the noise of each at each row
+            known = likelihood.variance(0.0) if known is None else known[:, np.newaxis]
+            known = np.broadcast_to(known, (len(X), t))
+            likelihood = likelihood.with_noise(1.0)
         distribution = PredictiveDistribution(
             self.posterior_,
-            self.likelihood_,
+            likelihood,
             X,
-            relative(self.likelihood_, known),
+            relative(likelihood, known),
             getattr(self, "random_state", None),
             getattr(self, "n_jobs", None),
         )
@@ -131,11 +136,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Returns
         -------
-        mean : ndarray of shape (n_rows,)
+        mean : ndarray of shape (n_rows,) or (n_rows, n_targets)
             In the units of y.
-        std : ndarray of shape (n_rows,)
+        std : ndarray of shape (n_rows,) or (n_rows, n_targets)
             Only if `return_std`; in the units of y.
-        covariance : ndarray of shape (n_rows, n_rows)
+        covariance : ndarray of shape (n_rows, n_rows) or (n_rows, n_rows, n_targets)
             Only if `return_cov`; in squared units of y.
 
         Raises
@@ -188,11 +193,14 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         -------
         distribution : PredictiveDistribution
             With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
-            `log_density` and `sample`. :func:`skgpx.predict_dist` gives it for
-            pipelines and searches.
+            `log_density` and `sample`; for several targets a list, one a target.
+            :func:`skgpx.predict_dist` gives it for pipelines and searches.
         """
         given = {"exposure": exposure, "noise_variance": noise_variance}
-        return self._distribution(X, **given, censoring=censoring)
+        # of one type for the one target of almost every caller
+        distribution: Any = self._distribution(X, **given, censoring=censoring)
+        several = distribution.n_targets > 1
+        return distribution._of_targets() if several else distribution
 
     def predict_quantiles(
         self,
@@ -216,7 +224,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Returns
         -------
-        values : ndarray of shape (n_rows, q)
+        values : ndarray of shape (n_rows, q) or (n_rows, n_targets, q)
             In the units of y. Quantiles of the mixture over all particles, not
             multiples of the standard deviation.
         """
@@ -249,7 +257,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Returns
         -------
-        bounds : ndarray of shape (n_rows, 2)
+        bounds : ndarray of shape (n_rows, 2) or (n_rows, n_targets, 2)
             Lower and upper end, in the units of y.
         """
         distribution = self._distribution(
@@ -282,7 +290,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Returns
         -------
-        y : ndarray of shape (n_rows, n_samples)
+        y : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Observations (counts for a Poisson likelihood): noise is included. Linear
             cost in the number of rows.
         """
@@ -305,7 +313,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
         exposure : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
@@ -318,12 +326,15 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         -------
         log_density : ndarray of shape (n_rows,)
             ``log p(y_i | x_i, data)`` in nats and in the units of y; averaged over
-            the posterior, noise included. Its negative mean is the NLPD.
+            the posterior, noise included, and summed over targets. Its negative mean
+            is the NLPD.
         """
         given = {"exposure": exposure, "noise_variance": noise_variance}
         distribution = self._distribution(X, **given, censoring=censoring)
         self._warn_of_missing(exposure)
-        return distribution.log_density(check_targets(y, distribution))
+        targets = check_targets(y, distribution, distribution.n_targets)
+        density = distribution._log_density(targets)
+        return density if targets.ndim == 1 else density.sum(axis=1)
 
     def score(
         self,
@@ -338,7 +349,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
         sample_weight : array-like of shape (n_rows,), default=None
         exposure : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`: y are counts over these.

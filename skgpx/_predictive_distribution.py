@@ -212,13 +212,17 @@ class PredictiveDistribution(Predictive):
     X : ndarray of shape (n_rows, n_features)
         Checked.
     known : ndarray of shape (n_rows,) or None, default=None
-        Exposures, or variances of the noise in units of the likelihood's.
+        Exposures, or variances of the noise in units of the likelihood's. For several
+        targets, outputs of the posterior beyond those of the likelihood, the variances
+        (n_rows, n_targets); all results then have an axis of targets after the rows.
     random_state : int, RandomState, Generator or None, default=None
         Seed of :meth:`sample` if that is given none.
     n_jobs : int or None, default=None
         Workers over blocks of rows; the same bits for every number. None is the number
         of ``joblib.parallel_config``, otherwise as many threads as BLAS uses and the
         working memory has room for.
+    target : int or None, default=None
+        The only one of several targets that it is of.
 
     Examples
     --------
@@ -244,11 +248,24 @@ class PredictiveDistribution(Predictive):
         known: Array | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        target: int | None = None,
     ):
-        self.posterior, self.likelihood = posterior, likelihood
+        self.posterior, self.likelihood, self.target = posterior, likelihood, target
         self.X, self.known = X, known
         self.random_state, self.n_jobs = random_state, n_jobs
         self.n_rows, self.discrete = len(X), likelihood.discrete
+        several = posterior.n_outputs // likelihood.n_outputs_
+        self.n_targets = several if target is None else 1
+
+    def _of_targets(self) -> list[PredictiveDistribution]:
+        """Distribution of each target, where there are several."""
+        known: Any = self.known
+        model = self.posterior, self.likelihood, self.X
+        how = self.random_state, self.n_jobs
+        return [
+            PredictiveDistribution(*model, column, *how, j)
+            for j, column in enumerate(known.T)
+        ]
 
     def mean(self) -> Array:
         """``E[y]``, shape (n_rows,)."""
@@ -268,7 +285,7 @@ class PredictiveDistribution(Predictive):
             return np.column_stack((likelihood.predictive_mean(f), variance))
 
         pairs = self.stream(both)
-        return pairs[:, 0].copy(), pairs[:, 1].copy()
+        return pairs[..., 0].copy(), pairs[..., 1].copy()
 
     def covariance(self, include_noise: bool = True) -> Array:
         """Covariance of y between the rows, shape (n_rows, n_rows).
@@ -284,7 +301,10 @@ class PredictiveDistribution(Predictive):
                 "return_cov needs a likelihood whose mean is the latent function; got "
                 f"{likelihood!r}. Use return_std, or the covariance of sample_y."
             )
-        covariance = self.posterior.covariance(self.X)
+        if self.n_targets > 1:
+            each = [one.covariance(include_noise) for one in self._of_targets()]
+            return np.stack(each, axis=2)
+        covariance = self.posterior.covariance(self.X, self.target or 0)
         if include_noise:
             zeros = np.zeros((self.n_rows, 1))
             noise = self._likelihood_of(slice(None)).variance(zeros)[:, 0]
@@ -299,8 +319,11 @@ class PredictiveDistribution(Predictive):
         parts = []
         for rows in self.blocks():
             latent = draws.values(self.X[rows])
-            latent = latent[:, 0] if self.likelihood.n_outputs_ == 1 else latent
-            parts.append(self._likelihood_of(rows).sample(latent, rng))
+            latent = latent if self.target is None else latent[:, [self.target]]
+            shape = latent.shape if self.n_targets > 1 else (len(latent), n_samples)
+            one = self.likelihood.n_outputs_ == 1
+            latent = latent.reshape(-1, n_samples) if one else latent
+            parts.append(self._likelihood_of(rows).sample(latent, rng).reshape(shape))
         return np.concatenate(parts)
 
     def stream(self, function: Callable[..., Array], *rest: Array) -> Array:
@@ -310,7 +333,7 @@ class PredictiveDistribution(Predictive):
             (self._likelihood_of(rows), self.X[rows], *(a[rows] for a in rest))
             for rows in blocks
         )
-        model = function, self.posterior
+        model = function, self.posterior, self.target
         if len(blocks) == 1:
             return _of_block(*model, *next(items))
         room = working_floats() // (cost * (blocks[0].stop - blocks[0].start))
@@ -326,12 +349,12 @@ class PredictiveDistribution(Predictive):
         return list(row_blocks(self.n_rows, self._floats_per_row()))
 
     def _floats_per_row(self) -> int:
-        return self.posterior.floats_per_row + _PER_ROW
+        return self.posterior.floats_per_row + _PER_ROW * self.n_targets
 
     def _likelihood_of(self, rows: slice) -> Any:
         if self.known is None:
             return self.likelihood
-        return self.likelihood.at_rows(self.known[rows])
+        return self.likelihood.at_rows(self.known[rows].ravel())
 
     def _quantiles(self, levels: Array) -> Array:
         return self.stream(
@@ -358,11 +381,25 @@ class PredictiveDistribution(Predictive):
 def _of_block(
     function: Callable[..., Array],
     posterior: Any,
+    target: int | None,
     likelihood: Any,
     X: Array,
     *rest: Array,
 ) -> Array:
-    return function(likelihood, posterior.marginals(X), *rest)
+    latent = posterior.marginals(X)
+    n, c, s = latent.mean.shape
+    if c == likelihood.n_outputs_:
+        return function(likelihood, latent, *rest)
+    mean, variance = np.broadcast_arrays(latent.mean, latent.variance)
+    if target is not None:
+        mean, variance = mean[:, [target]], variance[:, [target]]
+        latent = LatentMixture(mean, variance, latent.weights)
+        return function(likelihood, latent, *rest)
+    # each target of a row is a row of its own, with its noise
+    mean, variance = mean.reshape(n * c, 1, s), variance.reshape(n * c, 1, s)
+    rest = tuple(a.reshape(n * c, *a.shape[2:]) for a in rest)
+    values = function(likelihood, LatentMixture(mean, variance, latent.weights), *rest)
+    return values.reshape(n, c, *values.shape[1:])
 
 
 class NormalDistribution(Predictive):

@@ -25,7 +25,7 @@ _MODEL: dict[str, Callable[[Any], Any]] = {
 }
 _PRIOR: dict[str, Callable[[Any], Any]] = {
     "kernel": lambda fit: repr(fit.kernel_),
-    "noise_std": lambda fit: float(np.sqrt(fit.noise_variance_)),
+    "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
@@ -88,7 +88,7 @@ class Reporting(OneBlasThread):
         X : array-like of shape (n_rows, n_features), default=None
             Rows (at most 2000 of them) at which to measure the part of the prior that
             the basis leaves out, and that a larger one would.
-        y : array-like of shape (n_rows,), default=None
+        y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
             Their targets, held out from the fit: coverage and densities are reported
             as well.
 
@@ -174,7 +174,7 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
         found["unexplained_share"] = _share(basis, rows[picked])
     elif on_points and np.isfinite(getattr(model, "unexplained_", np.nan)):
         # unexplained_ = var g / (2 noise variance), in any units
-        noise = model.noise_variance_ / float(np.mean(posterior.scale)) ** 2
+        noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)
         prior = float(np.mean(basis.kernel.diag(basis.inducing_points)))
         found["unexplained_share"] = min(2.0 * noise * model.unexplained_ / prior, 1.0)
     elif not on_points and hasattr(model, "domain_"):
@@ -199,17 +199,19 @@ def _held_out(model: Any, X: Any, y: Any) -> dict[str, Any]:
         return {"rows": len(y), **found}
     if not hasattr(model, "predict_dist"):
         return {}
-    distribution = model.predict_dist(X)
+    parts = model.predict_dist(X)
+    parts = parts if isinstance(parts, list) else [parts]
+    each = list(zip(np.atleast_2d(y.T), parts, strict=True))
     scores = {
         "r2": model.score(X, y),
-        "mean_log_density_nats": np.mean(distribution.log_density(y)),
-        "mean_crps": np.mean(distribution.crps(y)),
+        "mean_log_density_nats": np.mean([one.log_density(t) for t, one in each]),
+        "mean_crps": np.mean([one.crps(t) for t, one in each]),
     }
     for coverage in (0.5, 0.9):
-        low, high = distribution.interval(coverage).T
-        inside = np.mean((low <= y) & (y <= high))
+        ends = [(t, *one.interval(coverage).T) for t, one in each]
+        inside = np.mean([(low <= t) & (t <= high) for t, low, high in ends])
         scores[f"inside_{100 * coverage:g}_%_intervals"] = inside
-    scores["standard_error_of_the_last"] = np.sqrt(0.09 / len(y))
+    scores["standard_error_of_the_last"] = np.sqrt(0.09 / y.size)
     return {"rows": len(y), **{name: float(score) for name, score in scores.items()}}
 
 
@@ -248,6 +250,8 @@ def _percent(share: float) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(_value(one) for one in value)
     if isinstance(value, dict):
         return ", ".join(f"{_words(k)}: {_value(v)}" for k, v in value.items())
     return str(value)

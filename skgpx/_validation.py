@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,), or (n, t) for t targets
     weights : ndarray of shape (n,)
         Frequency weights, positive.
     known : ndarray of shape (n,) or None
@@ -90,7 +90,8 @@ def check_rows(
 ) -> tuple[Array, NDArray[Any], Array]:
     """Check the arguments of `fit`: float64 X (n, d), y (n,), weights (n,).
 
-    Without `reset` X must have the columns of an earlier call.
+    For several targets, which tags of the estimator must allow, y is (n, t). Without
+    `reset` X must have the columns of an earlier call.
 
     Raises
     ------
@@ -100,9 +101,17 @@ def check_rows(
         none that is positive.
     """
     check_columns(X, y if numeric else None)
-    X, y = validate_data(
-        estimator, X, y, dtype=np.float64, order="C", y_numeric=numeric, reset=reset
-    )
+    how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
+    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
+    if numeric and y.ndim > 1:
+        if y.shape[1] < 2:
+            y = column_or_1d(y, warn=True)
+        elif not estimator.__sklearn_tags__().target_tags.multi_output:
+            raise ValueError(
+                f"{type(estimator).__name__} expects one target here: y should be a 1d "
+                f"array; got shape {y.shape}. MultiOutputRegressor fits one model for "
+                "each target."
+            )
     # the number of rows seen, for reports
     seen = 0 if reset else getattr(estimator, "_n_rows", 0)
     vars(estimator)["_n_rows"] = seen + len(X)
@@ -127,10 +136,8 @@ def canonical_rows(
     return found._replace(X=np.ascontiguousarray(found.X), weights=totals)
 
 
-def standardisation(
-    y: Array, weights: Array, *, robust: bool = False
-) -> tuple[float, float]:
-    """Weighted mean and standard deviation of y; 1 for a constant y.
+def standardisation(y: Array, weights: Array, *, robust: bool = False) -> Any:
+    """Weighted mean and standard deviation of y, numbers or (t,); 1 for a constant y.
 
     If `robust`, the median and the standard deviation of a normal distribution with the
     same quartiles, unless half of the targets are equal.
@@ -140,7 +147,7 @@ def standardisation(
         if high - low > 1e-14 * max(abs(low), abs(high)):
             return middle, (high - low) / 1.349
     mean, std = mean_and_spread(y, weights, 1e-14)
-    return float(mean), float(std)
+    return (mean, std) if y.ndim > 1 else (float(mean), float(std))
 
 
 def copy_to_merge(estimator: Any) -> Any:
@@ -228,8 +235,10 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     return array
 
 
-def check_targets(y: ArrayLike, rows: Any) -> NDArray[Any]:
-    """Targets or labels (n_rows,), one for each row."""
+def check_targets(y: ArrayLike, rows: Any, n_targets: int = 1) -> NDArray[Any]:
+    """Targets or labels, one for each row (n_rows,), or several (n_rows, t)."""
+    if n_targets > 1:
+        return check_points("y", y, (len(rows), n_targets))
     targets: NDArray[Any] = column_or_1d(y)
     check_consistent_length(rows, targets)
     return targets

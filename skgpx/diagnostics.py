@@ -55,6 +55,11 @@ class Finding(NamedTuple):
     message: str
     category: type[SkgpxWarning] = FitWarning
 
+    def of(self, target: int) -> Finding:
+        """The same about one of several targets."""
+        check, message = f"{self.check}, target {target}", f"Target {target}: "
+        return Finding(check, message + self.message, self.category)
+
 
 def conclude(estimator: Any, findings: Iterable[Finding | None]) -> None:
     """Keep the findings of a fit as `findings_` and warn once a category."""

@@ -9,11 +9,12 @@ Row weights ω are frequencies: the likelihood of row i is raised to the power �
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
+from scipy import linalg, optimize
 
 from skgpx._numerics.linalg import (
     cholesky,
@@ -34,17 +35,26 @@ class WeightStatistics(NamedTuple):
     ----------
     gram : ndarray of shape (m, m)
         ``Φᵀ diag(ω) Φ``.
-    moment : ndarray of shape (m,)
+    moment : ndarray of shape (m,), or (m, t) for t targets
         ``Φᵀ diag(ω) y``.
-    square, residual, weight : float
-        ``Σ ω y²``, ``Σ ω var g`` and ``Σ ω``.
+    square : float, or ndarray of shape (t,)
+        ``Σ ω y²``.
+    residual, weight : float
+        ``Σ ω var g`` and ``Σ ω``.
     """
 
     gram: Array
     moment: Array
-    square: float
+    square: Any
     residual: float
     weight: float
+
+    def targets(self) -> Iterator[WeightStatistics]:
+        """Statistics of each target."""
+        for moment, square in zip(
+            np.atleast_2d(self.moment.T), np.atleast_1d(self.square), strict=True
+        ):
+            yield self._replace(moment=moment, square=float(square))
 
     def add(self, other: WeightStatistics, sign: float = 1.0) -> WeightStatistics:
         """Statistics of both sets of rows; sign -1.0 removes the other set."""
@@ -65,8 +75,9 @@ def weight_statistics(
     Parameters
     ----------
     features : ndarray of shape (n, m)
-    y, weights, residual : ndarray of shape (n,)
-        Targets, frequency weights, and the prior variance outside the basis.
+    y : ndarray of shape (n,), or (n, t) for t targets
+    weights, residual : ndarray of shape (n,)
+        Frequency weights, and the prior variance outside the basis.
 
     Notes
     -----
@@ -77,8 +88,8 @@ def weight_statistics(
     half = features if np.all(root == 1.0) else features * root[:, np.newaxis]
     return WeightStatistics(
         half.T @ half,
-        half.T @ (root * y),
-        float(weights @ y**2),
+        half.T @ (root * y.T).T,
+        weights @ y**2,
         float(weights @ residual),
         float(weights.sum()),
     )
@@ -95,13 +106,13 @@ def posterior(
     mean = posterior_mean_from(statistics, noise_variance, L)
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
     inverse = solve_lower_transpose(L, np.eye(len(L)))
-    return GaussianWeights(mean[:, np.newaxis], inverse[np.newaxis])
+    return GaussianWeights(mean.reshape(len(mean), -1), inverse[np.newaxis])
 
 
 def posterior_mean_from(
     statistics: WeightStatistics, noise_variance: float, root: Array
 ) -> Array:
-    """Mean of :func:`posterior`, (m,), given the root of the precision."""
+    """Mean of :func:`posterior`, (m,) or (m, t), given the root of the precision."""
     half = solve_lower(root, statistics.moment / noise_variance)
     return solve_lower_transpose(root, half)
 
@@ -113,7 +124,8 @@ def log_evidence(
 
     ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
     equation (9), when Φ projects a Gaussian process; the exact log evidence when the
-    residual is zero. In nats, summed over rows; O(m^3), or O(m^2) given the root of B.
+    residual is zero. In nats, summed over rows and targets; O(m^3), or O(m^2) given the
+    root of B.
 
     References
     ----------
@@ -122,7 +134,9 @@ def log_evidence(
     """
     L = precision_root(statistics.gram, noise_variance) if root is None else root
     half = solve_lower(L, statistics.moment) / noise_variance
-    return log_evidence_of(statistics, noise_variance, half, log_determinant(L))
+    volume, halves = log_determinant(L), np.atleast_2d(half.T)
+    pairs = zip(statistics.targets(), halves, strict=True)
+    return sum(log_evidence_of(one, noise_variance, h, volume) for one, h in pairs)
 
 
 def log_evidence_of(
@@ -172,19 +186,19 @@ def log_evidence_gradient(
     S = solve_lower_transpose(L, solve_lower(L, np.eye(len(L))))
     mean = S @ statistics.moment / noise_variance
     misfit = y - features @ mean
-    weighted = weights / noise_variance
-    # ∂/∂Φ = ω[(y - Φw̄)w̄ᵀ - ΦS]/σ²
-    slope = np.outer(weighted * misfit, mean)
-    slope -= weighted[:, np.newaxis] * (features @ S)
+    weighted, t = weights / noise_variance, y.size // len(y)
+    # ∂/∂Φ = ω[(y - Φw̄)w̄ᵀ - ΦS]/σ², summed over targets
+    slope = (weighted * misfit.T).T.reshape(-1, t) @ mean.reshape(-1, t).T
+    slope -= t * weighted[:, np.newaxis] * (features @ S)
     # Σω log N(y|Φw,σ²) is extremal in w; with S Φᵀ diag(ω) Φ/σ² = I - S:
     # ∂/∂log σ² = -½[Σω - (m - tr S) - Σω(misfit² + residual)/σ²]
-    scatter = float(weighted @ (misfit**2 + residual))
-    noise = -0.5 * (statistics.weight - (len(L) - float(np.trace(S))) - scatter)
+    scatter = float(np.sum(weighted @ (misfit.T**2 + residual).T))
+    spread = statistics.weight - (len(L) - float(np.trace(S)))
     return EvidenceGradient(
         log_evidence(statistics, noise_variance, L),
         slope,
-        -0.5 * weighted,
-        np.array([noise]),
+        -0.5 * t * weighted,
+        np.array([-0.5 * (t * spread - scatter)]),
     )
 
 
@@ -193,6 +207,42 @@ def precision_root(gram: Array, noise_variance: float) -> Array:
     B = gram / noise_variance
     np.einsum("ii->i", B)[:] += 1.0
     return cholesky(B, jitter=0.0).L
+
+
+# ---- Several targets, each with a noise of its own -----------------------------------
+
+
+class TargetRegressions:
+    """Regressions of several targets in one basis, whose noise variances differ.
+
+    With ``ΦᵀΦ = U diag(λ) Uᵀ``, of which there is one for all targets, evidences and
+    posteriors of each are sums over the eigenvalues.
+
+    Parameters
+    ----------
+    statistics : WeightStatistics
+        Of t targets; O(m^3) once.
+    """
+
+    def __init__(self, statistics: WeightStatistics):
+        values, self._vectors = linalg.eigh(statistics.gram)
+        self._values = np.maximum(values, 0.0)
+        turned = statistics._replace(moment=self._vectors.T @ statistics.moment)
+        self._moments, self._targets = turned.moment, list(turned.targets())
+
+    def log_evidence(self, noise_variance: Array) -> Array:
+        """:func:`log_evidence` of each target, (t,), at its noise variance (t,)."""
+        ratio = 1.0 + self._values / noise_variance[:, np.newaxis]
+        halves = self._moments.T / (noise_variance[:, np.newaxis] * np.sqrt(ratio))
+        volumes = np.sum(np.log(ratio), axis=1).tolist()
+        each = zip(self._targets, noise_variance, halves, volumes, strict=True)
+        return np.array([log_evidence_of(*one) for one in each])
+
+    def posterior(self, noise_variance: Array) -> GaussianWeights:
+        """Distribution of the weights of each target at its noise variance (t,)."""
+        variance = 1.0 / (1.0 + self._values[:, np.newaxis] / noise_variance)
+        mean = self._vectors @ (variance * self._moments / noise_variance)
+        return GaussianWeights(mean, self._vectors[np.newaxis], np.sqrt(variance).T)
 
 
 # ---- Evidence of a sequence of eigenvalues -------------------------------------------

@@ -20,10 +20,13 @@ class GaussianWeights(NamedTuple):
     root : ndarray of shape (1 or c, m, r)
         ``cov = root @ root.T`` for each output; one for all when the first axis is 1.
         r is m for a distribution with a density.
+    scales : ndarray of shape (c, r) or None
+        Factors of the columns of one root for all, for each output.
     """
 
     mean: Array
     root: Array
+    scales: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -33,25 +36,35 @@ class GaussianWeights(NamedTuple):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean (m, c), and roots (1 or c, m, r) of the covariance of each output."""
-        return self.mean, self.root
+        scales = self.scales
+        root = self.root if scales is None else self.root * scales[:, np.newaxis]
+        return self.mean, root
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
         mean = (features @ self.mean)[:, :, np.newaxis]
         # var φᵀw = |rootᵀφ|²
-        spread = [np.sum((features @ root) ** 2, axis=1) for root in self.root]
-        variance = np.stack(spread, axis=1)[:, :, np.newaxis]
+        if self.scales is None:
+            spread = [np.sum((features @ root) ** 2, axis=1) for root in self.root]
+            variance = np.stack(spread, axis=1)[:, :, np.newaxis]
+        else:
+            squares = (features @ self.root[0]) ** 2
+            variance = (squares @ (self.scales**2).T)[:, :, np.newaxis]
         return mean, np.broadcast_to(variance, mean.shape)
 
     def covariance(self, features: Array, output: int = 0) -> Array:
         """Covariance of one output of ``Φw`` between rows, (n, n)."""
         half = features @ self.root[output % len(self.root)]
+        if self.scales is not None:
+            half *= self.scales[output]
         covariance: Array = half @ half.T
         return covariance
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Independent draws of the weights, shape (m, c, size)."""
         noise = rng.standard_normal((self.mean.shape[1], self.root.shape[2], size))
+        if self.scales is not None:
+            noise *= self.scales[:, :, np.newaxis]
         # w = mean + root ξ
         return self.mean[:, :, np.newaxis] + (self.root @ noise).transpose(1, 0, 2)
 

@@ -17,11 +17,13 @@ from skgpx._latent import LatentModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._chains import Sample
 from skgpx._pls._inference import Inference, infer, resolved_method
+from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     MOST,
     Hyperparameters,
     inducing_by_capacity,
     learn_prior,
+    regress_targets,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -71,7 +73,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         likelihood: Likelihood,
         reporter: RoundReporter,
-        units: tuple[float, float, float | None] = (0.0, 1.0, None),
+        units: tuple[Any, Any, float | None] = (0.0, 1.0, None),
         with_mean: bool = True,
     ) -> list[Finding | None]:
         """Fit in four steps, and what the diagnostics found; see docs/pls.md.
@@ -104,12 +106,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
-        if m is None:
-            noise = float(likelihood.variance(0.0))
-            Z = inducing_by_capacity(rows, kernel, noise, self.inducing, select)
-        else:
-            how = rows.X, kernel, m, select, rows.weights
-            Z = select_inducing(self.inducing, *how)
+        Z = self._inducing_points(rows, kernel, likelihood, m, select)
         basis = Nystroem.from_kernel(kernel, Z)
         clock.end_of("selection")
 
@@ -141,6 +138,28 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         few = self._few_points(m, len(Z), len(rows.y), found, result)
         return [*found.findings, *result.findings, few]
 
+    def _inducing_points(
+        self,
+        rows: Rows,
+        kernel: Any,
+        likelihood: Likelihood,
+        m: int | None,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Inducing inputs: m of them, or as many as the kernel needs."""
+        if m is not None:
+            how = rows.X, kernel, m, rng, rows.weights
+            return select_inducing(self.inducing, *how)
+        noise = float(likelihood.variance(0.0))
+        Z = inducing_by_capacity(rows, kernel, noise, self.inducing, rng)
+        if rows.y.ndim == 1:
+            return Z
+        # as many as the target of the least noise needs
+        basis, learn = Nystroem.from_kernel(kernel, Z), self.optimizer is not None
+        statistics = row_statistics(basis, rows, self.n_jobs)
+        noise = float(regress_targets(statistics, likelihood, learn)[1].min())
+        return inducing_by_capacity(rows, kernel, noise, self.inducing, rng)
+
     def _few_points(
         self,
         requested: int | None,
@@ -158,7 +177,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         unexplained = result.unexplained if automatic else 0.0
         if not automatic and np.isfinite(found.exact_noise):
             # few points take for noise what an exact process explains of y: a fifth
-            noise, exact = float(result.likelihood.variance(0.0)), found.exact_noise
+            noise = float(np.mean(result.likelihood.variance(0.0)))
+            exact = found.exact_noise
             lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
             unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
         return diagnostics.too_few_inducing_points(
@@ -215,7 +235,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         self,
         found: Hyperparameters,
         result: Inference,
-        units: tuple[float, float, float | None],
+        units: tuple[Any, Any, float | None],
     ) -> dict[str, Any]:
         shift, scale, noise_variance = units
         model, sample = result.posterior, result.sample
@@ -245,7 +265,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
 
 def _evidence_of_y(
-    found: Hyperparameters, result: Inference, rows: Rows, scale: float
+    found: Hyperparameters, result: Inference, rows: Rows, scale: Any
 ) -> float:
     """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
 
@@ -255,6 +275,8 @@ def _evidence_of_y(
     if np.isfinite(evidence) and np.isfinite(result.log_evidence):
         evidence = result.log_evidence
     constant = result.likelihood.row_form(rows.y, rows.weights, rows.known).constant
+    t = rows.y.size // len(rows.y)
     if constant is not None:
-        evidence -= float(rows.weights @ constant)
-    return float(evidence - rows.weights.sum() * np.log(scale))
+        evidence -= t * float(rows.weights @ constant)
+    volume = np.sum(np.log(np.broadcast_to(scale, (t,))))
+    return float(evidence - rows.weights.sum() * volume)

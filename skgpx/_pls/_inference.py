@@ -24,7 +24,13 @@ from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt, run_chains, settle
 from skgpx._pls._tempering import of_both_signs, run_smc
 from skgpx._row_statistics import row_statistics
-from skgpx._selection import final_noise, rough_latent_values, rough_start, row_target
+from skgpx._selection import (
+    final_noise,
+    regress_targets,
+    rough_latent_values,
+    rough_start,
+    row_target,
+)
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import (
@@ -202,13 +208,20 @@ def _exact(
 ) -> Inference:
     """Independent draws; predictions use the posterior itself, not the draws."""
     statistics = row_statistics(basis, rows, n_jobs)
-    if noise_is_free:
-        likelihood = final_noise(basis, rows, statistics, likelihood, rng.spawn(1)[0])
-    noise_variance = float(likelihood.variance(0.0))
-    root = precision_root(statistics.gram, noise_variance)
-    weights = posterior(statistics, noise_variance, root)
-    evidence = log_evidence(statistics, noise_variance, root)
-    unexplained = statistics.residual / (2.0 * noise_variance * statistics.weight)
+    if rows.y.ndim > 1:
+        each, noises = regress_targets(statistics, likelihood, noise_is_free)
+        likelihood, weights = likelihood.with_noise(noises), each.posterior(noises)
+        evidence = float(each.log_evidence(noises).sum())
+        typical = 1.0 / float(np.mean(1.0 / noises))
+    else:
+        if noise_is_free:
+            how = basis, rows, statistics, likelihood, rng.spawn(1)[0]
+            likelihood = final_noise(*how)
+        typical = float(likelihood.variance(0.0))
+        root = precision_root(statistics.gram, typical)
+        weights = posterior(statistics, typical, root)
+        evidence = log_evidence(statistics, typical, root)
+    unexplained = statistics.residual / (2.0 * typical * statistics.weight)
     particles = weights.draw(n_particles, rng)
     p = weights.mean.size
     z, ess = particles.transpose(1, 0, 2).reshape(1, p, -1), np.full(p, n_particles)

@@ -112,7 +112,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Prior covariance with its hyperparameters, for the standardised y.
     likelihood_ : Likelihood
         With its scales, in the units of y.
-    noise_variance_ : float
+    noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
         Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
@@ -250,7 +250,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Several targets, for a Gaussian likelihood in closed form, are independent
+            functions with one kernel and its inducing points, each with its own noise
+            unless that is given.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -283,8 +286,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         given = {"exposure": exposure, "noise_variance": noise_variance}
         given["censoring"] = censoring
         reporter = RoundReporter(self, X, y, sample_weight, **given)
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         check_likelihood_given(self.likelihood)
+        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         known = row_quantity(likelihood, len(y), **given)
         noise: KnownNoise | None = None
@@ -297,6 +300,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         if self.normalize_y and likelihood.location_scale:
             w = rows.weights if noise is None else rows.precisions
             shift, scale = standardisation(rows.y, w, robust=likelihood.heavy_tailed)
+            if rows.y.ndim > 1 and likelihood.noise_parameter is not None:
+                # targets of one noise in the units of y have one unit
+                scale = float(np.sqrt(np.mean(scale**2)))
         standard = rows._replace(y=(rows.y - shift) / scale)
         likelihood = likelihood.scaled(1.0 / scale)
         units = shift, scale, None if noise is None else noise.mean
@@ -314,7 +320,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         if some.known is not None:
             likelihood = likelihood.at_rows(some.known)
         model = self.posterior_
-        mean, variance = likelihood.predictive_moments(model.marginals(some.X))
+        latent = model.marginals(some.X)
+        mean, variance = likelihood.predictive_moments(latent)
         moments = mean, variance, self.likelihood_
         found = [diagnostics.overdispersion(some.y, some.weights, *moments)]
         features = model.basis(some.X)
@@ -323,25 +330,39 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
         learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
-        if learned and self.likelihood_.location_scale and share <= 0.01:
-            centre = np.average(some.y, weights=some.weights)
-            total = float(np.average((some.y - centre) ** 2, weights=some.weights))
-            residuals = some.y - mean
-            found.append(diagnostics.residual_autocorrelation(some.X, residuals, total))
+        if not (learned and self.likelihood_.location_scale and share <= 0.01):
+            return found
+        noise = np.atleast_1d(self.likelihood_.variance(0.0))
+        each = [(some.y, mean, variance)]
+        if some.y.ndim > 1:
+            mean, variance = latent.moments()
+            each = list(zip(some.y.T, mean.T, (variance + noise).T, strict=True))
+        for j, (y, mean, variance) in enumerate(each):
+            residuals, sigma2 = y - mean, float(noise[j % len(noise)])
+            centre = np.average(y, weights=some.weights)
+            total = float(np.average((y - centre) ** 2, weights=some.weights))
+            of_one = [diagnostics.residual_autocorrelation(some.X, residuals, total)]
             # residuals of the rows of a fit have the variance σ² - var f
-            noise = float(self.likelihood_.variance(0.0))
-            if some.known is None and np.isfinite(noise):
-                left = np.maximum(2.0 * noise - variance, 0.1 * noise)
-                sizes = residuals / np.sqrt(left)
-                found.append(diagnostics.varying_noise(some.X, mean, sizes, likelihood))
+            if some.known is None and np.isfinite(sigma2):
+                left = np.maximum(2.0 * sigma2 - variance, 0.1 * sigma2)
+                how = some.X, mean, residuals / np.sqrt(left), likelihood
+                of_one.append(diagnostics.varying_noise(*how))
+            found += of_one if len(each) == 1 else [one and one.of(j) for one in of_one]
         return found
 
     @property
-    def noise_variance_(self) -> float:
+    def noise_variance_(self) -> Any:
         """Variance of the noise in squared units of y, for a Gaussian likelihood."""
         if not isinstance(self.likelihood_, Gaussian):
             raise AttributeError(
                 f"noise_variance_ is the variance of a Gaussian likelihood; got "
                 f"{self.likelihood_!r}. See likelihood_ and its variance."
             )
-        return float(self.likelihood_.variance(0.0))
+        return self.likelihood_.variance(0.0)[()]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # in closed form
+        gaussian = self.likelihood is None or isinstance(self.likelihood, Gaussian)
+        tags.target_tags.multi_output = gaussian and self.method in ("auto", "exact")
+        return tags

@@ -14,7 +14,12 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._sparse import final_noise, grow, inducing_by_capacity
+from skgpx._selection._sparse import (
+    final_noise,
+    grow,
+    inducing_by_capacity,
+    regress_targets,
+)
 
 __all__ = [
     "MOST",
@@ -25,6 +30,7 @@ __all__ = [
     "grow",
     "inducing_by_capacity",
     "learn_prior",
+    "regress_targets",
     "rough_latent_values",
     "rough_start",
     "row_target",

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 # amplitude in variances of the latent function; a noise in variances of y.
 _LENGTHSCALE = np.sqrt(2.0), np.sqrt(3.0)
 _AMPLITUDE = 1.0, 1.5
-_NOISE = -2.0, 2.0
+NOISE_PRIOR = -2.0, 2.0
 _SLOPE = -1.0, 1.5
 
 
@@ -102,7 +102,7 @@ class Candidate:
         kernel, slope = _log_normal(u, self.mean, self.std)
         if not isinstance(likelihood, Gaussian):
             return kernel, np.concatenate((slope, np.zeros_like(theta)))
-        mean, std = np.full((2, len(theta)), np.array(_NOISE)[:, np.newaxis])
+        mean, std = np.full((2, len(theta)), np.array(NOISE_PRIOR)[:, np.newaxis])
         noise, of_noise = _log_normal(theta, mean + np.log(self.unit), std)
         return kernel + noise, np.concatenate((slope, of_noise))
 

@@ -219,7 +219,7 @@ def _all_noise(found: Found, rows: Rows) -> Found:
     if not (isinstance(likelihood, Gaussian) and len(likelihood.theta)):
         return found
     u = np.where(candidate.lengths, candidate.starts()[0], candidate.bounds[:, 0])
-    square = float(np.average(rows.y**2, weights=rows.precisions))
+    square = float(np.mean(np.average(rows.y**2, axis=0, weights=rows.precisions)))
     return found._replace(u=u, likelihood=with_noise(likelihood, square))
 
 
@@ -232,7 +232,7 @@ def _by_bound(
     bound that is lost in pure noise does not replace the kernel.
     """
     some = subset(rows, rng.permutation(len(rows.y))[:2000])
-    square = float(np.average(some.y**2, weights=some.precisions))
+    square = float(np.mean(np.average(some.y**2, axis=0, weights=some.precisions)))
     ends = [found, found._replace(likelihood=with_noise(found.likelihood, square))]
     for n_iter in (0, 60, 60):
         searches = []

@@ -182,7 +182,7 @@ class Split(NamedTuple):
     def of(cls, rows: Rows, screening: int, rng: np.random.Generator) -> Split:
         """Draw the parts, first rows with probabilities proportional to weights."""
         # by y: the order of the columns of X does not matter
-        by_y = np.argsort(rows.y, kind="stable")
+        by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
         keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
         order, size = by_y[np.argsort(keys, kind="stable")], SEARCHED_ROWS
         first = subset(rows, order[:screening]), subset(rows, order[:size])

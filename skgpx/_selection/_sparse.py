@@ -11,11 +11,13 @@ from scipy import optimize
 
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.regression import (
+    TargetRegressions,
     WeightStatistics,
     best_noise_variance,
     precision_root,
     weight_statistics,
 )
+from skgpx._selection._candidates import NOISE_PRIOR
 from skgpx._selection._evidence import normal_density, with_noise
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until
@@ -120,7 +122,7 @@ def best_noise(
         half = solve_lower(L, features.T)
         mean = half.T @ solve_lower(L, seen.moment) / noise
         variance = np.einsum("ij,ij->j", half, half) + residual + noise * known
-        return -float(np.mean(normal_density(rows.y, mean, variance)))
+        return -float(np.mean(normal_density(rows.y.T, mean.T, variance)))
 
     if low == high:
         return low, -loss(float(np.log(low)))
@@ -193,6 +195,29 @@ def final_noise(
     seen = statistics.add(_statistics(basis, held), -1.0)
     low, high = min(0.5 * learned, 0.02 * best), 2.0 * max(learned, best)
     return with_noise(likelihood, best_noise(basis, seen, held, low, high)[0])
+
+
+def regress_targets(
+    statistics: WeightStatistics, likelihood: Gaussian, learn: bool = True
+) -> tuple[TargetRegressions, Array]:
+    """Regressions of several targets and the noise variance of each, given the basis.
+
+    A free noise has its own evidence and the hyperprior of the search, in which all
+    targets shared one. The best of a grid is refined.
+    """
+    found, n_targets = TargetRegressions(statistics), statistics.moment.shape[1]
+    if not (learn and len(likelihood.theta)):
+        return found, np.full(n_targets, float(likelihood.variance(0.0)))
+    mean, std = NOISE_PRIOR
+    low, high = likelihood.theta_bounds[0]
+    grid = np.linspace(np.full(n_targets, low), np.full(n_targets, high), 41)
+    for _ in range(4):
+        prior = -0.5 * ((grid - mean) / std) ** 2
+        values = [found.log_evidence(np.exp(one)) for one in grid]
+        best = grid[np.argmax(values + prior, axis=0), np.arange(n_targets)]
+        width = 1.5 * (grid[1] - grid[0])
+        grid = np.clip(np.linspace(best - width, best + width, 21), low, high)
+    return found, np.exp(best)
 
 
 def _statistics(basis: Any, rows: Rows) -> WeightStatistics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +37,7 @@ class Gaussian(NoiseOfRows):
     scale_names: ClassVar[tuple[str, ...]] = ("noise_variance",)
 
     def __init__(self, noise_variance: float | None = None) -> None:
-        self.noise_variance = noise_variance
+        self.noise_variance: Any = noise_variance
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(y - f)^2 / (2 v) + log(2 pi v) / 2``."""
@@ -73,6 +73,8 @@ class Gaussian(NoiseOfRows):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the noise variance times ``factor**2``."""
+        if isinstance(self.noise_variance, np.ndarray):
+            return self.with_noise(factor**2 * self.noise_variance)
         return self.rescaled(noise_variance=factor**2)
 
     @property
@@ -80,8 +82,8 @@ class Gaussian(NoiseOfRows):
         """The noise variance, None while it is free."""
         return self.noise_variance
 
-    def with_noise(self, noise_variance: float) -> Self:
-        """Copy with this noise variance."""
+    def with_noise(self, noise_variance: float | Array) -> Self:
+        """Copy with this noise variance, or that of each target."""
         return self._replace(noise_variance=noise_variance)
 
     def kernel_parameters(self) -> Array:
@@ -95,6 +97,9 @@ class Gaussian(NoiseOfRows):
         return {"noise_variance": variance_start(y, weights)}
 
     def _variance(self) -> Array | float:
+        # after a fit of several targets: that of each
+        if isinstance(self.noise_variance, np.ndarray):
+            return self.noise_variance
         return self._scale("noise_variance") * self.known_
 
     def _noise(self) -> tuple[Array, Array, Array]:

@@ -117,7 +117,7 @@ class NoiseOfRows(NormalNoise):
         if known is None:
             return super().row_form(y, weights, known)
         root = np.sqrt(known)
-        return RowForm(self, y / root, weights, 1.0 / root, np.log(root))
+        return RowForm(self, (y.T / root).T, weights, 1.0 / root, np.log(root))
 
 
 class KnownNoise(NamedTuple):
@@ -157,8 +157,12 @@ class KnownNoise(NamedTuple):
 
 
 def variance_start(y: Array, weights: Array) -> tuple[float, float, float]:
-    """A tenth of the variance of y, from 1e-8 to ten times that variance."""
-    total = float(mean_and_spread(y, weights, 1e-12)[1]) ** 2
+    """A tenth of the variance of y, from 1e-8 to ten times that variance.
+
+    Of several targets (n, t) their mean variance.
+    """
+    std = np.ravel(mean_and_spread(y, weights, 1e-12)[1]).tolist()
+    total = sum(one**2 for one in std) / len(std)
     return 0.1 * total, 1e-8 * total, 10.0 * total
 
 
