@@ -87,9 +87,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         such as PLSRegressor, that method is used. None stands for a process whose
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
         exact one (GaussianProcessRegressor) of at most 1500 rows, a sparse one above,
-        with as many inducing points as the kernel needs. For several targets it is a
-        GaussianProcessRegressor with a constant times an RBF with one lengthscale per
-        column, plus white noise, and ``normalize_y=True``.
+        with as many inducing points as the kernel needs. For several targets it is
+        sparse, with one kernel for the standardised targets and a noise for each.
     n_basis : int or "auto", default="auto"
         Number of Fourier features of the prior, two for each frequency; best a power
         of two. It affects the accuracy of the *covariance*; the mean is exact with any
