@@ -30,6 +30,7 @@ from skgpx._validation import (
     check_kernel,
     check_points,
     generator,
+    kernel_of,
     standardisation,
 )
 from skgpx._wrapped import is_search
@@ -246,10 +247,11 @@ def check_drawable(estimator: Any) -> None:
         )
 
 
-def check_kernel_of(estimator: Any, X: Array) -> None:
+def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:
     """Refuse a kernel, fitted or not, that no sections can be made of."""
     kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
     if isinstance(kernel, Kernel):
+        kernel = kernel_of(sampler, kernel)
         check_kernel(kernel, X)
         check_sections(kernel, X)
 
@@ -258,7 +260,7 @@ def check_kernel_of(estimator: Any, X: Array) -> None:
 
 
 def default_estimator(
-    X: Array, y: Array, random_state: Any, n_jobs: int | None
+    X: Array, y: Array, random_state: Any, n_jobs: int | None, kernel: Any = None
 ) -> tuple[Any, Hyperparameters | None]:
     """Process for these rows, and what its search has found.
 
@@ -271,7 +273,8 @@ def default_estimator(
     shift, scale = standardisation(y, ones)
     rows = canonical_rows(X, (y - shift) / scale, ones)
     rng = generator(random_state)
-    found = learn_prior(rows, Gaussian().prepare(rows.y, rows.weights), rng)
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    found = learn_prior(rows, likelihood, rng, kernel=kernel)
     noise = float(found.likelihood.variance(0.0))
     if len(X) <= 1500 and not several:
         kernel = found.kernel + WhiteKernel(noise)
