@@ -40,8 +40,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
         the one of the larger log posterior; for Gaussian noise the RBF competes with
-        Matern kernels of order 5/2 and 3/2. The covariance of the paper is
-        :class:`~skgpx.kernels.GREKernel` around such a kernel.
+        Matern kernels of order 5/2 and 3/2, and the best with a linear trend beside it
+        and, with one input, with seasons whose period is found. The covariance of the
+        paper is :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
@@ -150,9 +151,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
-    categories_ : dict of ndarray
-        Categories of the columns of X whose type is category, by name; a code is a
-        position among them. Only if X has such columns.
 
     See Also
     --------

@@ -18,7 +18,6 @@ from skgpx._selection._sparse import (
     final_noise,
     grow,
     inducing_by_capacity,
-    inducing_of_targets,
     regress_targets,
 )
 
@@ -30,7 +29,6 @@ __all__ = [
     "final_noise",
     "grow",
     "inducing_by_capacity",
-    "inducing_of_targets",
     "learn_prior",
     "regress_targets",
     "rough_latent_values",

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import RBF, Kernel, Matern
+from scipy.linalg import block_diag
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    ExpSineSquared,
+    Kernel,
+    Matern,
+)
 
 from skgpx._validation import Rows
 from skgpx.kernels import (
-    Columns,
     Linear,
-    category_columns,
     columns_of_entry,
     default_kernel,
     length_scale_entries,
@@ -75,9 +80,9 @@ class Candidate:
     def bounds(self) -> Array:
         """Bounds of u, (q, 2): those that all tied parameters keep."""
         inner = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
-        tied = self.ties > 0.0
-        low = [inner[one, 0].max() for one in tied.T]
-        high = [inner[one, 1].min() for one in tied.T]
+        parts = [(one > 0.0, one[one > 0.0]) for one in self.ties.T]
+        low = [np.max(inner[tied, 0] / factor) for tied, factor in parts]
+        high = [np.min(inner[tied, 1] / factor) for tied, factor in parts]
         return np.array([low, np.maximum(low, high)]).T.reshape(-1, 2)
 
     def kernel_at(self, u: Array) -> Any:
@@ -89,7 +94,7 @@ class Candidate:
 
     def coordinates_of(self, kernel: Any) -> Array:
         """Coordinates of a kernel of this form, the mean of what they share."""
-        shares = self.ties / np.sum(self.ties, axis=0)
+        shares = self.ties / np.sum(self.ties**2, axis=0)
         u: Array = shares.T @ (kernel.theta - self.offset)
         return u
 
@@ -143,28 +148,69 @@ class Candidate:
 
         In standard deviations of the latent function for one of each column.
         """
-        every = np.arange(rows.X.shape[1])
-        numeric = np.setdiff1d(every, category_columns(self.kernel, len(every)))
-        X, d = np.ascontiguousarray(rows.X[:, numeric]), len(numeric)
+        X, d = rows.X, rows.X.shape[1]
         columns = default_kernel(X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
         unit = np.full(d, np.sqrt(self.unit)) / columns
         centre = np.average(X, axis=0, weights=rows.weights)
         mean = _SLOPE[0] - 0.5 * np.log(d)
         slope = np.exp(mean) * unit
         bounds = np.outer(unit, (1e-3, 1e2))
-        trend = _of_columns(Linear(slope, bounds, centre), numeric, rows.X.shape[1])
-        p, q = len(self.offset), self.n_free
-        ties = np.zeros((p + d, q + 1))
-        ties[:p, :q], ties[p:, q] = self.ties, 1.0
+        return self.beside(
+            Linear(slope, bounds, centre),
+            "a linear trend",
+            np.log(unit),
+            np.ones((d, 1)),
+            ([mean], [_SLOPE[1]]),
+        )
+
+    def with_walk(self, rows: Rows, step: float) -> Candidate:
+        """The same and an autoregression of the first order, whose memory is a step.
+
+        Its amplitude has the prior of the noise, as that of a season: a part of y.
+        """
+        scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
+        bounds = 1e-2 * step, 1e2 * float(np.ptp(rows.X))
+        part = self._share(-4.0) * Matern(step, bounds, nu=0.5)
+        prior = np.transpose((NOISE_PRIOR, _LENGTHSCALE))
+        offset = np.log((self.unit, scale))
+        return self.beside(part, "an autoregression", offset, np.eye(2), prior)
+
+    def with_season(self, rows: Rows, period: float) -> Candidate:
+        """The same and a function of about this period, which changes slowly."""
+        scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
+        span = float(np.ptp(rows.X))
+        fading = RBF(max(0.1 * span, period), (period, 1e2 * span))
+        near = 0.8 * period, 1.25 * period
+        season = ExpSineSquared(1.0, period, (0.1, 10.0), near)
+        offset = np.log((self.unit, scale, 1.0, period))
+        # a period in cycles over the rows: the evidence has a peak of that width
+        ties = np.diag((1.0, 1.0, 1.0, period / span))
+        prior = np.transpose((NOISE_PRIOR, _LENGTHSCALE, (0.0, 1.0), (0.0, 1.0)))
+        part = self._share(-2.0) * fading * season
+        return self.beside(part, "a season", offset, ties, prior)
+
+    def _share(self, log_share: float) -> ConstantKernel:
+        """Amplitude of a part of y."""
+        bounds = 1e-5 * self.unit, 1e3 * self.unit
+        return ConstantKernel(np.exp(log_share) * self.unit, bounds)
+
+    def beside(
+        self, part: Any, name: str, offset: Array, ties: Array, prior: Any
+    ) -> Candidate:
+        """The same and another part, of log-parameters ``offset + ties @ u``.
+
+        `prior` holds mean and std of the normal prior of its u.
+        """
+        mean, std = prior
         return replace(
             self,
-            name=f"{self.name}, and a linear trend",
-            kernel=self.kernel + trend,
-            offset=np.append(self.offset, np.log(unit)),
-            ties=ties,
+            name=f"{self.name}, and {name}",
+            kernel=self.kernel + part,
+            offset=np.append(self.offset, offset),
+            ties=block_diag(self.ties, ties),
             mean=np.append(self.mean, mean),
-            std=np.append(self.std, _SLOPE[1]),
-            lengths=np.append(self.lengths, False),
+            std=np.append(self.std, std),
+            lengths=np.append(self.lengths, np.zeros(len(mean), dtype=bool)),
         )
 
 
@@ -215,24 +261,16 @@ def of_kernel(
     return Candidate(name, kernel, *coordinates, long, unit, given)
 
 
-def _of_columns(kernel: Any, columns: NDArray[np.intp], d: int) -> Any:
-    return kernel if len(columns) == d else Columns(kernel, columns.tolist())
-
-
 def default_candidates(
-    rows: Rows, likelihood: Likelihood, unit: float, categories: Any = None
+    rows: Rows, likelihood: Likelihood, unit: float
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, each with one lengthscale or several.
 
     For Gaussian noise the RBF and Matern kernels of order 5/2 and 3/2 compete, for
     others there is the RBF. "One" is in standard deviations of the columns; for
-    several classes also in the unit of the columns, such as pixels. With `categories`
-    they are kernels of the other columns, times that kernel of categories.
+    several classes also in the unit of the columns, such as pixels.
     """
-    codes = [] if categories is None else categories.columns
-    numeric = np.setdiff1d(np.arange(rows.X.shape[1]), codes)
-    seen = numeric if len(numeric) else codes
-    plain = default_kernel(np.ascontiguousarray(rows.X[:, seen]), rows.weights)
+    plain = default_kernel(rows.X, rows.weights)
     high = 1e3 * unit
     if likelihood.log_scale and not likelihood.location_scale:
         # a standard deviation of 6: on separable classes evidence grows without end
@@ -246,17 +284,12 @@ def default_candidates(
         shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
     groups = []
     for name, shape in shapes.items():
-        kernel = plain.k1
-        if len(numeric):
-            kernel = kernel * _of_columns(shape, numeric, rows.X.shape[1])
-        if categories is not None:
-            kernel = kernel * Columns(categories.kernel, categories.columns)
-        many = of_kernel(kernel, rows, unit, f"{name}, one a column", False)
-        if len(numeric) < 2:
+        many = of_kernel(plain.k1 * shape, rows, unit, f"{name}, one a column", False)
+        if rows.X.shape[1] == 1:
             groups.append([many])
             continue
         group = [many.tied(f"{name}, one lengthscale"), many]
-        if likelihood.n_outputs_ > 1 and categories is None:
+        if likelihood.n_outputs_ > 1:
             group.insert(1, _in_one_unit(many).tied(f"{name}, one in the unit of X"))
         groups.append(group)
     return groups

@@ -112,6 +112,26 @@ def _factorised(
     return L, white, -0.5 * float(white.shape[1] * each + np.sum(white**2))
 
 
+def wave_gains(rows: Rows, kernel: Any, noise_variance: float, omega: Array) -> Array:
+    """Log evidence, in nats, that a wave of each frequency gains beside the process.
+
+    Its two amplitudes are estimated by least squares under the covariance of the
+    process: a periodogram of what the kernel does not expect in its one column. Where
+    there is no wave these are standard exponential variables.
+    """
+    K = triangle_and_pullback(kernel, rows.X)[0]
+    L, white, _ = _factorised(K, rows, noise_variance)
+    phases = (rows.X - rows.X.mean()) * omega
+    c, s = (solve_lower(L, wave) for wave in (np.cos(phases), np.sin(phases)))
+    # ½ bᵀ G⁻¹ b with b = Fᵀ C⁻¹ y, G = Fᵀ C⁻¹ F and F the columns cos and sin
+    yc, ys = white.T @ c, white.T @ s
+    cc, ss, cs = np.sum(c * c, axis=0), np.sum(s * s, axis=0), np.sum(c * s, axis=0)
+    gains: Array = 0.5 * (yc**2 * ss - 2.0 * yc * ys * cs + ys**2 * cc)
+    # on a grid the sines of the shortest wave are zero
+    gains /= np.maximum(cc * ss - cs**2, 1e-10 * cc * ss)
+    return np.max(gains, axis=0)
+
+
 def null_evidence(rows: Rows, likelihood: Likelihood) -> float:
     """Evidence, in nats, of latent functions that are zero, with the best noise."""
     if not isinstance(likelihood, Gaussian):

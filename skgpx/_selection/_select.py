@@ -16,7 +16,12 @@ from scipy import optimize
 
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
-from skgpx._selection._evidence import ExactEvidence, exact_value, null_evidence
+from skgpx._selection._evidence import (
+    ExactEvidence,
+    exact_value,
+    null_evidence,
+    wave_gains,
+)
 from skgpx._selection._sparse import ABUNDANT_ROWS, SEARCHED_ROWS, sparse_density
 from skgpx._validation import Rows
 from skgpx.kernels import length_scales
@@ -26,6 +31,8 @@ Array = NDArray[np.float64]
 
 # Nats that a latent function must gain on pure noise: the price of its two scales.
 NOISE_PRICE = 2.0
+# Probability that noise alone has a wave that stands out; seasons at most.
+FALSE_ALARMS, MOST_SEASONS = 0.01, 2
 
 
 # ---- Maximum a posteriori of one candidate -------------------------------------------
@@ -223,7 +230,8 @@ def select(
     n_jobs : int or None
         Searches side by side; see :func:`skgpx._parallel.side_by_side`.
     trend : bool, default=True
-        Whether the best one also competes with a linear trend beside it.
+        Whether the best one also competes with a linear trend beside it, and with one
+        input with seasons where waves stand out of the spectrum.
     """
     few, rows = split.screening, split.training
     first = screen(few, likelihood, groups[0])
@@ -233,9 +241,12 @@ def select(
     screened = [first, *side_by_side(screen, rest, n_jobs, few, likelihood)]
     family = max(screened, key=lambda group: max(one.posterior for one in group))
     best = max(family, key=lambda one: one.posterior)
-    if trend and np.any(best.candidate.lengths) and not best.candidate.given:
+    if trend and not best.candidate.given:
         linear = _with_trend(best, few)
         family = [*family, *([linear] if linear.posterior > best.posterior else [])]
+        if rows.X.shape[1] == 1:
+            top = max(family, key=lambda one: one.posterior)
+            family = [*family, *_with_seasons(top, linear, split)]
     if split.validation is None:
         return train(rows, max(family, key=lambda one: one.posterior))
     # where rows abound a few of them cannot tell how many lengthscales there are
@@ -252,6 +263,57 @@ def _with_trend(best: Found, rows: Rows) -> Found:
     ((u, scale),) = _best_first(candidate, starts, rows, best.likelihood)[:1]
     evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
     return maximise(candidate, [evidence], u, 40, 1e-4)
+
+
+def _with_seasons(best: Found, linear: Found, split: Split) -> list[Found]:
+    """Candidates with one season and with two, while a wave stands out of the best.
+
+    They begin with a trend and an autoregression: what is left of a series without its
+    season is seldom as smooth as its trend.
+    """
+    rows, found, long = split.screening, [linear], linear.candidate.starts()[0]
+    for _ in range(MOST_SEASONS):
+        period = _standing_out(best, split)
+        if period is None:
+            break
+        plain = found[-1]
+        candidate = plain.candidate
+        if plain is linear:
+            candidate = candidate.with_walk(rows, period)
+        candidate = candidate.with_season(rows, period)
+        new = candidate.coordinates_of(candidate.kernel)[len(plain.u) :]
+        starts = [np.concatenate((u, plain.u[len(u) :], new)) for u in (plain.u, long)]
+        ((u, scale),) = _best_first(candidate, starts, rows, best.likelihood)[:1]
+        evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
+        season = maximise(candidate, [evidence], u, 100, 1e-4)
+        if season.posterior <= best.posterior:
+            break
+        best = season
+        found.append(season)
+    return found[1:]
+
+
+def _standing_out(best: Found, split: Split) -> float | None:
+    """Period of the wave that stands out of what a kernel expects, if one does.
+
+    The longest one of which the strongest wave is a harmonic, and which stands out too.
+    """
+    X = split.training.X
+    most = len(np.unique(X)) - 1
+    if most < 8:
+        return None
+    # from three cycles to the shortest wave of the rows, twice as dense as peaks
+    step = np.pi / float(np.ptp(X))
+    omega = step * np.arange(6, most)
+    noise = float(best.likelihood.variance(0.0))
+    gains = wave_gains(split.screening, best.kernel, noise, omega)
+    high = gains > np.log(len(omega) / FALSE_ALARMS)
+    if not np.any(high):
+        return None
+    top = omega[np.argmax(gains)]
+    times = np.round(top / omega)
+    harmonic = (np.abs(times * omega - top) < 0.6 * times * step) & (times < 5)
+    return float(2.0 * np.pi / omega[np.argmax(high & harmonic)])
 
 
 def train(rows: Rows, found: Found) -> Found:

@@ -411,6 +411,25 @@ def _distance_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
     return K, lambda G: _moved(G * W, left, right) / kernel.length_scale
 
 
+@is_rule("pullback", ExpSineSquared)
+def _periodic_matrix(
+    kernel: ExpSineSquared, X: Array, Y: Array | None
+) -> tuple[Array, Pullback]:
+    r = cdist(X, X if Y is None else Y)
+    angle, square = np.pi * r / kernel.periodicity, float(kernel.length_scale) ** -2.0
+    sine = np.sin(angle)
+    K = np.exp(-2.0 * square * sine**2)
+    free = [not kernel.hyperparameter_length_scale.fixed]
+    free.append(not kernel.hyperparameter_periodicity.fixed)
+
+    def pullback(G: Array) -> Array:
+        P = 4.0 * square * sine * (G * K)
+        slopes = np.array([np.vdot(P, sine), np.vdot(P, angle * np.cos(angle))])
+        return slopes[free]
+
+    return K, pullback
+
+
 @is_rule("input_gradient", ExpSineSquared)
 def _periodic_inputs(
     kernel: ExpSineSquared, X: Array, Z: Array

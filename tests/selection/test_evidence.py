@@ -13,6 +13,7 @@ from skgpx._selection._evidence import (
     exact_value,
     null_evidence,
     sparse_value,
+    wave_gains,
 )
 from skgpx._selection._select import Objective
 from skgpx._selection._sparse import best_noise
@@ -55,6 +56,21 @@ def rows_for(likelihood, rng, n=24):
     else:
         y = f + 0.4 * rng.standard_normal(n)
     return Rows(X, y, rng.integers(1, 3, n).astype(np.float64))
+
+
+def test_wave_gains_are_those_of_least_squares():
+    rng = np.random.default_rng(3)
+    x, omega = np.sort(rng.uniform(0.0, 9.0, 30)), np.array([0.7, 2.0, 5.1])
+    rows = Rows(x[:, np.newaxis], rng.standard_normal(30), rng.integers(1, 3, 30) * 1.0)
+    kernel = ConstantKernel(0.8) * RBF(1.2)
+    root = np.linalg.cholesky(kernel(rows.X) + np.diag(0.3 / rows.weights))
+    white = np.linalg.solve(root, rows.y)
+    expected = []
+    for one in omega:
+        waves = np.column_stack((np.cos(one * x), np.sin(one * x)))
+        left = np.linalg.lstsq(np.linalg.solve(root, waves), white)[1][0]
+        expected.append(0.5 * (white @ white - left))
+    np.testing.assert_allclose(wave_gains(rows, kernel, 0.3, omega), expected)
 
 
 # ---- Inducing points -----------------------------------------------------------------

@@ -58,6 +58,55 @@ def test_no_signal_is_noise(estimator, seed):
         assert model.noise_variance_ > 0.9 * np.var(y)
 
 
+# ---- Series: trend and season --------------------------------------------------------
+
+
+def series(seed, n=168):
+    """Months whose season drifts, on a curved trend, some of them missing."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n) / 12.0
+    turn = 2.0 * np.pi * t
+    f = 0.3 * t + 0.02 * t**2 + (1.0 + 0.03 * t) * np.sin(turn) + 0.4 * np.cos(2 * turn)
+    kept = (rng.random(n) < 0.9) | (t >= t[-36])
+    return t[kept, np.newaxis], (f + 0.15 * rng.standard_normal(n))[kept]
+
+
+def periods(model):
+    parameters = model.kernel_.get_params().items()
+    return [value for name, value in parameters if name.endswith("__periodicity")]
+
+
+def test_a_season_is_found_and_continued():
+    inside = []
+    for seed in range(3):
+        t, y = series(seed)
+        model = PLSRegressor(random_state=0).fit(t[:-36], y[:-36])
+        assert periods(model) == pytest.approx([1.0], abs=0.01)
+        assert root_mean_square(y[-36:] - model.predict(t[-36:])) < 0.5
+        low, high = model.predict_interval(t[-36:], 0.95).T
+        inside.append((low <= y[-36:]) & (y[-36:] <= high))
+    assert 0.85 < np.mean(inside) < 0.99
+    assert "a season" in model.report()["search"]["kernel"]
+
+
+def test_days_and_weeks():
+    rng = np.random.default_rng(0)
+    hour = np.sort(rng.choice(2000, 250, replace=False)).astype(float)
+    y = np.sin(hour * np.pi / 12.0) + np.sin(hour * np.pi / 84.0)
+    y += 0.2 * rng.standard_normal(250)
+    model = PLSRegressor(random_state=0).fit(hour[:, np.newaxis], y)
+    assert sorted(periods(model)) == pytest.approx([24.0, 168.0], rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_season_in_noise_and_random_walks(seed):
+    rng = np.random.default_rng(seed)
+    t, noise = np.arange(150.0)[:, np.newaxis], rng.standard_normal(150)
+    for y in (noise, np.cumsum(noise), np.cumsum(np.cumsum(noise))):
+        assert periods(PLSRegressor(random_state=0).fit(t, y)) == []
+
+
 # ---- A kernel that is given ----------------------------------------------------------
 
 
