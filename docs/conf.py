@@ -38,6 +38,8 @@ numpydoc_class_members_toctree = False
 html_theme = "pydata_sphinx_theme"
 html_title = "skgpx"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["cards.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,

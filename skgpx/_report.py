@@ -87,7 +87,7 @@ class Reporting(OneBlasThread):
         ----------
         X : array-like of shape (n_rows, n_features), default=None
             Rows (at most 2000 of them) at which to measure the part of the prior that
-            the basis leaves out, and that a larger one would.
+            the basis leaves out.
         y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
             Their targets, held out from the fit: coverage and densities are reported
             as well.

@@ -17,6 +17,7 @@ from skgpx._validation import (
     check_weights,
     take_rows,
     validate_data,
+    with_codes,
 )
 
 __all__ = ["take_rows"]
@@ -91,6 +92,7 @@ def training_rows(
         weights that are no weights.
     """
     table = as_table(X)
+    with_codes(estimator, None, reset=True)
     validate_data(estimator, X, y, skip_check_array=True)
     if not labels:
         check_columns(None, y)

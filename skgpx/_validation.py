@@ -24,7 +24,13 @@ from sklearn.utils.validation import validate_data as validate_data
 from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
-from skgpx.kernels import split_noise, with_resolved_columns
+from skgpx.kernels import (
+    Categorical,
+    Columns,
+    parts_with,
+    split_noise,
+    with_resolved_columns,
+)
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows, weighted_quartiles
 
@@ -36,6 +42,8 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 # How the names of types of dates begin, in NumPy, pandas, polars and Arrow.
 _TIMES = ("date", "time", "duration", "period")
+# How those of categories begin, in pandas and polars.
+_CATEGORIES = ("category", "categorical", "enum")
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
@@ -100,9 +108,17 @@ def check_rows(
         or all below 1e-120; a y that is not numeric but should be; negative weights, or
         none that is positive.
     """
+    X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
-    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
+    try:
+        X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
+    except ValueError as error:
+        if "convert string" in str(error):
+            error.add_note(
+                "X.astype({'name': 'category'}) makes categories of a column of text."
+            )
+        raise
     if numeric and y.ndim > 1:
         if y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
@@ -163,6 +179,7 @@ def copy_to_merge(estimator: Any) -> Any:
 def check_X(estimator: BaseEstimator, X: Any) -> Array:
     """Check the rows to predict: float64 (n, d), the columns of `fit`."""
     check_is_fitted(estimator)
+    X = with_codes(estimator, X)
     check_columns(X)
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
@@ -171,6 +188,54 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     if largest > LARGEST:
         raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
     return checked
+
+
+def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
+    """A data frame with codes in its columns of categories; all else as it is.
+
+    Columns of pandas whose type is category, and of polars whose type is Enum or
+    Categorical. If `reset`, the categories that their types declare are kept as
+    ``categories_``, by name; otherwise values are looked up there, whatever the type.
+
+    Raises
+    ------
+    ValueError
+        For missing values, and for categories that were not declared in `fit`.
+    """
+    kinds = getattr(X, "dtypes", None)
+    names = [] if kinds is None else list(X.columns)
+    if reset:
+        found = {}
+        for name, kind in zip(names, np.ravel(kinds), strict=False):
+            if str(kind).lower().startswith(_CATEGORIES):
+                values = getattr(kind, "categories", None)
+                if not hasattr(values, "to_list"):
+                    # a Categorical of polars has no list of its own
+                    values = X[name].drop_nulls().unique().sort()
+                found[name] = np.asarray(values)
+        vars(estimator).pop("categories_", None)
+        vars(estimator).update({"categories_": found} if found else {})
+        # sizes by the position of the column, for kernels
+        sizes = {names.index(name): len(values) for name, values in found.items()}
+        estimator._n_categories = sizes
+    known = getattr(estimator, "categories_", {})
+    if not known or not names:
+        return X
+    columns = {name: X[name] for name in names}
+    for name in [name for name in names if name in known]:
+        code = {value: i for i, value in enumerate(known[name].tolist())}
+        values = np.asarray(columns[name], dtype=object).tolist()
+        new = sorted({repr(value) for value in values if value not in code})
+        if new:
+            raise ValueError(
+                f"Column {name!r} of X must hold the categories {list(code)[:10]} of "
+                f"fit; got {', '.join(new[:5])}. Declare all that may come in the type "
+                "of the column before fit, as in pandas.CategoricalDtype([...]): those "
+                "that have no rows then are predicted by the prior. Give missing "
+                "values a category of their own."
+            )
+        columns[name] = np.array([code[v] for v in values], dtype=np.float64)
+    return type(X)(columns)
 
 
 def check_columns(X: Any, y: Any = None) -> None:
@@ -365,8 +430,14 @@ def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
 # ---- Parameters ----------------------------------------------------------------------
 
 
-def kernel_of(estimator: Any) -> Any:
+class DefaultKernel(Columns):
+    """Stands for the default kernel of the other columns, times this one."""
+
+
+def kernel_of(estimator: Any, kernel: Any = None) -> Any:
     """The kernel that an estimator was given, with numbers for names of columns.
+
+    Or another `kernel` of its columns.
 
     Raises
     ------
@@ -396,10 +467,38 @@ def kernel_of(estimator: Any) -> Any:
             )
         return [known.index(c) for c in given]
 
-    kernel = estimator.kernel
-    if not isinstance(kernel, Kernel):
+    kernel = getattr(estimator, "kernel", None) if kernel is None else kernel
+    if isinstance(kernel, Kernel):
+        kernel = with_resolved_columns(clone(kernel), numbers)
+    return _with_categories(kernel, estimator)
+
+
+def _with_categories(kernel: Any, estimator: Any) -> Any:
+    """A kernel with the numbers of the categories that its columns hold, if they do."""
+    sizes = getattr(estimator, "_n_categories", {})
+    if not sizes:
         return kernel
-    return with_resolved_columns(clone(kernel), numbers)
+    if kernel is None:
+        factor = Categorical(np.full(len(sizes), 0.5), n_categories=max(sizes.values()))
+        return DefaultKernel(factor, list(sizes))
+    every = np.arange(estimator.n_features_in_)
+    for part, columns in parts_with("n_categories", kernel, every):
+        if part.n_categories is None and sizes.keys() >= set(columns.tolist()):
+            part.n_categories = max(sizes[column] for column in columns)
+    of_numbers = {
+        int(column)
+        for name in ("length_scale", "slope", "sigma_0")
+        for _, columns in parts_with(name, kernel, every)
+        for column in columns
+    }
+    if not isinstance(kernel, Kernel) or sizes.keys() & of_numbers:
+        raise ValueError(
+            f"Columns {list(estimator.categories_)} of X hold categories, which "
+            f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
+            "in Columns(RBF(), ...) * Columns(Categorical(), ...), leave the kernel "
+            "None, or encode them by OneHotEncoder."
+        )
+    return kernel
 
 
 def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:

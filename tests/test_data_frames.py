@@ -1,5 +1,6 @@
 """Tables of pandas, polars, Arrow and others, as every estimator takes them."""
 
+import pickle
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -11,6 +12,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -26,6 +28,7 @@ from skgpx import (
     SteinRFFRegressor,
     TemperedRegressor,
 )
+from skgpx.kernels import Categorical, Columns
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 2))
@@ -161,3 +164,90 @@ def test_a_mean_gets_the_columns_it_was_fitted_with(make):
     np.testing.assert_allclose(
         fitted.predict(table), clone(mean).fit(table, Y).predict(table)
     )
+
+
+SITES = pd.Categorical(np.array(list("abcd"))[np.arange(60) % 4], list("abcde"))
+TABLE = pd.DataFrame({"t": np.linspace(0.0, 6.0, 60), "site": SITES})
+EFFECTS = np.array([0.0, 1.0, -1.0, 0.4] * 15)
+TARGET = np.sin(TABLE["t"]) + EFFECTS + 0.1 * rng.standard_normal(60)
+CODED = TABLE.assign(site=SITES.codes).to_numpy(np.float64)
+FACTORS = 1.0 * Columns(RBF(2.0), "t") * Columns(Categorical(), "site")
+NUMBERED = 1.0 * Columns(RBF(2.0), [0]) * Columns(Categorical(n_categories=5), [1])
+WITH_KERNEL = [
+    PLSRegressor(random_state=0),
+    GWIRegressor("svgp", random_state=0),
+    SpectralVGPRegressor(random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", WITH_KERNEL, ids=lambda one: type(one).__name__)
+def test_categories_are_codes_of_a_categorical_kernel(model):
+    named = clone(model).set_params(kernel=FACTORS).fit(TABLE, TARGET)
+    numbered = clone(model).set_params(kernel=NUMBERED).fit(CODED, TARGET)
+    assert list(named.categories_["site"]) == list("abcde")
+    expected = numbered.predict(CODED)
+    np.testing.assert_array_equal(named.predict(TABLE), expected)
+    # values count, and not the type at prediction; codes, where there is no name
+    text = TABLE[::-1].astype({"site": str})
+    np.testing.assert_array_equal(named.predict(text)[::-1], expected)
+    default = clone(model).fit(TABLE, TARGET)
+    assert default.score(TABLE, TARGET) > 0.97
+    found = default.kernel_.get_params()
+    assert any(isinstance(one, Categorical) for one in found.values())
+    again = pickle.loads(pickle.dumps(default))
+    np.testing.assert_array_equal(again.predict(TABLE), default.predict(TABLE))
+    # without categories a fit forgets them
+    assert not hasattr(default.fit(CODED, TARGET), "categories_")
+
+
+def test_tables_of_categories_of_every_kind():
+    expected = PLSRegressor(random_state=0).fit(TABLE, TARGET).predict(TABLE)
+    site = pl.Series(SITES.tolist())
+    for kind in (pl.Enum(list("abcde")), pl.Categorical):
+        table = pl.DataFrame({"t": TABLE["t"].to_numpy(), "site": site.cast(kind)})
+        found = PLSRegressor(random_state=0).fit(table, TARGET).predict(table)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    scaled = make_column_transformer(
+        (StandardScaler(), ["t"]), remainder="passthrough"
+    ).set_output(transform="pandas")
+    pipe = make_pipeline(scaled, PLSRegressor(random_state=0)).fit(TABLE, TARGET)
+    np.testing.assert_allclose(pipe.predict(TABLE), expected, rtol=1e-3, atol=1e-3)
+    for inner in (None, PLSRegressor(random_state=0)):
+        sampler = DecoupledSampler(inner, random_state=0).fit(TABLE, TARGET)
+        np.testing.assert_allclose(sampler.predict(TABLE), expected, atol=1e-2)
+        distribution = sampler.predict_dist(TABLE)
+        np.testing.assert_array_equal(distribution.mean(), sampler.predict(TABLE))
+        assert sampler.sample_y(TABLE, 2).shape == (60, 2)
+
+
+def test_a_category_without_rows_has_the_prior_of_an_exchangeable_one():
+    model = PLSRegressor(random_state=0).fit(TABLE, TARGET)
+    new = pd.DataFrame({"t": [3.0] * 5, "site": list("abcde")})
+    mean, std = model.predict(new, return_std=True)
+    assert std[4] > 2.0 * std[:4].max()
+    assert mean[:4].min() < mean[4] < mean[:4].max()
+
+
+def test_categories_that_are_not_known_are_refused():
+    model = PLSRegressor(random_state=0).fit(TABLE, TARGET)
+    for value in ("z", None):
+        row = pd.DataFrame({"t": [1.0], "site": [value]})
+        with pytest.raises(ValueError, match="'site' of X must hold the categories"):
+            model.predict(row)
+    refused = {
+        "got nan": (PLSRegressor(), TABLE.assign(site=SITES.remove_categories("a"))),
+        "takes for numbers": (PLSRegressor(kernel=RBF()), TABLE),
+        "OneHotEncoder": (SteinRFFRegressor(random_state=0), TABLE),
+        "makes categories of a column": (PLSRegressor(), TABLE.astype({"site": str})),
+    }
+    for message, (one, table) in refused.items():
+        with pytest.raises(ValueError, match=message):
+            one.fit(table, TARGET)
+    with pytest.raises(ValueError, match="takes for numbers"):
+        SpectralVGPRegressor("series").fit(TABLE, TARGET)
+
+
+def test_classes_by_categories():
+    labels = np.where(SITES.codes % 2, "odd", "even")
+    model = PLSClassifier(tol=9.0, random_state=0).fit(TABLE[["site"]], labels)
+    assert list(model.predict(TABLE[["site"]])) == list(labels)

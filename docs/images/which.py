@@ -9,34 +9,34 @@ import matplotlib.pyplot as plt
 
 CHART = {
     "a class": {
-        "nothing but the data": "PLSClassifier",
-        "uncertainty around a net or a classifier": "GWIClassifier",
+        "a Gaussian process": "PLSClassifier",
+        "uncertainty around a network or a classifier": "GWIClassifier",
     },
-    "a count, a number with outliers,\na likelihood of your own": {
+    "a count, a number with outliers,\nyour own likelihood": {
         "any number of inputs": "PLSRegressor(likelihood=…)",
     },
-    "a number, noise about normal": {
+    "a number with Gaussian noise": {
         "up to a thousand rows": "GaussianProcessRegressor",
-        "one to three inputs, no trend: series, maps": "SpectralVGPRegressor",
+        "one to three inputs without a trend": "SpectralVGPRegressor",
         "more inputs": "PLSRegressor",
-        "more inputs, many rows, data in chunks": "SteinRFFRegressor",
-        "uncertainty around a net or a regressor": "GWIRegressor",
+        "more inputs and many rows; data in chunks": "SteinRFFRegressor",
+        "uncertainty around a network or a regressor": "GWIRegressor",
     },
-    "anything: a fitted Gaussian process,\nor a sparse one of another library": {
-        "functions are needed: optima, simulation": "DecoupledSampler",
+    "any: a fitted Gaussian process,\nor a sparse one of another library": {
+        "draws for optima or simulation": "DecoupledSampler",
     },
-    "a number, with standard deviations\nthat are wrong": {
-        "around any regressor that has them": "TemperedRegressor",
+    "a regressor with inaccurate\nstandard deviations": {
+        "calibrated on held-out errors": "TemperedRegressor",
     },
 }
 BLUE, GREY = "#1f6fb5", "#5b6b7f"
-ROOT, KIND, FORK, ESTIMATOR = 0.0, 1.7, 5.3, 9.2
+ROOT, KIND, FORK, ESTIMATOR = 0.0, 1.7, 5.3, 9.35
 
 
 def draw(chart):
     """A figure of the chart: kinds of y, conditions along lines, estimators."""
     figure, axes = plt.subplots(figsize=(12.2, 7.0), dpi=125)
-    axes.set(xlim=(-0.1, 11.6), ylim=(-10.4, 0.9))
+    axes.set(xlim=(-0.1, 11.75), ylim=(-10.4, 0.9))
     axes.axis("off")
     framed = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": "white"}
     filled = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": BLUE}

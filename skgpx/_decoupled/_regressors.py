@@ -21,19 +21,21 @@ from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
     final_noise,
-    inducing_by_capacity,
+    inducing_of_targets,
     learn_prior,
+    regress_targets,
 )
 from skgpx._validation import (
     canonical_rows,
     check_kernel,
     check_points,
     generator,
+    kernel_of,
     standardisation,
 )
 from skgpx._wrapped import is_search
 from skgpx.bases import Nystroem
-from skgpx.kernels import default_kernel, latent_kernel, noise_variance
+from skgpx.kernels import latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian
 
 # ---- A process whose distribution at inducing points is known ------------------------
@@ -245,10 +247,11 @@ def check_drawable(estimator: Any) -> None:
         )
 
 
-def check_kernel_of(estimator: Any, X: Array) -> None:
+def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:
     """Refuse a kernel, fitted or not, that no sections can be made of."""
     kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
     if isinstance(kernel, Kernel):
+        kernel = kernel_of(sampler, kernel)
         check_kernel(kernel, X)
         check_sections(kernel, X)
 
@@ -257,31 +260,33 @@ def check_kernel_of(estimator: Any, X: Array) -> None:
 
 
 def default_estimator(
-    X: Array, y: Array, random_state: Any, n_jobs: int | None
+    X: Array, y: Array, random_state: Any, n_jobs: int | None, kernel: Any = None
 ) -> tuple[Any, Hyperparameters | None]:
     """Process for these rows, and what its search has found.
 
     Kernel and noise are those of the library's search. Up to 1500 rows the process is
-    exact; above, a sparse one, with as many inducing points as the kernel needs. For
-    several targets, which share a kernel, an exact process with a search of its own.
+    exact; above, and for several targets, a sparse one, with as many inducing points as
+    the kernel needs. Targets share a kernel, and each has a noise of its own.
     """
-    if y.ndim == 2 and y.shape[1] > 1:
-        kernel = default_kernel(X) + WhiteKernel(0.1, (1e-8, 1e1))
-        how = {"normalize_y": True, "random_state": random_state}
-        return GaussianProcessRegressor(kernel, **how), None
-    ones = np.ones(len(y))
-    shift, scale = standardisation(y.ravel(), ones)
-    rows = canonical_rows(X, (y.ravel() - shift) / scale, ones)
+    ones, several = np.ones(len(y)), y.size > len(y)
+    y = y if several else y.ravel()
+    shift, scale = standardisation(y, ones)
+    rows = canonical_rows(X, (y - shift) / scale, ones)
     rng = generator(random_state)
-    found = learn_prior(rows, Gaussian().prepare(rows.y, rows.weights), rng)
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    found = learn_prior(rows, likelihood, rng, kernel=kernel)
     noise = float(found.likelihood.variance(0.0))
-    if len(X) <= 1500:
+    if len(X) <= 1500 and not several:
         kernel = found.kernel + WhiteKernel(noise)
         exact = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
         return exact, found
-    Z = inducing_by_capacity(rows, found.kernel, noise, "greedy", rng)
+    Z = inducing_of_targets(rows, found.kernel, found.likelihood, "greedy", rng)
     basis = Nystroem.from_kernel(found.kernel, Z)
     sums = row_statistics(basis, rows, n_jobs)
+    if several:
+        each, noises = regress_targets(sums, found.likelihood)
+        model = LatentModel(basis, each.posterior(noises)).affine(shift, scale)
+        return SparseProcess(model, found.kernel, noises * scale**2), found
     fitted = final_noise(basis, rows, sums, found.likelihood, rng)
     noise = float(fitted.variance(0.0))
     model = LatentModel(basis, posterior(sums, noise)).affine(shift, scale)

@@ -44,8 +44,10 @@ from skgpx._validation import (
     check_X,
     fit_context,
     generator,
+    kernel_of,
     row_blocks,
     validate_data,
+    with_codes,
 )
 from skgpx._wrapped import best_of
 from skgpx.diagnostics import Finding, conclude
@@ -87,9 +89,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         such as PLSRegressor, that method is used. None stands for a process whose
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
         exact one (GaussianProcessRegressor) of at most 1500 rows, a sparse one above,
-        with as many inducing points as the kernel needs. For several targets it is a
-        GaussianProcessRegressor with a constant times an RBF with one lengthscale per
-        column, plus white noise, and ``normalize_y=True``.
+        with as many inducing points as the kernel needs. For several targets it is
+        sparse, with one kernel for the standardised targets and a noise for each.
     n_basis : int or "auto", default="auto"
         Number of Fourier features of the prior, two for each frequency; best a power
         of two. It affects the accuracy of the *covariance*; the mean is exact with any
@@ -125,6 +126,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
+    categories_ : dict of ndarray
+        Categories of the columns of X whose type is category, by name; a code is a
+        position among them. Only if X has such columns.
 
     See Also
     --------
@@ -226,25 +230,26 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         if isinstance(self.estimator, FrozenEstimator):
             checked = self._use_frozen(X)
         else:
-            check_columns(X, y)
+            coded = with_codes(self, X, reset=True)
+            check_columns(coded, y)
             several = get_tags(self).target_tags.multi_output
             checked, targets = validate_data(
-                self, X, y, dtype=np.float64, multi_output=several, y_numeric=True
+                self, coded, y, dtype=np.float64, multi_output=several, y_numeric=True
             )
             check_range("X", checked)
             check_range("y", np.asarray(targets, dtype=np.float64))
             if self.estimator is None:
                 how = checked, targets, self.random_state, self.n_jobs
-                fresh, found = default_estimator(*how)
+                fresh, found = default_estimator(*how, kernel_of(self))
                 if found is not None:
                     findings, self._record = found.findings, found.record
             else:
                 check_drawable(self.estimator)
                 fresh = clone(self.estimator)
-            check_kernel_of(fresh, checked)
+            check_kernel_of(fresh, checked, self)
             clock.end_of("search")
             with reporter.around(fresh), threads_for(len(checked)):
-                fresh.fit(X if hasattr(X, "columns") else checked, targets)
+                fresh.fit(self._rows_for(fresh, X, checked), targets)
             self.estimator_ = best_of(fresh)
             clock.end_of("estimator")
         conclude(self, findings)
@@ -260,6 +265,14 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         reporter.finish()
         return self
 
+    def _rows_for(self, estimator: Any, X: Any, checked: Array) -> Any:
+        """Rows as the estimator inside takes them, with the names of the columns."""
+        if not hasattr(X, "columns"):
+            return checked
+        # models of the library make codes of categories themselves
+        own = hasattr(getattr(estimator, "estimator", estimator), "sample_functions")
+        return X if own else with_codes(self, X)
+
     def _use_frozen(self, X: ArrayLike) -> Array:
         """Take a fitted estimator as it is; rows as an array."""
         check_drawable(self.estimator.estimator)
@@ -273,7 +286,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 f"X has {self.n_features_in_} features, but the frozen "
                 f"{type(self.estimator_).__name__} was fitted with {seen}."
             )
-        check_kernel_of(self.estimator_, checked)
+        check_kernel_of(self.estimator_, checked, self)
         return checked
 
     @classmethod
@@ -400,8 +413,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             Only if `return_cov`.
         """
         checked = check_X(self, X)
-        # the estimator was fitted with the names of the columns, if there were any
-        rows: Any = X if hasattr(X, "columns") else checked
+        rows = self._rows_for(self.estimator_, X, checked)
         requested = {"return_std": return_std, "return_cov": return_cov}
         options = {name: True for name, wanted in requested.items() if wanted}
         posterior = self.posterior_
@@ -435,8 +447,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             If the posterior is given by samples (`from_inducing`) and is not normal.
         """
         checked = check_X(self, X)
-        rows: Any = X if hasattr(X, "columns") else checked
         if hasattr(self.estimator_, "predict_dist"):
+            rows = self._rows_for(self.estimator_, X, checked)
             return self.estimator_.predict_dist(rows)
         posterior = self.posterior_
         if isinstance(posterior, LatentModel) and isinstance(
@@ -446,7 +458,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 "The posterior of this sampler is that of the u_samples it was given, "
                 "and not normal. Use sample_y, or give q_mean and q_root."
             )
-        return normal_distribution(copy.copy(self), rows)
+        return normal_distribution(copy.copy(self), X)
 
     def sample_functions(
         self, n_samples: int = 1, random_state: Any = None
@@ -510,8 +522,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         n_samples = check_count(n_samples, "n_samples")
         seed = self.random_state if random_state is None else random_state
         if self.posterior_ is None:
-            # the estimator was fitted with the names of the columns, if any
-            rows = rows if hasattr(rows, "columns") else X
+            rows = self._rows_for(self.estimator_, rows, X)
             return self.estimator_.sample_y(rows, n_samples, seed)
         rng, noise_rng = generator(seed).spawn(2)
         draws = self._draw(n_samples, rng)

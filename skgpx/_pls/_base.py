@@ -17,13 +17,11 @@ from skgpx._latent import LatentModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._chains import Sample
 from skgpx._pls._inference import Inference, infer, resolved_method
-from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     MOST,
     Hyperparameters,
-    inducing_by_capacity,
+    inducing_of_targets,
     learn_prior,
-    regress_targets,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -106,7 +104,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
-        Z = self._inducing_points(rows, kernel, likelihood, m, select)
+        if m is None:
+            how = rows, kernel, likelihood, self.inducing, select, learn
+            Z = inducing_of_targets(*how)
+        else:
+            Z = select_inducing(self.inducing, rows.X, kernel, m, select, rows.weights)
         basis = Nystroem.from_kernel(kernel, Z)
         clock.end_of("selection")
 
@@ -137,28 +139,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         reporter.finish()
         few = self._few_points(m, len(Z), len(rows.y), found, result)
         return [*found.findings, *result.findings, few]
-
-    def _inducing_points(
-        self,
-        rows: Rows,
-        kernel: Any,
-        likelihood: Likelihood,
-        m: int | None,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Inducing inputs: m of them, or as many as the kernel needs."""
-        if m is not None:
-            how = rows.X, kernel, m, rng, rows.weights
-            return select_inducing(self.inducing, *how)
-        noise = float(likelihood.variance(0.0))
-        Z = inducing_by_capacity(rows, kernel, noise, self.inducing, rng)
-        if rows.y.ndim == 1:
-            return Z
-        # as many as the target of the least noise needs
-        basis, learn = Nystroem.from_kernel(kernel, Z), self.optimizer is not None
-        statistics = row_statistics(basis, rows, self.n_jobs)
-        noise = float(regress_targets(statistics, likelihood, learn)[1].min())
-        return inducing_by_capacity(rows, kernel, noise, self.inducing, rng)
 
     def _few_points(
         self,

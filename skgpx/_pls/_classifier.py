@@ -100,6 +100,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
+    categories_ : dict of ndarray
+        Categories of the columns of X whose type is category, by name; a code is a
+        position among them. Only if X has such columns.
 
     See Also
     --------

@@ -18,6 +18,7 @@ from skgpx._selection._sparse import (
     final_noise,
     grow,
     inducing_by_capacity,
+    inducing_of_targets,
     regress_targets,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "final_noise",
     "grow",
     "inducing_by_capacity",
+    "inducing_of_targets",
     "learn_prior",
     "regress_targets",
     "rough_latent_values",

@@ -19,7 +19,9 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._validation import Rows
 from skgpx.kernels import (
+    Columns,
     Linear,
+    category_columns,
     columns_of_entry,
     default_kernel,
     length_scale_entries,
@@ -148,7 +150,9 @@ class Candidate:
 
         In standard deviations of the latent function for one of each column.
         """
-        X, d = rows.X, rows.X.shape[1]
+        every = np.arange(rows.X.shape[1])
+        numeric = np.setdiff1d(every, category_columns(self.kernel, len(every)))
+        X, d = np.ascontiguousarray(rows.X[:, numeric]), len(numeric)
         columns = default_kernel(X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
         unit = np.full(d, np.sqrt(self.unit)) / columns
         centre = np.average(X, axis=0, weights=rows.weights)
@@ -156,7 +160,7 @@ class Candidate:
         slope = np.exp(mean) * unit
         bounds = np.outer(unit, (1e-3, 1e2))
         return self.beside(
-            Linear(slope, bounds, centre),
+            _of_columns(Linear(slope, bounds, centre), numeric, rows.X.shape[1]),
             "a linear trend",
             np.log(unit),
             np.ones((d, 1)),
@@ -261,16 +265,24 @@ def of_kernel(
     return Candidate(name, kernel, *coordinates, long, unit, given)
 
 
+def _of_columns(kernel: Any, columns: NDArray[np.intp], d: int) -> Any:
+    return kernel if len(columns) == d else Columns(kernel, columns.tolist())
+
+
 def default_candidates(
-    rows: Rows, likelihood: Likelihood, unit: float
+    rows: Rows, likelihood: Likelihood, unit: float, categories: Any = None
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, each with one lengthscale or several.
 
     For Gaussian noise the RBF and Matern kernels of order 5/2 and 3/2 compete, for
     others there is the RBF. "One" is in standard deviations of the columns; for
-    several classes also in the unit of the columns, such as pixels.
+    several classes also in the unit of the columns, such as pixels. With `categories`
+    they are kernels of the other columns, times that kernel of categories.
     """
-    plain = default_kernel(rows.X, rows.weights)
+    codes = [] if categories is None else categories.columns
+    numeric = np.setdiff1d(np.arange(rows.X.shape[1]), codes)
+    seen = numeric if len(numeric) else codes
+    plain = default_kernel(np.ascontiguousarray(rows.X[:, seen]), rows.weights)
     high = 1e3 * unit
     if likelihood.log_scale and not likelihood.location_scale:
         # a standard deviation of 6: on separable classes evidence grows without end
@@ -284,12 +296,17 @@ def default_candidates(
         shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
     groups = []
     for name, shape in shapes.items():
-        many = of_kernel(plain.k1 * shape, rows, unit, f"{name}, one a column", False)
-        if rows.X.shape[1] == 1:
+        kernel = plain.k1
+        if len(numeric):
+            kernel = kernel * _of_columns(shape, numeric, rows.X.shape[1])
+        if categories is not None:
+            kernel = kernel * Columns(categories.kernel, categories.columns)
+        many = of_kernel(kernel, rows, unit, f"{name}, one a column", False)
+        if len(numeric) < 2:
             groups.append([many])
             continue
         group = [many.tied(f"{name}, one lengthscale"), many]
-        if likelihood.n_outputs_ > 1:
+        if likelihood.n_outputs_ > 1 and categories is None:
             group.insert(1, _in_one_unit(many).tied(f"{name}, one in the unit of X"))
         groups.append(group)
     return groups

@@ -24,7 +24,7 @@ from skgpx._selection._select import (
     train,
 )
 from skgpx._selection._sparse import grow
-from skgpx._validation import Rows, standardisation
+from skgpx._validation import DefaultKernel, Rows, standardisation
 from skgpx.bases import select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import GREKernel, split_noise
@@ -135,7 +135,7 @@ def learn_prior(
         Prepared.
     rng : numpy.random.Generator
     kernel : sklearn.gaussian_process.kernels.Kernel, optional
-        None stands for the default candidates.
+        None stands for the default candidates, a DefaultKernel too.
     learn : bool, default=True
         False leaves kernel and likelihood as they are.
     inducing : str, array or callable
@@ -151,8 +151,8 @@ def learn_prior(
         Gaussian noise.
     """
     unit = latent_scale(rows, likelihood) ** 2
-    if kernel is None:
-        groups = default_candidates(rows, likelihood, unit)
+    if kernel is None or isinstance(kernel, DefaultKernel):
+        groups = default_candidates(rows, likelihood, unit, kernel)
         kernel = groups[0][-1].kernel
     else:
         kernel, likelihood = _with_noise(kernel, rows, likelihood)

@@ -241,7 +241,7 @@ def select(
     screened = [first, *side_by_side(screen, rest, n_jobs, few, likelihood)]
     family = max(screened, key=lambda group: max(one.posterior for one in group))
     best = max(family, key=lambda one: one.posterior)
-    if trend and not best.candidate.given:
+    if trend and np.any(best.candidate.lengths) and not best.candidate.given:
         linear = _with_trend(best, few)
         family = [*family, *([linear] if linear.posterior > best.posterior else [])]
         if rows.X.shape[1] == 1:

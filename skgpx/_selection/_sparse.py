@@ -102,6 +102,25 @@ def inducing_by_capacity(
     return select_inducing(how, X, kernel, size, rng, weights)
 
 
+def inducing_of_targets(
+    rows: Rows,
+    kernel: Any,
+    likelihood: Gaussian,
+    inducing: str,
+    rng: np.random.Generator,
+    learn: bool = True,
+) -> Array:
+    """:func:`inducing_by_capacity` for the target of the least noise."""
+    noise, how = float(likelihood.variance(0.0)), (inducing, rng)
+    Z = inducing_by_capacity(rows, kernel, noise, *how)
+    if rows.y.ndim == 1:
+        return Z
+    some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
+    sums = _statistics(Nystroem.from_kernel(kernel, Z), some)
+    noise = float(regress_targets(sums, likelihood, learn)[1].min())
+    return inducing_by_capacity(rows, kernel, noise, *how)
+
+
 # ---- Noise beside a sparse model, and the density of rows that it has not seen -------
 
 

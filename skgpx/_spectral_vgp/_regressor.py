@@ -147,6 +147,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
+    categories_ : dict of ndarray
+        Categories of the columns of X whose type is category, by name; a code is a
+        position among them. Only if X has such columns.
 
     See Also
     --------
@@ -487,6 +490,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
         names = "kernel", "n_basis", "noise_variance", "optimizer", "normalize_y"
         parameters = {name: getattr(self, name) for name in names}
+        parameters["kernel"] = kernel_of(self)
         if self._noise is not None:
             parameters["noise_variance"] = self._noise.reference
         if self.basis_ != "fourier":

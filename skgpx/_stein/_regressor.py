@@ -63,8 +63,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Largest number T of steps. 0 leaves the frequencies as they start.
     learning_rate : float, default=0.4
         First step size of Adam, in units of the standard deviation of the frequencies
-        of each input; it decays to zero as a cosine. Down to a half of it for inputs
-        whose standard deviation is more than their lengthscale.
+        of each input; it decays to zero as a cosine. Inputs whose standard deviation
+        is larger than their lengthscale have steps in units of one over the former.
     hidden_layer_sizes : array-like of int or int, default=()
         Sizes of the hidden layers of a network g that is learned with the frequencies
         and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a

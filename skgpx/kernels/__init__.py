@@ -51,6 +51,7 @@ from skgpx.kernels._terms import (
     length_scales,
     longest_length_scales,
     noise_variance,
+    parts_with,
     split_noise,
     theta_entries,
 )

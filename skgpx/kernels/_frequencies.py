@@ -682,13 +682,14 @@ def stationary_terms(kernel: Any, d: int) -> list[Monomial]:
         factors = with_one_rbf(factors)
         for factor in factors:
             if spectrum_of(factor, d) is None and not rule_of(factor, "spectral_score"):
-                name = type(factor).__name__
+                name = type(getattr(factor, "kernel", factor)).__name__
                 raise ValueError(
                     f"The frequencies of {factor!r}, in {kernel!r}, are not known. If "
                     f"it is stationary, call skgpx.kernels.register_kernel({name}, "
                     "spectral_score=...) with the gradient of the logarithm of its "
                     "spectral density, for Stein frequencies, or with "
-                    "spectral_sampler=... for random ones."
+                    "spectral_sampler=... for random ones. Categories have none: "
+                    "encode them by OneHotEncoder."
                 )
             variance *= _variance(factor, d)
         if variance < 0.0:

@@ -307,3 +307,25 @@ def test_several_targets_share_a_kernel():
     X, y = some_rows(40)
     sampler = DecoupledSampler(random_state=0).fit(X, np.column_stack((y, -y)))
     assert_allclose(*(sampler.predict(X) * [1.0, -1.0]).T, atol=1e-6)
+
+
+def test_several_targets_have_a_noise_each():
+    rng = np.random.default_rng(0)
+    X, std = np.linspace(0.0, 6.0, 300)[:, np.newaxis], np.array([0.05, 3.0])
+    f = np.sin(X) * [1.0, 10.0] + [0.0, 50.0]
+    y = f + std * rng.standard_normal(f.shape)
+    sampler = DecoupledSampler(n_basis=256, random_state=0).fit(X, y)
+    other = PLSRegressor(random_state=0).fit(X, y)
+    for a, b in zip(
+        sampler.predict(X, return_std=True),
+        other.predict(X, return_std=True),
+        strict=True,
+    ):
+        assert_allclose(a, b, rtol=0.01, atol=0.02)
+    draws = sampler.sample_functions(50, random_state=0)(X[::10])
+    assert draws.shape == (30, 2, 50)
+    assert_allclose(draws.mean(axis=2), f[::10], atol=1.0)
+    noise = (
+        sampler.sample_y(X, 20, random_state=0) - sampler.predict(X)[..., np.newaxis]
+    )
+    assert_allclose(noise.std(axis=(0, 2)), std, rtol=0.1)
