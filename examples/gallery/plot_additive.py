@@ -8,60 +8,47 @@ effect, a linear one and one of four categories are separated, from 150 noisy ro
 """
 
 # %%
-# Columns are numbers, slices, masks, or names of the columns of a DataFrame.
+# Columns are numbers, slices, masks, or names of the columns of a DataFrame. A column
+# whose type is category goes straight in; its kernel is a ``Categorical``, with one
+# correlation between any two categories.
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSRegressor
+from skgpx.inspection import TermEffectDisplay
 from skgpx.kernels import Categorical, Columns, Linear
 
 rng = np.random.default_rng(0)
-hour, dose = rng.uniform(0.0, 24.0, 150), rng.uniform(0.0, 5.0, 150)
-site = rng.integers(0, 4, 150)
-offsets = np.array([0.0, 1.0, -1.0, 0.4])
-X = np.column_stack((hour, dose, site))
-f = np.sin(2.0 * np.pi * hour / 24.0) + 0.3 * dose + offsets[site]
-y = f + 0.3 * rng.standard_normal(150)
+offsets = {"north": 0.0, "east": 1.0, "south": -1.0, "west": 0.4}
+X = pd.DataFrame(
+    {
+        "hour": rng.uniform(0.0, 24.0, 150),
+        "dose": rng.uniform(0.0, 5.0, 150),
+        "site": pd.Categorical(rng.choice(list(offsets), 150)),
+    }
+)
+truths = {
+    "hour": np.sin(2.0 * np.pi * X["hour"] / 24.0),
+    "dose": 0.3 * X["dose"],
+    "site": X["site"].map(offsets).astype(float),
+}
+y = sum(truths.values()) + 0.3 * rng.standard_normal(150)
 
 kernel = (
-    1.0 * Columns(RBF(5.0), [0])
-    + Columns(Linear(0.5), [1])
-    + 1.0 * Columns(Categorical(0.5, n_categories=4), [2])
+    1.0 * Columns(RBF(5.0), "hour")
+    + Columns(Linear(0.5), "dose")
+    + 1.0 * Columns(Categorical(0.5), "site")
 )
 model = PLSRegressor(kernel=kernel, random_state=0).fit(X, y)
 print(model.kernel_)
 
 # %%
-# The effect of a column is the function along it less its value at a reference row,
-# with the other columns as there. Functions drawn from the posterior give its
-# distribution: bands hold 90 % of them, red is the truth.
-draws = model.sample_functions(400, random_state=0)
-reference = np.array([[12.0, 2.5, 0.0]])
-grids = {
-    "hour": np.linspace(0.0, 24.0, 100),
-    "dose": np.linspace(0.0, 5.0, 100),
-    "site": np.arange(4.0),
-}
-truths = {
-    "hour": np.sin(2.0 * np.pi * grids["hour"] / 24.0),
-    "dose": 0.3 * (grids["dose"] - 2.5),
-    "site": offsets,
-}
-figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.2), layout="constrained")
-for column, (axis, (name, grid)) in enumerate(zip(axes, grids.items(), strict=True)):
-    rows = np.repeat(reference, len(grid), axis=0)
-    rows[:, column] = grid
-    low, middle, high = np.quantile(
-        draws(rows) - draws(reference), [0.05, 0.5, 0.95], axis=1
-    )
-    if name == "site":
-        axis.errorbar(grid, middle, [middle - low, high - middle], fmt="ko", capsize=4)
-        axis.plot(grid, truths[name], "r_", ms=16.0)
-        axis.set_xticks(grid)
-    else:
-        axis.fill_between(grid, low, high, alpha=0.3, lw=0.0)
-        axis.plot(grid, middle, "k")
-        axis.plot(grid, truths[name], "r--")
-    axis.set(xlabel=name, ylabel="effect on y")
+# The effect of a term is its function less the mean over the rows, because constants
+# can move from one term to another. Its posterior is in closed form: bands and bars
+# hold 90 % of it. Red is the truth at the rows.
+display = TermEffectDisplay.from_estimator(model, X)
+for axis, (name, truth) in zip(display.axes_, truths.items(), strict=True):
+    axis.plot(X[name].to_numpy(), truth - truth.mean(), "r.", ms=3.0)
 plt.show()

@@ -161,6 +161,19 @@ class LatentModel:
         covariance = self.weights.covariance(features, output) + residual
         return self._scales[output] ** 2 * covariance
 
+    def term(self, kernel: Any) -> LatentModel:
+        """Distribution of one of independent summands of f, for kernel sections.
+
+        ``f_j = φ_jᵀw + g_j`` with ``φ_j(x) = L⁻¹ k_j(Z, x)``: the values of f at Z are
+        all that the data know of it.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Its prior covariance ``k_j``.
+        """
+        return replace(self, basis=replace(self.basis, kernel=kernel), mean=None)
+
     def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions.
 

@@ -1,17 +1,20 @@
 """Pictures of fitted models; matplotlib is imported when one is drawn.
 
-Each display has the constructors of scikit-learn, `from_estimator` and (but for traces)
-`from_predictions`, draws into `ax` or a new figure, and keeps `ax_`, `figure_` and what
-it drew. Estimators may be pipelines, searches and transformed targets.
+Each display has the constructors of scikit-learn, `from_estimator` and (but for traces
+and terms) `from_predictions`, draws into `ax` or a new figure, and keeps its axes,
+`figure_` and what it drew. Estimators may be pipelines, searches and, but for terms,
+transformed targets.
 """
 
 from skgpx.inspection._along_column import FunctionDrawsDisplay, PredictiveDisplay
 from skgpx.inspection._coverage import CoverageDisplay
+from skgpx.inspection._terms import TermEffectDisplay
 from skgpx.inspection._trace import TraceDisplay
 
 __all__ = [
     "CoverageDisplay",
     "FunctionDrawsDisplay",
     "PredictiveDisplay",
+    "TermEffectDisplay",
     "TraceDisplay",
 ]

@@ -42,6 +42,7 @@ from skgpx.kernels._registry import (
 )
 from skgpx.kernels._terms import (
     Monomial,
+    additive_terms,
     category_columns,
     columns_of_entry,
     default_kernel,

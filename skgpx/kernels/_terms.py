@@ -73,6 +73,18 @@ def expand(kernel: Any) -> list[Monomial]:
     return terms
 
 
+def additive_terms(kernel: Any, n_features: int) -> dict[tuple[int, ...], Any]:
+    """Parts of a kernel by the columns that they see; constants are left out."""
+    terms: dict[tuple[int, ...], Any] = {}
+    for coefficient, factors in expand(kernel):
+        every = np.arange(n_features)
+        seen = [k.indices(n_features) if type(k) is Columns else every for k in factors]
+        columns = tuple(np.unique(np.concatenate([every[:0], *seen])).tolist())
+        term = reduce(Product, factors, ConstantKernel(coefficient))
+        terms[columns] = terms[columns] + term if columns in terms else term
+    return {columns: term for columns, term in terms.items() if columns}
+
+
 def _summands(kernel: Any) -> list[Any]:
     """Terms of a sum of kernels, however nested; the kernel itself if not a sum."""
     if type(kernel) is not Sum:

@@ -22,9 +22,11 @@ from skgpx.inspection import (
     CoverageDisplay,
     FunctionDrawsDisplay,
     PredictiveDisplay,
+    TermEffectDisplay,
     TraceDisplay,
 )
-from skgpx.likelihoods import Poisson
+from skgpx.kernels import Categorical, Columns, Linear
+from skgpx.likelihoods import Gaussian, Poisson
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -190,3 +192,45 @@ def test_polars_and_arrow_keep_names_and_text():
     fitted = make_pipeline(encode, clone(PLS)).fit(table, Y)
     shown = PredictiveDisplay.from_estimator(fitted, table, Y, feature="a")
     assert shown.ax_.get_xlabel() == "a"
+
+
+def test_effects_of_terms_are_those_of_a_dense_process():
+    X = np.column_stack((rng.uniform(-3.0, 3.0, (40, 2)), np.arange(40) % 3))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] * (X[:, 2] - 1.0) + 0.1 * rng.normal(size=40)
+    site = Columns(Categorical(0.3, n_categories=3), [2])
+    kernels = {
+        "x0": 1.5 * Columns(RBF(1.0), [0]) + 0.5 * Columns(Linear(0.5), [0]),
+        "x1, x2": 0.7 * Columns(Linear(1.0), [1]) * site,
+        "x2": 0.4 * site,
+    }
+    kernel = sum(kernels.values(), 0.2)
+    likelihood = Gaussian(noise_variance=0.01)
+    how = {"likelihood": likelihood, "optimizer": None, "inducing": X}
+    model = PLSRegressor(kernel=kernel, normalize_y=False, **how).fit(X, y)
+    display = TermEffectDisplay.from_estimator(model, X, resolution=5)
+    assert list(display.effects) == list(kernels)
+    assert len(display.axes_) == 3
+    inverse = np.linalg.inv(kernel(X) + 0.01 * np.eye(40))
+    for name, (x, mean, std) in display.effects.items():
+        rows = np.tile(np.quantile(X, 0.5, 0, method="inverted_cdf"), (len(x), 1))
+        rows[:, int(name[1])] = x.astype(float)
+        term, both = kernels[name], np.concatenate((rows, X))
+        contrast = np.hstack((np.eye(len(rows)), np.full((len(rows), 40), -1 / 40)))
+        cross = contrast @ term(both, X)
+        covariance = contrast @ term(both) @ contrast.T - cross @ inverse @ cross.T
+        assert_allclose(mean, cross @ inverse @ y, atol=1e-5)
+        assert_allclose(std**2, np.diag(covariance), atol=1e-5)
+
+
+def test_effects_of_named_categories_and_of_models_without_terms():
+    table = pd.DataFrame({"t": X[:, 0], "kind": pd.Categorical(["low", "high"] * 20)})
+    kernel = 1.0 * Columns(RBF(1.0), "t") + Columns(Categorical(), "kind")
+    for search in (False, True):
+        model = PLSRegressor(kernel=kernel, optimizer=None)
+        model = GridSearchCV(model, {"n_inducing": [20]}, cv=2) if search else model
+        display = TermEffectDisplay.from_estimator(model.fit(table, Y), table)
+        assert display.effects["kind"][0].tolist() == ["high", "low"]
+        assert display.figure_.axes[1].get_xlabel() == "kind"
+    waves = skgpx.SpectralVGPRegressor(n_basis=9).fit(X, Y)
+    with pytest.raises(ValueError, match="on inducing points"):
+        TermEffectDisplay.from_estimator(waves, X)
