@@ -24,7 +24,6 @@ from skgpx.kernels import (
     Columns,
     GREKernel,
     Linear,
-    column_values,
     matrix_and_input_pullback,
     radial_code,
 )
@@ -456,7 +455,7 @@ def factor_features(kernel: Any, d: int) -> list[FeatureMap]:
         centre[columns] = getattr(inner, "centre", 0.0)
         return [LinearFeatures(getattr(inner, "sigma_0", 0.0), d, slope, centre)]
     if type(inner) is Categorical and inner.n_categories is not None:
-        correlations = column_values(inner, "correlation", len(columns), 1.0)
+        correlations = inner._by_column("correlation", len(columns), 1.0)
         pairs = zip(columns.tolist(), correlations.tolist(), strict=True)
         return [CategoryFeatures(*pair, inner.n_categories) for pair in pairs]
     return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,7 @@ from skgpx.kernels import (
     columns_of_entry,
     default_kernel,
     length_scale_entries,
+    stated_log_density,
     theta_entries,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -60,6 +62,8 @@ class Candidate:
         Variance of y.
     given : bool
         Whether the kernel is the user's, whose values are a start as well.
+    stated : sequence
+        Prior distributions that the user's kernel states, see `stated_priors`.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Candidate:
     long: float
     unit: float
     given: bool = False
+    stated: Sequence[Any] = ()
 
     @property
     def n_free(self) -> int:
@@ -107,21 +112,32 @@ class Candidate:
 
         Log-parameters of a likelihood may follow u: Gaussian noise has a prior too.
         """
-        u, theta = point[: self.n_free], point[self.n_free :]
+        u, scales = np.split(point, [self.n_free])
         kernel, slope = _log_normal(u, self.mean, self.std)
-        if not isinstance(likelihood, Gaussian):
-            return kernel, np.concatenate((slope, np.zeros_like(theta)))
-        mean, std = np.full((2, len(theta)), np.array(NOISE_PRIOR)[:, np.newaxis])
-        noise, of_noise = _log_normal(theta, mean + np.log(self.unit), std)
-        return kernel + noise, np.concatenate((slope, of_noise))
+        default = isinstance(likelihood, Gaussian) and not any(self.stated[-1:])
+        mean, std = NOISE_PRIOR if default else (0.0, np.inf)
+        own = np.full_like(scales, mean + np.log(self.unit)), np.full_like(scales, std)
+        noise, of_noise = _log_normal(scales, *own)
+        theta = np.concatenate((self.offset + self.ties @ u, scales))
+        stated, pull = stated_log_density(self.stated, theta)
+        slope += self.ties.T @ pull[: len(self.offset)]
+        of_noise += pull[len(self.offset) :]
+        return kernel + noise + stated, np.concatenate((slope, of_noise))
 
     def starts(self) -> list[Array]:
-        """Coordinates with lengthscales of 2√d standard deviations, and less."""
+        """Coordinates with lengthscales of 2√d standard deviations, and less.
+
+        A user's kernel has two starts, its values, and such lengthscales with the
+        medians of the priors that it states.
+        """
         u = self.coordinates_of(self.kernel)
-        if not np.any(self.lengths):
+        if not np.any(self.lengths) and not any(self.stated):
             return [u]
         factors = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
         long = [np.where(self.lengths, self.long + np.log(f), u) for f in factors]
+        for i, distribution in enumerate(self.stated[: len(u)]):
+            if distribution is not None:
+                long[0][i] = np.log(distribution.median()) - self.offset[i]
         return [u, long[0]] if self.given else long
 
     def short_starts(self) -> list[Array]:
@@ -237,7 +253,8 @@ def of_kernel(
     Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
     standard deviations of the columns, which lets them grow with the dimension [1]_;
     amplitudes one around the variance `unit` of the latent function. Other parameters
-    have none, nor have those of a kernel that is `given`, whose bounds are its prior.
+    have none, nor have those of a kernel that is `given`, whose bounds and stated
+    priors are all that it has.
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from skgpx._selection._sparse import grow
 from skgpx._validation import DefaultKernel, Rows, standardisation
 from skgpx.bases import select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, split_noise
+from skgpx.kernels import GREKernel, split_noise, stated_priors
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -155,8 +156,8 @@ def learn_prior(
         groups = default_candidates(rows, likelihood, unit, kernel)
         kernel = groups[0][-1].kernel
     else:
-        kernel, likelihood = _with_noise(kernel, rows, likelihood)
-        groups = [[of_kernel(kernel, rows, unit)]]
+        candidate, likelihood = _given(kernel, rows, likelihood, unit)
+        kernel, groups = candidate.kernel, [[candidate]]
     record = SearchRecord(distinct_rows=len(rows.y))
     if not learn or not len(kernel.theta) + len(likelihood.theta):
         return Hyperparameters(kernel, likelihood, record=record)
@@ -200,7 +201,7 @@ def learn_prior(
     )
     return Hyperparameters(
         best.kernel,
-        best.likelihood,
+        _with_stated_noise(best),
         float(rows.weights.sum() / n_searched) * best.evidence,
         record,
         best if found_signal else None,
@@ -365,19 +366,29 @@ def with_base_rates(rows: Rows, likelihood: Likelihood, kernel: Any) -> Likeliho
     return likelihood.centred(float(np.average(variance, weights=rows.weights)))
 
 
-def _with_noise(
-    kernel: Any, rows: Rows, likelihood: Likelihood
-) -> tuple[Any, Likelihood]:
-    """The latent function's kernel, and the likelihood with the kernel's noise."""
+def _with_stated_noise(found: Found) -> Likelihood:
+    """Noise that has a prior is fixed: that of a sparse model does not replace it."""
+    if not any(found.candidate.stated[-1:]):
+        return found.likelihood
+    noise = float(found.likelihood.variance(0.0))
+    return found.likelihood.with_start(noise_variance=(noise, noise, noise))
+
+
+def _given(
+    kernel: Any, rows: Rows, likelihood: Likelihood, unit: float
+) -> tuple[Candidate, Likelihood]:
+    """Candidate of the latent function's kernel; likelihood with the kernel's noise."""
+    stated = stated_priors(kernel)
     kernel, noise, bounds = split_noise(clone(kernel))
+    candidate = replace(of_kernel(kernel, rows, unit), stated=stated)
     if noise is None:
-        return kernel, likelihood
+        return candidate, likelihood
     if not isinstance(likelihood, Gaussian):
         raise ValueError(
             "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
             f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
         )
     if isinstance(bounds, str):
-        return kernel, Gaussian(noise).prepare(rows.y, rows.weights)
+        return candidate, Gaussian(noise).prepare(rows.y, rows.weights)
     low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
-    return kernel, likelihood.with_start(noise_variance=(noise, low, high))
+    return candidate, likelihood.with_start(noise_variance=(noise, low, high))

@@ -41,7 +41,7 @@ from skgpx._spectral_vgp._domain import box_of, kernel_of
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues, RaisedEigenvalues
-from skgpx.kernels import split_noise
+from skgpx.kernels import split_noise, stated_log_density, stated_priors
 
 Array = NDArray[np.float64]
 # What an estimator has of these names, from "kernel" to "normalize_y".
@@ -161,6 +161,10 @@ class Search:
         series = kernel is None or isinstance(kernel, str)
         self.raises = self.learns and parameters["normalize_y"] and series
         self.noise = known_noise(parameters, self.scale)
+        given = kernel if isinstance(kernel, Kernel) else ConstantKernel()
+        self.stated, white = stated_priors(given), split_noise(given)[2]
+        bounds = (0.0, np.inf) if isinstance(white, str | None) else white
+        self.noise_range = np.ravel(np.asarray(bounds))
 
     def run(
         self,
@@ -208,7 +212,9 @@ class Search:
         found = max(tried, key=lambda one: one.score)
         if found.bound > silent.bound:
             return found
-        return silent if self.learns else found._replace(only_noise=self.noise is None)
+        if self.learns and not any(self.stated):
+            return silent
+        return found._replace(only_noise=self.noise is None)
 
     def rougher(self, prior: Prior) -> Prior | None:
         """The next candidate from where this one ended, if it is better by a nat."""
@@ -245,12 +251,13 @@ class Search:
         size = self.enough(prior) if self.grows else self.size
         box = prior.box if len(prior.waves) else None
         found = self.at(prior.rule, prior.noise_variance, size, box)
-        free = self.noise is None and not self.is_default
+        free = self.noise is None and not (self.is_default or self.stated[-1])
         if free and len(found.functions) > len(prior.functions):
             spectrum = found.rule.spectrum(found.functions, found.box)
             residual = spectrum.tail * self.weight
             statistics = whitened(found.sums, spectrum.eigenvalues, residual)
             noise = best_noise_variance(statistics, found.noise_variance)
+            noise = float(np.clip(noise, *self.noise_range))
             found = found._replace(noise_variance=noise)
         return found._replace(family=prior.family, only_noise=prior.only_noise)
 
@@ -336,7 +343,8 @@ class Search:
         free = np.r_[self.noise is None, np.full(len(at) - 1, self.learns)]
         if not free.any():
             return self.scored(start._replace(noise_variance=float(np.exp(at[0]))))
-        noises = np.log(noise_bounds(start.sums.square, start.sums.weight))
+        noises = noise_bounds(start.sums.square, start.sums.weight)
+        noises = np.log(np.clip(noises, *self.noise_range))
         kernel = kernel_of(start.rule)
         # of the scale of a series prior
         others = np.log([(1e-8, 1e8)]) if kernel is None else kernel.bounds
@@ -388,11 +396,13 @@ class Search:
     def _hyperprior(self, point: Array) -> tuple[float, Array]:
         """Log density of ``log σ²`` and theta up to a constant, and its gradient.
 
-        Normal: noise variances around a tenth of that of y, amplitudes around it and
-        lengthscales around the spread of the rows.
+        A user's kernel may state priors. Otherwise normal: noise variances around a
+        tenth of that of y, amplitudes around it and lengthscales around the spread of
+        the rows.
         """
         if not self.is_default:
-            return 0.0, np.zeros(len(point))
+            value, slope = stated_log_density(self.stated, np.roll(point, -1))
+            return value, np.roll(slope, 1)
         spread = np.full(len(point), 1.5)
         spread[:2] = 3.0, 2.0
         centre = np.r_[np.log(0.1 * self.variance), self.rules[0].theta]

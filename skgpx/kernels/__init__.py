@@ -33,13 +33,8 @@ from skgpx.kernels._matrices import (
     radial_code,
     triangle_and_pullback,
 )
-from skgpx.kernels._registry import (
-    column_values,
-    free_slopes,
-    no_sampler,
-    register_kernel,
-    rule_of,
-)
+from skgpx.kernels._priors import Prior, stated_log_density, stated_priors
+from skgpx.kernels._registry import free_slopes, no_sampler, register_kernel, rule_of
 from skgpx.kernels._terms import (
     Monomial,
     additive_terms,
@@ -63,6 +58,7 @@ __all__ = [
     "Columns",
     "GREKernel",
     "Linear",
+    "Prior",
     "check_spectral_score",
     "default_kernel",
     "diagonal_and_pullback",

@@ -13,14 +13,7 @@ from skgpx.kernels._matrices import (
     matrix_and_input_pullback,
     matrix_and_pullback,
 )
-from skgpx.kernels._registry import (
-    Array,
-    Pullback,
-    RuledKernel,
-    column_values,
-    free_slopes,
-    is_rule,
-)
+from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
 
 class DerivedKernel(Kernel):
@@ -218,7 +211,6 @@ class Categorical(RuledKernel):
         ρ, above zero and at most one; one for all columns, or one each.
     correlation_bounds : pair of floats, array or "fixed", default=(1e-3, 1.0)
         Bounds of ρ; an array has shape (q, 2).
-
     n_categories : int, default=None
         If given, codes are the integers from 0 to ``n_categories - 1``, and posterior
         functions have features; without, draws are made point by point.
@@ -290,7 +282,7 @@ def _categories(
     kernel: Categorical, X: Array, Y: Array | None
 ) -> tuple[Array, Pullback]:
     differing = kernel._differing(X, Y)
-    correlations = column_values(kernel, "correlation", differing.shape[2], 1.0)
+    correlations = kernel._by_column("correlation", differing.shape[2], 1.0)
     K = np.exp(differing @ np.log(correlations))
 
     def pullback(G: Array) -> Array:

@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 
-from skgpx.kernels._registry import (
-    Array,
-    Pullback,
-    RuledKernel,
-    column_values,
-    free_slopes,
-    is_rule,
-)
+from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
 
 class Linear(RuledKernel):
@@ -65,7 +58,7 @@ class Linear(RuledKernel):
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""
         centred = np.atleast_2d(X) - np.asarray(self.centre, dtype=np.float64)
-        features: Array = centred * column_values(self, "slope", centred.shape[1])
+        features: Array = centred * self._by_column("slope", centred.shape[1])
         return features
 
     def is_stationary(self) -> bool:

@@ -31,14 +31,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
-from skgpx.kernels._registry import (
-    Array,
-    Pullback,
-    Rule,
-    free_slopes,
-    is_rule,
-    rule_of,
-)
+from skgpx.kernels._registry import Array, Pullback, Rule, free_slopes, is_rule, rule_of
 
 # ---- Kernel matrices by compiled loops, where a kernel has them ----------------------
 

@@ -76,6 +76,23 @@ class RuledKernel(Kernel):
     def _gradient(self, X: Array) -> tuple[Array, Array]:
         raise NotImplementedError
 
+    def _by_column(self, name: str, q: int, highest: float = np.inf) -> Array:
+        """Hyperparameter of each of the q columns that the kernel sees, (q,).
+
+        Raises
+        ------
+        ValueError
+            If there are neither one nor q of them, or if they are out of range.
+        """
+        v = np.asarray(getattr(self, name), dtype=np.float64)
+        if not np.all((v > 0.0) & (v <= highest)) or v.size not in (1, q):
+            limit = "" if np.isinf(highest) else " and at most one"
+            raise ValueError(
+                f"{type(self).__name__} expects a {name} above zero{limit}, one or one "
+                f"for each of the {q} columns that it sees; got {v}."
+            )
+        return np.broadcast_to(v, (q,))
+
 
 def free_slopes(parameter: Hyperparameter, by_entry: Array) -> Array:
     """Slopes in the free logarithms of a hyperparameter, from those of each entry.
@@ -87,24 +104,6 @@ def free_slopes(parameter: Hyperparameter, by_entry: Array) -> Array:
     if parameter.n_elements == 1:
         return by_entry.sum(axis=-1, keepdims=True)
     return by_entry
-
-
-def column_values(kernel: Any, name: str, q: int, highest: float = np.inf) -> Array:
-    """Hyperparameter of each of the q columns of a kernel, (q,).
-
-    Raises
-    ------
-    ValueError
-        If there are neither one nor q of them, or if they are out of range.
-    """
-    values = np.asarray(getattr(kernel, name), dtype=np.float64)
-    if not np.all((values > 0.0) & (values <= highest)) or values.size not in (1, q):
-        limit = "" if np.isinf(highest) else " and at most one"
-        raise ValueError(
-            f"{type(kernel).__name__} expects a {name} above zero{limit}, one or one "
-            f"for each of the {q} columns that it sees; got {values}."
-        )
-    return np.broadcast_to(values, (q,))
 
 
 def register_kernel(

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import gamma, lognorm, uniform
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -22,6 +23,7 @@ from skgpx.kernels import (
     Columns,
     GREKernel,
     Linear,
+    Prior,
     diagonal_and_pullback,
     length_scales,
     longest_length_scales,
@@ -46,6 +48,8 @@ KERNELS = [
     Columns(1.0 * RBF() + DotProduct(), [False, True, False, False]),
     Columns(Categorical([0.3, 0.6]), [3, 3]) + GREKernel(RBF(0.7), X[:5]),
     Columns(Columns(Matern(0.5, nu=1.5), -1), [2, 1]),
+    Columns(RBF([1.0, 2.0], Prior([gamma(3.0), lognorm(0.5)])), [0, 2])
+    + Linear(0.3, Prior(gamma(3.0))) * Categorical(0.5, Prior(uniform(0.2, 0.7))),
     Linear([0.3]) + Linear(np.ones(4), "fixed") * Categorical(0.5, "fixed"),
 ]
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=str)

@@ -1,0 +1,144 @@
+"""Priors of hyperparameters, stated where scikit-learn's kernels take bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skgpx.kernels._registry import Array
+from skgpx.kernels._terms import split_noise, theta_entries
+
+
+class Prior:
+    """A prior distribution of a hyperparameter, in place of its bounds.
+
+    Every kernel of scikit-learn and of this library takes it: ``RBF(1.0,
+    Prior(lognorm(0.5, scale=2.0)))``, alone or inside of sums, products and
+    :class:`Columns`. Fits maximise the log evidence plus the log densities of the
+    logarithms of the hyperparameters, ``log p(θ) + log θ``; the value in the kernel is
+    where a search starts. Other hyperparameters have their bounds only.
+
+    Parameters
+    ----------
+    distribution : frozen distribution, or list of them
+        Continuous, of `scipy.stats`, with a positive median. For a hyperparameter with
+        one entry a column: one for all entries, or a list of one for each.
+
+    Attributes
+    ----------
+    distributions : list
+        One, or one for each entry.
+    bounds : ndarray of shape (1, 2) or (q, 2)
+        The search stays within 1e-5 and 1e5 times the median, and the support.
+
+    Notes
+    -----
+    Lengthscales are in the units of X. Where an estimator standardises y, as all do for
+    a Gaussian or another likelihood of location and scale (SpectralVGPRegressor unless
+    ``normalize_y=False``), a ConstantKernel and a WhiteKernel hold fractions of the
+    variance of y, and the slope of Linear is in standard deviations of y. Otherwise
+    they refer to the latent function, such as log odds or log rates.
+
+    The prior is not used where nothing is learned (``optimizer=None``), nor by
+    scikit-learn's GaussianProcessRegressor, for which this is a pair of bounds. A
+    kernel of your own takes it as ``name_bounds`` of the hyperparameter ``name``. A
+    noise variance with a prior is that of the search, without a correction for the
+    inducing points; without one it has the default prior, but on Fourier functions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.stats import halfnorm, lognorm
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from skgpx import PLSRegressor
+    >>> from skgpx.kernels import Prior
+    >>> X = np.linspace(0.0, 1.0, 30)[:, np.newaxis]
+    >>> kernel = RBF(1.0, Prior(lognorm(0.01, scale=0.3)))
+    >>> kernel += WhiteKernel(0.1, Prior(halfnorm(scale=0.2)))
+    >>> model = PLSRegressor(kernel=kernel, random_state=0)
+    >>> model.fit(X, np.sin(9.0 * X[:, 0])).kernel_
+    RBF(length_scale=0.294)
+    """
+
+    def __init__(self, distribution: Any) -> None:
+        several = isinstance(distribution, Sequence) and len(distribution)
+        self.distributions = list(distribution) if several else [distribution]
+        self._summary = np.array([_summary_of(one) for one in self.distributions])
+        self.bounds = self._summary[:, :2]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.bounds, dtype=dtype)
+
+    def __deepcopy__(self, memo: Any) -> Prior:
+        # kernels are cloned at every step of a search
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        # of two copies of a frozen distribution neither equals the other
+        return isinstance(other, Prior) and np.array_equal(
+            self._summary, other._summary
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _summary_of(distribution: Any) -> tuple[float, ...]:
+    """Least and largest value of a search, median and log density there."""
+    try:
+        median, support = float(distribution.median()), distribution.support()
+        density = float(distribution.logpdf(median))
+    except (AttributeError, TypeError):
+        median = np.nan
+    if not 0.0 < median < np.inf:
+        raise ValueError(
+            "Prior expects a frozen continuous distribution with a positive median, "
+            "such as scipy.stats.lognorm(0.5, scale=2.0), or a list of one for each "
+            f"entry of the hyperparameter; got {distribution!r}."
+        )
+    # short of the ends of the support, where the density may be zero
+    low, high = (median + 0.999 * (end - median) for end in support)
+    return max(low, 1e-5 * median), min(high, 1e5 * median), median, density
+
+
+def stated_priors(kernel: Any) -> list[Any]:
+    """Prior distributions of theta and the noise after it, (p + 1,); None without.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Theta is that of the latent function's kernel, without the white noise.
+
+    Raises
+    ------
+    ValueError
+        If a prior has another number of distributions than the hyperparameter entries.
+    """
+    latent, _, noise_bounds = split_noise(kernel)
+    given = latent.get_params() | {"noise_level_bounds": noise_bounds}
+    stated: list[Any] = []
+    for name, part in (*theta_entries(latent), ("noise_level", slice(0, 1))):
+        bounds, size = given.get(f"{name}_bounds"), part.stop - part.start
+        each = bounds.distributions if isinstance(bounds, Prior) else [None]
+        if len(each) not in (1, size):
+            raise ValueError(
+                f"The prior of {name}, which has {size} entries, holds {len(each)} "
+                "distributions. Give one for all entries, or a list of one for each."
+            )
+        stated += each * (size // len(each))
+    return stated
+
+
+def stated_log_density(stated: Sequence[Any], theta: Array) -> tuple[float, Array]:
+    """Log density of logarithms, ``Σ log p(exp θ_i) + θ_i``, and its gradient.
+
+    Entries without a distribution, or for which `theta` is too short, do not count.
+    """
+    value, gradient = 0.0, np.zeros(len(theta))
+    for i, distribution in enumerate(stated[: len(theta)]):
+        if distribution is not None:
+            steps = theta[i] + np.array([-1e-7, 0.0, 1e-7])
+            below, at, above = distribution.logpdf(np.exp(steps)) + steps
+            value, gradient[i] = value + at, (above - below) / 2e-7
+    return float(value), gradient
