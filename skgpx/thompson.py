@@ -34,7 +34,8 @@ class ThompsonSampler(OneBlasThread):
     Parameters
     ----------
     bounds : array-like of shape (n_features, 2)
-        Lower and upper bound of each input. Internally inputs are scaled to [0, 1].
+        Lower and upper bound of each input, equal where it is fixed. Internally inputs
+        are scaled to [0, 1]; fixed ones become 0, and other values keep their distance.
     sampler : DecoupledSampler, regressor or None, default=None
         Model of the function on the unit box; clones of it are fitted. A regressor or a
         search (GridSearchCV) stands for a DecoupledSampler around it. None stands for a
@@ -111,10 +112,10 @@ class ThompsonSampler(OneBlasThread):
         random_state: Any = None,
     ):
         box = check_points("bounds", bounds, (None, 2))
-        if not np.all(box[:, 0] < box[:, 1]):
+        if not np.all(box[:, 0] <= box[:, 1]):
             raise ValueError(
-                "Each row of bounds must hold a lower bound below an upper one; got "
-                f"{box.tolist()}."
+                "Each row of bounds must hold a lower bound and an upper one that is "
+                f"not below it; got {box.tolist()}."
             )
         if sampler is not None and not isinstance(sampler, DecoupledSampler):
             check_drawable(sampler)
@@ -234,8 +235,9 @@ class ThompsonSampler(OneBlasThread):
         self.sampler_ = self._fitted_sampler()
         draws = self.sampler_.sample_functions(n, rng)
         search = draws.maximize if self.maximize else draws.minimize
-        box, n_starts = [(0.0, 1.0)] * len(self.bounds), min(self.n_starts, self.n_mesh)
-        optima: Array = search(box, n_starts, self.n_mesh, rng).x
+        # (0, 1), and (0, 0) for what is fixed
+        box, n_starts = np.sign(self.bounds - self.bounds[:, :1]), self.n_starts
+        optima: Array = search(box, min(n_starts, self.n_mesh), self.n_mesh, rng).x
         return optima
 
     def _fitted_sampler(self) -> DecoupledSampler:
@@ -258,7 +260,9 @@ class ThompsonSampler(OneBlasThread):
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
-            sampler.fit((self.X_ - low) / (high - low), self.y_)
+            sampler.fit(
+                (self.X_ - low) / np.where(low < high, high - low, 1.0), self.y_
+            )
         self._n_tells_at_fit = self._n_tells
         return sampler
 

@@ -100,14 +100,14 @@ BUDGETS = {
     "_decoupled": 531,
     "_selection": 1113,
     "_latent": 200,
-    "_draws": 1259,
+    "_draws": 1260,
     "bases": 942,
     "kernels": 1380,
     "likelihoods": 2036,
     "metrics": 475,
     "inspection": 459,
     "_numerics": 3439,
-    "shell": 2643,
+    "shell": 2645,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
 

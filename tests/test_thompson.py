@@ -67,6 +67,14 @@ def test_maximize_is_minimize_of_the_opposite():
     assert np.argmax(upper.y_) == np.flatnonzero(upper.y_ == upper.best_y_)[0]
 
 
+def test_inputs_of_equal_bounds_are_fixed():
+    bounds = [BOUNDS[0], [40.0, 40.0]]
+    found = run(ThompsonSampler(bounds, random_state=0, **QUICK), 6)
+    assert_array_equal(found.X_[:, 1], 40.0)
+    best = quadratic(np.array([[CENTRE[0], 40.0]]))[0]
+    assert found.best_y_ < best + 0.01
+
+
 def test_initial_design_fills_the_box():
     optimizer = ThompsonSampler(BOUNDS, n_initial=8, random_state=0)
     parts = [optimizer.ask(n) for n in (3, 1, 4)]
@@ -156,7 +164,7 @@ def test_nothing_is_known_at_first():
 FROZEN = DecoupledSampler(FrozenEstimator(Ridge()))
 BAD = [
     ({"bounds": [0.0, 1.0]}, "bounds must have shape"),
-    ({"bounds": [[1.0, 0.0]]}, "lower bound below"),
+    ({"bounds": [[1.0, 0.0]]}, "is not below it"),
     ({"bounds": [[0.0, np.inf]]}, "finite"),
     ({"sampler": Ridge()}, "DecoupledSampler expects"),
     ({"sampler": FROZEN}, "does not learn"),

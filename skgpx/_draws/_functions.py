@@ -238,7 +238,8 @@ class FunctionDraws(OneBlasThread):
         Parameters
         ----------
         bounds : array-like of shape (d, 2)
-            Lower and upper bound of each input.
+            Lower and upper bound of each input. Equal ones hold it fixed, as a column
+            of categories must be.
         n_starts : int, default=32
             Starts for each function.
         n_mesh : int, default=10000

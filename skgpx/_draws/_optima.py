@@ -59,9 +59,10 @@ def _box(bounds: ArrayLike) -> Array:
             f"bounds must have shape (n_features, 2); got {box.shape}. Pass a pair "
             "(lower, upper) for each input."
         )
-    if not np.isfinite(box).all() or np.any(box[:, 0] >= box[:, 1]):
+    if not np.isfinite(box).all() or np.any(box[:, 0] > box[:, 1]):
         raise ValueError(
-            f"Every lower bound must be finite and below its upper one; got {box}."
+            "Every lower bound must be finite and at most its upper one, which holds "
+            f"an input fixed; got {box}."
         )
     return box
 

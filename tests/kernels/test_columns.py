@@ -172,6 +172,20 @@ def test_draws_of_additive_models_are_minimised():
     assert_allclose(np.abs(low.x[:, 1:]), 2.0)
 
 
+def test_draws_are_minimised_within_a_category():
+    X, _, y = problem(60, 0)
+    kernel = Columns(RBF(1.0), [0]) * Columns(Categorical(0.5, n_categories=4), [3])
+    model = PLSRegressor(kernel=kernel, random_state=0).fit(X, y)
+    draws = model.sample_functions(4, random_state=0)
+    for code in (0.0, 3.0):
+        bounds = [[-2.0, 2.0], [0.0, 0.0], [0.0, 0.0], [code, code]]
+        low = draws.minimize(bounds, n_mesh=256)
+        assert_array_equal(low.x[:, 1:], [[0.0, 0.0, code]] * 4)
+        grid = np.zeros((200, 4))
+        grid[:, 0], grid[:, 3] = np.linspace(-2.0, 2.0, 200), code
+        assert np.all(low.fun <= draws(grid).min(axis=0) + 1e-9)
+
+
 def test_a_column_that_a_kernel_does_not_see_does_not_matter():
     X, _, y = problem(60, 0)
     model = PLSRegressor(kernel=Columns(RBF([1.0, 1.0]), [0, 1]), random_state=0)
