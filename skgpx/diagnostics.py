@@ -257,9 +257,9 @@ def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | 
 def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
     """Hyperparameters of the kernel that ended at a bound which restricts the fit.
 
-    Longest lengthscales (a column without effect) and the background of a GRE kernel
-    do not. Of a `default` kernel, nor do the smallest amplitude, and the largest of log
-    odds and log rates (`log_scale`), which separable classes reach.
+    Longest lengthscales (a column without effect), the background of a GRE kernel and
+    loadings near one do not. Of a `default` kernel, nor do the smallest amplitude, and
+    the largest of log odds and log rates (`log_scale`), which separable classes reach.
     """
     ended = []
     for name, part in theta_entries(kernel):
@@ -267,7 +267,7 @@ def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
             np.abs(kernel.theta[part, np.newaxis] - kernel.bounds[part]) < 1e-3,
             axis=0,
         )
-        if name == "background":
+        if name == "background" or name.endswith("angles"):
             continue
         if name.endswith("length_scale"):
             active = low

@@ -22,6 +22,7 @@ from skgpx._numerics import radial, trigonometry
 from skgpx.kernels import (
     Categorical,
     Columns,
+    Coregionalization,
     GREKernel,
     Linear,
     matrix_and_input_pullback,
@@ -314,27 +315,23 @@ class LinearFeatures:
 
 @dataclass(frozen=True)
 class CategoryFeatures:
-    """``[√ρ, √(1 - ρ) e_x]``, shape (n, K + 1): one column of a Categorical kernel.
+    """Rows x of a root of the covariance of K categories: of one column.
 
     Parameters
     ----------
     column : int
         Whose codes x are integers from 0 to K - 1.
-    correlation : float
-        ρ.
-    n_categories : int
-        K.
+    root : ndarray of shape (K, q)
     """
 
     column: int
-    correlation: float
-    n_categories: int
+    root: Array
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X."""
-        hot = X[:, self.column, np.newaxis] == np.arange(self.n_categories)
-        own = np.sqrt(1.0 - self.correlation) * hot
-        return np.column_stack((np.full(len(X), np.sqrt(self.correlation)), own))
+        hot = X[:, self.column, np.newaxis] == np.arange(len(self.root))
+        features: Array = hot @ self.root
+        return features
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) of function ``index[i]`` at row i of X; slopes are zero."""
@@ -456,8 +453,18 @@ def factor_features(kernel: Any, d: int) -> list[FeatureMap]:
         return [LinearFeatures(getattr(inner, "sigma_0", 0.0), d, slope, centre)]
     if type(inner) is Categorical and inner.n_categories is not None:
         correlations = inner._by_column("correlation", len(columns), 1.0)
-        pairs = zip(columns.tolist(), correlations.tolist(), strict=True)
-        return [CategoryFeatures(*pair, inner.n_categories) for pair in pairs]
+        K = inner.n_categories
+        # [√ρ, √(1 - ρ) e_x]
+        roots = [
+            np.sqrt(np.column_stack((np.full(K, r), (1.0 - r) * np.eye(K))))
+            for r in correlations
+        ]
+        pairs = zip(columns.tolist(), roots, strict=True)
+        return [CategoryFeatures(*pair) for pair in pairs]
+    if type(inner) is Coregionalization:
+        A = inner.loadings()
+        own = np.diag(np.sqrt(1.0 - np.sum(A**2, axis=1)))
+        return [CategoryFeatures(int(columns[0]), np.hstack((A, own)))]
     return []
 
 

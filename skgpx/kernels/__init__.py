@@ -7,6 +7,7 @@ by ``_matrices``, ``_frequencies`` and ``_gre``; :func:`register_kernel` adds yo
 from skgpx.kernels._columns import (
     Categorical,
     Columns,
+    Coregionalization,
     with_resolved_columns,
 )
 from skgpx.kernels._frequencies import (
@@ -56,6 +57,7 @@ from skgpx.kernels._terms import (
 __all__ = [
     "Categorical",
     "Columns",
+    "Coregionalization",
     "GREKernel",
     "Linear",
     "Prior",

@@ -21,6 +21,7 @@ from skgpx.bases import draw_prior
 from skgpx.kernels import (
     Categorical,
     Columns,
+    Coregionalization,
     GREKernel,
     Linear,
     Prior,
@@ -51,6 +52,8 @@ KERNELS = [
     Columns(RBF([1.0, 2.0], Prior([gamma(3.0), lognorm(0.5)])), [0, 2])
     + Linear(0.3, Prior(gamma(3.0))) * Categorical(0.5, Prior(uniform(0.2, 0.7))),
     Linear([0.3]) + Linear(np.ones(4), "fixed") * Categorical(0.5, "fixed"),
+    Columns(RBF(1.0), [0]) * Columns(Coregionalization(4, 2), [3]),
+    Columns(Coregionalization(4, 3, np.linspace(0.3, 2.9, 12)), [3]),
 ]
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=str)
 
@@ -120,6 +123,8 @@ def test_length_scales_belong_to_columns():
         Columns(Matern(1.0), [0]) * Columns(RBF(0.5), [1]),
         Columns(RBF([1.0, 2.0]), [2, 0])
         * Columns(Categorical(0.3, n_categories=4), [3]),
+        Columns(RBF(1.0), [0])
+        * Columns(Coregionalization(4, 2, np.linspace(0.3, 2.9, 8)), [3]),
         Columns(ExpSineSquared(1.0, 2.0), [1]) + Columns(DotProduct(0.5), [0]),
     ],
     ids=str,
@@ -272,3 +277,40 @@ def test_categories_that_were_not_there_are_refused():
     for evaluate in (model.predict, draws):
         with pytest.raises(ValueError, match="n_categories=4 expects codes 0 to 3"):
             evaluate(new)
+
+
+def test_coregionalization():
+    kernel = Coregionalization(3, 2, np.array([0.3, 1.0, 1.2, 2.0, 2.8, 0.4]))
+    A, B = kernel.loadings(), kernel.correlations()
+    assert A.shape == (3, 2)
+    assert_allclose(np.diag(B), 1.0)
+    assert np.all(np.linalg.eigvalsh(B) > 0.0)
+    assert np.linalg.matrix_rank(B - np.diag(1.0 - np.sum(A**2, axis=1))) == 2
+    assert B[0, 2] < 0.0
+    codes = np.array([[2.0], [0.0], [0.0]])
+    assert_allclose(kernel(codes), B[[2, 0, 0]][:, [2, 0, 0]])
+    with pytest.raises(ValueError, match=r"codes from 0 to 2; got 1 columns"):
+        kernel(codes + 1.0)
+
+
+def test_a_missing_target_is_predicted_from_a_correlated_one():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0.0, 10.0, 80))
+    root = np.linalg.cholesky(RBF(1.0)(x[:, np.newaxis]) + 1e-8 * np.eye(80))
+    f = root @ rng.standard_normal((80, 2)) @ np.array([[1.0, -0.9], [0.0, 0.4]])
+    Y = f + 0.05 * rng.standard_normal((80, 2))
+    Y[20:50, 1] = np.nan
+    rows, target = np.nonzero(np.isfinite(Y))
+    long, y = np.column_stack((x[rows], target)), Y[rows, target]
+    kernel = Columns(1.0 * RBF(1.0), [0]) * Columns(Coregionalization(2), [1])
+    model = PLSRegressor(kernel, random_state=0).fit(long, y)
+    assert -0.98 < model.kernel_.k2.kernel.correlations()[0, 1] < -0.7
+    missing, truth = np.column_stack((x[20:50], np.ones(30))), f[20:50, 1]
+    mean, std = model.predict(missing, return_std=True)
+    assert np.all(np.abs(mean - truth) < 4.0 * std)
+    known = np.isfinite(Y[:, 1])
+    alone = PLSRegressor(random_state=0).fit(x[known, np.newaxis], Y[known, 1])
+    errors = [mean - truth, alone.predict(x[20:50, np.newaxis]) - truth]
+    assert np.std(errors[0]) < 0.6 * np.std(errors[1])
+    draws = model.sample_functions(50, random_state=0)(missing)
+    assert np.all(np.abs(draws.mean(axis=1) - mean) < std)
