@@ -23,7 +23,7 @@ from skgpx._numerics.wave_evidence import (
 from skgpx._parallel import workers
 from skgpx._stein._waves import Statistics, WaveMixture
 from skgpx._validation import Rows
-from skgpx.kernels import spectral_score
+from skgpx.kernels import additive_terms, spectral_score
 
 Array = NDArray[np.float64]
 
@@ -88,10 +88,13 @@ class SteinDescent:
         _, R, d = start.frequencies.shape
         self._prior_weight = R * d / (R * d + self._total)
         try:
-            spectral_score(start.kernel, np.ones((1, d)))
+            spectral_score(start.kernel, start.frequencies[0, :1] / start.length_scale)
         except ValueError:
             # a kernel without a known score, such as a periodic one
             self._prior_weight = 0.0
+        # terms of some columns have no frequencies in the others
+        within = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
+        self._moves = np.logical_or(start.frequencies != 0.0, within)
         # frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as
         # 1 / std: an input that is wide for its lengthscale gets steps in that unit
         scale, weights = start.length_scale, rows.weights
@@ -150,8 +153,8 @@ class SteinDescent:
             pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
             how = bandwidths(pool), self._repulsion
             force = stein_force(pool, pool, slopes, *how) / len(omega)
-        slow = omega / self._paces
-        adam_step(slow, -force.reshape(omega.shape), *self._means, step + 1, rate)
+        slow, force = omega / self._paces, force.reshape(omega.shape) * self._moves
+        adam_step(slow, -force, *self._means, step + 1, rate)
         np.multiply(slow, self._paces, out=omega)
 
     def _stalls(self, validation: Rows | None) -> bool:

@@ -34,11 +34,12 @@ def starting_waves(
     how = R, "sobol", np.ones(d), 0
     samples = [kernel_waves(kernel, *how, stream) for stream in rng.spawn(M)]
     omega = np.stack([sample.frequencies for sample in samples])
-    # the length scale of an RBF with frequencies of this size
-    size = np.median(np.abs(omega).reshape(-1, d), axis=0)
-    scale = _HALF_NORMAL / np.where(size > 0.0, size, _HALF_NORMAL)
+    # the length scale of an RBF with frequencies of this size, where there are some
+    sizes = [column[column > 0.0] for column in np.abs(omega).reshape(-1, d).T]
+    scale = [_HALF_NORMAL / np.median(s) if len(s) else 1.0 for s in sizes]
     amplitudes = samples[0].amplitudes
-    return WaveMixture(kernel, omega * scale, amplitudes, scale, noise_variance)
+    mixture = omega * scale, amplitudes, np.array(scale), noise_variance
+    return WaveMixture(kernel, *mixture)
 
 
 # ---- Waves that stand out of the periodogram -----------------------------------------

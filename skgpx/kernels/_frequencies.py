@@ -107,6 +107,23 @@ def _elliptical_score(kernel: Any, omega: Array) -> Array:
     return score
 
 
+@is_rule("log_spectral_density", Columns)
+def _log_density_of_columns(kernel: Columns, omega: Array) -> Array:
+    """That of the inner kernel, where no other column has a frequency."""
+    columns = kernel.indices(omega.shape[1])
+    others = np.delete(omega, columns, axis=1)
+    within = np.all(omega[:, columns] != 0.0, axis=1) & ~others.any(axis=1)
+    inner = log_spectral_density(kernel.kernel, omega[:, columns])
+    return np.where(within, inner, -np.inf)
+
+
+@is_rule("spectral_score", Columns)
+def _score_of_columns(kernel: Columns, omega: Array) -> Array:
+    columns, score = kernel.indices(omega.shape[1]), np.zeros(omega.shape)
+    score[:, columns] = spectral_score(kernel.kernel, omega[:, columns])
+    return score
+
+
 def log_spectral_density(kernel: Any, omega: Array) -> Array:
     """Logarithm of the density of the frequencies, which integrates to one.
 
@@ -181,7 +198,8 @@ def spectral_score(kernel: Any, omega: Array) -> Array:
     if len(parts) == 1:
         return scores[0]
     logs = np.stack([_log_density(part, omega) for part in parts])
-    logs += np.log(shares)[:, np.newaxis]
+    # of frequencies that no term has the density is zero
+    logs = np.maximum(logs + np.log(shares)[:, np.newaxis], -1e300)
     weights = np.exp(logs - logsumexp(logs, axis=0))
     average: Array = np.einsum("kr,krd->rd", weights, scores)
     return average
@@ -742,6 +760,12 @@ def stein_frequencies(
     their radii are replaced by quantiles of the distribution of the radius, in the same
     order.
     """
+    if type(kernel) is Columns:
+        columns = kernel.indices(len(input_variances))
+        moved = np.zeros((n, len(input_variances)))
+        how = n, rng, input_variances[columns], n_steps
+        moved[:, columns] = stein_frequencies(kernel.kernel, *how)
+        return moved
     d, spectrum = len(input_variances), spectrum_of(kernel, len(input_variances))
     rule = rule_of(kernel, "spectral_score")
     if rule is None:

@@ -16,7 +16,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx import DecoupledSampler, GWIRegressor, PLSRegressor
+from skgpx import (
+    DecoupledSampler,
+    GWIRegressor,
+    PLSRegressor,
+    SteinFourierFeatures,
+    SteinRFFRegressor,
+)
 from skgpx.bases import draw_prior
 from skgpx.kernels import (
     Categorical,
@@ -27,9 +33,11 @@ from skgpx.kernels import (
     Prior,
     diagonal_and_pullback,
     length_scales,
+    log_spectral_density,
     longest_length_scales,
     matrix_and_input_pullback,
     matrix_and_pullback,
+    spectral_score,
     triangle_and_pullback,
 )
 
@@ -314,3 +322,30 @@ def test_a_missing_target_is_predicted_from_a_correlated_one():
     assert np.std(errors[0]) < 0.6 * np.std(errors[1])
     draws = model.sample_functions(50, random_state=0)(missing)
     assert np.all(np.abs(draws.mean(axis=1) - mean) < std)
+
+
+def test_frequencies_stay_in_the_columns_of_their_terms():
+    inner = Matern([0.5, 2.0], nu=2.5)
+    kernel = 2.0 * Columns(inner, [2, 0]) + Columns(RBF(1.0), [1])
+    omega = np.array([[0.3, 0.0, -1.0], [0.0, 0.7, 0.0]])
+    density, score = log_spectral_density(kernel, omega), spectral_score(kernel, omega)
+    own = log_spectral_density(inner, omega[:1, [2, 0]])
+    assert_allclose(density[0], np.log(2.0 / 3.0) + own[0])
+    assert_allclose(score[0, [2, 0]], spectral_score(inner, omega[:1, [2, 0]])[0])
+    assert_allclose(score[1], [0.0, -0.7, 0.0])
+    assert log_spectral_density(kernel, np.ones((1, 3)))[0] == -np.inf
+
+    rows = np.random.default_rng(0).uniform(0.0, 1.0, (60, 3))
+    features = SteinFourierFeatures(kernel, n_frequencies=200, random_state=0)
+    Phi = features.fit_transform(rows)
+    assert_allclose(Phi @ Phi.T, kernel(rows), atol=0.05)
+
+    f = np.sin(6.0 * rows[:, 0]) + rows[:, 1] ** 2
+    y = f + 0.1 * np.random.default_rng(1).standard_normal(60)
+    additive = 1.0 * Columns(RBF(0.5), [0]) + 1.0 * Columns(RBF(0.5), [1])
+    how = {"n_frequencies": 10, "max_iter": 20, "random_state": 0}
+    model = SteinRFFRegressor(kernel=additive, **how).fit(rows, y)
+    found = model.frequencies_.reshape(-1, 3) != 0.0
+    assert_array_equal(found.sum(axis=1), 1)
+    assert not found[:, 2].any()
+    assert np.sqrt(np.mean((model.predict(rows) - f) ** 2)) < 0.08
