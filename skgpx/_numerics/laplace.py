@@ -7,6 +7,7 @@ mode and ``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likeliho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -387,6 +388,7 @@ def laplace_evidence_gradient(
         evidence, weights = laplace_evidence_gradient(reduced, residual, start @ Q)
         return evidence, weights @ Q.T
     value, mode, W = laplace_evidence(target, residual, start)
+    of_residual = -0.5 * np.einsum("naa->n", W)
     Phi, w, omega = target.features, mode.weights, target.weights
     f = latent_values(target, w)
     g = omega[:, np.newaxis] * _gradient(target, f)
@@ -394,12 +396,17 @@ def laplace_evidence_gradient(
     variance, pulled = _seen_by_rows(Phi, S, W)
     spread = variance + residual[:, np.newaxis, np.newaxis] * np.eye(len(w.T))
     # effect of the curvature's dependence on f: s = -½ ω ∂ tr(W (φᵀSφ + var g)) / ∂f
-    s = -0.5 * omega[:, np.newaxis] * _curvature_slope(target, f, spread)
+    bent = _slopes(lambda f: _curvature(target, f), f)
+    s = -0.5 * omega[:, np.newaxis] * np.einsum("nabc,nbc->na", bent, spread)
     u = np.einsum("aibj,jb->ia", S, Phi.T @ s)
+    # the mode moves by the second derivatives, for which W may be a substitute
+    second = _slopes(lambda f: _gradient(target, f), f)
+    exact = omega[:, np.newaxis, np.newaxis] * second
+    if np.max(np.abs(exact - W)) > 1e-4 * np.max(np.abs(W)):
+        u, W = _solve(_roots(target, second), Phi.T @ s), exact
     moved = Phi @ u
     through = s - g - (W @ moved[:, :, np.newaxis])[:, :, 0]
     slope = through @ w.T - g @ u.T - pulled
-    of_residual = -0.5 * np.einsum("naa->n", W)
     of_parameters = _parameter_slopes(target, f, spread, moved)
     return EvidenceGradient(value, slope, of_residual, of_parameters), w
 
@@ -440,15 +447,14 @@ def _gradient(target: Target, f: Array) -> Array:
     return values[..., 0]
 
 
-def _curvature_slope(target: Target, f: Array, spread: Array) -> Array:
-    """Derivatives in f of ``tr(W spread)`` at each row, (n, c)."""
-    slopes = np.empty_like(f)
+def _slopes(function: Callable[[Array], Array], f: Array) -> Array:
+    """Central differences in f (n, c) of values (n, ...) at each row, (n, c, ...)."""
+    slopes = []
     for a in range(f.shape[1]):
         step = np.zeros_like(f)
         step[:, a] = h = 1e-5 * (1.0 + np.abs(f[:, a]))
-        rise = _curvature(target, f + step) - _curvature(target, f - step)
-        slopes[:, a] = np.einsum("nab,nab->n", rise, spread) / (2.0 * h)
-    return slopes
+        slopes.append(((function(f + step) - function(f - step)).T / (2.0 * h)).T)
+    return np.stack(slopes, axis=1)
 
 
 def _parameter_slopes(target: Target, f: Array, spread: Array, moved: Array) -> Array:
