@@ -258,7 +258,10 @@ def _rough_starts(
     values = rough_latent(few, likelihood)
     # repetitions of a label are no repeated measurements of a latent value
     few = few._replace(weights=np.minimum(few.weights, 1.0), known=None)
-    if values.shape[1] > 1:
+    of_scale = values.shape[1] == 2 and not np.any(values[:, 1])
+    if of_scale:
+        values = values[:, :1]
+    elif values.shape[1] > 1:
         # at most three contrasts, as independent of each other as the functions
         values = values @ np.linalg.svd(values, full_matrices=False)[2][:3].T
     robust = likelihood.heavy_tailed
@@ -269,10 +272,24 @@ def _rough_starts(
     ends = screen(few._replace(y=y), noise, group, tolerance=1e-3)
     best = int(np.argmax([one.posterior for one in ends]))
     if ends[best].gain > NOISE_PRICE:
-        return [one._replace(likelihood=likelihood) for one in ends[: best + 1]]
+        more = _scale_starts(ends[-1], few._replace(y=y)) if of_scale else []
+        starts = [*ends[: best + 1], *more]
+        return [one._replace(likelihood=likelihood) for one in starts]
     starts = group[0].starts()
     starts = starts if group[0].given or not np.any(values) else starts[:1]
     return [Found(group[0], u, likelihood) for u in starts]
+
+
+def _scale_starts(found: Found, rows: Rows) -> list[Found]:
+    """Lengthscales that also suit the logarithms of the residuals."""
+    C = found.kernel(rows.X)
+    C[np.diag_indices_from(C)] += found.likelihood.variance(0.0) / rows.weights
+    # C⁻¹ y is proportional to the residuals
+    sizes = np.log(np.abs(np.linalg.solve(C, rows.y)) + 1e-12)
+    few = rows._replace(y=sizes - np.mean(sizes))
+    (scale,) = screen(few, found.likelihood, [found.candidate], tolerance=1e-3)
+    u = np.where(found.candidate.lengths, np.minimum(found.u, scale.u), found.u)
+    return [found._replace(u=u)] if scale.gain > NOISE_PRICE else []
 
 
 def _by_laplace(
