@@ -11,6 +11,7 @@ from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
+from skgpx._selection import MOST
 from skgpx._validation import (
     Rows,
     canonical_rows,
@@ -336,6 +337,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
         if not (learned and self.likelihood_.location_scale and share <= 0.01):
             return found
+        # likelihoods with particles, the remedy, have no more points than MOST
+        few = some.known is None and model.basis.n_basis <= MOST
         noise = np.atleast_1d(self.likelihood_.variance(0.0))
         each = [(some.y, mean, variance)]
         if some.y.ndim > 1:
@@ -347,7 +350,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             total = float(np.average((y - centre) ** 2, weights=some.weights))
             of_one = [diagnostics.residual_autocorrelation(some.X, residuals, total)]
             # residuals of the rows of a fit have the variance σ² - var f
-            if some.known is None and np.isfinite(sigma2):
+            if few and np.isfinite(sigma2):
                 left = np.maximum(2.0 * sigma2 - variance, 0.1 * sigma2)
                 how = some.X, mean, residuals / np.sqrt(left), likelihood
                 of_one.append(diagnostics.varying_noise(*how))
