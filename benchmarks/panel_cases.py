@@ -22,6 +22,7 @@ from sklearn.linear_model import LinearRegression
 
 import skgpx
 from benchmarks.data import CLASSIFICATION, REGRESSION, file_of, load
+from skgpx.kernels import Categorical, Columns
 from skgpx.likelihoods import (
     Beta,
     Binomial,
@@ -80,6 +81,15 @@ DRAWN: dict[str, Any] = {
 ESTIMATORS |= {
     f"PLSRegressor {name}": skgpx.PLSRegressor(likelihood=type(one)())
     for name, one in DRAWN.items()
+}
+# One term a column, of which the last holds categories.
+TERMS = [1.0 * Columns(RBF(0.5), [j]) for j in range(5)]
+ESTIMATORS |= {
+    f"{type(one).__name__} additive": one
+    for one in (
+        skgpx.PLSRegressor(sum(TERMS[1:], TERMS[0]) + Columns(Categorical(), [5])),
+        skgpx.SteinRFFRegressor(sum(TERMS[1:], TERMS[0])),
+    )
 }
 P, S, T = "PLSRegressor", "SpectralVGPRegressor", "SteinRFFRegressor"
 G, D = "GWIRegressor", "DecoupledSampler"
@@ -192,6 +202,29 @@ def function(
     return Problem(X[:n], y[:n], X[n:], y[n:], truth[n:])
 
 
+terms = fixed(
+    lambda X: (
+        np.sin(6.0 * X[:, 0])
+        + 4.0 * (X[:, 1] - 0.5) ** 2
+        + np.cos(9.0 * X[:, 2])
+        + X[:, 3]
+    )
+)
+
+
+def additive(rng: Rng, n: int, effect: float) -> Problem:
+    """Terms of single columns, one of no effect, and four categories."""
+    X, noise = rng.uniform(size=(n + N_TEST, 6)), rng.standard_normal(n + N_TEST)
+    X[:, 5] = np.floor(4.0 * X[:, 5])
+    truth = (
+        terms(rng, 6)(X) + effect * np.array([0.0, 1.0, -1.0, 0.4])[X[:, 5].astype(int)]
+    )
+    y = truth + 0.2 * noise
+    return Problem(X[:n], y[:n], X[n:], y[n:], truth[n:])
+
+
+add((P, f"{P} additive"), additive, {"additive, categories": (150, 1.0)})
+add((T, f"{T} additive"), additive, {"additive, numbers": (300, 0.0)})
 one_and_two = {"one column": (smooth, 200), "two columns": (smooth, 200, 2)}
 add((*ANY, D, E), function, {f"smooth, {k}": v for k, v in one_and_two.items()})
 add((*ANY, D, E), function, {"smooth, three columns": (smooth, 200, 3)}, quick=False)
