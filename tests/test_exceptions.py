@@ -1,6 +1,8 @@
 """A fit warns once a category, in classes that can be filtered, at the user's line."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,3 +110,15 @@ def test_sizes_of_residuals_in_thirds(make):
     found = varying_noise(X[:, 1:], mean, z * np.exp(-3.0 * mean), make())
     assert "varies with the predicted mean" in found.message
     assert varying_noise(X, mean, z * X[:, 1], Poisson()) is None
+
+
+def test_every_finding_and_class_of_warning_is_explained():
+    root = Path(__file__).parents[1]
+    sources = [one.read_text(encoding="utf-8") for one in root.glob("skgpx/**/*.py")]
+    findings = re.findall(r'\bFinding\(\s*"([^"]+)"', "\n".join(sources))
+    classes = re.findall(r"class (\w+Warning)\(", "\n".join(sources))
+    page = (root / "docs" / "warnings.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^##+ (.+)$", page, re.MULTILINE)
+    assert {one.lower() for one in explained} == {
+        one.lower() for one in (*findings, *classes)
+    }
