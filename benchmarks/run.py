@@ -25,6 +25,7 @@ NAMES = (
     "scale",
     "calibration",
     "likelihoods",
+    "varying_noise",
     "latency",
     "draws",
     "draws_noise",
@@ -37,6 +38,7 @@ NAMES = (
 # What they are compared with, where that may be missing.
 PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
 PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
+PEERS |= {"varying_noise": "statsmodels"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),

@@ -346,6 +346,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
     ) -> float:
         """Coefficient of determination R² of the predictive mean.
 
+        Every y is taken as a value. Of censored rows, whose y are bounds, R² says
+        nothing: use `log_predictive_density` with their `censoring`.
+
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
