@@ -205,7 +205,8 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     kinds = getattr(X, "dtypes", None)
     names = [] if kinds is None else list(X.columns)
     if reset:
-        found = {}
+        # for kernels of columns that are chosen by type
+        estimator._no_rows, found = X[:0] if names else None, {}
         for name, kind in zip(names, np.ravel(kinds), strict=False):
             if str(kind).lower().startswith(_CATEGORIES):
                 values = getattr(kind, "categories", None)
@@ -447,14 +448,11 @@ def kernel_of(estimator: Any, kernel: Any = None) -> Any:
     names = getattr(estimator, "feature_names_in_", None)
 
     def numbers(columns: Any) -> Any:
-        given = [columns] if isinstance(columns, str) else columns
-        if callable(given):
-            raise ValueError(
-                "Columns of a kernel are numbers, names, a slice or a mask; got "
-                f"{given!r}. Call it: Columns(kernel, {given!r}(X))."
-            )
+        if callable(columns) and names is not None:
+            columns = columns(estimator._no_rows)
+        given = [columns] if isinstance(columns, str) or callable(columns) else columns
         if isinstance(given, slice) or not any(
-            isinstance(c, str) for c in np.ravel(given)
+            isinstance(c, str) or callable(c) for c in np.ravel(given)
         ):
             return columns
         known = [] if names is None else list(names)

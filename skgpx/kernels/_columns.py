@@ -90,7 +90,8 @@ class Columns(DerivedKernel):
         Of the columns that are chosen, in their order.
     columns : int, str, slice, callable, or sequence of int, str or bool
         Which columns, as ColumnTransformer takes them. Names, and a callable that
-        maps a DataFrame to columns, are resolved by the estimators of this library,
+        maps a DataFrame (without its rows) to columns, such as those of scikit-learn's
+        make_column_selector, are resolved by the estimators of this library,
         whose ``kernel_`` has numbers; elsewhere X is an array, and only numbers,
         slices and masks are meaningful.
 

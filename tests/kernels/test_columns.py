@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import gamma, lognorm, uniform
 from sklearn.base import clone
+from sklearn.compose import make_column_selector
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -250,8 +251,13 @@ def test_names_of_columns():
         wrong.fit(frame, y)
     with pytest.raises(ValueError, match="no names of columns"):
         wrong.fit(X, y)
-    with pytest.raises(ValueError, match="Call it"):
-        PLSRegressor(kernel=Columns(RBF(), len)).fit(frame, y)
+    # a callable sees names and types
+    selector = make_column_selector(pattern="^[bc]", dtype_include="float")
+    chosen = clone(kernels[0]).set_params(k2__columns=selector)
+    model = GWIRegressor(kernel=chosen, random_state=0).fit(frame, y)
+    assert_array_equal(model.predict(frame), named.predict(frame))
+    with pytest.raises(ValueError, match="no names of columns"):
+        PLSRegressor(kernel=chosen).fit(X, y)
 
 
 @pytest.mark.parametrize(
