@@ -199,8 +199,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         given = {"exposure": exposure, "noise_variance": noise_variance}
         # of one type for the one target of almost every caller
         distribution: Any = self._distribution(X, **given, censoring=censoring)
-        several = distribution.n_targets > 1
-        return distribution._of_targets() if several else distribution
+        one = distribution.n_targets == 1
+        return distribution if one else distribution._of_targets()
 
     def predict_quantiles(
         self,

@@ -260,11 +260,10 @@ class PredictiveDistribution(Predictive):
     def _of_targets(self) -> list[PredictiveDistribution]:
         """Distribution of each target, where there are several."""
         known: Any = self.known
-        model = self.posterior, self.likelihood, self.X
-        how = self.random_state, self.n_jobs
+        model, how = (self.posterior, self.likelihood, self.X), self.random_state
         return [
-            PredictiveDistribution(*model, column, *how, j)
-            for j, column in enumerate(known.T)
+            PredictiveDistribution(*model, noise, how, self.n_jobs, j)
+            for j, noise in enumerate(known.T)
         ]
 
     def mean(self) -> Array:
@@ -321,8 +320,8 @@ class PredictiveDistribution(Predictive):
             latent = draws.values(self.X[rows])
             latent = latent if self.target is None else latent[:, [self.target]]
             shape = latent.shape if self.n_targets > 1 else (len(latent), n_samples)
-            one = self.likelihood.n_outputs_ == 1
-            latent = latent.reshape(-1, n_samples) if one else latent
+            if self.likelihood.n_outputs_ == 1:
+                latent = latent.reshape(-1, n_samples)
             parts.append(self._likelihood_of(rows).sample(latent, rng).reshape(shape))
         return np.concatenate(parts)
 
@@ -392,9 +391,8 @@ def _of_block(
         return function(likelihood, latent, *rest)
     mean, variance = np.broadcast_arrays(latent.mean, latent.variance)
     if target is not None:
-        mean, variance = mean[:, [target]], variance[:, [target]]
-        latent = LatentMixture(mean, variance, latent.weights)
-        return function(likelihood, latent, *rest)
+        one = mean[:, [target]], variance[:, [target]], latent.weights
+        return function(likelihood, LatentMixture(*one), *rest)
     # each target of a row is a row of its own, with its noise
     mean, variance = mean.reshape(n * c, 1, s), variance.reshape(n * c, 1, s)
     rest = tuple(a.reshape(n * c, *a.shape[2:]) for a in rest)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
@@ -15,6 +15,7 @@ from skgpx._validation import (
     check_columns,
     check_range,
     check_weights,
+    one_target,
     take_rows,
     validate_data,
     with_codes,
@@ -98,7 +99,7 @@ def training_rows(
         check_columns(None, y)
     kind = None if labels else np.float64
     checked = check_array(y, ensure_2d=False, dtype=kind, input_name="y")
-    targets = column_or_1d(checked, warn=True)
+    targets = one_target(estimator, checked)
     if labels:
         check_classification_targets(targets)
     else:

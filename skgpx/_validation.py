@@ -119,15 +119,9 @@ def check_rows(
                 "X.astype({'name': 'category'}) makes categories of a column of text."
             )
         raise
-    if numeric and y.ndim > 1:
-        if y.shape[1] < 2:
-            y = column_or_1d(y, warn=True)
-        elif not estimator.__sklearn_tags__().target_tags.multi_output:
-            raise ValueError(
-                f"{type(estimator).__name__} expects one target here: y should be a 1d "
-                f"array; got shape {y.shape}. MultiOutputRegressor fits one model for "
-                "each target."
-            )
+    several = estimator.__sklearn_tags__().target_tags.multi_output
+    if numeric and not (several and y.size > len(y)):
+        y = one_target(estimator, y)
     # the number of rows seen, for reports
     seen = 0 if reset else getattr(estimator, "_n_rows", 0)
     vars(estimator)["_n_rows"] = seen + len(X)
@@ -136,6 +130,16 @@ def check_rows(
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
     return X, y, check_weights(sample_weight, X)
+
+
+def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
+    """Targets (n,); a column is one too, with scikit-learn's warning."""
+    if y.size > len(y):
+        raise ValueError(
+            f"{type(estimator).__name__} expects one target here: y should be a 1d "
+            f"array; got shape {y.shape}. Wrap it in MultiOutputRegressor."
+        )
+    return np.asarray(column_or_1d(y, warn=True))
 
 
 def canonical_rows(

@@ -103,7 +103,7 @@ BUDGETS = {
     "_draws": 1269,
     "bases": 942,
     "kernels": 1461,
-    "likelihoods": 2036,
+    "likelihoods": 2034,
     "metrics": 475,
     "inspection": 459,
     "_numerics": 3444,

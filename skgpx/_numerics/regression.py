@@ -51,9 +51,8 @@ class WeightStatistics(NamedTuple):
 
     def targets(self) -> Iterator[WeightStatistics]:
         """Statistics of each target."""
-        for moment, square in zip(
-            np.atleast_2d(self.moment.T), np.atleast_1d(self.square), strict=True
-        ):
+        pairs = np.atleast_2d(self.moment.T), np.atleast_1d(self.square)
+        for moment, square in zip(*pairs, strict=True):
             yield self._replace(moment=moment, square=float(square))
 
     def add(self, other: WeightStatistics, sign: float = 1.0) -> WeightStatistics:

@@ -157,8 +157,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         unexplained = result.unexplained if automatic else 0.0
         if not automatic and np.isfinite(found.exact_noise):
             # few points take for noise what an exact process explains of y: a fifth
-            noise = float(np.mean(result.likelihood.variance(0.0)))
-            exact = found.exact_noise
+            noise, exact = result.likelihood.variance(0.0).mean(), found.exact_noise
             lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
             unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
         return diagnostics.too_few_inducing_points(

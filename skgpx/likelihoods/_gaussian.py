@@ -73,8 +73,6 @@ class Gaussian(NoiseOfRows):
 
     def scaled(self, factor: float) -> Self:
         """Copy with the noise variance times ``factor**2``."""
-        if isinstance(self.noise_variance, np.ndarray):
-            return self.with_noise(factor**2 * self.noise_variance)
         return self.rescaled(noise_variance=factor**2)
 
     @property

@@ -7,13 +7,20 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skgpx
-from skgpx import PLSRegressor
+from skgpx import (
+    GWIRegressor,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+    TemperedRegressor,
+)
 from skgpx._numerics.regression import (
     TargetRegressions,
     log_evidence,
@@ -263,3 +270,18 @@ def test_evidences_of_targets():
     singles = [log_evidence_gradient(features, column, *rest) for column in y.T]
     for a, parts in zip(together, zip(*singles, strict=True), strict=True):
         assert_allclose(a, sum(parts), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GWIRegressor(),
+        GWIRegressor(BayesianRidge()),
+        SteinRFFRegressor(),
+        SpectralVGPRegressor(),
+        TemperedRegressor(BayesianRidge()),
+    ],
+)
+def test_other_regressors_have_one_target(estimator):
+    with pytest.raises(ValueError, match=r"one target here.*MultiOutputRegressor"):
+        estimator.fit(X, Y)
