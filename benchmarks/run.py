@@ -31,6 +31,7 @@ NAMES = (
     "draws_noise",
     "loops",
     "series",
+    "forecasts",
     "stein_kernel",
     "stein",
     "distributed",
@@ -38,7 +39,7 @@ NAMES = (
 # What they are compared with, where that may be missing.
 PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
 PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
-PEERS |= {"varying_noise": "statsmodels"}
+PEERS |= {"varying_noise": "statsmodels", "forecasts": "statsmodels"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),

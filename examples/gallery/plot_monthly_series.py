@@ -3,8 +3,8 @@ A monthly series with trend, season and missing months
 ======================================================
 
 A concentration that rises, follows the seasons, and was not measured for a year and a
-half, in the manner of the CO₂ record of Mauna Loa. :class:`~skgpx.SpectralVGPRegressor`
-finds the cycles by itself.
+half, in the manner of the CO₂ record of Mauna Loa. :class:`~skgpx.PLSRegressor` finds
+trend and period by itself.
 """
 
 # %%
@@ -15,7 +15,7 @@ finds the cycles by itself.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skgpx import SpectralVGPRegressor
+from skgpx import PLSRegressor
 
 rng = np.random.default_rng(0)
 year = 1980.0 + (np.arange(480) + 0.5) / 12.0
@@ -31,28 +31,24 @@ seen = (year < 2012.0) & ((year < 1994.0) | (year > 1995.5)) & (rng.random(480) 
 # %%
 # Model
 # -----
-# A quadratic trend is fitted first, by least squares: a series of waves joins its ends,
-# and cannot go on rising. The model is of what the trend leaves. ``domain`` includes
-# the years to be forecast. No period is given; ``cycles_`` holds the frequencies of the
-# waves that stand out.
-line = np.polynomial.Polynomial.fit(year[seen], y[seen], 2)
-rest = y - line(year)
-model = SpectralVGPRegressor(domain=(1978.0, 2022.0), random_state=0)
-model.fit(year[seen][:, np.newaxis], rest[seen])
-print("cycles a year:", np.abs(model.cycles_).ravel().round(2))
+# A wave of one year stands out of the spectrum, and becomes a quasi-periodic term
+# beside a smooth function, a linear trend and an autoregression. The kernel refers to
+# the standardised y.
+model = PLSRegressor(random_state=0).fit(year[seen][:, np.newaxis], y[seen])
+print(model.kernel_)
 
 # %%
 # Fit, gap and forecast
 # ---------------------
 # Months that were not seen lie in their intervals about as often as they should.
 held_out = year[~seen][:, np.newaxis]
-low, high = model.predict_interval(held_out, 0.95).T + line(year[~seen])
+low, high = model.predict_interval(held_out, 0.95).T
 share = np.mean((low <= y[~seen]) & (y[~seen] <= high))
 print(f"months not seen that lie in their 95 % intervals: {share:.0%}")
 
 grid = np.linspace(1980.0, 2020.0, 1921)
-mean = model.predict(grid[:, np.newaxis]) + line(grid)
-low, high = model.predict_interval(grid[:, np.newaxis], 0.95).T + line(grid)
+mean = model.predict(grid[:, np.newaxis])
+low, high = model.predict_interval(grid[:, np.newaxis], 0.95).T
 figure, (above, below) = plt.subplots(2, 1, figsize=(9.0, 6.5), layout="constrained")
 for axis, (first, last) in zip(
     (above, below), ((1980, 2020), (1990, 2000)), strict=True

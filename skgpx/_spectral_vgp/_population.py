@@ -157,7 +157,7 @@ class FourierState:
             "prior_": prior.rule.rule,
             "kernel_": kernel_of(prior.rule),
             "spectrum_": series.spectrum * scale**2,
-            "cycles_": prior.waves / box.period,
+            "cycles_": prior.cycles,
             "n_basis_": m,
             "_record": SearchRecord(*record),
         }

@@ -111,6 +111,14 @@ class Prior(NamedTuple):
         waves = [wave for wave in self.rule.waves if any(wave)]
         return np.array(waves, np.int64).reshape(-1, len(self.box.period))
 
+    @property
+    def cycles(self) -> Array:
+        """Frequencies of these waves, without the longest of one input: a trend."""
+        waves = self.waves
+        trend = waves.shape[1] == 1 and np.array_equal(waves[:1], [[1]])
+        frequencies: Array = waves[int(trend) :] / self.box.period
+        return frequencies
+
 
 class Search:
     """Select the rule, climb in its parameters, grow the number of functions.
@@ -185,7 +193,7 @@ class Search:
         else:
             found = self.begun()
             if self.raises and self.grows:
-                found = self.with_waves(found)
+                found = self.with_trend(found, self.with_waves(found))
         stop = report(found)
         while not stop and not found.only_noise:
             rougher = self.rougher(found) if start is None else None
@@ -449,17 +457,28 @@ class Search:
 
     # ---- Waves whose power stands out of what prior and noise explain ----------------
 
-    def with_waves(self, plain: Prior) -> Prior:
+    def with_trend(self, plain: Prior, waves: Prior) -> Prior:
+        """Beside waves of one input also a trend, if it gains more than its price.
+
+        It is the longest wave of a box on which that is nearly a parabola.
+        """
+        if self.d > 1 or not len(waves.waves) or kernel_of(plain.rule) is None:
+            return waves
+        trend = self.with_waves(plain, 5.0, 1)
+        price = (len(trend.waves) - len(waves.waves)) * _price(self.statistics)
+        return trend if trend.score > waves.score + price else waves
+
+    def with_waves(self, plain: Prior, wide: float = 3.0, trends: int = 0) -> Prior:
         """The prior with waves raised that stand out of it, where that pays.
 
-        On a box that tells waves apart, three times as wide as the rows, to the
+        On a box that tells waves apart, several times as wide as the rows, to the
         shortest that they can show.
         """
         look, box = copy.copy(self), plain.box
         if kernel_of(plain.rule) is not None:
             widths = self.seen[:, 1] - self.seen[:, 0]
             # a constant column keeps the box of the kernel
-            period = np.where(widths > 0.0, 3.0 * widths, box.period)
+            period = np.where(widths > 0.0, wide * widths, box.period)
             box = box._replace(period=period)
         look.statistics = self.statistics.on(box)
         if self.rows is not None:
@@ -470,15 +489,12 @@ class Search:
         starts = [(self.rules[0], 0.1 * self.variance)]
         if not plain.only_noise:
             starts.append((plain.rule.rule, plain.noise_variance))
-        # one in so many sets of noise has a wave
-        price = np.log(
-            np.prod(2.0 * look.statistics.reach() + 1.0) / 2.0 / _FALSE_ALARMS
-        )
+        price = _price(look.statistics)
         found: Any = None
-        waves = more = plain.waves
+        waves, more = plain.waves, np.ones((trends, self.d), np.int64)
         for _ in range(9):
             waves = np.concatenate((waves, more))
-            size = self.size + 2 * len(waves)
+            size = int(wide / 3.0 * self.size) + 2 * len(waves)
             others = [
                 look.climbed(look.at(self.raised(inner, waves), noise, size, box))
                 for inner, noise in starts
@@ -491,8 +507,9 @@ class Search:
             found, more = other, look.standing_out(other)
             if not len(more):
                 break
-        pays = found.score > plain.score + len(found.waves) * price
-        return found if len(found.waves) and pays else plain
+        n_cycles = len(found.waves) - trends
+        pays = found.score > plain.score + n_cycles * price
+        return found if n_cycles and pays else plain
 
     def standing_out(self, prior: Prior) -> Integers:
         """Waves (r, d) with more power than the fit expects, the strongest first.
@@ -548,6 +565,12 @@ class Search:
             if not np.any((same > 0.97) & longer) and not np.any(same[stronger] > 0.7):
                 kept.append(int(i))
         return waves[kept[:64]]
+
+
+def _price(statistics: SeriesStatistics) -> float:
+    """Nats for a wave: one in so many sets of noise has one."""
+    count = float(np.prod(2.0 * statistics.reach() + 1.0)) / 2.0
+    return float(np.log(count / _FALSE_ALARMS))
 
 
 def candidates(kernel: Any, seen: Array, weight: float) -> tuple[Any, ...]:
