@@ -255,9 +255,9 @@ class Search:
         return found if grown and better else None
 
     def finished(self, prior: Prior) -> Prior:
-        """The prior with as many functions as the posterior needs."""
-        size = self.enough(prior) if self.grows else self.size
-        box = prior.box if len(prior.waves) else None
+        """The prior with as many functions as the posterior needs, on its own box."""
+        box = prior.box if len(prior.waves) else self.box_for(prior.rule)
+        size = self.enough(prior._replace(box=box)) if self.grows else self.size
         found = self.at(prior.rule, prior.noise_variance, size, box)
         free = self.noise is None and not (self.is_default or self.stated[-1])
         if free and len(found.functions) > len(prior.functions):
