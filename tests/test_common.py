@@ -59,6 +59,7 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
 # data of the checks: noise, or a mean that is linear around a curve
 @pytest.mark.filterwarnings("ignore:At held-out rows the squared error")
 @pytest.mark.filterwarnings("ignore:Nothing but noise was found")
+@pytest.mark.filterwarnings("ignore:The noise varies with")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

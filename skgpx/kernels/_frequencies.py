@@ -699,8 +699,9 @@ def stationary_terms(kernel: Any, d: int) -> list[Monomial]:
     for variance, factors in expand(latent_kernel(kernel)):
         factors = with_one_rbf(factors)
         for factor in factors:
-            if spectrum_of(factor, d) is None and not rule_of(factor, "spectral_score"):
-                name = type(getattr(factor, "kernel", factor)).__name__
+            inner = factor.kernel if type(factor) is Columns else factor
+            if spectrum_of(factor, d) is None and not rule_of(inner, "spectral_score"):
+                name = type(inner).__name__
                 raise ValueError(
                     f"The frequencies of {factor!r}, in {kernel!r}, are not known. If "
                     f"it is stationary, call skgpx.kernels.register_kernel({name}, "

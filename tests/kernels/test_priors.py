@@ -139,7 +139,7 @@ def test_copies_of_priors():
         "lognorm",
         [],
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_what_is_no_prior_is_refused(distribution):
     with pytest.raises(ValueError, match=r"frozen continuous .* positive median"):
