@@ -163,7 +163,8 @@ def varying_noise(
         size = np.maximum([np.mean(one) for one in groups], 1e-12)
         gain = float(0.5 * np.log(shares @ size**2) - shares @ np.log(size))
         p_value = (X.shape[1] + 1) * kruskal(*groups).pvalue
-        if gain >= _MIN_GAIN and p_value < 1e-4:
+        # strict, since neighbouring residuals are not independent
+        if gain >= _MIN_GAIN and p_value < 1e-6:
             found.append((gain, j, size))
     if not found:
         return None
@@ -171,13 +172,16 @@ def varying_noise(
     names = "smallest", "middle", "largest"
     low, high = names[np.argmin(size)], names[np.argmax(size)]
     where = f"column {j}" if j < X.shape[1] else "the predicted mean"
+    outliers = (
+        "" if name == "StudentT" else ", or StudentT() if these are a few outliers"
+    )
     return Finding(
         "varying noise",
         f"The noise varies with {where}: residuals are {size.max() / size.min():.2g} "
         f"times as large in the third of the rows with its {high} values, where "
         f"intervals are too narrow, as in the third with its {low}, where they are too "
         f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats an "
-        f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()).",
+        f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()){outliers}.",
     )
 
 
