@@ -102,7 +102,7 @@ BUDGETS = {
     "_latent": 200,
     "_draws": 1269,
     "bases": 942,
-    "kernels": 1462,
+    "kernels": 1469,
     "likelihoods": 2034,
     "metrics": 475,
     "inspection": 459,

@@ -359,6 +359,13 @@ class Coregionalization(CategoryKernel):
 
     def loadings(self) -> Array:
         """A, shape (K, rank)."""
+        size = self.n_categories * self.rank
+        if self.rank < 1 or np.shape(self.angles) != (size,):
+            raise ValueError(
+                "Coregionalization expects a rank of at least 1 and angles of shape "
+                f"(n_categories * rank,); got rank {self.rank} and angles of shape "
+                f"{np.shape(self.angles)} for {self.n_categories} categories."
+            )
         phi = np.reshape(self.angles, (self.n_categories, self.rank))
         loadings: Array = np.cos(phi)
         loadings[:, 1:] *= np.cumprod(np.sin(phi), axis=1)[:, :-1]

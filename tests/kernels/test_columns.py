@@ -355,3 +355,17 @@ def test_frequencies_stay_in_the_columns_of_their_terms():
     assert_array_equal(found.sum(axis=1), 1)
     assert not found[:, 2].any()
     assert np.sqrt(np.mean((model.predict(rows) - f) ** 2)) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (Columns(Coregionalization(2, rank=0), [1]), "a rank of at least 1"),
+        (Columns(Coregionalization(2, angles=[0.5]), [1]), "angles of shape"),
+    ],
+    ids=range(2),
+)
+def test_ranks_and_angles_that_are_refused(kernel, message):
+    X = np.column_stack((np.linspace(0.0, 1.0, 6), np.arange(6) % 2))
+    with pytest.raises(ValueError, match=message):
+        PLSRegressor(kernel, random_state=0).fit(X, X[:, 0])
