@@ -208,6 +208,9 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     """
     kinds = getattr(X, "dtypes", None)
     names = [] if kinds is None else list(X.columns)
+    if len(set(names)) < len(names):
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        raise ValueError(f"Names of columns of X must differ; got {twice} repeatedly.")
     if reset:
         # for kernels of columns that are chosen by type
         estimator._no_rows, found = X[:0] if names else None, {}

@@ -251,3 +251,9 @@ def test_classes_by_categories():
     labels = np.where(SITES.codes % 2, "odd", "even")
     model = PLSClassifier(tol=9.0, random_state=0).fit(TABLE[["site"]], labels)
     assert list(model.predict(TABLE[["site"]])) == list(labels)
+
+
+def test_names_of_columns_that_are_not_unique_are_refused():
+    twice = TABLE.set_axis(["t", "t"], axis=1)
+    with pytest.raises(ValueError, match="must differ; got"):
+        PLSRegressor(random_state=0).fit(twice, TARGET)

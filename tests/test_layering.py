@@ -107,7 +107,7 @@ BUDGETS = {
     "metrics": 475,
     "inspection": 459,
     "_numerics": 3444,
-    "shell": 2645,
+    "shell": 2648,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
 
