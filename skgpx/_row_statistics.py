@@ -82,6 +82,8 @@ class AdditiveModel:
     """
 
     _follows_from_sums: ClassVar[frozenset[str]]
+    # number of targets of y (n, t); () for y (n,)
+    _targets: tuple[int, ...]
 
     def merge(self, other: Any) -> Self:
         """New model of the rows of both."""
@@ -107,6 +109,11 @@ class AdditiveModel:
                 f"got {other!r}."
             )
         check_is_fitted(other)
+        if self._targets != other._targets:
+            raise ValueError(
+                "Only models of as many targets can be merged; got "
+                f"{sum(self._targets) or 1} and {sum(other._targets) or 1}."
+            )
 
     def _solution(self) -> dict[str, Any]:
         """Attributes that follow from the sums."""

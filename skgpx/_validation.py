@@ -122,6 +122,12 @@ def check_rows(
     several = estimator.__sklearn_tags__().target_tags.multi_output
     if numeric and not (several and y.size > len(y)):
         y = one_target(estimator, y)
+    if not reset and y.shape[1:] != estimator._targets:
+        raise ValueError(
+            f"y must have shape {(len(y), *estimator._targets)}, with as many targets "
+            f"as the rows seen before; got {y.shape}."
+        )
+    vars(estimator)["_targets"] = y.shape[1:]
     # the number of rows seen, for reports
     seen = 0 if reset else getattr(estimator, "_n_rows", 0)
     vars(estimator)["_n_rows"] = seen + len(X)

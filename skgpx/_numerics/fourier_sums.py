@@ -57,8 +57,9 @@ class BinMoments:
 
     Attributes
     ----------
-    values : ndarray of shape (B, 2, p)
-        ``Σ w u^q`` and ``Σ w y u^q`` with u in [-1, 1] the place in the bin.
+    values : ndarray of shape (B, 1 + t, p)
+        ``Σ w u^q``, and ``Σ w y u^q`` of each target, with u in [-1, 1] the place in
+        the bin.
     size : int
         Period of the waves in bins, at most as many as there are or any number more:
         bins beyond the interval are empty.
@@ -86,10 +87,10 @@ class BinMoments:
         one, two = (m._coarser(len(m.values) // bins) for m in (self, other))
         return BinMoments(one + two, self.size * bins // len(self.values))
 
-    def less(self, shift: float) -> BinMoments:
-        """Moments with a constant subtracted from y."""
+    def less(self, shift: Any) -> BinMoments:
+        """Moments with a constant, or that of each target, subtracted from y."""
         values = self.values.copy()
-        values[:, 1] -= shift * values[:, 0]
+        values[:, 1:] -= np.reshape(shift, (-1, 1)) * values[:, :1]
         return BinMoments(values, self.size)
 
     def periodic(self, periods: float) -> BinMoments:
@@ -110,7 +111,8 @@ class BinMoments:
     def tables(self, reach: Any) -> tuple[WaveTable, WaveTable]:
         """Sums of waves up to ``reach`` (1,) with the weights, half as far with y too.
 
-        No further than the largest wave.
+        Those with y have the targets on the first axis. No further than the largest
+        wave.
         """
         reach, factor, size = int(np.squeeze(reach)), 1, self.size
         while len(self.values) > 32 * factor and size // 2 >= (BINS_PER_WAVE * reach):
@@ -119,8 +121,10 @@ class BinMoments:
         most = min(reach, size // BINS_PER_WAVE)
         factors = _exponential_polynomials(np.pi / size, most + 1)
         one = _sums_from_moments(moments[:, 0], size, factors)
-        two = _sums_from_moments(moments[:, 1], size, factors[:, : reach // 2 + 1])
-        return _two_sided(one), _two_sided(two)
+        short = factors[:, : reach // 2 + 1]
+        targets = moments[:, 1:].transpose(1, 0, 2)
+        two = [_two_sided(_sums_from_moments(m, size, short)) for m in targets]
+        return _two_sided(one), np.stack(two)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"values": self.values, "size": self.size, "levels": {}}
@@ -133,29 +137,30 @@ def n_bins(largest_wave: int) -> int:
 
 
 def bin_moments(
-    x: Array, y: Array, weights: Array | None, box: Box, shift: float, bins: int
-) -> tuple[BinMoments, float]:
-    """Bin moments of one block of rows, and ``Σ w (y - shift)²``.
+    x: Array, y: Array, weights: Array | None, box: Box, shift: Any, bins: int
+) -> tuple[BinMoments, Any]:
+    """Bin moments of one block of rows, and ``Σ w (y - shift)²`` of each target.
 
     Parameters
     ----------
-    x, y : ndarray of shape (n,), C-contiguous
-        Inputs inside the box (those outside are counted at its sides) and targets.
+    x : ndarray of shape (n,), C-contiguous
+        Inputs inside the box (those outside are counted at its sides).
+    y : ndarray of shape (n,), or (n, t), C-contiguous
     weights : ndarray of shape (n,), C-contiguous, or None
         None for ones.
     box : Box
         Of one input: where the rows are.
-    shift : float
+    shift : float or ndarray of shape (t,)
         Subtracted from y.
     bins : int
         Number of bins B, a power of two.
     """
-    values = np.zeros((bins, 2, N_MOMENTS))
+    t = y.size // len(y)
+    values, squares = np.zeros((bins, 1 + t, N_MOMENTS)), np.zeros(t)
     w = np.empty(0) if weights is None else weights
-    square = _add_rows(
-        x, y, w, float(box.origin[0]), float(box.period[0]), shift, values.reshape(-1)
-    )
-    return BinMoments(values, bins), square
+    where = float(box.origin[0]), float(box.period[0]), np.zeros(t) + shift
+    _add_rows(x, y.reshape(-1, t), w, *where, values.reshape(-1), squares)
+    return BinMoments(values, bins), squares if y.ndim > 1 else float(squares[0])
 
 
 @kernel
@@ -165,29 +170,31 @@ def _add_rows(
     weights: Array,
     origin: float,
     period: float,
-    shift: float,
+    shift: Array,
     values: Array,
-) -> float:
-    """Add the moments of all rows to flat values (B 2 p); return ``Σ w y²``."""
-    bins, block = values.size // 24, 256
+    squares: Array,
+) -> None:
+    """Add moments of all rows to flat values (B (1 + t) p), ``Σ w y²`` to (t,)."""
+    stride = N_MOMENTS * (1 + y.shape[1])
+    bins, block = values.size // stride, 256
     places, inside = np.empty(block, np.int64), np.empty(block)
-    square = 0.0
     for first in range(0, x.size, block):
         size = min(block, x.size - first)
         for i in range(size):
             scaled = (x[first + i] - origin) / period * bins
             place = max(0, min(int(scaled), bins - 1))
-            places[i] = 24 * place
+            places[i] = stride * place
             inside[i] = 2.0 * (scaled - place) - 1.0
-        part = 0.0
-        for i in range(size):
-            k, u, z = places[i], inside[i], y[first + i] - shift
-            w = weights[first + i] if weights.size else 1.0
-            part += w * z * z
-            _add_powers(values, k, u, w)
-            _add_powers(values, k + 12, u, w * z)
-        square += part
-    return square
+        for j in range(y.shape[1]):
+            part = 0.0
+            for i in range(size):
+                k, u, z = places[i], inside[i], y[first + i, j] - shift[j]
+                w = weights[first + i] if weights.size else 1.0
+                part += w * z * z
+                if j == 0:
+                    _add_powers(values, k, u, w)
+                _add_powers(values, k + 12 * (j + 1), u, w * z)
+            squares[j] += part
 
 
 @inlined
@@ -249,7 +256,7 @@ class FourierSums(NamedTuple):
     sums : WaveTable
         ``Σ w exp(2πi q·t)`` with ``|q_i| <= 2 K_i``.
     moments : WaveTable
-        ``Σ w y exp(2πi q·t)`` with ``|q_i| <= K_i``.
+        ``Σ w y exp(2πi q·t)`` with ``|q_i| <= K_i``, targets on the first axis.
     """
 
     sums: WaveTable
@@ -258,7 +265,7 @@ class FourierSums(NamedTuple):
     @property
     def reach(self) -> Integers:
         """Largest wave number of functions, shape (d,)."""
-        return reach_of(self.moments)
+        return reach_of(self.moments[0])
 
     def tables(self, reach: Integers) -> FourierSums:
         """The sums themselves."""
@@ -269,10 +276,11 @@ class FourierSums(NamedTuple):
         """Sums over both sets of rows."""
         return FourierSums(self.sums + other.sums, self.moments + other.moments)
 
-    def less(self, shift: float) -> FourierSums:
-        """Sums with a constant subtracted from y."""
+    def less(self, shift: Any) -> FourierSums:
+        """Sums with a constant, or that of each target, subtracted from y."""
         inner = tuple(slice(r, 3 * r + 1) for r in self.reach)
-        return self._replace(moments=self.moments - shift * self.sums[inner])
+        less = np.multiply.outer(np.atleast_1d(shift), self.sums[inner])
+        return self._replace(moments=self.moments - less)
 
 
 def fourier_sums(
@@ -284,28 +292,33 @@ def fourier_sums(
     ----------
     turns : ndarray of shape (n, d)
         Angles.
-    y, weights : ndarray of shape (n,)
+    y : ndarray of shape (n,), or (n, t) for t targets
+    weights : ndarray of shape (n,)
     reach : ndarray of shape (d,)
         Largest wave number ``K_i`` of the functions, for each input.
 
     Notes
     -----
     Waves of several inputs are products: one matrix product of the tables of the
-    first inputs with that of the last, ``Π (4 K_i + 2)`` multiplications a row.
+    first inputs with that of the last, ``Π (4 K_i + 2)`` multiplications a row, and
+    ``Π (2 K_i + 2)`` for each target.
     """
     short, long = [int(r) for r in reach], [2 * int(r) for r in reach]
-    sums, moments = (
+    sums, moment = (
         np.zeros((int(np.prod([2 * r + 2 for r in k[:-1]])), 2 * k[-1] + 2))
         for k in (long, short)
     )
-    weighted = weights * y
+    weighted = np.atleast_2d(weights * y.T)
+    moments = np.zeros((len(weighted), *moment.shape))
     for rows, tables in angle_tables(turns, long):
         size = rows.stop - rows.start
         tables = [table[:, :, :size] for table in tables]
         sums += _products(tables, weights[rows])
         halves = [table[:, : r + 1] for table, r in zip(tables, short, strict=True)]
-        moments += _products(halves, weighted[rows])
-    return FourierSums(from_real(sums, long), from_real(moments, short))
+        for moment, target in zip(moments, weighted, strict=True):
+            moment += _products(halves, target[rows])
+    tables = [from_real(moment, short) for moment in moments]
+    return FourierSums(from_real(sums, long), np.stack(tables))
 
 
 def _products(tables: list[Array], weights: Array) -> Array:
@@ -325,21 +338,23 @@ class SeriesStatistics:
     ----------
     box : Box
         Where the functions live; the same for all summands.
-    shift : float
+    shift : float, or ndarray of shape (t,) for t targets
         Subtracted from y, best near its mean; a sum takes that of its first summand.
     sums : BinMoments or FourierSums
         In one dimension bin moments, of which every wave up to a fifth of the number
         of bins can be had; in more, sums of fixed waves.
-    weight, total, square : float
-        ``Σ w``, ``Σ w (y - shift)`` and ``Σ w (y - shift)²``.
+    weight : float
+        ``Σ w``.
+    total, square : float, or ndarray of shape (t,)
+        ``Σ w (y - shift)`` and ``Σ w (y - shift)²``.
     """
 
     box: Box
-    shift: float
+    shift: Any
     sums: BinMoments | FourierSums
     weight: float
-    total: float
-    square: float
+    total: Any
+    square: Any
 
     def __add__(self, other: SeriesStatistics) -> SeriesStatistics:
         """Statistics of both sets of rows; boxes and shapes agree (not checked)."""
@@ -352,10 +367,10 @@ class SeriesStatistics:
             square=self.square + other.square,
         )
 
-    def moved(self, shift: float) -> SeriesStatistics:
+    def moved(self, shift: Any) -> SeriesStatistics:
         """The same rows with another constant subtracted from y."""
         by = shift - self.shift
-        if by == 0.0:
+        if np.all(by == 0.0):
             return self
         square = self.square - 2.0 * by * self.total + by**2 * self.weight
         return replace(
@@ -363,7 +378,7 @@ class SeriesStatistics:
             shift=shift,
             sums=self.sums.less(by),
             total=self.total - by * self.weight,
-            square=max(square, 0.0),
+            square=np.maximum(square, 0.0),
         )
 
     def on(self, box: Box) -> SeriesStatistics:
@@ -384,12 +399,12 @@ class SeriesStatistics:
         return self.sums.reach
 
     def tables(self, reach: Integers) -> tuple[WaveTable, WaveTable]:
-        """``Σ w exp(2πi q·t)`` to twice the reach, and with ``y - shift`` to once."""
+        """``Σ w exp(2πi q·t)`` to twice the reach, with each ``y - shift`` to once."""
         one, other = self.sums.tables(2 * reach)
         return one, other
 
     def normal_equations(
-        self, index: FourierIndex, scale: float = 1.0
+        self, index: FourierIndex, scale: Any = 1.0
     ) -> WeightStatistics:
         """Sums for these functions, not whitened, of ``(y - shift) / scale``.
 
@@ -406,10 +421,11 @@ class SeriesStatistics:
                 f"functions up to {index.reach().tolist()}. Pass over the data again "
                 "with more bins (or a larger reach), or take fewer functions."
             )
-        sums, moments = self.tables(index.reach())
+        sums, tables = self.tables(index.reach())
+        moments = np.stack([moment(index, table) for table in tables], axis=-1)
         return WeightStatistics(
             gram(index, sums),
-            moment(index, moments) / scale,
+            moments.reshape(len(index), *np.shape(self.square)) / scale,
             self.square / scale**2,
             0.0,
             self.weight,
@@ -417,7 +433,7 @@ class SeriesStatistics:
 
 
 def sketched_statistics(
-    X: Array, y: Array, weights: Array | None, box: Box, shift: float, bins: int
+    X: Array, y: Array, weights: Array | None, box: Box, shift: Any, bins: int
 ) -> SeriesStatistics:
     """Statistics of one block of rows with one input, by bin moments.
 
@@ -425,11 +441,11 @@ def sketched_statistics(
     ----------
     X : ndarray of shape (n, 1)
         Inside the box (not checked).
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,), or (n, t) for t targets
     weights : ndarray of shape (n,) or None
         Frequency weights; None for ones.
     box : Box
-    shift : float
+    shift : float or ndarray of shape (t,)
         Subtracted from y.
     bins : int
         See :func:`skgpx._numerics.fourier_sums.n_bins`.
@@ -440,8 +456,9 @@ def sketched_statistics(
     """
     x = np.ascontiguousarray(X[:, 0])
     moments, square = bin_moments(x, y, weights, box, shift, bins)
-    weight, total = moments.values[:, :, 0].sum(axis=0)
-    return SeriesStatistics(box, shift, moments, float(weight), float(total), square)
+    weight, *totals = moments.values[:, :, 0].sum(axis=0)
+    total = np.array(totals).reshape(np.shape(square))[()]
+    return SeriesStatistics(box, shift, moments, float(weight), total, square)
 
 
 def direct_statistics(
@@ -449,7 +466,7 @@ def direct_statistics(
     y: Array,
     weights: Array | None,
     box: Box,
-    shift: float,
+    shift: Any,
     reach: Integers,
 ) -> SeriesStatistics:
     """Statistics of one block of rows with two or more inputs, by sums of waves.
@@ -460,12 +477,9 @@ def direct_statistics(
     centred = y - shift
     w = np.ones(len(y)) if weights is None else weights
     sums = fourier_sums(box.turns(X), centred, w, np.asarray(reach, np.int64))
-    weighted = w * centred
-    return SeriesStatistics(
-        box,
-        shift,
-        sums,
-        float(w.sum()),
-        float(weighted.sum()),
-        float(weighted @ centred),
+    each = [(w * one, one) for one in np.atleast_2d(centred.T)]
+    total, square = (
+        np.reshape(values, centred.shape[1:])[()]
+        for values in ([a.sum() for a, _ in each], [a @ b for a, b in each])
     )
+    return SeriesStatistics(box, shift, sums, float(w.sum()), total, square)

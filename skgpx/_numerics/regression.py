@@ -229,13 +229,39 @@ class TargetRegressions:
         turned = statistics._replace(moment=self._vectors.T @ statistics.moment)
         self._moments, self._targets = turned.moment, list(turned.targets())
 
-    def log_evidence(self, noise_variance: Array) -> Array:
-        """:func:`log_evidence` of each target, (t,), at its noise variance (t,)."""
-        ratio = 1.0 + self._values / noise_variance[:, np.newaxis]
-        halves = self._moments.T / (noise_variance[:, np.newaxis] * np.sqrt(ratio))
+    def log_evidence(self, noise_variance: Array, white: float = 0.0) -> Array:
+        """:func:`log_evidence` of each target, (t,), at its noise variance (t,).
+
+        A part `white` of the variance of the residual counts as noise of each row.
+        """
+        total = noise_variance + white
+        ratio = 1.0 + self._values / total[:, np.newaxis]
+        halves = self._moments.T / (total[:, np.newaxis] * np.sqrt(ratio))
         volumes = np.sum(np.log(ratio), axis=1).tolist()
-        each = zip(self._targets, noise_variance, halves, volumes, strict=True)
+        targets = [
+            one._replace(residual=one.residual - white * one.weight)
+            for one in self._targets
+        ]
+        each = zip(targets, total, halves, volumes, strict=True)
         return np.array([log_evidence_of(*one) for one in each])
+
+    def best_noise(
+        self, low: float, high: float, mean: float, std: float, white: float = 0.0
+    ) -> Array:
+        """Noise variance of each target, (t,), of the largest log posterior.
+
+        Its logarithm is N(mean, std²) between two bounds. The best of a grid is
+        refined. `white` as in :meth:`log_evidence`.
+        """
+        n_targets = len(self._targets)
+        grid = np.linspace(np.full(n_targets, low), np.full(n_targets, high), 41)
+        for _ in range(4):
+            prior = -0.5 * ((grid - mean) / std) ** 2
+            values = [self.log_evidence(np.exp(one), white) for one in grid]
+            best = grid[np.argmax(values + prior, axis=0), np.arange(n_targets)]
+            width = 1.5 * (grid[1] - grid[0])
+            grid = np.clip(np.linspace(best - width, best + width, 21), low, high)
+        return np.exp(best)
 
     def posterior(self, noise_variance: Array) -> GaussianWeights:
         """Distribution of the weights of each target at its noise variance (t,)."""
@@ -286,7 +312,7 @@ def whitened(
     root = np.sqrt(eigenvalues)
     return sums._replace(
         gram=sums.gram * (root[:, np.newaxis] * root),
-        moment=sums.moment * root,
+        moment=(sums.moment.T * root).T,
         residual=residual,
     )
 
@@ -307,7 +333,7 @@ def series_evidence(
     Returns
     -------
     value : float
-        In nats.
+        In nats, summed over targets.
     gradient : ndarray of shape (1 + p,)
         In ``log σ²`` and the parameters of the rule.
 
@@ -329,24 +355,26 @@ def series_evidence(
     # diag S = diag(L⁻ᵀ L⁻¹)
     spread = np.einsum("ij,ij->j", inverse, inverse)
     mean = inverse.T @ (inverse @ statistics.moment) / noise_variance
-    scales = 0.5 * (spread + mean**2 - 1.0)
+    t = np.size(statistics.square)
+    scales = 0.5 * (t * spread + np.sum(mean.reshape(-1, t) ** 2, axis=1) - t)
     # Σ w (y - Φw̄)² + Σ w var g; tr(GS)/σ² = m - tr S
-    scatter = statistics.square - 2.0 * mean @ statistics.moment
-    scatter += mean @ statistics.gram @ mean + residual
+    scatter = np.sum(statistics.square) - 2.0 * np.vdot(mean, statistics.moment)
+    scatter += np.vdot(mean.T @ statistics.gram, mean.T) + t * residual
     fitted = len(spread) - float(np.sum(spread))
-    noise = -0.5 * (sums.weight - fitted - scatter / noise_variance)
-    beyond = -0.5 * sums.weight / noise_variance
+    noise = -0.5 * (t * (sums.weight - fitted) - scatter / noise_variance)
+    beyond = -0.5 * t * sums.weight / noise_variance
     slopes = scales @ spectrum.slopes + beyond * spectrum.tail_slopes
     value = log_evidence(statistics, noise_variance, L)
     return value, np.append(noise, slopes)
 
 
-def noise_bounds(square: float, weight: float) -> Array:
+def noise_bounds(square: Any, weight: float) -> Array:
     """Search interval of the noise variance, from ``Σ w y²`` and ``Σ w``.
 
-    In units of the variance of y, or of one where y has none, so that logarithms exist.
+    In units of the variance of y, or of one where y has none, so that logarithms exist;
+    for several targets of their mean variance.
     """
-    return np.multiply((1e-8, 10.0), square / weight or 1.0)
+    return np.multiply((1e-8, 10.0), np.mean(square) / weight or 1.0)
 
 
 def best_noise_variance(statistics: WeightStatistics, start: float) -> float:

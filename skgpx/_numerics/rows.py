@@ -51,7 +51,7 @@ def sample_distinct_rows(
     Parameters
     ----------
     X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, t)
     size : int
     salt : int
         Seed, at least zero and below 2^63.
@@ -69,7 +69,7 @@ def sample_distinct_rows(
     if n <= size:
         return None
     hashes = np.full(n, salt, np.uint64)
-    for column in (y, *X.T):
+    for column in (*np.atleast_2d(y.T), *X.T):
         # positive and negative zeros are equal
         hashes = _mixed(hashes ^ (column + 0.0).view(np.uint64))
     wanted = 1.1 * size

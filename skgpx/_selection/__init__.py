@@ -1,6 +1,6 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._selection._candidates import stretched
+from skgpx._selection._candidates import NOISE_PRIOR, stretched
 from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
@@ -24,6 +24,7 @@ from skgpx._selection._sparse import (
 
 __all__ = [
     "MOST",
+    "NOISE_PRIOR",
     "Hyperparameters",
     "SearchRecord",
     "counted_once",

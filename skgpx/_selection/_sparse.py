@@ -222,21 +222,12 @@ def regress_targets(
     """Regressions of several targets and the noise variance of each, given the basis.
 
     A free noise has its own evidence and the hyperprior of the search, in which all
-    targets shared one. The best of a grid is refined.
+    targets shared one.
     """
     found, n_targets = TargetRegressions(statistics), statistics.moment.shape[1]
     if not (learn and len(likelihood.theta)):
         return found, np.full(n_targets, float(likelihood.variance(0.0)))
-    mean, std = NOISE_PRIOR
-    low, high = likelihood.theta_bounds[0]
-    grid = np.linspace(np.full(n_targets, low), np.full(n_targets, high), 41)
-    for _ in range(4):
-        prior = -0.5 * ((grid - mean) / std) ** 2
-        values = [found.log_evidence(np.exp(one)) for one in grid]
-        best = grid[np.argmax(values + prior, axis=0), np.arange(n_targets)]
-        width = 1.5 * (grid[1] - grid[0])
-        grid = np.clip(np.linspace(best - width, best + width, 21), low, high)
-    return found, np.exp(best)
+    return found, found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
 
 
 def _statistics(basis: Any, rows: Rows) -> WeightStatistics:

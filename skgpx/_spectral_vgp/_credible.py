@@ -27,7 +27,11 @@ def domain_grid(domain: Array, size: int = 1024) -> Array:
 
 
 def ball_radius(
-    model: LatentModel, coverage: float, domain: Array, points: Array | None = None
+    model: LatentModel,
+    coverage: float,
+    domain: Array,
+    points: Array | None = None,
+    output: int = 0,
 ) -> float:
     """Radius of the ball around the mean, in root mean square over points or a domain.
 
@@ -42,25 +46,30 @@ def ball_radius(
     whole = box is not None and np.allclose(width, box.period, rtol=1e-12, atol=0.0)
     if points is not None or not whole:
         points = domain_grid(domain) if points is None else points
-        weights = np.linalg.eigvalsh(model.covariance(points)) / len(points)
+        weights = np.linalg.eigvalsh(model.covariance(points, output)) / len(points)
         square = chi_square_sum_quantile(np.maximum(weights, 0.0), coverage)
         return float(np.sqrt(square))
-    half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * model.weights.moments()[1][0]
+    roots = model.weights.moments()[1]
+    half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * roots[output % len(roots)]
     inside = np.linalg.svd(half, compute_uv=False) ** 2
     weights = np.concatenate((inside, basis.spectrum[basis.n_basis :]))
     square = chi_square_sum_quantile(weights, coverage, basis.remainder)
-    return float(model.scale * np.sqrt(square))
+    return float(np.ravel(model.scale)[output] * np.sqrt(square))
 
 
 def simultaneous_factor(
-    model: LatentModel, coverage: float, points: Array, rng: np.random.Generator
+    model: LatentModel,
+    coverage: float,
+    points: Array,
+    rng: np.random.Generator,
+    output: int = 0,
 ) -> float:
     """Quantile of ``max |f - mean| / std`` over points, from draws of f.
 
     The draws come from the exact joint distribution at the N points, residual included:
     O(N^3) and 20 000 draws. Its standard error is about half a percent.
     """
-    covariance = model.covariance(points)
+    covariance = model.covariance(points, output)
     std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     kept = std > 0.0
     correlation = (covariance / np.outer(std, std))[np.ix_(kept, kept)]

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier_sums import SeriesStatistics
-from skgpx._numerics.regression import log_evidence, posterior, whitened
+from skgpx._numerics.regression import (
+    TargetRegressions,
+    log_evidence,
+    posterior,
+    whitened,
+)
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._selection import SearchRecord, counted_once
 from skgpx._spectral_vgp._domain import (
@@ -123,7 +128,7 @@ class FourierState:
         search = Search(self.searched, self.parameters, self.domain, inside, self.seen)
 
         def reported(prior: Prior) -> bool:
-            evidence = prior.bound - search.weight * float(np.log(search.scale))
+            evidence = prior.bound - search.weight * float(np.log(search.scale).sum())
             return report(prior, evidence, lambda: self._solution(search, prior)[0])
 
         return self._solution(search, search.run(self.start, reported))
@@ -146,17 +151,23 @@ class FourierState:
         white = spectrum.tail if search.is_default else 0.0
         where = search.domain, search.inside, search.seen
         basis = continued(series, kernel_of(prior.rule), *where)
-        model = LatentModel(basis, posterior(statistics, noise + white))
-        evidence = log_evidence(statistics, noise) - all_rows.weight * np.log(scale)
+        if np.ndim(scale):
+            each, noise = TargetRegressions(statistics), noise + np.zeros_like(scale)
+            model = LatentModel(basis, each.posterior(noise + white))
+            evidence = float(each.log_evidence(noise).sum())
+        else:
+            model = LatentModel(basis, posterior(statistics, noise + white))
+            evidence = log_evidence(statistics, noise)
+        evidence -= all_rows.weight * float(np.log(scale).sum())
         learned = search.learns or search.noise is None
         record = (f"bound of {m} Fourier functions", 0, "all") if learned else ()
         attributes = {
             "posterior_": model.affine(search.statistics.shift, scale),
-            "noise_variance_": float(noise) * scale**2,
-            "log_evidence_": float(evidence),
+            "noise_variance_": noise * scale**2,
+            "log_evidence_": evidence,
             "prior_": prior.rule.rule,
             "kernel_": kernel_of(prior.rule),
-            "spectrum_": series.spectrum * scale**2,
+            "spectrum_": np.multiply.outer(series.spectrum, scale**2),
             "cycles_": prior.cycles,
             "n_basis_": m,
             "_record": SearchRecord(*record),
@@ -204,7 +215,9 @@ def fit_population(
             # with some room for other parameters
             reach = np.minimum(reach + reach // 4 + 1, size)
         # what is noise to few rows may be more to many
-        start = None if start.only_noise else start._replace(sums=None)
+        shared = float(np.mean(start.noise_variance))
+        kept = start._replace(sums=None, noise_variance=shared)
+        start = None if start.only_noise else kept
     how = domain, box, reach, n_jobs
     statistics = row_sums(rows, *how)
     searched = statistics if once is rows else row_sums(once, *how)
@@ -216,7 +229,7 @@ def fit_population(
 def _findings(
     search: Search, prior: Prior, eigenvalues: Array, tail: float
 ) -> tuple[Finding | None, ...]:
-    silence = cap = None
+    silence, cap, scale = None, None, np.max(search.scale)
     if prior.only_noise and not search.is_default:
         silence = Finding(
             "no signal",
@@ -226,11 +239,11 @@ def _findings(
         )
     size = len(prior.functions)
     few = search.grows and size >= MOST_FUNCTIONS
-    if few and search.weight * eigenvalues[-1] >= prior.noise_variance:
+    if few and search.weight * eigenvalues[-1] >= np.min(prior.noise_variance):
         cap = Finding(
             "too few basis functions",
             f"The data support more than {size} basis functions; the others add a "
-            f"prior standard deviation of {search.scale * np.sqrt(tail):.3g} to every "
+            f"prior standard deviation of {scale * np.sqrt(tail):.3g} to every "
             "prediction. Give a larger n_basis, or a smoother kernel.",
             ConvergenceWarning,
         )

@@ -112,9 +112,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Lower bound of the log evidence, in nats and in the units of y.
     n_basis_ : int
         Number of inducing variables.
-    noise_variance_ : float
+    noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y; the mean over the rows if `fit` was given that of each.
-    spectrum_ : ndarray
+    spectrum_ : ndarray of shape (n_functions,) or (n_functions, n_targets)
         Prior variances of orthonormal functions, in squared units of y. For Fourier
         functions those considered, the basis first. For inducing points and
         eigenvectors the m eigenvalues of ``Phi Phi^T / n``, Phi the features
@@ -130,7 +130,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Kind of inducing variables used.
     cycles_ : ndarray of shape (n_cycles, n_features)
         Frequencies, in cycles for each unit of X, of the waves that stand out of the
-        spectrum: each has the prior variance of y. The strongest first.
+        spectrum of y, or of one of its targets: each has the prior variance of y. The
+        strongest first.
     domain_ : ndarray of shape (n_features, 2)
         Over which credible balls and bands are: `domain`, or the range of the data.
     findings_ : tuple of Finding
@@ -171,6 +172,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     on their logarithms. Predictions cost O(m) a row in one dimension. A kernel is made
     periodic on a box at least four lengthscales wider than the domain, in one dimension
     eight wider than the data.
+
+    Several targets share all of it but b: the search maximises the sum of their bounds
+    with one noise, in units of the standard deviation of each, and then each target has
+    a noise of its own.
 
     Outside of the region where the functions stand for the process, with e the
     nearest point of it, rho the prior correlation of f(x) and f(e) (of the series
@@ -272,7 +277,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Several targets are independent functions with one prior, each with its own
+            noise unless that is given.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -323,7 +330,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            As many targets in every call.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights.
 
@@ -403,7 +411,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         Returns
         -------
-        radius : float
+        radius : float or ndarray of shape (n_targets,)
             Root mean square distance in the units of y.
 
         Notes
@@ -418,7 +426,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if X is not None:
             X = check_X(self, X)
             self._warn_about(X)
-        return ball_radius(self.posterior_, coverage, self.domain_, X)
+        how = self.posterior_, coverage, self.domain_, X
+        targets = range(self.posterior_.n_outputs)
+        return np.reshape([ball_radius(*how, j) for j in targets], self._targets)[()]
 
     def credible_band(
         self,
@@ -442,8 +452,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         Returns
         -------
-        bounds : ndarray of shape (n_rows, 2)
-            Lower and upper end in the units of y.
+        bounds : ndarray of shape (n_rows, 2) or (n_rows, n_targets, 2)
+            Lower and upper end in the units of y. The probability is that of each
+            target.
 
         Notes
         -----
@@ -454,14 +465,15 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         X = check_X(self, X)
         check_coverage(coverage)
-        factor = float(ndtri(0.5 + 0.5 * coverage))
+        factor: Any = float(ndtri(0.5 + 0.5 * coverage))
         if simultaneous:
-            points = domain_grid(self.domain_)
-            rng = generator(random_state)
-            factor = simultaneous_factor(self.posterior_, coverage, points, rng)
+            how = coverage, domain_grid(self.domain_), generator(random_state)
+            targets = range(self.posterior_.n_outputs)
+            each = [simultaneous_factor(self.posterior_, *how, j) for j in targets]
+            factor = np.reshape(each, self._targets)
         mean, std = self.predict(X, return_std=True, include_noise=False)
         half = factor * std
-        return np.stack((mean - half, mean + half), axis=1)
+        return np.stack((mean - half, mean + half), axis=-1)
 
     # ---- From parameters to a fit ------------------------------------------------
 
@@ -566,11 +578,18 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """Fitted attributes, with the noise and the domain that were given."""
         if self._noise is not None:
             found["noise_variance_"] = self._noise.mean
-            found["log_evidence_"] -= self._noise.constant
+            n_targets = found["posterior_"].n_outputs
+            found["log_evidence_"] -= n_targets * self._noise.constant
         domain = self._given_domain()
         found["domain_"] = self._state.seen if domain is None else domain
-        found["likelihood_"] = Gaussian(found["noise_variance_"]).prepare([0.0])
+        likelihood = Gaussian(1.0).prepare([0.0])
+        found["likelihood_"] = likelihood.with_noise(found["noise_variance_"])
         return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":

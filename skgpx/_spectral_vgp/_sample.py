@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
+    TargetRegressions,
     WeightStatistics,
     best_noise_variance,
     log_evidence,
@@ -17,6 +18,7 @@ from skgpx._numerics.regression import (
 )
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
+    NOISE_PRIOR,
     SearchRecord,
     inducing_by_capacity,
     learn_prior,
@@ -54,7 +56,7 @@ class SparseState:
         Between which it is searched; None for a fixed one.
     record : SearchRecord
         Which rows chose kernel and noise.
-    shift, scale : float
+    shift, scale : float or ndarray of shape (t,)
         Standardisation of y, of the rows that chose the basis.
     """
 
@@ -65,8 +67,8 @@ class SparseState:
     noise_variance: float
     noise_bounds: tuple[float, float] | None
     record: SearchRecord
-    shift: float
-    scale: float
+    shift: Any
+    scale: Any
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SparseState:
         """State after more rows."""
@@ -102,7 +104,8 @@ class SparseState:
             and np.array_equal(one.inducing_points, two.inducing_points)
             and one.n_basis == two.n_basis
             and np.array_equal(self.first.moment, other.first.moment)
-            and (self.shift, self.scale) == (other.shift, other.scale)
+            and np.array_equal(self.shift, other.shift)
+            and np.array_equal(self.scale, other.scale)
             and self.noise_bounds == other.noise_bounds
             and self.noise_variance == other.noise_variance
         )
@@ -110,27 +113,40 @@ class SparseState:
     def solve(self, report: Any = None) -> tuple[dict[str, Any], tuple[()]]:
         """Noise variance, posterior and bound; O(m^3), and no rounds to report."""
         del report
-        noise, scale, sums = self.noise_variance, self.scale, self.statistics
-        # the search saw the first rows, and the noise that it found is of all of them
-        if self.noise_bounds is not None and sums is not self.first:
-            best = best_noise_variance(sums, noise)
-            noise = float(np.clip(best, *self.noise_bounds))
+        scale, sums = self.scale, self.statistics
+        noise: Any = self.noise_variance
+        if np.ndim(sums.square):
+            each, noise = self.regressions()
+            weights, evidence = each.posterior(noise), each.log_evidence(noise).sum()
+        else:
+            # the search saw the first rows, and its noise is of all of them
+            if self.noise_bounds is not None and sums is not self.first:
+                best = best_noise_variance(sums, noise)
+                noise = float(np.clip(best, *self.noise_bounds))
+            weights, evidence = posterior(sums, noise), log_evidence(sums, noise)
+        units = np.broadcast_to(scale, np.shape(noise))
         # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²
         values = np.linalg.eigvalsh(sums.gram)[::-1] / sums.weight
-        model = LatentModel(self.basis, posterior(sums, noise))
-        evidence = log_evidence(sums, noise) - sums.weight * np.log(scale)
+        model = LatentModel(self.basis, weights)
         attributes = {
             "posterior_": model.affine(self.shift, scale),
             "noise_variance_": noise * scale**2,
-            "log_evidence_": float(evidence),
+            "log_evidence_": float(evidence - sums.weight * np.log(units).sum()),
             "prior_": self.basis.kernel,
             "kernel_": self.basis.kernel,
-            "spectrum_": np.maximum(values, 0.0) * scale**2,
+            "spectrum_": np.multiply.outer(np.maximum(values, 0.0), units**2),
             "cycles_": np.empty((0, len(self.seen))),
             "n_basis_": self.basis.n_basis,
             "_record": self.record,
         }
         return attributes, ()
+
+    def regressions(self) -> tuple[TargetRegressions, Array]:
+        """Regressions of several targets, and the noise variance of each."""
+        each, t = TargetRegressions(self.statistics), len(self.statistics.square)
+        if self.noise_bounds is None:
+            return each, np.full(t, self.noise_variance)
+        return each, each.best_noise(*np.log(self.noise_bounds), *NOISE_PRIOR)
 
 
 def fit_sample(
@@ -141,12 +157,16 @@ def fit_sample(
     n_jobs: int | None,
 ) -> tuple[SparseState, tuple[Finding, ...]]:
     """Choose prior, basis and standardisation on some rows, and sum over them."""
-    shift, scale = 0.0, 1.0
+    shift: Any = 0.0
+    scale: Any = 1.0
+    given, learns = parameters["noise_variance"], parameters["optimizer"] is not None
     if parameters["normalize_y"]:
         shift, scale = standardisation(rows.y, rows.precisions)
+        if given is not None:
+            # targets of one noise have one unit
+            scale = float(np.sqrt(np.mean(scale**2)))
     rows = rows._replace(y=(rows.y - shift) / scale)
     search, select = rng.spawn(2)
-    given, learns = parameters["noise_variance"], parameters["optimizer"] is not None
     kernel, size = parameters["kernel"], parameters["n_basis"]
     size = None if isinstance(size, str) else int(size)
     if kernel is None and not learns:
@@ -163,33 +183,31 @@ def fit_sample(
     )
     likelihood = found.likelihood
     noise = float(likelihood.variance(0.0))
-    kernel = found.kernel
-    if kind == "empirical":
-        basis: Any = _eigenvectors(kernel, rows, size, noise, select)
-    elif size is None:
-        how = rows, kernel, noise, "greedy", select, _MOST_FUNCTIONS
-        basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how))
-    else:
-        how = rows.X, kernel, min(len(rows.X), size), select, rows.weights
-        basis = Nystroem.from_kernel(kernel, select_inducing("greedy", *how))
-    sums = row_statistics(basis, rows, n_jobs)
-    bounds = None
+    kernel, bounds = found.kernel, None
     if known_noise(parameters, scale) is None:
         theta = (
             likelihood.theta_bounds[0] if len(likelihood.theta) else (-np.inf, np.inf)
         )
         bounds = float(np.exp(theta[0])), float(np.exp(theta[1]))
-    state = SparseState(
-        basis,
-        input_range(rows.X),
-        sums,
-        sums,
-        noise,
-        bounds,
-        found.record,
-        shift,
-        scale,
-    )
+    seen = input_range(rows.X)
+
+    def summed(least: float) -> SparseState:
+        """Basis for the least noise of a target, and sums over the rows."""
+        if kind == "empirical":
+            basis: Any = _eigenvectors(kernel, rows, size, least, select)
+        elif size is None:
+            how = rows, kernel, least, "greedy", select, _MOST_FUNCTIONS
+            basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how))
+        else:
+            how = rows.X, kernel, min(len(rows.X), size), select, rows.weights
+            basis = Nystroem.from_kernel(kernel, select_inducing("greedy", *how))
+        sums = row_statistics(basis, rows, n_jobs)
+        given = noise, bounds, found.record, shift, scale
+        return SparseState(basis, seen, sums, sums, *given)
+
+    state = summed(noise)
+    if rows.y.ndim > 1 and size is None:
+        state = summed(float(state.regressions()[1].min()))
     return state, found.findings
 
 

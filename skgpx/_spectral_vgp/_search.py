@@ -29,6 +29,7 @@ from skgpx._numerics.fourier import (
 )
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
+    TargetRegressions,
     best_noise_variance,
     noise_bounds,
     posterior_mean_from,
@@ -63,10 +64,11 @@ _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0, 0.5: 4.0}
 _FALSE_ALARMS = 0.01
 
 
-def known_noise(parameters: Parameters, scale: float) -> float | None:
+def known_noise(parameters: Parameters, scale: Any) -> float | None:
     """Noise variance that is not searched for, for ``y / scale``."""
     if parameters["noise_variance"] is not None:
-        return float(parameters["noise_variance"]) / scale**2
+        # targets of one noise have one scale
+        return float(parameters["noise_variance"] / np.ravel(scale)[0] ** 2)
     if not isinstance(parameters["kernel"], Kernel):
         return None
     _, level, bounds = split_noise(parameters["kernel"])
@@ -80,8 +82,8 @@ class Prior(NamedTuple):
     Attributes
     ----------
     rule : RaisedEigenvalues
-    noise_variance : float
-        For the standardised y.
+    noise_variance : float or ndarray of shape (t,)
+        For the standardised y; that of each target at the end of a search.
     box : Box
     functions : FourierIndex
     sums : WeightStatistics or None
@@ -96,7 +98,7 @@ class Prior(NamedTuple):
     """
 
     rule: Any
-    noise_variance: float
+    noise_variance: Any
     box: Box
     functions: FourierIndex
     sums: Any
@@ -151,16 +153,21 @@ class Search:
         self.grows = isinstance(size, str)
         self.size = FIRST_FUNCTIONS[self.d] if isinstance(size, str) else int(size)
         # centre y, and scale it unless it is constant
-        s, self.scale = statistics, 1.0
+        s, self.scale = statistics, np.ones_like(statistics.square)
         if not parameters["normalize_y"]:
             s = s.moved(0.0)
         else:
-            if s.total**2 > 1e-24 * s.square * s.weight:
+            if np.any(s.total**2 > 1e-24 * s.square * s.weight):
                 s = s.moved(s.shift + s.total / s.weight)
-            std = float(np.sqrt(max(s.square, 0.0) / s.weight))
-            self.scale = std if std > 1e-14 * abs(s.shift) else 1.0
+            std = np.sqrt(np.maximum(s.square, 0.0) / s.weight)
+            self.scale = np.where(std > 1e-14 * np.abs(s.shift), std, 1.0)
+            if parameters["noise_variance"] is not None:
+                # one unit for all targets
+                self.scale[...] = np.sqrt(np.mean(self.scale**2))
+        self.scale = self.scale[()]
         self.statistics, self.weight = s, s.weight
-        self.variance = s.square / s.weight / self.scale**2 or 1.0
+        squares = s.square / s.weight / self.scale**2
+        self.variance = float(np.mean(squares)) or 1.0
         optimizes = parameters["optimizer"] is not None
         self.rules = candidates(kernel, seen, self.weight)
         self.learns = optimizes and len(self.rules[0].theta) > 0
@@ -257,7 +264,10 @@ class Search:
     def finished(self, prior: Prior) -> Prior:
         """The prior with as many functions as the posterior needs, on its own box."""
         box = prior.box if len(prior.waves) else self.box_for(prior.rule)
-        size = self.enough(prior._replace(box=box)) if self.grows else self.size
+        # as many functions as the target of the least noise needs
+        least = float(np.min(self.noises(prior)))
+        enough = prior._replace(box=box, noise_variance=least)
+        size = self.enough(enough) if self.grows else self.size
         found = self.at(prior.rule, prior.noise_variance, size, box)
         free = self.noise is None and not (self.is_default or self.stated[-1])
         if free and len(found.functions) > len(prior.functions):
@@ -267,7 +277,28 @@ class Search:
             noise = best_noise_variance(statistics, found.noise_variance)
             noise = float(np.clip(noise, *self.noise_range))
             found = found._replace(noise_variance=noise)
+        found = found._replace(noise_variance=self.noises(found))
         return found._replace(family=prior.family, only_noise=prior.only_noise)
+
+    def noises(self, prior: Prior) -> Any:
+        """Noise variance of each target given the prior; for one, that of the search.
+
+        A free noise has its own evidence and the hyperprior of the search.
+        """
+        several = prior.sums.moment.ndim > 1
+        if not several or self.noise is not None or self.stated[-1]:
+            return prior.noise_variance + np.zeros(prior.sums.moment.shape[1:])
+        spectrum = prior.rule.spectrum(prior.functions, prior.box)
+        residual = self.weight * spectrum.tail
+        each = TargetRegressions(whitened(prior.sums, spectrum.eigenvalues, residual))
+        white = spectrum.tail if self.is_default else 0.0
+        mean, std = np.log(0.1 * self.variance), 3.0 if self.is_default else np.inf
+        return each.best_noise(*self._noise_bounds(prior), mean, std, white)
+
+    def _noise_bounds(self, prior: Prior) -> Array:
+        """Interval of ``log σ²`` in a search."""
+        noises = noise_bounds(prior.sums.square, prior.sums.weight)
+        return np.log(np.clip(noises, *self.noise_range))
 
     def enough(self, prior: Prior) -> int:
         """Functions without which the posterior is that of all, but for a per cent.
@@ -351,9 +382,7 @@ class Search:
         free = np.r_[self.noise is None, np.full(len(at) - 1, self.learns)]
         if not free.any():
             return self.scored(start._replace(noise_variance=float(np.exp(at[0]))))
-        noises = noise_bounds(start.sums.square, start.sums.weight)
-        noises = np.log(np.clip(noises, *self.noise_range))
-        kernel = kernel_of(start.rule)
+        noises, kernel = self._noise_bounds(start), kernel_of(start.rule)
         # of the scale of a series prior
         others = np.log([(1e-8, 1e8)]) if kernel is None else kernel.bounds
         # the rows know the noise better than all else: a step in it is worth more
@@ -522,34 +551,42 @@ class Search:
         basis, and ``|R_k|² (1 + s_k) / (n σ²)`` for one inside. Waves with ``s_k >= 1``
         are known from the data anyway, and stay where they are unless nearly all longer
         waves have far less power than the prior gave them for the sake of this one. Of
-        K waves the largest stands out above ``log(K / 0.01)``: noise has one in a
-        hundred data sets, or fewer.
+        K waves of t targets the largest stands out above ``log(t K / 0.01)``: noise has
+        one in a hundred data sets, or fewer.
 
         Where the rows cannot tell two waves apart, as on a grid, the longer is taken.
         """
         statistics, functions = self.statistics, prior.functions
         sums, moments = statistics.tables(statistics.reach())
-        reach, steps = reach_of(moments), strides_of(moments)
+        reach, steps = reach_of(moments[0]), strides_of(moments[0])
         waves = half_space(reach)
         length = np.sum(waves**2, axis=1)
         order = np.argsort(length, kind="stable")
         waves, length = waves[order], length[order]
         values = prior.rule.spectrum(functions, prior.box).eigenvalues
-        own, noise = whitened(prior.sums, values, 0.0), prior.noise_variance
-        mean = posterior_mean_from(own, noise, precision_root(own.gram, noise))
-        fit = combination(functions, np.sqrt(values) * mean)
-        fitted = waves_of(convolved(sums, fit, reach), waves)
-        residual = waves_of(moments, waves) / self.scale - fitted
         listed = prior.rule.spectrum(function_list(waves), prior.box)
-        known = self.known(prior, listed.eigenvalues[2::2])
         inside = np.isin(waves @ steps, functions.waves @ steps)
-        factor = np.where(inside, 1.0 + known, 1.0 / (1.0 + known))
-        power = np.abs(residual) ** 2 * factor / (self.weight * noise)
         raised = np.isin(waves @ steps, prior.waves @ steps)
-        high = (power > np.log(len(waves) / _FALSE_ALARMS)) & ~raised
-        for i in np.flatnonzero(high & (known >= 1.0)):
-            longer = power[length < length[i]]
-            high[i] = len(longer) >= 8 and float(np.median(longer)) < 0.1
+        level = np.log(len(moments) * len(waves) / _FALSE_ALARMS)
+        own = whitened(prior.sums, values, 0.0)
+        power, high = np.zeros(len(waves)), np.zeros(len(waves), bool)
+        units = np.ravel(self.scale), np.ravel(self.noises(prior))
+        for one, table, scale, noise in zip(
+            own.targets(), moments, *units, strict=True
+        ):
+            mean = posterior_mean_from(one, noise, precision_root(own.gram, noise))
+            fit = combination(functions, np.sqrt(values) * mean)
+            fitted = waves_of(convolved(sums, fit, reach), waves)
+            residual = waves_of(table, waves) / scale - fitted
+            at_noise = prior._replace(noise_variance=noise)
+            known = self.known(at_noise, listed.eigenvalues[2::2])
+            factor = np.where(inside, 1.0 + known, 1.0 / (1.0 + known))
+            of_one = np.abs(residual) ** 2 * factor / (self.weight * noise)
+            stands = (of_one > level) & ~raised
+            for i in np.flatnonzero(stands & (known >= 1.0)):
+                longer = of_one[length < length[i]]
+                stands[i] = len(longer) >= 8 and float(np.median(longer)) < 0.1
+            power, high = np.maximum(power, of_one), high | stands
         found = np.flatnonzero(high & (power > 0.1 * power[high].max(initial=0.0)))
         found = found[np.argsort(-power[found], kind="stable")]
         kept: list[int] = []

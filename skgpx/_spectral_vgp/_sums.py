@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def row_sums(
     box: Box,
     reach: Integers,
     n_jobs: int | None,
-    shift: float | None = None,
+    shift: Any = None,
 ) -> SeriesStatistics:
     """Sums over rows, in chunks that do not depend on the number of workers.
 
@@ -43,7 +44,7 @@ def row_sums(
     reach : ndarray of shape (d,)
         Largest wave numbers; with one input those of waves whose period is the domain.
     n_jobs : int or None
-    shift : float, optional
+    shift : float or ndarray of shape (t,), optional
         Subtracted from y; None is the mean, so that an offset costs no digits.
 
     Raises
@@ -52,7 +53,7 @@ def row_sums(
         If a row is outside the domain.
     """
     if shift is None:
-        shift = float(rows.weights @ rows.y / rows.weights.sum())
+        shift = rows.weights @ rows.y / rows.weights.sum()
     chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
     how = domain, box, reach, shift
     if len(chunks) == 1:
@@ -62,7 +63,7 @@ def row_sums(
 
 
 def _chunk_sums(
-    domain: Array, box: Box, reach: Integers, shift: float, rows: Rows
+    domain: Array, box: Box, reach: Integers, shift: Any, rows: Rows
 ) -> SeriesStatistics:
     X, y, weights = rows.X, rows.y, rows.precisions
     low, high = X.min(axis=0), X.max(axis=0)

@@ -285,7 +285,7 @@ class ContinuedSeries(FourierSeries):
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
         outside = feature_marginals(self, weights)
-        if not isinstance(weights, GaussianWeights) or weights.shape[1] > 1:
+        if not isinstance(weights, GaussianWeights):
             return outside
         inside = self._inside.marginals(weights)
 

@@ -340,9 +340,9 @@ class FourierSeries(FiniteBasis):
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights.
 
-        Sums of waves, without the features, for a normal distribution of one output.
+        Sums of waves, without the features, for a normal distribution.
         """
-        if isinstance(weights, GaussianWeights) and weights.shape[1] == 1:
+        if isinstance(weights, GaussianWeights):
             return SeriesMarginals(self, weights)
         return feature_marginals(self, weights)
 
@@ -455,7 +455,7 @@ class SeriesMarginals:
     ----------
     basis : FourierSeries
     weights : GaussianWeights
-        Distribution of the whitened weights of one output.
+        Distribution of the whitened weights of c outputs.
 
     Examples
     --------
@@ -474,16 +474,20 @@ class SeriesMarginals:
     def __init__(self, basis: FourierSeries, weights: GaussianWeights):
         self.basis, self.weights = basis, weights
         index, scale = basis.index, np.sqrt(basis.eigenvalues)
-        root = scale[:, np.newaxis] * weights.root[0]
-        mean = combination(index, scale * weights.mean[:, 0])
-        self._tables = mean, collapse(index, root @ root.T)
+        mean, roots = weights.moments()
+        tables = [combination(index, scale * one) for one in mean.T]
+        for root in scale[:, np.newaxis] * roots:
+            tables.append(collapse(index, root @ root.T))
+        self._tables, self._n_outputs = tables, mean.shape[1]
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance at the rows of X (n, d), each of shape (n, 1, 1)."""
+        """Mean and variance at the rows of X (n, d), each of shape (n, c, 1)."""
         values = evaluate(self._tables, self.basis.box.turns(X))
         residual = self.basis.residual_variance(X, values)
-        variance = np.maximum(values[:, 1], 0.0) + residual
-        return values[:, :1, np.newaxis], variance[:, np.newaxis, np.newaxis]
+        mean = values[:, : self._n_outputs, np.newaxis]
+        variance = np.maximum(values[:, self._n_outputs :], 0.0)
+        variance = (variance + residual[:, np.newaxis])[:, :, np.newaxis]
+        return mean, np.broadcast_to(variance, mean.shape)
 
 
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:

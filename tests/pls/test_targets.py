@@ -17,7 +17,6 @@ import skgpx
 from skgpx import (
     GWIRegressor,
     PLSRegressor,
-    SpectralVGPRegressor,
     SteinRFFRegressor,
     TemperedRegressor,
 )
@@ -278,7 +277,6 @@ def test_evidences_of_targets():
         GWIRegressor(),
         GWIRegressor(BayesianRidge()),
         SteinRFFRegressor(),
-        SpectralVGPRegressor(),
         TemperedRegressor(BayesianRidge()),
     ],
 )
