@@ -12,7 +12,12 @@ from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import posterior_mean_from, precision_root
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
-from skgpx._selection import inducing_by_capacity, learn_prior
+from skgpx._selection import (
+    inducing_by_capacity,
+    inducing_of_targets,
+    learn_prior,
+    regress_targets,
+)
 from skgpx._validation import Rows, kernel_of, row_blocks
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Likelihood
@@ -27,7 +32,7 @@ def fit_process(
     n_inducing: int | None,
     noise_variance: float | None,
     rng: np.random.Generator,
-) -> tuple[LatentModel, float, Any]:
+) -> tuple[LatentModel, Any, Any]:
     """Prior by the evidence, inducing points, and regression in their basis.
 
     Parameters
@@ -49,8 +54,8 @@ def fit_process(
         Mean: the regression of y, in closed form. Covariance of the weights: ``(I +
         ΦᵀΦ / σ²)⁻¹``, from which the paper starts, whatever the mean of the variational
         process is.
-    noise_variance : float
-    found : LearnedPrior
+    noise_variance : float, or ndarray of shape (t,) for t targets
+    found : Hyperparameters
     """
     search, select = rng.spawn(2)
     learn = {"kernel": kernel_of(given), "learn": given.optimizer is not None}
@@ -60,12 +65,19 @@ def fit_process(
     )
     noise = noise_variance
     noise = float(found.likelihood.variance(0.0)) if noise is None else noise
-    if m is None:
-        Z = inducing_by_capacity(rows, found.kernel, noise, "greedy", select)
+    several, how = rows.y.ndim > 1, ("greedy", select)
+    if m is None and several:
+        likelihood = found.likelihood
+        Z = inducing_of_targets(rows, found.kernel, likelihood, *how, learn["learn"])
+    elif m is None:
+        Z = inducing_by_capacity(rows, found.kernel, noise, *how)
     else:
         Z = select_inducing("greedy", rows.X, found.kernel, m, select, rows.weights)
     basis = Nystroem.from_kernel(found.kernel, Z)
     statistics = row_statistics(basis, rows, given.n_jobs)
+    if several:
+        each, noises = regress_targets(statistics, found.likelihood, learn["learn"])
+        return LatentModel(basis, each.posterior(noises)), noises, found
     # I + ΦᵀΦ / σ² = L Lᵀ
     L = precision_root(statistics.gram, noise)
     mean = posterior_mean_from(statistics, noise, L)[:, np.newaxis]
@@ -74,9 +86,11 @@ def fit_process(
 
 
 def leave_one_out(
-    process: LatentModel, noise_variance: float, rows: Rows
+    process: LatentModel, noise_variance: Any, rows: Rows
 ) -> tuple[Array, Array]:
-    """Errors (n,) and variances (n,) of the process at each row, given the others.
+    """Errors and variances of the process at each row, given the others.
+
+    Both have the shape of y, (n,) or (n, t).
 
     Notes
     -----
@@ -84,13 +98,14 @@ def leave_one_out(
     the error is ``(y - φᵀw) / (1 - h)`` and the variance ``φᵀSφ / (1 - h) + var g``.
     """
     n, basis = len(rows.y), process.basis
-    errors, variance = np.empty(n), np.empty(n)
+    errors, variance = np.empty(rows.y.shape), np.empty(rows.y.shape)
     for block in row_blocks(n, 4 * basis.n_basis):
-        features = basis(rows.X[block])
-        mean, explained = (v[:, 0, 0] for v in process.weights.latent(features))
-        leverage = rows.weights[block] * explained / noise_variance
+        features, y = basis(rows.X[block]), rows.y[block]
+        moments = process.weights.latent(features)
+        mean, explained = (v[:, :, 0].reshape(y.shape) for v in moments)
+        leverage = (rows.weights[block] * explained.T).T / noise_variance
         free = np.maximum(1.0 - leverage, 1e-9)
-        errors[block] = (rows.y[block] - mean) / free
+        errors[block] = (y - mean) / free
         residual = basis.residual_variance(rows.X[block], features)
-        variance[block] = explained / free + residual
+        variance[block] = ((explained / free).T + residual).T
     return errors, variance

@@ -168,9 +168,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         For the standardised y, after calibration.
     inducing_points_ : ndarray of shape (m, n_features)
-    noise_variance_ : float
+    noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y, after calibration.
-    variance_scale_ : float
+    variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of predictive variances near the data that held-out errors support; one
         without held-out rows.
     loss_curve_ : ndarray of shape (n_epochs,)
@@ -289,7 +289,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
             Numbers; anything that `mean` takes, if that is a regressor.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Several targets are independent functions with one kernel, each with its own
+            noise unless that is given; networks have one output for each. If `mean` is
+            a regressor y is one target.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out. A regressor that takes none gets repeated rows, if
@@ -322,7 +325,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         rows, base = self._rows(X, y, sample_weight, groups, folds)
         clock.end_of("process" if base is None else "mean")
         check_kernel(kernel_of(self), rows.X, self.noise_variance)
-        units = shift, scale = standardisation(rows.y, rows.weights)
+        shift, scale = standardisation(rows.y, rows.weights)
+        if self.noise_variance is not None:
+            # targets of one noise have one unit
+            scale = float(np.sqrt(np.mean(scale**2)))
+        units = shift, scale
         rows = rows._replace(y=(rows.y - shift) / scale)
 
         # 1 the process: prior, inducing points, regression in their basis
@@ -352,9 +359,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         vars(self).update(attributes(mean))
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
-        finding = _residual_finding(rows, mean, own)
         frozen = None if base is None else base.finding
-        conclude(self, [frozen, *fitted[2].findings, finding])
+        residual = _residual_findings(rows, mean, own)
+        conclude(self, [frozen, *fitted[2].findings, *residual])
         reporter.finish()
         return self
 
@@ -384,7 +391,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     def _own_or_networks(
         self,
         own: FittedMean,
-        process_variance: tuple[float, Array],
+        process_variance: tuple[Any, Array],
         rows: Rows,
         rng: np.random.Generator,
         reporter: RoundReporter,
@@ -405,23 +412,27 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         epochs = auto if isinstance(self.max_iter, str) else self.max_iter
         # (y - m)² + κ m² = (1 + κ) (m - y / (1 + κ))² + constant
         kappa = 2.0 * noise / rows.weights.sum()
-        loss = squared_error(rows.y[:, np.newaxis] / (1.0 + kappa), rows.weights)
+        t, least = rows.y.size // n, rows.y / (1.0 + kappa)
+        loss = squared_error(least.reshape(n, t), rows.weights)
         at = parts.ravel()
         squares, v = (rows.y - own.predictions) ** 2, variance + noise
-        v = v * fit_scale(squares, v, rows.weights)
+        v = v * _scales(squares, v, rows.weights)
         gains = list[float]()
 
         def around(function: Any, values: Array, curves: Any) -> tuple[Any, Array]:
-            mean = FittedMean("net", function, at, values[:, 0], curves)
+            mean = FittedMean(
+                "net", function, at, values.reshape(rows.y[at].shape), curves
+            )
             gap = rows.y[at] - mean.predictions
-            return mean, (squares[at] - gap**2) / (2.0 * v[at])
+            gain = (squares[at] - gap**2) / (2.0 * v[at])
+            return mean, gain.reshape(len(at), t).sum(axis=1)
 
         def report(trained: Callable[[], Any]) -> bool:
             mean, gain = around(*trained())
             gains.extend([float(gain.mean())] if self.mean == "auto" else [])
             return stays_behind(gains) or reporter.round(lambda: attributes(mean))
 
-        how = loss, 1, self, epochs, train, report
+        how = loss, t, self, epochs, train, report
         trained = train_networks(rows.X, rows.weights, parts, *how)
         networks, gain = around(*trained)
         if self.mean == "net":
@@ -433,12 +444,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     def _attributes(
         self,
         process: Any,
-        noise: float,
+        noise: Any,
         prior: Hyperparameters,
         variance: Array,
         own: FittedMean,
         rows: Rows,
-        units: tuple[float, float],
+        units: tuple[Any, Any],
         mean: FittedMean,
     ) -> dict[str, Any]:
         """Fitted attributes of a mean, in the units of y.
@@ -450,27 +461,32 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         """
         at = mean.held_out
         squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
-        T = 1.0
+        T: Any = 1.0
         if len(at):
             own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
-            T = fit_scale(own_squares, v, rows.weights)
+            T = _scales(own_squares, v, rows.weights)
             if mean.function is not None:
-                T *= fit_scale(squares, v[at], weights, own_squares[at])
-            near = float(np.average(variance[at], weights=weights))
-            most = max(noise, float(np.average(squares, weights=weights)))
-            added = (T - 1.0) * (near + noise)
-            noise = float(np.clip(noise + added, min(T, 1.0) * noise, most))
+                T = T * _scales(squares, v[at], weights, own_squares[at])
+            near, size = (
+                np.average(one, axis=0, weights=weights)
+                for one in (variance[at], squares)
+            )
+            most, added = np.maximum(noise, size), (T - 1.0) * (near + noise)
+            noise = np.clip(noise + added, np.minimum(T, 1.0) * noise, most)
         model = process
         if mean.function is not None:
             basis, zero = process.basis, np.zeros_like(process.weights.mean)
             basis = basis if mean.map is None else Warped(basis, mean.map)
             around = process.weights._replace(mean=zero)
-            model = LatentModel(basis, around, Mean.of(mean.function, 1))
+            around_mean = Mean.of(mean.function, process.n_outputs)
+            model = LatentModel(basis, around, around_mean)
         shift, scale = units
+        noise = noise * scale**2
+        noise = noise if np.ndim(noise) else float(noise)
         return {
             "posterior_": model.affine(shift, scale),
-            "likelihood_": Gaussian(noise * scale**2).prepare([0.0]),
-            "noise_variance_": noise * scale**2,
+            "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise),
+            "noise_variance_": noise,
             "kernel_": prior.kernel,
             "_record": prior.record._replace(calibration_rows=len(at)),
             "variance_scale_": T,
@@ -480,14 +496,38 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             **(mean.curves or {}),
         }
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # other estimators are means of one target
+        tags.target_tags.multi_output = isinstance(self.mean, str)
+        return tags
 
-def _residual_finding(rows: Rows, mean: FittedMean, own: FittedMean) -> Finding | None:
+
+def _scales(
+    squares: Array, variances: Array, weights: Array, reference: Array | None = None
+) -> Any:
+    """:func:`fit_scale`, or that of each target, (t,)."""
+    if squares.ndim == 1:
+        return fit_scale(squares, variances, weights, reference)
+    others = [None] * squares.shape[1] if reference is None else reference.T
+    each = zip(squares.T, variances.T, others, strict=True)
+    return np.array([fit_scale(e, v, weights, other) for e, v, other in each])
+
+
+def _residual_findings(
+    rows: Rows, mean: FittedMean, own: FittedMean
+) -> list[Finding | None]:
     """A mean that is worse than the process, or that leaves structure of y."""
-    at = mean.held_out
-    residuals, alone = rows.y[at] - mean.predictions, rows.y[at] - own.predictions[at]
-    total = float(np.average(rows.y**2, weights=rows.weights))
-    worse = better_process(residuals, alone, total)
-    return worse or residual_autocorrelation(rows.X[at], residuals, total)
+    at, found = mean.held_out, list[Finding | None]()
+    values = rows.y, mean.predictions, own.predictions
+    for y, predicted, alone in zip(*(np.atleast_2d(a.T) for a in values), strict=True):
+        residuals, total = (
+            y[at] - predicted,
+            float(np.average(y**2, weights=rows.weights)),
+        )
+        worse = better_process(residuals, y[at] - alone[at], total)
+        found.append(worse or residual_autocorrelation(rows.X[at], residuals, total))
+    return found if rows.y.ndim == 1 else [o and o.of(j) for j, o in enumerate(found)]
 
 
 def predictions_of(estimator: Any, X: Any) -> Array:

@@ -582,8 +582,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             found["log_evidence_"] -= n_targets * self._noise.constant
         domain = self._given_domain()
         found["domain_"] = self._state.seen if domain is None else domain
-        likelihood = Gaussian(1.0).prepare([0.0])
-        found["likelihood_"] = likelihood.with_noise(found["noise_variance_"])
+        noise = found["noise_variance_"]
+        noise = noise if np.ndim(noise) else float(noise)
+        found["noise_variance_"] = noise
+        found["likelihood_"] = Gaussian(1.0).prepare([0.0]).with_noise(noise)
         return found
 
     def __sklearn_tags__(self) -> Any:

@@ -274,7 +274,6 @@ def test_evidences_of_targets():
 @pytest.mark.parametrize(
     "estimator",
     [
-        GWIRegressor(),
         GWIRegressor(BayesianRidge()),
         SteinRFFRegressor(),
         TemperedRegressor(BayesianRidge()),
