@@ -1,10 +1,12 @@
 """How the documentation is built: `make docs`."""
 
+import re
 import warnings
 from importlib import metadata
 from pathlib import Path
 
 import matplotlib as mpl
+from sphinx_gallery.sorting import ExplicitOrder
 
 mpl.use("Agg")
 HERE = Path(__file__).parent
@@ -44,6 +46,8 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
+    "collapse_navigation": True,
+    "navbar_persistent": ["search-button"],
 }
 
 
@@ -52,12 +56,28 @@ def examples_do_not_warn(gallery_conf, path):
     warnings.filterwarnings("error", category=UserWarning)
 
 
+# Sections of the gallery, and what their examples begin with; others follow.
+SECTIONS = {
+    "first_steps": ("two_lines", "outliers", "classes", "monthly_series", "pipeline"),
+    "targets": ("likelihoods", "exposure", "known_noise", "varying_noise", "digits"),
+    "structure": ("additive", "air_quality", "learned_spectrum", "airfoil"),
+    "uncertainty": ("around_boosting", "gwi_in_between", "gwi_one_input", "conformal"),
+    "functions": ("thompson", "neuron", "variance_starvation"),
+    "extending": ("own_likelihood", "own_kernel", "own_basis", "own_sampler"),
+}
+GALLERY = HERE.parent / "examples" / "gallery"
+ORDER = [f"plot_{name}.py" for names in SECTIONS.values() for name in names]
+
 sphinx_gallery_conf = {
-    "examples_dirs": str(HERE.parent / "examples" / "gallery"),
+    "examples_dirs": str(GALLERY),
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
-    "within_subsection_order": "FileNameSortKey",
-    "backreferences_dir": None,
+    "subsection_order": ExplicitOrder(
+        [f"../examples/gallery/{one}" for one in SECTIONS]
+    ),
+    "within_subsection_order": ExplicitOrder([*ORDER, "*"]),
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("skgpx",),
     "download_all_examples": False,
     "parallel": True,
     "show_memory": False,
@@ -74,6 +94,16 @@ def leave_out_requests(app, what, name, item, skip, options):
     return skip or (name.startswith("set_") and name.endswith("_request"))
 
 
+def link_to_gallery(app, name, source):
+    """Links to scripts of the gallery, for readers of the sources, become its pages."""
+    source[0] = re.sub(
+        r"\]\([./]*/examples/gallery/(\w+/plot_\w+)\.py\)",
+        r"](/gallery/\1.rst)",
+        source[0],
+    )
+
+
 def setup(app):
-    """Connect what depends on the members of a class."""
+    """Connect what changes pages before they are written."""
     app.connect("autodoc-skip-member", leave_out_requests)
+    app.connect("source-read", link_to_gallery)
