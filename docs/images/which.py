@@ -9,34 +9,37 @@ import matplotlib.pyplot as plt
 
 CHART = {
     "a class": {
-        "a Gaussian process": "PLSClassifier",
-        "uncertainty around a network or a classifier": "GWIClassifier",
+        "two to about nine classes": "PLSClassifier",
+        "ten classes or more": "GWIClassifier",
+        "around a network or a classifier": "GWIClassifier",
     },
-    "a count, a number with outliers,\nyour own likelihood": {
+    "a count, grade or share,\nwith outliers, your own density": {
         "any number of inputs": "PLSRegressor(likelihood=…)",
     },
-    "a number with Gaussian noise": {
-        "up to a thousand rows": "GaussianProcessRegressor",
-        "one to three inputs without a trend": "SpectralVGPRegressor",
+    "a number with\nGaussian noise": {
+        "up to about a thousand rows": "GaussianProcessRegressor",
+        "one to three inputs, no trend": "SpectralVGPRegressor",
+        "a trend to extrapolate": "PLSRegressor",
+        "known noise of each row": "PLSRegressor",
         "more inputs": "PLSRegressor",
-        "more inputs and many rows; data in chunks": "SteinRFFRegressor",
-        "uncertainty around a network or a regressor": "GWIRegressor",
+        "more inputs, many rows, chunks": "SteinRFFRegressor",
+        "around a network or a regressor": "GWIRegressor",
     },
-    "any: a fitted Gaussian process,\nor a sparse one of another library": {
+    "a fitted Gaussian process": {
         "draws for optima or simulation": "DecoupledSampler",
     },
-    "a regressor with inaccurate\nstandard deviations": {
-        "calibrated on held-out errors": "TemperedRegressor",
+    "a regressor whose standard\ndeviations are inaccurate": {
+        "calibration on held-out errors": "TemperedRegressor",
     },
 }
 BLUE, GREY = "#1f6fb5", "#5b6b7f"
-ROOT, KIND, FORK, ESTIMATOR = 0.0, 1.7, 5.3, 9.35
+ROOT, KIND, FORK, ESTIMATOR = 0.0, 1.75, 5.0, 8.85
 
 
 def draw(chart):
     """A figure of the chart: kinds of y, conditions along lines, estimators."""
-    figure, axes = plt.subplots(figsize=(12.2, 7.0), dpi=125)
-    axes.set(xlim=(-0.1, 11.75), ylim=(-10.4, 0.9))
+    figure, axes = plt.subplots(figsize=(10.0, 7.6), dpi=160)
+    axes.set(xlim=(-0.1, 11.75), ylim=(-15.4, 0.9))
     axes.axis("off")
     framed = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": "white"}
     filled = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": BLUE}
@@ -49,7 +52,7 @@ def draw(chart):
         axes.plot([FORK, FORK], [rows[0], rows[-1]], color=GREY, lw=1.2, zorder=0)
         for (condition, estimator), y in zip(conditions.items(), rows, strict=True):
             axes.plot([FORK, ESTIMATOR], [y, y], color=GREY, lw=1.2, zorder=0)
-            axes.text(FORK + 0.1, y + 0.12, condition, color=GREY, fontsize=10)
+            axes.text(FORK + 0.1, y + 0.12, condition, color=GREY, fontsize=10.5)
             axes.text(ESTIMATOR, y, estimator, color="white", va="center", bbox=filled)
         axes.text(KIND - 0.1, centre, kind, va="center", bbox=framed)
         row = rows[-1] - 1.3
