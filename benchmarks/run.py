@@ -26,6 +26,7 @@ NAMES = (
     "calibration",
     "likelihoods",
     "varying_noise",
+    "comparison",
     "latency",
     "draws",
     "draws_noise",
