@@ -317,8 +317,8 @@ def fourier_sums(
         halves = [table[:, : r + 1] for table, r in zip(tables, short, strict=True)]
         for moment, target in zip(moments, weighted, strict=True):
             moment += _products(halves, target[rows])
-    tables = [from_real(moment, short) for moment in moments]
-    return FourierSums(from_real(sums, long), np.stack(tables))
+    of_targets = np.stack([from_real(moment, short) for moment in moments])
+    return FourierSums(from_real(sums, long), of_targets)
 
 
 def _products(tables: list[Array], weights: Array) -> Array:
