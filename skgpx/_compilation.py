@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._decoupled import DecoupledSampler
@@ -94,6 +95,8 @@ def _particles(X: Array, y: Array) -> None:
     latent = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
     Bernoulli().predict_proba(latent)
     model = PLSRegressor(RBF(0.3), likelihood=Gaussian(0.1), **brief).fit(X, y)
+    near = clone(model).set_params(n_neighbors=4, n_inducing=3).fit(X, y)
+    near.predict(X, return_std=True)
     _evaluate(model.sample_functions(2, random_state=0), X)
 
 

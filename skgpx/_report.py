@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X
-from skgpx.bases import Nystroem
+from skgpx.bases import NeighborBasis, Nystroem
 
 _MODEL: dict[str, Callable[[Any], Any]] = {
     "estimator": lambda fit: type(fit).__name__,
@@ -162,6 +162,9 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
     if not isinstance(posterior, LatentModel):
         return found
     basis = posterior.basis
+    if isinstance(basis, NeighborBasis):
+        found["kind"] = "inducing points and nearest rows"
+        return found | {"functions": basis.n_basis, "neighbors": basis.n_neighbors}
     on_points = isinstance(basis, Nystroem)
     found["kind"] = "inducing points" if on_points else "functions"
     found["functions"] = basis.n_basis

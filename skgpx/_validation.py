@@ -81,6 +81,12 @@ class Rows(NamedTuple):
         known = None if self.known is None else self.known[chosen]
         return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], known)
 
+    def followed_by(self, other: Rows) -> Rows:
+        """These rows and those of another set."""
+        pairs = zip(self, other, strict=True)
+        joined = [None if a is None else np.concatenate((a, b)) for a, b in pairs]
+        return Rows(*joined)  # type: ignore[arg-type]
+
     @property
     def precisions(self) -> Array:
         """Weights in sums of normal noise, whose relative variance may be known."""

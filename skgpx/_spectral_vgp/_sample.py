@@ -197,7 +197,7 @@ def fit_sample(
             basis: Any = _eigenvectors(kernel, rows, size, least, select)
         elif size is None:
             how = rows, kernel, least, "greedy", select, _MOST_FUNCTIONS
-            basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how))
+            basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how)[0])
         else:
             how = rows.X, kernel, min(len(rows.X), size), select, rows.weights
             basis = Nystroem.from_kernel(kernel, select_inducing("greedy", *how))

@@ -12,6 +12,7 @@ from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
     matrix_and_pullback,
+    stacked_triangles,
 )
 from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
@@ -160,6 +161,12 @@ class Columns(DerivedKernel):
 def _matrix(kernel: Columns, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
     right = None if Y is None else kernel.part(Y)
     return matrix_and_pullback(kernel.kernel, kernel.part(X), right)
+
+
+@is_rule("stacked", Columns)
+def _stacked(kernel: Columns, points: Array) -> Array:
+    seen = np.ascontiguousarray(points[:, :, kernel.indices(points.shape[2])])
+    return stacked_triangles(kernel.kernel, seen)
 
 
 @is_rule("diagonal_pullback", Columns)

@@ -91,6 +91,12 @@ def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]
     return left @ right.T, pullback
 
 
+@is_rule("stacked", Linear)
+def _stacked(kernel: Linear, points: Array) -> Array:
+    features = kernel.scaled(points.reshape(-1, points.shape[2])).reshape(points.shape)
+    return features @ features.transpose(0, 2, 1)
+
+
 @is_rule("diagonal_pullback", Linear)
 def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
     squares, parameter = kernel.scaled(X) ** 2, kernel.hyperparameter_slope
