@@ -28,7 +28,6 @@ from skgpx._validation import (
     canonical_rows,
     check_kernel,
     check_rows,
-    copy_to_merge,
     fit_context,
     generator,
     kernel_of,
@@ -348,11 +347,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             If the frequencies of the two differ, or other is no such model.
         """
         self._check_other(other)
-        clock, merged = StageClock(), copy_to_merge(self)
-        merged._state = self._state.merged(other._state)
-        clock.end_of("statistics")
-        merged._defer(clock)
-        return merged
+        return self._merged(other)
 
     # ---- From parameters to a fit ----------------------------------------------------
 
@@ -377,8 +372,3 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -131,20 +131,9 @@ class Poisson(Likelihood):
         constant = counted - y * np.log(known)
         return RowForm(self, y / known, weights * known, None, constant)
 
-    def prepare(
-        self,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        known: Array | None = None,
-    ) -> Self:
-        """Copy with everything set that depends on the targets; self is unchanged.
-
-        Besides what the base class sets, `base_rate_`: the mean count at exposure one,
-        which stays when the base moves.
-        """
-        prepared = super().prepare(y, sample_weight, known)
-        rate = float(prepared.mean(prepared.base_latent_)[0])
-        return prepared._replace(base_rate_=rate)
+    def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
+        """With the mean count at exposure one, which stays when the base moves."""
+        return self._replace(base_rate_=float(self.mean(self.base_latent_)[0]))
 
     def centred(self, variance: float) -> Self:
         """Copy whose prior expects the base rate, as far as its base may move.
