@@ -103,7 +103,7 @@ BUDGETS = {
     "_draws": 1269,
     "bases": 946,
     "kernels": 1457,
-    "likelihoods": 1995,
+    "likelihoods": 1989,
     "metrics": 475,
     "inspection": 459,
     "_numerics": 3473,

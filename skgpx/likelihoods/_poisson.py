@@ -12,13 +12,13 @@ from scipy.special import gammaln, pdtr
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood, RowForm, check_integers
-from skgpx.likelihoods._links import RATE_LINKS, link_of
+from skgpx.likelihoods._base import RowForm, check_integers
+from skgpx.likelihoods._links import RATE_LINKS, Linked
 
 Array = NDArray[np.float64]
 
 
-class Poisson(Likelihood):
+class Poisson(Linked):
     """Counts, ``y ~ Poisson(rate(f))``.
 
     Parameters
@@ -43,6 +43,7 @@ class Poisson(Likelihood):
     array(-0.)
     """
 
+    _links = RATE_LINKS
     discrete = True
     row_quantity: ClassVar[str | None] = "exposure"
 
@@ -178,10 +179,3 @@ class Poisson(Likelihood):
         square = (within + (middle - total[:, np.newaxis]) ** 2) @ mixture.weights
         exposure = np.ravel(self.known_)
         return exposure * total, exposure**2 * square
-
-    def _link(self) -> Any:
-        return link_of(self, RATE_LINKS)
-
-    def check_parameters(self) -> None:
-        """Raise a ValueError unless the link is known."""
-        self._link()
