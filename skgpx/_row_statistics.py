@@ -14,7 +14,7 @@ from skgpx._callbacks import StageClock
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
 from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
-from skgpx._validation import Rows, check_is_fitted
+from skgpx._validation import Rows, check_is_fitted, copy_to_merge
 from skgpx.bases import NeighborBasis
 
 Array = NDArray[np.float64]
@@ -131,10 +131,25 @@ class AdditiveModel:
     _follows_from_sums: ClassVar[frozenset[str]]
     # number of targets of y (n, t); () for y (n,)
     _targets: tuple[int, ...]
+    _state: Any
 
     def merge(self, other: Any) -> Self:
         """New model of the rows of both."""
         raise NotImplementedError
+
+    def _merged(self, other: Any) -> Any:
+        """:meth:`merge` with another fitted model of the same class."""
+        clock, merged = StageClock(), copy_to_merge(self)
+        merged._state = self._state.merged(other._state)
+        clock.end_of("statistics")
+        merged._defer(clock)
+        return merged
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def __add__(self, other: Any) -> Self:
         if isinstance(other, int) and other == 0:

@@ -318,16 +318,20 @@ def _by_laplace(
 
         return grow(score, m, min(largest, n), some.weights.sum())[0]
 
-    sizes = [needed(one, max(_SEARCHED, m)) for one in starts]
-    part = subset(rows, order[: int(np.clip(budget / max(sizes) ** 2, 300, 2000))])
-    ends = []
-    for one, size in zip(starts, sizes, strict=True):
-        how = part, one.kernel, one.likelihood, inducing, size, rng
-        evidence = SparseEvidence.selected(*how)
-        ends.append(maximise(one.candidate, [evidence], one.u, 40))
-    best = max(ends, key=lambda one: one.posterior)
-    size = needed(best, 1000)
-    return best, size if size > m else 0
+    size = max(needed(one, max(_SEARCHED, m)) for one in starts)
+    while True:
+        part = subset(rows, order[: int(np.clip(budget / size**2, 300, 2000))])
+        ends = []
+        for one in starts:
+            how = part, one.kernel, one.likelihood, inducing, size, rng
+            evidence = SparseEvidence.selected(*how)
+            ends.append(maximise(one.candidate, [evidence], one.u, 40))
+        best = max(ends, key=lambda one: one.posterior)
+        # the kernel that was found may need more points than where it started
+        larger = needed(best, 1000)
+        if min(larger, _SEARCHED) <= size:
+            return best, larger if larger > m else 0
+        starts, size = ends, min(larger, _SEARCHED)
 
 
 # ---- What the search reads -----------------------------------------------------------

@@ -40,7 +40,6 @@ from skgpx._validation import (
     check_points,
     check_rows,
     check_X,
-    copy_to_merge,
     fit_context,
     generator,
     kernel_of,
@@ -390,11 +389,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         self._check_other(other)
         self._check_additive(other)
-        clock, merged = StageClock(), copy_to_merge(self)
-        merged._state = self._state.merged(other._state)
-        clock.end_of("statistics")
-        merged._defer(clock)
-        return merged
+        return self._merged(other)
 
     def credible_ball(
         self, coverage: float = 0.95, X: ArrayLike | None = None
@@ -587,11 +582,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         found["noise_variance_"] = noise
         found["likelihood_"] = Gaussian(1.0).prepare([0.0]).with_noise(noise)
         return found
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":

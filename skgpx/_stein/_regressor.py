@@ -28,7 +28,6 @@ from skgpx._validation import (
     canonical_rows,
     check_kernel,
     check_rows,
-    copy_to_merge,
     fit_context,
     generator,
     kernel_of,
@@ -99,20 +98,20 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     ----------
     frequencies_ : ndarray of shape (n_components, n_frequencies, n_features)
         In radians per unit of X, with a network of ``x + l g(x)``.
-    amplitudes_ : ndarray of shape (n_frequencies,)
+    amplitudes_ : ndarray of shape (n_frequencies,) or (n_frequencies, n_targets)
         Prior standard deviations of the weights of each wave, in units of y.
-    spectrum_ : ndarray of shape (n_components, n_frequencies)
+    spectrum_ : ndarray of shape (n_components, n_frequencies[, n_targets])
         Posterior mean of the mean square of each wave, in squared units of y: to be
         plotted over `frequencies_`.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         At whose spectral density the frequencies started, for the standardised y.
-    noise_variance_ : float
+    noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y, after calibration.
-    variance_scale_ : float
+    variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
     log_evidence_ : float
         Of the mixture, in nats and in the units of y: the logarithm of the mean
-        evidence of its components.
+        evidence of its components, all targets together.
     loss_curve_ : ndarray of shape (n_steps,)
         Mean negative log evidence of the components in nats per observation of the
         standardised y, before each step, of the search that held rows out.
@@ -145,17 +144,20 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     a sin(W_m x)]`` the weights have a normal posterior, and the predictive distribution
     is the mixture of those of the components with equal weights. The components move by
     equation (26) of [1]_: with the slope ``g_j`` of the log evidence in frequency
-    ``w_j`` and a kernel
-    k whose bandwidths are medians ::
+    ``w_j`` and a kernel k whose bandwidths are medians ::
 
         w_i <- w_i + step * 1/M sum_j [k(w_i, w_j) g_j + repulsion * dk(w_i, w_j)/dw_j]
+
+    Several targets share kernel and frequencies, which move by the sum of their log
+    evidences, each with a noise of its own; noise and variances are calibrated for each
+    on the same held-out rows.
 
     Models of the paper: ``n_components=1`` and ``max_iter=0`` is SSGP with fixed
     frequencies, with ``repulsion=None`` SSGP with learned ones, otherwise SSGP-SVGD.
 
-    A step costs ``3 n m^2 + m^3`` operations a component, m = 2 R, and ``(M R)^2 d``;
-    the posterior ``n m^2`` a component, and a prediction ``M m^2`` a row. Memory is
-    that of X, of blocks of rows, and M matrices of order m.
+    A step costs ``3 n m^2 + t m^3`` operations a component for t targets, m = 2 R, and
+    ``(M R)^2 d``; the posterior ``n m^2`` a component, and a prediction ``M m^2`` a
+    row. Memory is that of X, of blocks of rows, and M matrices of order m.
 
     References
     ----------
@@ -252,7 +254,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Several targets are independent functions with one prior, each with its own
+            noise unless that is given.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -292,7 +296,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            As many targets in every call.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights.
 
@@ -342,11 +347,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             If the frequencies of the two differ, or other is no such model.
         """
         self._check_other(other)
-        clock, merged = StageClock(), copy_to_merge(self)
-        merged._state = self._state.merged(other._state)
-        clock.end_of("statistics")
-        merged._defer(clock)
-        return merged
+        return self._merged(other)
 
     # ---- From parameters to a fit ----------------------------------------------------
 

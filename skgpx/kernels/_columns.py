@@ -261,11 +261,7 @@ class Categorical(CategoryKernel):
         self.correlation_bounds = correlation_bounds
         self.n_categories = n_categories
 
-    @property
-    def hyperparameter_correlation(self) -> Hyperparameter:
-        """Specification of ``correlation``."""
-        size, bounds = np.size(self.correlation), self.correlation_bounds
-        return Hyperparameter("correlation", "numeric", bounds, size)
+    hyperparameter_correlation = RuledKernel._specified("correlation")
 
     def _differing(self, X: Array, Y: Array | None) -> Array:
         """Whether entries differ, by column, (n, m, q)."""
@@ -358,11 +354,7 @@ class Coregionalization(CategoryKernel):
         self.angles = start if angles is None else angles
         self.angles_bounds = angles_bounds
 
-    @property
-    def hyperparameter_angles(self) -> Hyperparameter:
-        """Specification of ``angles``."""
-        size = self.n_categories * self.rank
-        return Hyperparameter("angles", "numeric", self.angles_bounds, size)
+    hyperparameter_angles = RuledKernel._specified("angles")
 
     def loadings(self) -> Array:
         """A, shape (K, rank)."""

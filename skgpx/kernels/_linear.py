@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter
 
 from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
@@ -49,11 +48,7 @@ class Linear(RuledKernel):
         self.slope_bounds = slope_bounds
         self.centre = centre
 
-    @property
-    def hyperparameter_slope(self) -> Hyperparameter:
-        """Specification of ``slope``."""
-        size = np.size(self.slope)
-        return Hyperparameter("slope", "numeric", self.slope_bounds, size)
+    hyperparameter_slope = RuledKernel._specified("slope")
 
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""

@@ -76,6 +76,16 @@ class RuledKernel(Kernel):
     def _gradient(self, X: Array) -> tuple[Array, Array]:
         raise NotImplementedError
 
+    @staticmethod
+    def _specified(name: str) -> Any:
+        """Property with the specification of a parameter that has ``name_bounds``."""
+
+        def specification(kernel: Any) -> Hyperparameter:
+            value, bounds = (getattr(kernel, n) for n in (name, f"{name}_bounds"))
+            return Hyperparameter(name, "numeric", bounds, np.size(value))
+
+        return property(specification, doc=f"Specification of ``{name}``.")
+
     def _by_column(self, name: str, q: int, highest: float = np.inf) -> Array:
         """Hyperparameter of each of the q columns that the kernel sees, (q,).
 

@@ -19,6 +19,8 @@ from skgpx._numerics.quantiles import Cdf, quantile
 from skgpx.likelihoods import _predictive
 
 Array = NDArray[np.float64]
+# Start, lower and upper bound of each scale parameter.
+Scales = dict[str, tuple[float, float, float]]
 
 
 class RowForm(NamedTuple):
@@ -224,11 +226,7 @@ class Likelihood(BaseEstimator):
         )
         return np.moveaxis(part, 1, 3)
 
-    def base_latent(
-        self,
-        y: Array,  # noqa: ARG002
-        weights: Array,  # noqa: ARG002
-    ) -> float | Array:
+    def base_latent(self, y: Array, weights: Array) -> float | Array:  # noqa: ARG002
         """Latent level of the targets as a whole: the prior mean of the function.
 
         Usually the link of the weighted mean of y; far from the data predictions
@@ -261,11 +259,7 @@ class Likelihood(BaseEstimator):
             if getattr(self, name) is not None:
                 self._scale(name)
 
-    def starting_scales(
-        self,
-        y: Array,  # noqa: ARG002
-        weights: Array,  # noqa: ARG002
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:  # noqa: ARG002
         """(start, lower bound, upper bound) for each name in `scale_names`.
 
         From targets (n,) and their weights (n,); called if one of them is None. All
@@ -332,12 +326,20 @@ class Likelihood(BaseEstimator):
         rows, y, weights = self.row_form(y, weights, known)[:3]
         free = tuple(name for name in self.scale_names if getattr(self, name) is None)
         scales = rows._checked_starts(free, y, weights)
-        return self._replace(
-            **{name: scales[name][0] for name in free},
-            free_=free,
-            n_outputs_=self._count_outputs(y),
-            _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
-        ).with_base(rows.base_latent(y, weights))
+        return (
+            self._replace(
+                **{name: scales[name][0] for name in free},
+                free_=free,
+                n_outputs_=self._count_outputs(y),
+                _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
+            )
+            .with_base(rows.base_latent(y, weights))
+            ._completed(y, weights)
+        )
+
+    def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
+        """Prepared copy with what else a subclass derives from the targets."""
+        return self
 
     def with_base(self, base: ArrayLike) -> Self:
         """Prepared copy with the prior mean of the latent function replaced."""
@@ -453,7 +455,7 @@ class Likelihood(BaseEstimator):
 
     def _checked_starts(
         self, free: tuple[str, ...], y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    ) -> Scales:
         """`starting_scales`, or a ValueError that says what is wrong with them."""
         scales = self.starting_scales(y, weights) if free else {}
         for name in free:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
-from skgpx.likelihoods._base import Likelihood, check_integers
+from skgpx.likelihoods._base import Likelihood, Scales, check_integers
 from skgpx.likelihoods._links import ExpRate
 
 Array = NDArray[np.float64]
@@ -53,9 +53,7 @@ class LogRate(Likelihood):
         """Copy whose prior expects the base rate, as far as its base may move."""
         return self.with_base(_LINK.centred(self.base_latent_, variance))
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Shape at which the variance of y around one rate would be what it is."""
         mean = np.ravel(self.known_) * np.exp(self.base_latent(y, weights))
         square = weights @ (np.ones(len(y)) * mean**2)
