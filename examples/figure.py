@@ -1,4 +1,9 @@
-"""The four panels of the demo's picture: posteriors that are not Gaussian."""
+"""Four posteriors that are not Gaussian: the figure of README and of the first page.
+
+python examples/figure.py [docs/images/demo.png]
+"""
+
+import sys
 
 import matplotlib as mpl
 
@@ -158,3 +163,7 @@ def boundary(ax):
     for label, color in ((0, ORANGE), (1, BLUE)):
         ax.plot(*X[y == label].T, "o", ms=4.5, color=color, mec="white", mew=0.6)
     title(ax, "Classes", "Probability, and where twenty function draws change sign")
+
+
+if __name__ == "__main__":
+    draw_figure(sys.argv[1] if len(sys.argv) > 1 else "figure.png")
