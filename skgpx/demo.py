@@ -54,7 +54,7 @@ def regression_table(models: dict[str, Any], data: tuple[Array, ...]) -> str:
         rmse = np.sqrt(np.mean((predicted.mean() - y_test) ** 2))
         held = metrics.interval_coverage(y_test, predicted.interval(0.95))
         nlpd = metrics.neg_log_predictive_density(y_test, predicted)
-        lines.append(f"{name:26}{rmse:9.3g}{held:12.0%}{nlpd:9.3f}{seconds:7.2f} s")
+        lines.append(f"{name:26}{rmse:9.4g}{held:12.0%}{nlpd:9.3f}{seconds:7.2f} s")
     return "\n".join(lines)
 
 
