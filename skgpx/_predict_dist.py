@@ -90,7 +90,7 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
         distribution = predict_dist(estimator.regressor_, X, **given)
         if isinstance(distribution, list):
             raise ValueError(
-                "Distributions of several targets are not transformed back; got "
+                "Distributions of several targets cannot be transformed back; got "
                 f"{estimator!r}. Transform each target: "
                 "MultiOutputRegressor(TransformedTargetRegressor(...))."
             )
