@@ -88,10 +88,9 @@ class _Announcement(event.Listener):
                 (Path(_CACHE) / "announced").touch(exist_ok=False)
             except OSError:
                 return
-        kept = f"kept in {_CACHE}" if _CACHE else "again in every process, since there is no cache"
+        kept = f"kept in {_CACHE}" if _CACHE else "in every process: no cache"
         _LOGGER.warning(
-            "Compiling for some seconds, once for this machine (%s). "
-            "skgpx.compile_kernels() compiles everything ahead of time.",
+            "Compiling once, some seconds (%s); skgpx.compile_kernels() does it ahead.",
             kept,
         )
 
