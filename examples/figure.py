@@ -80,7 +80,7 @@ DATA = {"marker": "o", "ls": "", "ms": 3.4, "color": INK}
 
 
 def outliers(ax):
-    """Student-t noise: a few wild values neither bend the mean nor blow up the band."""
+    """Student-t noise: a few outliers neither bend the mean nor widen the band."""
     rng = np.random.default_rng(3)
     x = np.sort(rng.uniform(0.0, 10.0, 110))
     y = np.sin(x) + 0.3 * x + 0.15 * rng.standard_normal(len(x))
@@ -96,7 +96,7 @@ def outliers(ax):
     ax.plot(grid, model.predict(grid), **MEAN[1])
     ax.plot(x, y, **DATA)
     ax.set(xlim=(-0.5, 12.0), ylim=(-3.5, 8.5))
-    title(ax, "Outliers", "Student-t noise: wild values do not widen the interval")
+    title(ax, "Outliers", "Student-t noise: outliers do not widen the interval")
     legend(ax, [MEAN, DRAWS, BAND, PEER], loc="upper left")
 
 

@@ -72,7 +72,7 @@ def bars(axis, groups, names, values, label):
 
 def comparison():
     """CRPS beside the best method of each set, and coverage."""
-    header, rows = table("comparison", "| data | rows x inputs")
+    header, rows = table("comparison", "| data | size")
     crps = numbers(rows, range(2, len(header)))
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9.0, 3.6), width_ratios=(3, 2), layout="constrained"
