@@ -34,7 +34,7 @@ _LOGGER = logging.getLogger("skgpx")
 
 
 def compile_kernels() -> None:
-    """Compile everything that is compiled, and keep it on the disk.
+    """Compile all loops of the library ahead of time, and keep them on disk.
 
     Parts of the library are compiled by numba when they are first used, once for a
     machine and version; a first fit that needs chains waits some seconds for it. Call

@@ -75,7 +75,7 @@ class _Scaled:
 
 @dataclass(frozen=True)
 class PolynomialEigenvalues(_Scaled):
-    """``λ_j = τ j^(-1 - 2α/d)``: the prior of regularity α of [1]_.
+    """``λ_j = τ j^(-1 - 2α/d)``: a prior of regularity α.
 
     The sine and the cosine of a wave have the same eigenvalue, with j the mean of their
     positions: the prior is stationary.
@@ -89,8 +89,8 @@ class PolynomialEigenvalues(_Scaled):
 
     Notes
     -----
-    The sum of all eigenvalues is a Hurwitz zeta function. Corollaries 10 and 11 of
-    [1]_.
+    The sum of all eigenvalues is a Hurwitz zeta function. The prior is that of
+    Corollaries 10 and 11 of [1]_.
 
     References
     ----------

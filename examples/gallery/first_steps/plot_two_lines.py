@@ -1,10 +1,11 @@
 """
-Move from GaussianProcessRegressor in two lines
-===============================================
+Move from scikit-learn in two lines
+===================================
 
-Kernels, ``predict`` and ``sample_y`` keep scikit-learn's names and meaning, so that an
-import and a constructor are all that changes. With normal noise, the gains are a time
-that grows linearly with the number of rows, and draws that are functions.
+Kernels, ``predict`` and ``sample_y`` keep the names and the meaning that they have in
+GaussianProcessRegressor, so that only an import and a constructor change. With normal
+noise, the gains are a time that grows linearly with the number of rows, and draws that
+are functions.
 """
 
 # %%

@@ -44,7 +44,7 @@ X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 # --------------------------------------
 settings = {"n_frequencies": 40, "n_components": 3, "random_state": 0}
 models = {
-    "of the kernel": SteinRFFRegressor(max_iter=0, **settings).fit(X_train, y_train),
+    "as they start": SteinRFFRegressor(max_iter=0, **settings).fit(X_train, y_train),
     "learned": SteinRFFRegressor(**settings).fit(X_train, y_train),
 }
 
@@ -67,7 +67,9 @@ for axis, (name, model) in zip(axes, models.items(), strict=True):
     mean, std = model.predict(X_test, return_std=True)
     error = np.sqrt(np.mean((mean - y_test) ** 2))
     inside = np.mean(np.abs(mean - y_test) < 1.96 * std)
-    axis.set_title(f"{name}: RMSE {error:.2f} dB\n95 % intervals hold {inside:.0%}")
+    axis.set_title(
+        f"frequencies {name}: RMSE {error:.2f} dB\n95 % intervals hold {inside:.0%}"
+    )
     axis.set(xlabel="radians per std of log frequency", xlim=(-8.0, 8.0))
 axes[0].set_ylabel("radians per std of log thickness")
 plt.show()

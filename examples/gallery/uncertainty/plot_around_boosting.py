@@ -86,7 +86,7 @@ def root_mean_squares(values):
 middle = 0.5 * (ends[1:] + ends[:-1])
 figure, axis = plt.subplots(figsize=(8.0, 4.0), layout="constrained")
 axis.axvspan(edge, 1.0, color="C1", alpha=0.1, lw=0)
-axis.text(edge + 0.01, 0.15, "not seen", color="C1")
+axis.text(edge + 0.01, 0.15, "no data", color="C1")
 axis.plot(middle, root_mean_squares(error), "ko-", ms=4.0, label="error")
 axis.plot(middle, root_mean_squares(std), "C0", lw=2.0, label="standard deviation")
 axis.axhline(constant, color="0.5", ls="--", lw=1.0, label="constant")
