@@ -385,8 +385,8 @@ def runs_disagree(
     largest = 0.5 * float(chi2.isf(1e-3, n_weights))
     if excess > largest:
         found.append(
-            f"the particles lie {excess:.3g} nats above the best mode in the mean, "
-            f"not below {largest:.3g}"
+            f"the particles lie {excess:.3g} nats above the best mode on average, "
+            f"where at most {largest:.3g} is expected"
         )
     if not found:
         return None
