@@ -10,6 +10,7 @@ needs matplotlib, shows the last and a fit of counts.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from importlib import import_module
@@ -140,8 +141,8 @@ def compiled() -> str:
 def progress(done: int, of: int, doing: str) -> None:
     """A bar on stderr; on a terminal each takes the place of the one before."""
     bar = "#" * (20 * done // of)
-    start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
-    print(f"{start}[{bar:20}] {doing:48}", end=end, file=sys.stderr, flush=True)
+    end = "\r" if sys.stderr.isatty() else "\n"
+    print(f"[{bar:20}] {doing:54}", end=end, file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -149,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--figure", default="demo.png", help="file to write")
     path, start = parser.parse_args().figure, time.perf_counter()
+    logging.getLogger("skgpx").addHandler(logging.NullHandler())  # the bar announces
     steps = {
         "Compiling, once for this machine": compiled,
         "Diabetes data: 331 rows, 10 columns": diabetes,
@@ -160,8 +162,7 @@ def main() -> None:
         progress(done, len(steps), name)
         text = step()
         if text:
-            gap = "\n\n" if sys.stderr.isatty() else "\n"
-            print(f"{gap}{name}\n{text}", flush=True)
+            print(f"{name:77}\n{text}\n", flush=True)
     progress(len(steps), len(steps), f"done in {time.perf_counter() - start:.0f} s")
     print(file=sys.stderr)
 
