@@ -193,7 +193,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         -------
         distribution : PredictiveDistribution
             With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
-            `log_density` and `sample`; for several targets a list, one a target.
+            `log_density` and `sample`; for several targets a list, one per target.
             :func:`skgpx.predict_dist` gives it for pipelines and searches.
         """
         given = {"exposure": exposure, "noise_variance": noise_variance}

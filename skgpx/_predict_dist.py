@@ -55,7 +55,7 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     -------
     distribution : Predictive or list of Predictive
         With the methods `mean`, `std`, `quantile`, `interval`, `cdf`, `log_density`,
-        `crps` and `sample`. A list, one a target, for MultiOutputRegressor and for
+        `crps` and `sample`. A list, one per target, for MultiOutputRegressor and for
         regressors of several targets.
 
     Raises
