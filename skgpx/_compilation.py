@@ -35,15 +35,15 @@ _LOGGER = logging.getLogger("skgpx")
 
 
 def compile_kernels() -> None:
-    """Compile everything that is compiled, and keep it on the disk.
+    """Compile all loops of the library ahead of time, and keep them on disk.
 
     Parts of the library are compiled by numba when they are first used, once for a
     machine and version; a first fit that needs chains waits some seconds for it. Call
-    this beforehand: when a container is built, before workers are started (which would
-    compile side by side), before something is timed. Call it from one thread, while no
-    other fits: it ignores warnings, which holds for all threads, and threads that call
-    it at once would all compile. A second call returns at once;
-    in another process it takes a second or two, which reads what is kept.
+    this function beforehand: when a container is built, before workers are started
+    (which would compile side by side), before something is timed. Call it from one
+    thread, while no other fits: it ignores warnings, which holds for all threads, and
+    threads that call it at once would all compile. A second call returns at once; in
+    another process it takes a second or two to load the compiled code.
 
     Compiled code is kept in the folder that the environment variable
     ``SKGPX_NUMBA_CACHE`` or ``NUMBA_CACHE_DIR`` names, otherwise beside the package, or

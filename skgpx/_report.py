@@ -114,7 +114,7 @@ class Reporting(OneBlasThread):
         if X is None and y is not None:
             raise ValueError(
                 "report expects the rows X of the targets y; got y alone. Call "
-                "report(X, y), with rows that the model has not seen."
+                "report(X, y), with rows that were held out."
             )
         record = getattr(self, "_record", None)
         record = record or getattr(getattr(self, "estimator_", None), "_record", None)

@@ -88,8 +88,8 @@ class SparseState:
         if not (isinstance(other, SparseState) and self._began_like(other)):
             raise ValueError(
                 "Only models with one basis and one standardisation of y can be "
-                "merged. Call partial_fit once on some rows, copy the model, and let "
-                "the copies see the other rows."
+                "merged. Call partial_fit once on some rows, copy the model, and "
+                "pass the other rows to the partial_fit of the copies."
             )
         total = self.statistics.add(other.statistics).add(self.first, -1.0)
         seen = input_range(np.hstack((self.seen, other.seen)).T)

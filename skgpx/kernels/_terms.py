@@ -70,7 +70,7 @@ def expand(kernel: Any) -> list[Monomial]:
     if max(len(terms), longest) > 64:
         raise ValueError(
             f"{kernel!r} expands into {len(terms)} terms of up to {longest} factors; "
-            'at most 64 are supported. Simplify it, or ask for prior="exact".'
+            'at most 64 are supported. Simplify it, or use prior="exact".'
         )
     return terms
 
