@@ -87,7 +87,7 @@ class PathwiseModel:
         errors = self.prior.values(X) - values[:, :, 1:]
         h, r = self.sparse.spread(X)
         square = np.mean(errors**2, axis=(1, 2))
-        variance = self.correction(h, r, square, self.kernel.diag(X))
+        variance = self.correction(h, r, self.kernel.diag(X), square)
         return values[:, :, 0], variance, h + r
 
     def marginals(self, X: Array) -> LatentMixture:
@@ -130,5 +130,5 @@ class PathwiseModel:
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> PathwiseModel:
         """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
-        shift = shift + factor * self.shift
-        return replace(self, shift=shift, scale=factor * self.scale)
+        level = np.asarray(shift, dtype=np.float64) + factor * self.shift
+        return replace(self, shift=level, scale=factor * self.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ class KernelProduct:
         rows = -(-n // TILE)
         tiles = rows * (rows + 1) // 2
         ends = np.linspace(0, tiles, min(_PARTS, tiles) + 1).astype(int).tolist()
-        items = zip(ends[:-1], ends[1:], strict=True)
+        items = pairwise(ends)
         if not exact and self._radial is not None:
             padded = np.zeros((rows * TILE, V.shape[1]), np.float32)
             padded[:n] = V
@@ -93,9 +94,7 @@ class KernelProduct:
         total: Array = reduce(np.add, parts)
         return total + self._features @ (self._features.T @ V)
 
-    def part(
-        self, V: Array, padded: Any, exact: bool, first: int, last: int
-    ) -> Array:
+    def part(self, V: Array, padded: Any, exact: bool, first: int, last: int) -> Array:
         """What some tiles contribute, without features."""
         n, k = V.shape
         compiled = self._radial is not None and not exact
@@ -139,7 +138,8 @@ def _radial_factor(factor: Any, X: Array) -> Any:
         code, shape = kernel_products.RATIONAL_QUADRATIC, float(factor.alpha)
     if code is None:
         return None
-    scaled = (X - X.mean(axis=0)) / factor.length_scale
+    # differences of coordinates keep the more digits the smaller these are
+    scaled = (X - np.median(X, axis=0)) / factor.length_scale
     return code, shape, np.clip(scaled, -_FARTHEST, _FARTHEST).T
 
 
@@ -154,6 +154,6 @@ def _table(terms: list[tuple[float, list[Any]]], n: int) -> RadialTerms:
         np.cumsum([0, *widths]).astype(np.int64),
         np.array([code for code, _, _ in factors], np.int64),
         np.array([shape for _, shape, _ in factors], np.float32),
-        np.array([*sum(numbers, []), len(terms)], np.int64),
+        np.array([*chain(*numbers), len(terms)], np.int64),
         np.array([coefficient for coefficient, _ in terms], np.float32),
     )

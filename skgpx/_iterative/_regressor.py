@@ -51,6 +51,8 @@ _MOST_FEATURES = 1.25e8
 # Changes below this fraction of the prior standard deviation do not matter, however
 # small the noise is.
 _NEGLIGIBLE = 1e-4
+# Rows whose leave-one-out variances correct those of the sparse process.
+_CORRECTION_ROWS = 4000
 
 
 class _Solved(NamedTuple):
@@ -427,11 +429,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         found, (shift, scale, mean_noise) = solved.found, units
         c = solved.coefficients.shape[1]
         kernel, X = found.kernel, solved.rows.X
+        some = slice(None, None, -(-len(X) // _CORRECTION_ROWS))
+        solutions = solved.coefficients[some, :, 1:]
         correction = VarianceCorrection.of(
-            *sparse.spread_without(),
-            solved.coefficients[:, :, 1:].reshape(len(X), -1),
-            noise,
-            float(np.mean(kernel.diag(X))),
+            *sparse.spread_without(some),
+            kernel.diag(X[some]),
+            solutions.reshape(len(solutions), -1),
+            noise[some],
         )
         model = PathwiseModel(
             kernel, X, solved.coefficients, solved.prior, sparse.reduced(), correction,

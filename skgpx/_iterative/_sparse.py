@@ -1,9 +1,9 @@
-"""A sparse process of the same rows: preconditioner, start and variances in closed form."""
+"""A sparse process of the same rows: preconditioner, start, and variances."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,12 +119,13 @@ class SparseRows:
         left = self.basis.residual_variance(X, features)
         return np.sum((features @ self._inverse_root.T) ** 2, axis=1), left
 
-    def spread_without(self) -> tuple[Array, Array]:
-        """:meth:`spread` at each row of the fit given the others."""
-        half = self.features @ self._inverse_root.T
+    def spread_without(self, rows: slice) -> tuple[Array, Array]:
+        """:meth:`spread` at some rows of the fit, each given all others."""
+        half = self.features[rows] @ self._inverse_root.T
         own = np.einsum("ij,ij->i", half, half)
         # Sherman-Morrison: h / (1 - h / D)
-        return own / np.maximum(1.0 - own / self.total[:, 0], 1e-6), self.residual
+        others = np.maximum(1.0 - own / self.total[rows, 0], 1e-6)
+        return own / others, self.residual[rows]
 
     def covariance(self, X: Array) -> Array:
         """Posterior covariance between rows X, (n, n)."""

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 
@@ -16,6 +17,9 @@ Array = NDArray[np.float64]
 _CHECKED = 10
 # Most of the recomputed residual that may have been rounding of the recursion.
 _DRIFT = 0.3
+# Part of a direction that the others leave, below which it is rounding and is left out:
+# it would not be conjugate to those before.
+_DEPENDENT = 1e-5
 
 
 class Product(Protocol):
@@ -81,7 +85,7 @@ def solve(
 
     Block conjugate gradients [1]_: each column is the best of the space that the
     residuals of all columns have spanned, and all share one product a step. Directions
-    are orthonormal, so that dependent columns do no harm. The residual follows from a
+    are orthonormal, without those that depend on others. The residual follows from a
     recursion; now and then it is computed again in double precision, and products stay
     in single precision for as long as that does not matter.
 
@@ -169,7 +173,19 @@ class _State:
 
     def _fresh(self) -> Array:
         """Directions that remember none before."""
-        return np.linalg.qr(self._precondition(self.R))[0]
+        Z = self._precondition(self.R)
+        size = np.sqrt(np.sum(Z**2, axis=0))
+        self._weights = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0.0)
+        return self._orthonormal(Z)
+
+    def _orthonormal(self, directions: Array) -> Array:
+        """Orthonormal basis of directions, relative to those of the beginning."""
+        weighted = directions * self._weights
+        Q, R, _ = qr(weighted, mode="economic", pivoting=True, check_finite=False)
+        left = np.abs(np.diagonal(R))
+        kept = left > _DEPENDENT * left.max(initial=0.0)
+        independent: Array = np.ascontiguousarray(Q[:, kept])
+        return independent
 
     def _residual(self) -> Array:
         self.n_products += 1
@@ -179,6 +195,8 @@ class _State:
     def step(self) -> float:
         """Minimise along the directions; how much ``K X`` has changed."""
         P, R = self._P, self.R
+        if not P.shape[1]:
+            return 0.0
         values = self._product(P, exact=self._exact)
         self.n_products += 1
         Q = values + self._noise * P
@@ -194,15 +212,16 @@ class _State:
         self.X += P @ steps
         R -= Q @ steps
         Z = self._precondition(R)
-        self._P = np.linalg.qr(Z - P @ _solved(L, Q.T @ Z))[0]
+        self._P = self._orthonormal(Z - P @ _solved(L, Q.T @ Z))
         change = values @ steps
         return float(np.sqrt(np.mean(change**2, axis=0).max()))
 
     def check(self) -> bool:
-        """Compute the residual again; whether the recursion was right, or is at its end.
+        """Compute the residual again; whether nothing more is to be gained.
 
-        If not, directions begin anew, and products are exact from now on unless the
-        residual still falls.
+        The recursion was right, or is at the end of double precision. Otherwise
+        directions begin anew, and products are exact from now on unless the residual
+        still falls.
         """
         true = self._residual()
         drift = np.sqrt(np.sum((true - self.R) ** 2, axis=0))

@@ -65,6 +65,7 @@ _ROOT_2 = np.float32(1.4142135)
 _ROOT_3, _ROOT_5 = np.float32(1.7320508), np.float32(2.2360680)
 _THIRD, _LARGEST = np.float32(1.0 / 3.0), np.float32(87.0)
 _SHIFT, _BIAS, _MANTISSA = np.int32(23), np.int32(127), np.int32(0x007FFFFF)
+_ONE_BITS = np.int32(0x3F800000)
 
 
 @kernel
@@ -85,11 +86,12 @@ def exp_minus(x: np.float32) -> np.float32:
 
 
 @kernel
-def log_single(x: np.float32) -> np.float32:
-    """``log(x)`` of a normal number in single precision, to 1e-7 of max(1, |log x|)."""
-    bits = np.float32(x).view(np.int32)
+def log1p_single(u: np.float32) -> np.float32:
+    """``log(1 + u)`` for u >= 0 in single precision, to 3e-7 relative."""
+    x = np.float32(_ONE + u)
+    bits = x.view(np.int32)
     n = np.float32((bits >> _SHIFT) - _BIAS)
-    m = np.int32((bits & _MANTISSA) | np.int32(0x3F800000)).view(np.float32)
+    m = np.int32((bits & _MANTISSA) | _ONE_BITS).view(np.float32)
     # m in [√½, √2): log m = 2 artanh(s), s = (m - 1) / (m + 1)
     large = m > _ROOT_2
     m = m * _HALF if large else m
@@ -97,7 +99,9 @@ def log_single(x: np.float32) -> np.float32:
     s = (m - _ONE) / (m + _ONE)
     s2 = s * s
     tail = s2 * (_L3 + s2 * (_L5 + s2 * (_L7 + s2 * _L9)))
-    return n * _LOG_2 + _TWO * (s + s * tail)
+    # what rounding has taken from 1 + u
+    lost = np.float32(u - np.float32(x - _ONE)) / x
+    return n * _LOG_2 + (_TWO * (s + s * tail) + lost)
 
 
 @inlined
@@ -142,7 +146,7 @@ def _profile(code: int, shape: np.float32, square: Single) -> None:
     elif code == RATIONAL_QUADRATIC:
         rate = _HALF / shape
         for j in range(square.size):
-            square[j] = exp_minus(shape * log_single(_ONE + rate * square[j]))
+            square[j] = exp_minus(shape * log1p_single(rate * square[j]))
     else:
         for j in range(square.size):
             t = _ROOT_5 * np.float32(np.sqrt(square[j]))
@@ -157,29 +161,22 @@ def _fill(
     columns = slice(column, column + TILE)
     for i in range(TILE):
         values = K[i]
+        for j in range(TILE):
+            values[j] = np.float32(0.0)
         for f in range(len(terms.codes)):
-            first = f == 0 or terms.term[f] != terms.term[f - 1]
-            last = terms.term[f] != terms.term[f + 1]
-            # a single factor is computed in place
-            target = values if f == 0 and last else one if first else other
+            term = terms.term[f]
+            further = f > 0 and terms.term[f - 1] == term
+            target = other if further else one
             points = terms.points[terms.ends[f] : terms.ends[f + 1]]
             _squares(points, row + i, columns, target)
             _profile(terms.codes[f], terms.shapes[f], target)
-            if not first:
+            if further:
                 for j in range(TILE):
                     one[j] *= other[j]
-            if not last:
-                continue
-            a = terms.coefficients[terms.term[f]]
-            if terms.term[f] > 0:
+            if terms.term[f + 1] != term:
+                a = terms.coefficients[term]
                 for j in range(TILE):
                     values[j] += a * one[j]
-            elif f == 0:
-                for j in range(TILE):
-                    values[j] *= a
-            else:
-                for j in range(TILE):
-                    values[j] = a * one[j]
 
 
 @kernel
