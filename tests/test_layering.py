@@ -55,6 +55,7 @@ LAYERS = {
     "_spectral_vgp": BELOW_SHELL | SHELL,
     "_stein": BELOW_SHELL | SHELL,
     "_gwi": BELOW_SHELL | SHELL,
+    "_iterative": BELOW_SHELL | SHELL,
     # the front
     "simulation": {"_draws", "_validation"},
     "_calibration": FLOOR | SHELL,
@@ -65,13 +66,14 @@ LAYERS = {
     "inspection": {"_predict_dist", "_table", "_validation", "_wrapped", "kernels"}
     | {"metrics"},
     "_compilation": BELOW_SHELL
-    | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi"},
+    | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi", "_iterative"},
     "__init__": {
         "_calibration",
         "_compilation",
         "_decoupled",
         "_draws",
         "_gwi",
+        "_iterative",
         "_pls",
         "_predict_dist",
         "_predictive_distribution",
@@ -97,6 +99,7 @@ BUDGETS = {
     "_spectral_vgp": 1304,
     "_stein": 825,
     "_gwi": 1124,
+    "_iterative": 624,
     "_decoupled": 531,
     "_selection": 1126,
     "_latent": 200,
@@ -106,8 +109,8 @@ BUDGETS = {
     "likelihoods": 2034,
     "metrics": 475,
     "inspection": 459,
-    "_numerics": 3468,
-    "shell": 2660,
+    "_numerics": 3741,
+    "shell": 2682,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
 
@@ -163,7 +166,7 @@ def test_the_tree_of_the_documentation_is_that_of_the_package():
             folder = words.pop(0)
         named.setdefault(folder, set()).update(words)
     listed = [name for name in named if name.startswith("_")]
-    assert len(listed) == 8
+    assert len(listed) == 9
     for name in listed:
         files = {path.stem for path in (PACKAGE / name).glob("*.py")} - {"__init__"}
         assert not files - named[name], name

@@ -58,7 +58,7 @@ class KernelProduct:
         self._dense: list[Monomial] = []
         for term in terms:
             found = [_radial_factor(factor, X) for factor in term.factors]
-            maps = [ones] if not term.factors else []
+            maps: list[Any] = [ones] if not term.factors else []
             if len(term.factors) == 1:
                 maps = factor_features(term.factors[0], d)
             if len(maps) == 1:
@@ -100,6 +100,8 @@ class KernelProduct:
         compiled = self._radial is not None and not exact
         out = np.zeros((len(padded) if compiled else n, k))
         if compiled:
+            # processes may map arrays that cannot be written: another type to numba
+            padded = np.require(padded, requirements="W")
             kernel_products.add_tiles(self._radial, first, last, padded, out)
             out = out[:n]
         terms = self._dense if exact else self._others
