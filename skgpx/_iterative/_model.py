@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws import FunctionDraws, section_terms
-from skgpx._iterative._sparse import SparseRows
+from skgpx._iterative._sparse import SparsePosterior
 from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.mixture import LatentMixture
 
@@ -38,7 +38,7 @@ class PathwiseModel:
         ``α`` and ``v_j`` of each output.
     prior : FunctionDraws
         The s draws g_j of c outputs.
-    sparse : SparseRows
+    sparse : SparsePosterior
         Process of the same rows by inducing points.
     correction : VarianceCorrection
     shift, scale : ndarray of shape (c,)
@@ -49,7 +49,7 @@ class PathwiseModel:
     points: Array
     coefficients: Array
     prior: FunctionDraws
-    sparse: SparseRows
+    sparse: SparsePosterior
     correction: VarianceCorrection
     shift: Array
     scale: Array

@@ -14,13 +14,15 @@ from skgpx._draws import ones
 from skgpx._draws._features import factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
-from skgpx._parallel import blas_jobs, parallel_stream
+from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Array = NDArray[np.float64]
 
 # Parts of a product that are summed in this order, whatever the number of workers.
 _PARTS = 16
+# Tiles up to which other threads gain nothing.
+_FEW = 36
 # Coordinates in lengthscales beyond which squares would overflow in single precision.
 _FARTHEST = 1e15
 
@@ -43,7 +45,8 @@ class KernelProduct:
 
     Notes
     -----
-    O(n^2 (d + k)) operations; memory for O(n (d + k)) numbers for each worker.
+    O(n^2 (d + k)) operations; memory for O(n (d + k)) numbers for each worker. So many
+    are sent to the workers of a cluster for a product.
     """
 
     def __init__(self, kernel: Any, X: Array, n_jobs: int | None = None):
@@ -84,25 +87,28 @@ class KernelProduct:
         tiles = rows * (rows + 1) // 2
         ends = np.linspace(0, tiles, min(_PARTS, tiles) + 1).astype(int).tolist()
         items = pairwise(ends)
+        # what is not needed is not sent to workers of other machines
+        padded, sent = np.empty((0, V.shape[1]), np.float32), V
         if not exact and self._radial is not None:
             padded = np.zeros((rows * TILE, V.shape[1]), np.float32)
             padded[:n] = V
-        else:
-            padded = np.empty((0, V.shape[1]), np.float32)
-        jobs = blas_jobs(self.n_jobs) if tiles > 1 else 1
-        parts = parallel_stream(_part, items, jobs, self, V, padded, exact)
+            sent = V if self._others else V[:0]
+        few = tiles == 1 or (tiles <= _FEW and not on_cluster())
+        jobs = 1 if few else blas_jobs(self.n_jobs)
+        parts = parallel_stream(_part, items, jobs, self, sent, padded, exact)
         total: Array = reduce(np.add, parts)
         return total + self._features @ (self._features.T @ V)
 
     def part(self, V: Array, padded: Any, exact: bool, first: int, last: int) -> Array:
         """What some tiles contribute, without features."""
-        n, k = V.shape
-        compiled = self._radial is not None and not exact
-        out = np.zeros((len(padded) if compiled else n, k))
-        if compiled:
+        n = len(self._X)
+        out = np.zeros((max(n, len(padded)), V.shape[1]))
+        if self._radial is not None and not exact:
             # processes may map arrays that cannot be written: another type to numba
             padded = np.require(padded, requirements="W")
-            kernel_products.add_tiles(self._radial, first, last, padded, out)
+            points = np.require(self._radial.points, requirements="W")
+            table = self._radial._replace(points=points)
+            kernel_products.add_tiles(table, first, last, padded, out)
             out = out[:n]
         terms = self._dense if exact else self._others
         if not terms:

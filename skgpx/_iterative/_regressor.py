@@ -21,9 +21,10 @@ from skgpx._callbacks import (
 from skgpx._draws import Conditioning, FunctionDraws, draw_prior
 from skgpx._iterative._model import PathwiseModel
 from skgpx._iterative._product import KernelProduct
-from skgpx._iterative._sparse import SparseRows, floored
+from skgpx._iterative._sparse import SparseRows
 from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.conjugate_gradients import Progress, Solution, solve
+from skgpx._numerics.linalg import NUGGET
 from skgpx._selection import Hyperparameters, inducing_by_capacity, learn_prior
 from skgpx._validation import (
     Interval,
@@ -332,7 +333,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         else:
             found = previous.found
         kernel, level = found.kernel, float(found.likelihood.variance(0.0))
-        noise = floored(level / rows.precisions, kernel.diag(rows.X))
+        # never zero: at least a nugget of the prior variance
+        least = NUGGET * float(np.mean(kernel.diag(rows.X)))
+        noise = np.maximum(level / rows.precisions, least)
         clock.end_of("search")
         # 2 a sparse process: the preconditioner
         most = int(_MOST_FEATURES / len(rows.X))
@@ -438,7 +441,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             noise[some],
         )
         model = PathwiseModel(
-            kernel, X, solved.coefficients, solved.prior, sparse.reduced(), correction,
+            kernel, X, solved.coefficients, solved.prior, sparse.posterior, correction,
             np.zeros(c), np.ones(c),
         )  # fmt: skip
         if mean_noise is None:
@@ -454,7 +457,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 mean_noise if np.ndim(mean_noise) else float(mean_noise)
             ),
             "log_evidence_": found.log_evidence,
-            "inducing_points_": sparse.basis.inducing_points,
+            "inducing_points_": model.sparse.basis.inducing_points,
             "posterior_": model.affine(shift, scale),
             "n_iter_": solution.n_products,
             "residuals_": solution.residuals.reshape(c, -1),

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
 
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.linalg import (
-    NUGGET,
     add_gram,
     invert_lower,
     mirror,
@@ -29,23 +29,60 @@ _CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class SparseRows:
-    """Rows seen by inducing points, with what these leave as noise of each row.
-
-    ``Φ Φᵀ + diag(D)``, ``D = noise + var g``: the fully independent training
-    conditional of sparse Gaussian processes [1]_.
+class SparsePosterior:
+    """Variances given the data: those of ``φᵀw``, and of what the basis leaves.
 
     Parameters
     ----------
     basis : Nystroem
-        Of m inducing points.
-    features : ndarray of shape (n, m)
-        ``Φ``.
-    residual : ndarray of shape (n,)
-        ``var g``.
-    noise : ndarray of shape (n,)
     root : ndarray of shape (m, m)
-        Lower Cholesky factor of ``I + Φᵀ D⁻¹ Φ``.
+        Lower Cholesky factor of the posterior precision of w.
+    """
+
+    basis: Nystroem
+    root: Array
+
+    @cached_property
+    def _inverse_root(self) -> Array:
+        return invert_lower(self.root)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"basis": self.basis, "root": self.root}
+
+    def half(self, features: Array) -> Array:
+        """``L⁻¹ φ`` of each row, (n, m)."""
+        return features @ self._inverse_root.T
+
+    def spread(self, X: Array) -> tuple[Array, Array]:
+        """Posterior variance of ``φᵀw`` and prior variance of g at rows, (n,) each."""
+        features = self.basis(X)
+        left = self.basis.residual_variance(X, features)
+        return np.sum(self.half(features) ** 2, axis=1), left
+
+    def covariance(self, X: Array) -> Array:
+        """Posterior covariance between rows X, (n, n)."""
+        features = self.basis(X)
+        half = self.half(features)
+        return half @ half.T + self.basis.residual_covariance(X, features)
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows whose covariance is that of a basis, and of independent combinations.
+
+    ``Φ Φᵀ + (WᵀW)⁻¹``: W makes residual and noise of the rows white. As the residual is
+    taken to be independent noise of each row, the fully independent training
+    conditional [1]_, W is diagonal.
+
+    Parameters
+    ----------
+    posterior : SparsePosterior
+    whitening : sparse array of shape (n, n)
+        ``W``.
+    features : ndarray of shape (n, m)
+        ``W Φ``.
+    noise : ndarray of shape (n,)
+        Variance of the noise of each row.
 
     References
     ----------
@@ -53,11 +90,10 @@ class SparseRows:
        NeurIPS 2005.
     """
 
-    basis: Nystroem
+    posterior: SparsePosterior
+    whitening: csr_array
     features: Array
-    residual: Array
     noise: Array
-    root: Array
 
     @classmethod
     def of(
@@ -67,91 +103,60 @@ class SparseRows:
         chunks = [slice(i, i + _CHUNK) for i in range(0, len(X), _CHUNK)]
         items = ((X[rows], noise[rows]) for rows in chunks)
         jobs = blas_jobs(n_jobs) if len(chunks) > 1 else 1
-        m = basis.n_basis
-        features, residual = np.empty((len(X), m)), np.empty(len(X))
-        gram = np.zeros((m, m))
+        scale, features = np.empty(len(X)), np.empty((len(X), basis.n_basis))
+        gram = np.zeros((basis.n_basis,) * 2)
         parts = parallel_stream(_chunk, items, jobs, basis, in_threads=True)
-        for rows, (own, left, part) in zip(chunks, parts, strict=True):
-            features[rows], residual[rows] = own, left
-            gram += part
+        for rows, part in zip(chunks, parts, strict=True):
+            scale[rows], features[rows] = part[:2]
+            gram += part[2]
         mirror(gram)
-        return cls(basis, features, residual, noise, precision_root(gram, 1.0))
+        posterior = SparsePosterior(basis, precision_root(gram, 1.0))
+        return cls(posterior, diags_array(scale, format="csr"), features, noise)
 
-    @property
-    def total(self) -> Array:
-        """``D``, (n, 1)."""
-        return (self.noise + self.residual)[:, np.newaxis]
-
-    def weights(self, B: Array) -> Array:
-        """Posterior mean of the whitened weights (m, k) given values B (n, k)."""
-        with threads_for(len(self.features)):
-            moment = self.features.T @ (B / self.total)
-        return solve_lower_transpose(self.root, solve_lower(self.root, moment))
+    def weights(self, white: Array) -> Array:
+        """Posterior mean of w (m, k) given whitened values (n, k)."""
+        with threads_for(len(white)):
+            moment = self.features.T @ white
+        root = self.posterior.root
+        return solve_lower_transpose(root, solve_lower(root, moment))
 
     def precondition(self, V: Array) -> Array:
-        """``(Φ Φᵀ + diag(D))⁻¹ V`` for V (n, k); O(n m k)."""
-        weights = self.weights(V)
-        with threads_for(len(self.features)):
-            return (V - self.features @ weights) / self.total
+        """``(Φ Φᵀ + (WᵀW)⁻¹)⁻¹ V`` for V (n, k); O(n m k)."""
+        white = self.whitening @ V
+        weights = self.weights(white)
+        with threads_for(len(white)):
+            white -= self.features @ weights
+        product: Array = self.whitening.T @ white
+        return product
 
     def start(self, X: Array, B: Array) -> Array | None:
         """Coefficients of kernel sections at X that predict as the sparse process.
 
         None unless the inducing points are rows of X.
         """
-        position = {row.tobytes(): i for i, row in enumerate(X[::-1] + 0.0)}
-        points = self.basis.inducing_points + 0.0
-        found = [position.get(row.tobytes(), -1) for row in points]
+        basis = self.posterior.basis
+        position = {row.tobytes(): i for i, row in enumerate(X + 0.0)}
+        found = [position.get(z.tobytes(), -1) for z in basis.inducing_points + 0.0]
         if min(found) < 0:
             return None
-        start = np.zeros(B.shape)
-        own = solve_lower_transpose(np.asarray(self.basis.root), self.weights(B))
-        start[len(X) - 1 - np.array(found)] = own
+        start, weights = np.zeros(B.shape), self.weights(self.whitening @ B)
+        start[found] = solve_lower_transpose(np.asarray(basis.root), weights)
         return start
 
-    @cached_property
-    def _inverse_root(self) -> Array:
-        return invert_lower(self.root)
-
-    def spread(self, X: Array) -> tuple[Array, Array]:
-        """Posterior variance of ``φᵀw`` and prior variance of g at rows, (n,) each."""
-        features = self.basis(X)
-        left = self.basis.residual_variance(X, features)
-        return np.sum((features @ self._inverse_root.T) ** 2, axis=1), left
-
     def spread_without(self, rows: slice) -> tuple[Array, Array]:
-        """:meth:`spread` at some rows of the fit, each given all others."""
-        half = self.features[rows] @ self._inverse_root.T
+        """:meth:`SparsePosterior.spread` at some rows, each given all others."""
+        half = self.posterior.half(self.features[rows])
         own = np.einsum("ij,ij->i", half, half)
-        # Sherman-Morrison: h / (1 - h / D)
-        others = np.maximum(1.0 - own / self.total[rows, 0], 1e-6)
-        return own / others, self.residual[rows]
-
-    def covariance(self, X: Array) -> Array:
-        """Posterior covariance between rows X, (n, n)."""
-        features = self.basis(X)
-        half = features @ self._inverse_root.T
-        return half @ half.T + self.basis.residual_covariance(X, features)
-
-    def reduced(self) -> SparseRows:
-        """What predictions need, without the rows."""
-        nothing = np.empty(0)
-        features = np.empty((0, len(self.root)))
-        return SparseRows(self.basis, features, nothing, nothing, self.root)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        # Sherman-Morrison: h / (1 - h / D), of h in units of D
+        total = 1.0 / self.whitening.diagonal()[rows] ** 2
+        h = total * own / np.maximum(1.0 - own, 1e-6)
+        return h, np.maximum(total - self.noise[rows], 0.0)
 
 
 def _chunk(basis: Nystroem, X: Array, noise: Array) -> tuple[Array, Array, Array]:
-    features = basis(X)
-    residual = basis.residual_variance(X, features)
-    gram = np.zeros((basis.n_basis,) * 2)
-    half = features / np.sqrt(noise + residual)[:, np.newaxis]
-    add_gram(np.ascontiguousarray(half.T), gram, fresh=True)
-    return features, residual, gram
-
-
-def floored(noise: Array, prior: Array) -> Array:
-    """Noise variances that are not zero: at least a nugget of the prior variance."""
-    return np.maximum(noise, NUGGET * float(np.mean(prior)))
+    """Scales and scaled features of some rows, and the products of these."""
+    features, gram = basis(X), np.zeros((basis.n_basis,) * 2)
+    scale = 1.0 / np.sqrt(noise + basis.residual_variance(X, features))
+    features = features * scale[:, np.newaxis]
+    add_gram(np.ascontiguousarray(features.T), gram, fresh=True)
+    return scale, features, gram

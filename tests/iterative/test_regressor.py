@@ -354,7 +354,7 @@ def test_few_rows(n):
 
 
 def test_standard_deviations_from_few_draws():
-    X, y = data(3000, 6)
+    X, y = data(2000, 6)
     kernel, new = RBF(2.0), data(200, 6, seed=1)[0]
     model = fixed(kernel, 0.01).fit(X, y)
     covariance = dense(kernel, X, y, 0.01, new)[1]
