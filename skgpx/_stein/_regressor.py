@@ -73,8 +73,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         How hyperparameters are found: by the exact evidence of at most 1500 rows, or
         not at all.
     noise_variance : float or None, default=None
-        In squared units of y; None finds it together with the kernel. It is not
-        learned with the frequencies, which would leave too little of it.
+        In squared units of y; None finds it together with the kernel. It is not learned
+        together with the frequencies, because it would become too small.
     validation_fraction : float or "auto", default="auto"
         Share of the rows held out from the search. They determine a factor of prior and
         noise variance, by maximum likelihood; then all rows move the frequencies for
@@ -82,8 +82,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         than 50 rows.
     early_stopping : bool, default=True
         Whether learning stops where the log density of held-out rows has gained less
-        than 0.01 nats per observation in 40 steps; without such rows, their log
-        evidence.
+        than 0.01 nats per observation in 40 steps; where there are no such rows, the
+        log evidence.
     n_learning_rows : int, default=3000
         Largest number of rows that move the frequencies. The posterior reads all rows.
     normalize_y : bool, default=True
@@ -97,21 +97,22 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_components, n_frequencies, n_features)
-        In radians per unit of X, with a network of ``x + l g(x)``.
+        In radians per unit of X; with a network, per unit of ``x + l g(x)``.
     amplitudes_ : ndarray of shape (n_frequencies,) or (n_frequencies, n_targets)
         Prior standard deviations of the weights of each wave, in units of y.
     spectrum_ : ndarray of shape (n_components, n_frequencies[, n_targets])
         Posterior mean of the mean square of each wave, in squared units of y: to be
         plotted over `frequencies_`.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        At whose spectral density the frequencies started, for the standardised y.
+        Kernel whose spectral density gave the first frequencies, for the standardised
+        y.
     noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y, after calibration.
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
     log_evidence_ : float
-        Of the mixture, in nats and in the units of y: the logarithm of the mean
-        evidence of its components, all targets together.
+        Log evidence of the mixture, in nats and in the units of y: the logarithm of the
+        mean evidence of its components, all targets together.
     loss_curve_ : ndarray of shape (n_steps,)
         Mean negative log evidence of the components in nats per observation of the
         standardised y, before each step, of the search that held rows out.
@@ -291,7 +292,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 
-        What follows from their sums is solved when it is read.
+        The posterior is computed when it is read.
 
         Parameters
         ----------
@@ -335,7 +336,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Parameters
         ----------
         other : SteinRFFRegressor
-            With the same frequencies.
+            A model with the same frequencies.
 
         Returns
         -------
@@ -344,7 +345,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Raises
         ------
         ValueError
-            If the frequencies of the two differ, or other is no such model.
+            If the frequencies of the two differ, or other is not a SteinRFFRegressor.
         """
         self._check_other(other)
         return self._merged(other)

@@ -214,8 +214,8 @@ class SteinState:
         if not self._began_like(other):
             raise ValueError(
                 "Only models with the same frequencies and one standardisation of y "
-                "can be merged. Fit one model to some rows, copy it, and let the "
-                "copies see the other rows by partial_fit."
+                "can be merged. Fit one model to some rows, copy it, and pass the "
+                "other rows to the partial_fit of the copies."
             )
         total = _added(self.statistics, other.statistics)
         return replace(self, statistics=_added(total, self.first, -1.0))

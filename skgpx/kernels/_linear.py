@@ -14,8 +14,8 @@ class Linear(RuledKernel):
 
     ``k(x, y) = Σ_i s_i² (x_i - c_i) (y_i - c_i)``: the function ``Σ_i s_i w_i (x_i -
     c_i)`` with standard normal w. Unlike in scikit-learn's DotProduct every column may
-    have a slope of its own, and none depends on where the origin of X is. Add a
-    ConstantKernel for an intercept, and a stationary kernel for what is not linear.
+    have a slope of its own, and none depends on the origin of X. Add a ConstantKernel
+    for an intercept, and a stationary kernel for what is not linear.
 
     Parameters
     ----------
@@ -84,6 +84,12 @@ def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]
         return free_slopes(kernel.hyperparameter_slope, slopes)
 
     return left @ right.T, pullback
+
+
+@is_rule("stacked", Linear)
+def _stacked(kernel: Linear, points: Array) -> Array:
+    features = kernel.scaled(points.reshape(-1, points.shape[2])).reshape(points.shape)
+    return features @ features.transpose(0, 2, 1)
 
 
 @is_rule("diagonal_pullback", Linear)

@@ -89,20 +89,20 @@ class Likelihood(BaseEstimator):
     discrete : bool
         Class attribute: y takes integer values.
     smooth : bool
-        Class attribute: `nll` has a gradient that says where to go. Methods that follow
-        it refuse a likelihood that has none.
+        Class attribute: `nll` has an informative gradient. Methods that follow it
+        refuse a likelihood without one.
     n_outputs : int
         Class attribute: latent outputs per row; see `n_outputs_` after `prepare`.
     kernel_code : int or None
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
     row_quantity : {"exposure", "noise_variance", "censoring"} or None
-        Class attribute: what `fit` may know of each row. A likelihood that names
-        something uses `known_` in its functions, and implements `row_form` if it has a
-        compiled formula.
+        Class attribute: name of the quantity of each row that `fit` accepts. A
+        likelihood that names one uses `known_` in its functions, and implements
+        `row_form` if it has a compiled formula.
     known_ : float or ndarray of shape (n, 1)
-        Set by `at_rows`: what is known of the rows; 1 (0 for censoring) where nothing
-        is.
+        Set by `at_rows`: this quantity of the rows; 1 (0 for censoring) where none is
+        given.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
         are estimated along with the kernel.
@@ -238,8 +238,8 @@ class Likelihood(BaseEstimator):
     def initial_latent(self, y: ArrayLike) -> Array:
         """Rough latent value for each y: where a search for the mode may start.
 
-        Its spread around the base tells how large the latent function is. The default
-        is the base itself, (n,), or (n, c) for several outputs.
+        Its spread around the base sets the scale of the latent function. The default is
+        the base itself, (n,), or (n, c) for several outputs.
         """
         base = np.broadcast_to(self._base(1), (*np.shape(y), len(self._base(1))))
         return base[..., 0] if base.shape[-1] == 1 else base
@@ -304,8 +304,8 @@ class Likelihood(BaseEstimator):
         sample_weight : array-like of shape (n,), default=None
             Frequency weights.
         known : ndarray of shape (n,), default=None
-            What is known of each row: its exposure, its censoring, or the variance of
-            its noise in units of the likelihood's own.
+            Quantity of each row: its exposure, its censoring, or the variance of its
+            noise in units of the likelihood's own.
 
         Returns
         -------

@@ -75,7 +75,7 @@ class NegativeBinomial(LogRate):
     Parameters
     ----------
     shape : float, default=None
-        Of that gamma distribution; Poisson counts in the limit of large shapes. None
+        Shape of that gamma distribution; large shapes approach Poisson counts. None
         estimates it.
 
     Notes
@@ -139,7 +139,8 @@ class Gamma(LogRate):
     Parameters
     ----------
     shape : float, default=None
-        Of the gamma distribution; 1 is the exponential distribution. None estimates it.
+        Shape of the gamma distribution; 1 is the exponential distribution. None
+        estimates it.
 
     Notes
     -----
