@@ -8,6 +8,7 @@ from skgpx._compilation import compile_kernels
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._gwi import GWIClassifier, GWIRegressor
+from skgpx._iterative import ExactGPRegressor
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._predict_dist import (
     cross_val_predict_dist,
@@ -34,6 +35,7 @@ _MODULES = (
 
 __all__ = [
     "DecoupledSampler",
+    "ExactGPRegressor",
     "FunctionDraws",
     "GWIClassifier",
     "GWIRegressor",

@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
 from skgpx._gwi import GWIClassifier, GWIRegressor
+from skgpx._iterative import ExactGPRegressor
 from skgpx._numerics._jit import ANNOUNCEMENT
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._pls import PLSClassifier, PLSRegressor
@@ -111,6 +112,7 @@ def _features(X: Array, y: Array) -> None:
     SteinFourierFeatures(n_steps=2, **brief).fit(X)
     brief |= {"n_components": 2, "max_iter": 2, "optimizer": None}
     SteinRFFRegressor(RBF(0.3), **brief).fit(X, y)
+    ExactGPRegressor(RBF(0.3), optimizer=None, n_draws=2, random_state=0).fit(X, y)
     sampler = DecoupledSampler(n_basis=16, random_state=0).fit(X, y)
     for n_draws in (1, 3):
         _evaluate(sampler.sample_functions(n_draws, random_state=0), X)

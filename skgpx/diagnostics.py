@@ -31,6 +31,7 @@ __all__ = [
     "residual_autocorrelation",
     "runs_disagree",
     "several_modes",
+    "solver_not_converged",
     "too_few_inducing_points",
     "varying_noise",
 ]
@@ -324,6 +325,30 @@ def too_few_inducing_points(
         "too few inducing points",
         f"{m} inducing points are too few for this function: {why}. Predictions are "
         f"smoother and intervals wider than with more points. {advice}",
+        ConvergenceWarning,
+    )
+
+
+def solver_not_converged(solution: Any, tol: float) -> Finding | None:
+    """Whether conjugate gradients have ended before predictions stopped to change.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of :func:`skgpx._numerics.conjugate_gradients.solve`.
+    tol : float
+    """
+    if solution.converged:
+        return None
+    return Finding(
+        "solver not converged",
+        f"Conjugate gradients have not converged: the last of {solution.n_products} "
+        f"products changed predictions by {solution.change:.2g} standard deviations "
+        f"of the noise (tol={tol:g}), and residuals are up to "
+        f"{np.max(solution.residuals, initial=0.0):.2g} of the right sides. "
+        "Predictions are between those of a sparse process and the exact one. Increase "
+        "max_iter, or check whether the noise variance is realistic: the smaller it "
+        "is, the more products are needed.",
         ConvergenceWarning,
     )
 

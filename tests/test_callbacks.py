@@ -7,11 +7,12 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.utils.fixes import parse_version
 
 from skgpx import (
     DecoupledSampler,
+    ExactGPRegressor,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
@@ -34,6 +35,9 @@ ITERATIVE = {
         RBF(), n_components=2, n_frequencies=10, max_iter=21, random_state=0
     ),
     "box": SpectralVGPRegressor(1.0 * RBF(0.5)),
+    "products": ExactGPRegressor(
+        RBF(0.5) + WhiteKernel(0.01), optimizer=None, tol=1e-8, random_state=0
+    ),
     "draws": DecoupledSampler(CHAINS, n_basis=32),
     "networks": GWIRegressor(
         "net", n_estimators=2, max_iter=2000, learning_rate_init=0.05, random_state=0

@@ -9,10 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 from skgpx import (
     DecoupledSampler,
+    ExactGPRegressor,
     PLSRegressor,
     SpectralVGPRegressor,
     SteinRFFRegressor,
@@ -98,6 +99,23 @@ def test_same_bits_as_one_thread(sent, name):
     # all tasks together are sent features or a model once: 400 rows, 40 functions
     assert max(sent.tasks) < 400 * 40 * 8
     assert max(sent.tasks[n_fit:]) < 2000
+
+
+def test_products_with_a_kernel_matrix(sent):
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(0.0, 3.0, (1100, 2))
+    y = np.sin(3.0 * rows[:, 0]) + 0.1 * rng.standard_normal(1100)
+    kernel = Matern(0.5, nu=1.5) + WhiteKernel(0.01)
+    how = {"optimizer": None, "n_draws": 6, "tol": 1e-3, "random_state": 0}
+    model = ExactGPRegressor(kernel, **how)
+    one = clone(model).fit(rows, y).predict(NEW, return_std=True)
+    assert not sent.tasks
+    with joblib.parallel_config(backend="dask"):
+        two = clone(model).fit(rows, y).predict(NEW, return_std=True)
+    assert len(sent.tasks) > 6
+    assert_array_equal(one, two)
+    # rows and vectors are sent once a product, not with every part of it
+    assert max(sent.tasks) < 2000
 
 
 def test_one_job_stays_here(sent):

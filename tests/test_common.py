@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgpx import (
     DecoupledSampler,
+    ExactGPRegressor,
     GWIClassifier,
     GWIRegressor,
     PLSClassifier,
@@ -49,6 +50,7 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             optimizer=None,
             random_state=0,
         ),
+        ExactGPRegressor(n_draws=4, random_state=0),
         TemperedRegressor(BayesianRidge()),
         GWIRegressor("net", n_estimators=2, max_iter=200, random_state=0),
         GWIRegressor(BayesianRidge(), n_inducing=10, cv=2, random_state=0),

@@ -77,6 +77,7 @@ models = [
     skgpx.PLSClassifier(**brief).fit(X, y > 1.0),
     skgpx.SpectralVGPRegressor().fit(X[:, :1], y),
     skgpx.SteinRFFRegressor(n_frequencies=8, max_iter=5, random_state=0).fit(X, y),
+    skgpx.ExactGPRegressor(n_draws=3).fit(X, y),
     skgpx.DecoupledSampler().fit(X, y),
     skgpx.GWIRegressor(max_iter=2).fit(X, y),
     skgpx.GWIClassifier(max_iter=2, likelihood=RobustMax()).fit(X, y > 1.0),

@@ -20,6 +20,7 @@ from sklearn.utils.fixes import parse_version
 
 from skgpx import (
     DecoupledSampler,
+    ExactGPRegressor,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
@@ -62,6 +63,7 @@ ESTIMATORS = [
     SpectralVGPRegressor(n_basis=9),
     SteinRFFRegressor(max_iter=2, random_state=0),
     SteinFourierFeatures(random_state=0),
+    ExactGPRegressor(optimizer=None, n_draws=2, random_state=0),
     GWIRegressor(Ridge(), random_state=0),
     DecoupledSampler(PLSRegressor(optimizer=None), random_state=0),
     TemperedRegressor(GaussianProcessRegressor(alpha=0.1)),

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 import skgpx
 from skgpx import (
     DecoupledSampler,
+    ExactGPRegressor,
     GWIClassifier,
     GWIRegressor,
     PLSClassifier,
@@ -72,6 +73,7 @@ CASES = {
     "deep": (SteinRFFRegressor(**WAVES, hidden_layer_sizes=(8, 6)), Y),
     "gwi": (GWIRegressor(**NETWORKS), Y),
     "gwi around": (GWIRegressor(LinearRegression(), **AROUND), Y),
+    "exact": (ExactGPRegressor(n_draws=4, random_state=0), Y),
     "decoupled": (DecoupledSampler(EXACT, n_basis=64, random_state=0), Y),
     "tempered": (TemperedRegressor(BayesianRidge(), cv=2), Y),
     "classes": (PLSClassifier(**PLS), THREE),

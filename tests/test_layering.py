@@ -55,6 +55,7 @@ LAYERS = {
     "_spectral_vgp": BELOW_SHELL | SHELL,
     "_stein": BELOW_SHELL | SHELL,
     "_gwi": BELOW_SHELL | SHELL,
+    "_iterative": BELOW_SHELL | SHELL,
     # the front
     "simulation": {"_draws", "_validation"},
     "_calibration": FLOOR | SHELL,
@@ -67,13 +68,14 @@ LAYERS = {
     # a program, which nothing imports
     "demo": {"_pls", "_predict_dist", "inspection", "likelihoods", "metrics"},
     "_compilation": BELOW_SHELL
-    | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi"},
+    | {"_pls", "_decoupled", "_spectral_vgp", "_stein", "_gwi", "_iterative"},
     "__init__": {
         "_calibration",
         "_compilation",
         "_decoupled",
         "_draws",
         "_gwi",
+        "_iterative",
         "_pls",
         "_predict_dist",
         "_predictive_distribution",
@@ -100,6 +102,7 @@ BUDGETS = {
     "_spectral_vgp": 1295,
     "_stein": 857,
     "_gwi": 1124,
+    "_iterative": 624,
     "_decoupled": 531,
     "_selection": 1121,
     "_latent": 200,
@@ -109,8 +112,8 @@ BUDGETS = {
     "likelihoods": 1989,
     "metrics": 475,
     "inspection": 459,
-    "_numerics": 3473,
-    "shell": 2672,
+    "_numerics": 3800,
+    "shell": 2760,
     "demo": 123,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60
@@ -167,7 +170,7 @@ def test_the_tree_of_the_documentation_is_that_of_the_package():
             folder = words.pop(0)
         named.setdefault(folder, set()).update(words)
     listed = [name for name in named if name.startswith("_")]
-    assert len(listed) == 8
+    assert len(listed) == 9
     for name in listed:
         files = {path.stem for path in (PACKAGE / name).glob("*.py")} - {"__init__"}
         assert not files - named[name], name

@@ -12,6 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx import (
+    ExactGPRegressor,
     GWIClassifier,
     GWIRegressor,
     PLSClassifier,
@@ -72,6 +73,7 @@ SUM = SUM + Columns(Matern([1.0], tight(5.0), nu=1.5), [1])
         (GWIClassifier(kernel=SUM), Y > 3.0),
         (GWIRegressor(kernel=SUM), Y),
         (SteinRFFRegressor(kernel=SUM, max_iter=5), Y),
+        (ExactGPRegressor(kernel=SUM), Y),
         (SpectralVGPRegressor(kernel=SUM, basis="empirical"), Y),
     ],
     ids=lambda one: type(one).__name__,

@@ -1,0 +1,134 @@
+"""Posterior of an exact Gaussian process, by its solutions at all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._draws import FunctionDraws, section_terms
+from skgpx._iterative._sparse import SparsePosterior
+from skgpx._iterative._variance import VarianceCorrection
+from skgpx._numerics.mixture import LatentMixture
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PathwiseModel:
+    """Distribution of f given all rows, by draws of functions.
+
+    ::
+
+        E f = k(·, X) α                   α   = (K + D)⁻¹ y
+        f_j = E f + (g_j - k(·, X) v_j)   v_j = (K + D)⁻¹ (g_j(X) + ε_j)
+
+    with prior draws g_j and draws ε_j of the noise: Matheron's rule.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance, without noise.
+    points : ndarray of shape (n, d)
+        X.
+    coefficients : ndarray of shape (n, c, 1 + s)
+        ``α`` and ``v_j`` of each output.
+    prior : FunctionDraws
+        The s draws g_j of c outputs.
+    sparse : SparsePosterior
+        Process of the same rows by inducing points.
+    correction : VarianceCorrection
+    shift, scale : ndarray of shape (c,)
+        Units of the outputs.
+    """
+
+    kernel: Any
+    points: Array
+    coefficients: Array
+    prior: FunctionDraws
+    sparse: SparsePosterior
+    correction: VarianceCorrection
+    shift: Array
+    scale: Array
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs c."""
+        return self.coefficients.shape[1]
+
+    @property
+    def n_draws(self) -> int:
+        """Number s of draws."""
+        return self.coefficients.shape[2] - 1
+
+    @property
+    def floats_per_row(self) -> int:
+        """Largest number of floats in memory for the prediction of one row."""
+        values = 120 + 4 * (1 + self.n_draws)
+        return self.sparse.basis.floats_per_row + self.n_outputs * values
+
+    @cached_property
+    def _sections(self) -> FunctionDraws:
+        terms = section_terms(self.kernel, self.points, self.coefficients)
+        return FunctionDraws(terms, self.n_outputs, 1 + self.n_draws)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def _moments(self, X: Array) -> tuple[Array, Array, Array]:
+        """Mean (n, c), variance (n,) and that of the sparse process, in own units.
+
+        Outputs have the same variance, which all their draws estimate.
+        """
+        values = self._sections.values(X)
+        errors = self.prior.values(X) - values[:, :, 1:]
+        h, r = self.sparse.spread(X)
+        square = np.mean(errors**2, axis=(1, 2))
+        variance = self.correction(h, r, self.kernel.diag(X), square)
+        return values[:, :, 0], variance, h + r
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Normal distribution of f at each row of X (n, d)."""
+        mean, variance, _ = self._moments(X)
+        mean = self.shift + self.scale * mean
+        total = variance[:, np.newaxis] * self.scale**2
+        return LatentMixture(mean[:, :, None], total[:, :, None], np.ones(1))
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output of f between the rows of X, (n, n).
+
+        The variances of :meth:`marginals`, with the correlations of the sparse process.
+        """
+        _, variance, sparse = self._moments(X)
+        ratio = np.sqrt(variance / np.maximum(sparse, 1e-300))
+        covariance = ratio[:, np.newaxis] * self.sparse.covariance(X) * ratio
+        covariance[np.diag_indices_from(covariance)] = variance
+        return covariance * self.scale[output] ** 2
+
+    def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+        """Some of the draws of f, as functions.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer.
+        """
+        if size > self.n_draws:
+            raise ValueError(
+                f"At most n_draws={self.n_draws} functions can be drawn: they are "
+                f"solved for in fit; got {size}. Fit with a larger n_draws."
+            )
+        chosen = rng.permutation(self.n_draws)[:size]
+        weights = self.coefficients[:, :, :1] - self.coefficients[:, :, 1 + chosen]
+        terms = section_terms(self.kernel, self.points, weights)
+        draws = self.prior[chosen].plus(terms)
+        return draws.affine(self.shift, self.scale)
+
+    def affine(self, shift: ArrayLike, scale: ArrayLike) -> PathwiseModel:
+        """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        factor = np.asarray(scale, dtype=np.float64)
+        level = np.asarray(shift, dtype=np.float64) + factor * self.shift
+        return replace(self, shift=level, scale=factor * self.scale)

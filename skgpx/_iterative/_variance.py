@@ -1,0 +1,129 @@
+"""Variances of an exact process from those of a sparse one and a few draws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+Array = NDArray[np.float64]
+
+# Rows below which a correction is not estimated, and the fraction of the prior variance
+# below which what the inducing points leave is none.
+_FEWEST, _NONE = 50, 1e-6
+# Prior standard deviations of the coefficients of the correction; prior mean and
+# standard deviation of the squared spread around it.
+_WIDTHS, _SPREAD = np.array([1.0, 0.5, 0.5]), (0.04, 0.04)
+
+
+class VarianceCorrection(NamedTuple):
+    """Maps variances of a sparse process to those of the exact one.
+
+    ::
+
+        log v = log (h + r) + s (β₀ + β₁ log r + β₂ log h),  s = r (1 - r / k) / (h + r)
+
+    with the posterior variance h of ``φᵀw``, the variance r that the inducing points
+    leave, and the prior variance k. Where r is zero, and far from the data, the sparse
+    process has the exact variance.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (3,)
+        ``β``.
+    spread : float
+        Standard deviation of log v around this, in units of s.
+    n_draws : int
+    centre : ndarray of shape (2,)
+        From which the logarithms of r and h are measured.
+    limits : ndarray of shape (2, 2)
+        Smallest and largest logarithms, beyond which nothing is extrapolated.
+    """
+
+    coefficients: Array
+    spread: float
+    n_draws: int
+    centre: Array
+    limits: Array
+
+    @classmethod
+    def of(
+        cls, h: Array, r: Array, k: Array, solutions: Array, noise: Array
+    ) -> VarianceCorrection:
+        """Fit to the leave-one-out variances of the rows.
+
+        Solutions ``A⁻¹(f + ε)``, with f from the prior and ε from the noise, have the
+        covariance ``A⁻¹``, whose diagonal holds the inverse variances of each
+        observation given all others. So their mean squares times ``v + noise`` are
+        chi-square variables, of which all rows give the coefficients.
+
+        Parameters
+        ----------
+        h, r, k : ndarray of shape (n,)
+            At each row, given the others.
+        solutions : ndarray of shape (n, s)
+        noise : ndarray of shape (n,)
+        """
+        n_draws, left = solutions.shape[1], r > _NONE * k
+        nothing = np.zeros(2), np.zeros((2, 2))
+        if np.sum(left) < _FEWEST:
+            return cls(np.zeros(3), 0.0, n_draws, *nothing)
+        h, r, k, noise = h[left], r[left], k[left], noise[left]
+        square = np.mean(solutions[left] ** 2, axis=1)
+        logs = np.log(np.stack((r, np.maximum(h, 1e-300))))
+        limits = np.stack((logs.min(axis=1), logs.max(axis=1)), axis=1)
+        empty = cls(np.zeros(3), 0.0, n_draws, logs.mean(axis=1), limits)
+        base, table = empty._features(h, r, k)
+
+        def loss(coefficients: Array) -> tuple[float, Array]:
+            v = np.exp(np.clip(base + table @ coefficients, -60.0, 60.0))
+            ratio = square * (v + noise)
+            penalty = np.sum((coefficients / _WIDTHS) ** 2)
+            value = n_draws * np.sum(ratio - np.log(v + noise)) + penalty
+            slope = n_draws * table.T @ ((ratio - 1.0) * v / (v + noise))
+            return 0.5 * float(value), 0.5 * slope + coefficients / _WIDTHS**2
+
+        best = optimize.minimize(loss, np.zeros(3), jac=True, method="BFGS").x
+        v = np.exp(np.clip(base + table @ best, -60.0, 60.0))
+        # E (ratio - 1)² = 2 / s + share² spread²
+        share, ratio = table[:, 0] * v / (v + noise), square * (v + noise)
+        excess = np.sum(share**2 * ((ratio - 1.0) ** 2 - 2.0 / n_draws))
+        precision, (mean, std) = 0.125 * n_draws**2, _SPREAD
+        total = precision * np.sum(share**4) + std**-2
+        spread = (precision * excess + mean / std**2) / total
+        return empty._replace(
+            coefficients=best, spread=float(np.sqrt(max(spread, 0.0)))
+        )
+
+    def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array]:
+        """``log (h + r)`` (n,), and what the coefficients multiply (n, 3)."""
+        h, r = np.maximum(h, 1e-300), np.maximum(r, 0.0)
+        s = r * np.maximum(1.0 - r / k, 0.0) / (h + r)
+        logs = np.log(np.stack((np.maximum(r, 1e-300), h), axis=1))
+        logs = np.clip(logs, *self.limits.T) - self.centre
+        return np.log(h + r), s[:, np.newaxis] * np.column_stack(
+            (np.ones(len(s)), logs)
+        )
+
+    def __call__(self, h: Array, r: Array, k: Array, square: Array) -> Array:
+        """Variances (n,) at rows.
+
+        The corrected variance, and the mean square of the draws around the mean, count
+        as their accuracies are.
+
+        Parameters
+        ----------
+        h, r, k : ndarray of shape (n,)
+        square : ndarray of shape (n,)
+            Mean square of draws around the mean.
+        """
+        base, table = self._features(h, r, k)
+        log_v = base + table @ self.coefficients
+        own, doubt = 2.0 / self.n_draws, (self.spread * table[:, 0]) ** 2
+        # the logarithm of a chi-square variable is too small by half its variance
+        observed = np.log(np.maximum(square, 1e-300)) + 0.5 * own
+        log_v = log_v + doubt / (doubt + own) * (observed - log_v)
+        variance: Array = np.minimum(np.exp(log_v), k)
+        return variance
