@@ -339,7 +339,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         clock.end_of("search")
         # 2 a sparse process: the preconditioner
         most = int(_MOST_FEATURES / len(rows.X))
-        Z = inducing_by_capacity(rows, kernel, level, "greedy", select, most)
+        Z, _ = inducing_by_capacity(rows, kernel, level, "greedy", select, most)
         basis = Nystroem.from_kernel(kernel, Z)
         sparse = SparseRows.of(basis, rows.X, noise, self.n_jobs)
         clock.end_of("selection")

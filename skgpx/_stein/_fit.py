@@ -166,7 +166,7 @@ def _begin(
         variance: Any = float(prior.likelihood.variance(0.0))
         if rows.y.ndim > 1:
             some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
-            Z = inducing_by_capacity(
+            Z, _ = inducing_by_capacity(
                 some, prior.kernel, variance, "greedy", search, 500
             )
             basis = Nystroem.from_kernel(prior.kernel, Z)
