@@ -112,12 +112,17 @@ def forecasts():
 def likelihoods():
     """Gain in log density of models of varying noise."""
     header, rows = table("likelihoods", "| data | rows of a fit | `Gaussian`")
-    nlpd = numbers(rows, range(2, len(header)))
-    figure, axis = plt.subplots(figsize=(9.0, 3.2), layout="constrained")
+    # the last column is a standard error
+    names = [name.strip("`") for name in header[3:-1]]
+    nlpd = numbers(rows, range(2, len(header) - 1))
+    figure, axis = plt.subplots(figsize=(9.0, 3.4), layout="constrained")
     gain = nlpd[:, :1] - nlpd[:, 1:]
-    bars(axis, [row[0] for row in rows], header[3:], gain, "gain over Gaussian, nats")
+    groups = [row[0].replace(", ", ",\n") for row in rows]
+    bars(axis, groups, names, gain, "gain over Gaussian, nats")
     axis.axhline(0.0, color=COLORS[5], lw=0.8)
-    axis.legend(fontsize=8)
+    axis.set_ylim(-0.7, 0.7)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.legend(fontsize=8, ncols=2)
     save(figure, "likelihoods")
 
 

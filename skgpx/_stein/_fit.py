@@ -93,7 +93,7 @@ def fit_stein(
     mixture, record = descent.mixture, {"frequency_rows": len(learning.y)}
     clock.end_of("frequencies")
 
-    factor: Any = 1.0
+    factor: Any = np.ones(rows.y.shape[1:])[()]
     if validation is not None:
         X = learning.X if mixture.warp is None else mixture.warp(learning.X)
         each = [residuals(learning._replace(X=X), one) for one in mixture.waves()]

@@ -76,6 +76,8 @@ def test_predictions_at_fixed_frequencies_are_those_of_single_fits(given):
 def test_copies_of_a_target_share_its_predictions():
     X, Y = data()
     model = SteinRFFRegressor(max_iter=20, **SMALL).fit(X, np.repeat(Y[:, :1], 3, 1))
+    few = SteinRFFRegressor(max_iter=0, **SMALL).fit(X[:20], Y[:20])
+    assert_array_equal(few.variance_scale_, np.ones(3))
     mean, std = model.predict(X, return_std=True)
     assert_allclose(np.ptp(mean, axis=1), 0.0, atol=1e-10)
     assert_allclose(np.ptp(std, axis=1), 0.0, atol=1e-10)
