@@ -24,6 +24,7 @@ NAMES = (
     "learning",
     "scale",
     "product",
+    "many_rows",
     "calibration",
     "likelihoods",
     "varying_noise",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
 from skgpx._numerics.blas_threads import current_blas_threads, one_blas_thread
@@ -44,8 +44,10 @@ def on_cluster(backend: Any = None) -> bool:
 
 
 def n_workers(n_jobs: int | None) -> int:
-    """Number of workers that joblib takes `n_jobs` to be."""
-    return int(effective_n_jobs(n_jobs))
+    """Number of workers that `n_jobs` stands for, threads unless others are named."""
+    backend, configured = get_active_backend(prefer="threads")
+    jobs = configured if n_jobs is None else n_jobs
+    return 1 if jobs is None else int(backend.effective_n_jobs(jobs))
 
 
 class _Constants:

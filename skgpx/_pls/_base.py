@@ -94,13 +94,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         known = () if rows.known is None else (rows.known,)
         likelihood = likelihood.prepare(rows.y, rows.weights, *known)
         likelihood = likelihood if with_mean else likelihood.with_base(0.0)
-        # 1 the prior, kernel and mean, and the likelihood, from the data
+        # 1 the prior, kernel and mean, and the likelihood, from the data: where nearest
+        # rows see the rest, its hyperparameters do not depend on the number of points
+        near = self.n_neighbors not in ("auto", 0)
+        planned = None if near else self._count_inducing(rows, likelihood, closed)
         same = self._continues()
         learn = self.optimizer is not None
         found = learn_prior(
             rows, likelihood, search,
             kernel=kernel, learn=learn, inducing=self.inducing,
-            n_inducing=self._count_inducing(rows, likelihood, closed),
+            n_inducing=planned,
             n_jobs=self.n_jobs, previous=self._found if same else None,
         )  # fmt: skip
         kernel, likelihood = found.kernel, found.likelihood
