@@ -2,11 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+MADE := .venv/made
 
 .PHONY: bench bench-quick demo docs test
 
-demo: $(INSTALLED)
-	$(BIN)/python examples/demo.py
+# Held-out figures beside scikit-learn's, and a picture: what it needs, and no more.
+demo: .venv/demo
+	$(BIN)/python -m skgpx.demo
 
 test: $(INSTALLED)
 	MPLBACKEND=Agg $(BIN)/python -m pytest -n auto
@@ -31,13 +33,20 @@ $(BIN)/benchmarked: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch $@
 
-# The stamp is older than pyproject.toml whenever a dependency may have changed. Where
-# Python was built without ensurepip, the pip of $(PYTHON) fills the environment.
-$(INSTALLED): pyproject.toml
+# The stamps are older than pyproject.toml whenever a dependency may have changed.
+$(INSTALLED): $(MADE)
+	$(BIN)/python -m pip install --quiet --editable ".[plot,test]"
+	touch $(INSTALLED) .venv/demo
+
+.venv/demo: $(MADE)
+	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+	touch $@
+
+# Where Python was built without ensurepip, the pip of $(PYTHON) fills the environment.
+$(MADE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "skgpx needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv .venv 2>/dev/null || \
 	  { $(PYTHON) -m venv --without-pip .venv && \
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
-	$(BIN)/python -m pip install --quiet --editable ".[plot,test]"
-	touch $(INSTALLED)
+	touch $@

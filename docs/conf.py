@@ -1,5 +1,6 @@
 """How the documentation is built: `make docs`."""
 
+import logging
 import re
 import warnings
 from importlib import metadata
@@ -36,6 +37,7 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skgpx"
@@ -52,8 +54,9 @@ html_theme_options = {
 
 
 def examples_do_not_warn(gallery_conf, path):
-    """An example that warns is an example to be mended."""
+    """An example that warns is an example to be mended; a first compilation is not."""
     warnings.filterwarnings("error", category=UserWarning)
+    logging.getLogger("skgpx").addHandler(logging.NullHandler())
 
 
 # Sections of the gallery, and what their examples begin with; others follow.
@@ -83,6 +86,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "show_signature": False,
+    "capture_repr": (),
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib", examples_do_not_warn),

@@ -1,4 +1,9 @@
-"""The four panels of the demo's picture: posteriors that are not Gaussian."""
+"""Four posteriors that are not Gaussian: the figure of README and of the first page.
+
+python examples/figure.py [docs/images/demo.png]
+"""
+
+import sys
 
 import matplotlib as mpl
 
@@ -75,7 +80,7 @@ DATA = {"marker": "o", "ls": "", "ms": 3.4, "color": INK}
 
 
 def outliers(ax):
-    """Student-t noise: a few wild values neither bend the mean nor blow up the band."""
+    """Student-t noise: a few outliers neither bend the mean nor widen the band."""
     rng = np.random.default_rng(3)
     x = np.sort(rng.uniform(0.0, 10.0, 110))
     y = np.sin(x) + 0.3 * x + 0.15 * rng.standard_normal(len(x))
@@ -91,7 +96,7 @@ def outliers(ax):
     ax.plot(grid, model.predict(grid), **MEAN[1])
     ax.plot(x, y, **DATA)
     ax.set(xlim=(-0.5, 12.0), ylim=(-3.5, 8.5))
-    title(ax, "Outliers", "Student-t noise: wild values do not widen the interval")
+    title(ax, "Outliers", "Student-t noise: outliers do not widen the interval")
     legend(ax, [MEAN, DRAWS, BAND, PEER], loc="upper left")
 
 
@@ -158,3 +163,7 @@ def boundary(ax):
     for label, color in ((0, ORANGE), (1, BLUE)):
         ax.plot(*X[y == label].T, "o", ms=4.5, color=color, mec="white", mew=0.6)
     title(ax, "Classes", "Probability, and where twenty function draws change sign")
+
+
+if __name__ == "__main__":
+    draw_figure(sys.argv[1] if len(sys.argv) > 1 else "figure.png")

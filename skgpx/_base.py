@@ -126,12 +126,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             True for observations, as GaussianProcessRegressor with a WhiteKernel; False
             for the noise-free ``E[y | f(x)]``.
         exposure : array-like of shape (n_rows,) or float, default=None
-            Of counts to predict. None stands for one: a count over one unit of the
-            exposures that `fit` was given, whose mean is the rate.
+            Exposure of the counts to predict. None stands for one: a count over one
+            unit of the exposures of `fit`, whose mean is the rate.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
-            (squared scale for StudentT). None stands for that of `likelihood_`: what
-            was learned or given, or the mean over the rows of `fit` where each had its
+            (squared scale for StudentT). None stands for that of `likelihood_`: the
+            learned or given one, or the mean over the rows of `fit` where each had its
             own.
 
         Returns
@@ -193,7 +193,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         -------
         distribution : PredictiveDistribution
             With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
-            `log_density` and `sample`; for several targets a list, one a target.
+            `log_density` and `sample`; for several targets a list, one per target.
             :func:`skgpx.predict_dist` gives it for pipelines and searches.
         """
         given = {"exposure": exposure, "noise_variance": noise_variance}
@@ -346,8 +346,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
     ) -> float:
         """Coefficient of determination R² of the predictive mean.
 
-        Every y is taken as a value. Of censored rows, whose y are bounds, R² says
-        nothing: use `log_predictive_density` with their `censoring`.
+        Every y is treated as a value. R² has no meaning for censored rows, whose y are
+        bounds: use `log_predictive_density` with their `censoring`.
 
         Parameters
         ----------
@@ -364,7 +364,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         Warns
         -----
         PredictionWarning
-            If `fit` was given exposures, and this is not.
+            If `fit` was given exposures and `score` was not.
         """
         mean = self.predict(X, exposure=exposure)
         self._warn_of_missing(exposure)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._decoupled import DecoupledSampler
@@ -35,15 +36,15 @@ _LOGGER = logging.getLogger("skgpx")
 
 
 def compile_kernels() -> None:
-    """Compile everything that is compiled, and keep it on the disk.
+    """Compile all loops of the library ahead of time, and keep them on disk.
 
     Parts of the library are compiled by numba when they are first used, once for a
     machine and version; a first fit that needs chains waits some seconds for it. Call
-    this beforehand: when a container is built, before workers are started (which would
-    compile side by side), before something is timed. Call it from one thread, while no
-    other fits: it ignores warnings, which holds for all threads, and threads that call
-    it at once would all compile. A second call returns at once;
-    in another process it takes a second or two, which reads what is kept.
+    this function beforehand: when a container is built, before workers are started
+    (which would compile side by side), before something is timed. Call it from one
+    thread, while no other fits: it ignores warnings, which holds for all threads, and
+    threads that call it at once would all compile. A second call returns at once; in
+    another process it takes a second or two to load the compiled code.
 
     Compiled code is kept in the folder that the environment variable
     ``SKGPX_NUMBA_CACHE`` or ``NUMBA_CACHE_DIR`` names, otherwise beside the package, or
@@ -95,6 +96,8 @@ def _particles(X: Array, y: Array) -> None:
     latent = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
     Bernoulli().predict_proba(latent)
     model = PLSRegressor(RBF(0.3), likelihood=Gaussian(0.1), **brief).fit(X, y)
+    near = clone(model).set_params(n_neighbors=4, n_inducing=3).fit(X, y)
+    near.predict(X, return_std=True)
     _evaluate(model.sample_functions(2, random_state=0), X)
 
 

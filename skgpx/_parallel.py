@@ -43,6 +43,11 @@ def on_cluster(backend: Any = None) -> bool:
     return bool((backend or get_active_backend()[0]).default_n_jobs != 1)
 
 
+def n_workers(n_jobs: int | None) -> int:
+    """Number of workers that joblib takes `n_jobs` to be."""
+    return int(effective_n_jobs(n_jobs))
+
+
 class _Constants:
     """Arguments that all tasks share, as one object: a cluster is sent it once."""
 
@@ -159,6 +164,6 @@ def parallel_stream(
     """
     left = iter(items)
     with workers(n_jobs, *constants, in_threads=in_threads) as run:
-        jobs = effective_n_jobs(n_jobs)
+        jobs = n_workers(n_jobs)
         while window := list(islice(left, 1 if jobs == 1 else 2 * jobs)):
             yield from run(function, window)

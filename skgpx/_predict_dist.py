@@ -55,7 +55,7 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
     -------
     distribution : Predictive or list of Predictive
         With the methods `mean`, `std`, `quantile`, `interval`, `cdf`, `log_density`,
-        `crps` and `sample`. A list, one a target, for MultiOutputRegressor and for
+        `crps` and `sample`. A list, one per target, for MultiOutputRegressor and for
         regressors of several targets.
 
     Raises
@@ -90,7 +90,7 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
         distribution = predict_dist(estimator.regressor_, X, **given)
         if isinstance(distribution, list):
             raise ValueError(
-                "Distributions of several targets are not transformed back; got "
+                "Distributions of several targets cannot be transformed back; got "
                 f"{estimator!r}. Transform each target: "
                 "MultiOutputRegressor(TransformedTargetRegressor(...))."
             )

@@ -200,8 +200,8 @@ class Predictive(OneBlasThread):
 class PredictiveDistribution(Predictive):
     """Likelihood averaged over the posterior of a latent model.
 
-    What ``model.predict_dist(X)`` returns. It keeps the posterior and the rows, not
-    their predictions, which are computed on request, in blocks of rows within
+    ``model.predict_dist(X)`` returns this object. It keeps the posterior and the rows,
+    not their predictions, which are computed on request, in blocks of rows within
     scikit-learn's ``working_memory``. A later `fit` of the model does not change it.
 
     Parameters
@@ -222,7 +222,7 @@ class PredictiveDistribution(Predictive):
         of ``joblib.parallel_config``, otherwise as many threads as BLAS uses and the
         working memory has room for.
     target : int or None, default=None
-        The only one of several targets that it is of.
+        Which of several targets this distribution describes.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X
-from skgpx.bases import Nystroem
+from skgpx.bases import NeighborBasis, Nystroem
 
 _MODEL: dict[str, Callable[[Any], Any]] = {
     "estimator": lambda fit: type(fit).__name__,
@@ -117,7 +117,7 @@ class Reporting(OneBlasThread):
         if X is None and y is not None:
             raise ValueError(
                 "report expects the rows X of the targets y; got y alone. Call "
-                "report(X, y), with rows that the model has not seen."
+                "report(X, y), with rows that were held out."
             )
         record = getattr(self, "_record", None)
         record = record or getattr(getattr(self, "estimator_", None), "_record", None)
@@ -165,6 +165,9 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
     if not isinstance(posterior, LatentModel):
         return found
     basis = posterior.basis
+    if isinstance(basis, NeighborBasis):
+        found["kind"] = "inducing points and nearest rows"
+        return found | {"functions": basis.n_basis, "neighbors": basis.n_neighbors}
     on_points = isinstance(basis, Nystroem)
     found["kind"] = "inducing points" if on_points else "functions"
     found["functions"] = basis.n_basis

@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from skgpx._callbacks import StageClock
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
-from skgpx._parallel import blas_jobs, parallel_stream
-from skgpx._validation import Rows, check_is_fitted
+from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
+from skgpx._validation import Rows, check_is_fitted, copy_to_merge
+from skgpx.bases import NeighborBasis
 
 Array = NDArray[np.float64]
 
@@ -71,6 +73,51 @@ def _added(
     return tuple(a.add(b) for a, b in zip(one, other, strict=True))
 
 
+def neighbor_whitening(
+    basis: NeighborBasis, rng: np.random.Generator, n_jobs: int | None
+) -> csr_array:
+    """Matrix that makes noisy values at the rows of the data independent, (n, n).
+
+    ``W = D^(-1/2) B``, where row i of B is that of the identity less the weights of the
+    nearest predecessors of the row in a random order: ``W (y - Φw)`` is white noise, so
+    ``(WᵀW)⁻¹`` is the covariance of residual and noise, in Vecchia's approximation.
+
+    Parameters
+    ----------
+    basis : NeighborBasis
+        Of M functions, with N neighbours.
+    rng : numpy.random.Generator
+        Of the order.
+    n_jobs : int or None
+        Threads.
+
+    Notes
+    -----
+    O(n N (N^2 + N M)) time and O(n N) memory.
+    """
+    n, jobs = len(basis.rows), blas_jobs(n_jobs)
+    near, count = basis.in_order(rng, n_workers(jobs))
+    blocks = [(slice(i, min(i + 256, n)), near, count) for i in range(0, n, 256)]
+    parts = parallel_map(basis.whitening, blocks, jobs, in_threads=True)
+    others, own = (np.concatenate(part) for part in zip(*parts, strict=True))
+    values = np.column_stack((others, own))
+    columns = np.column_stack((near, np.arange(n)))
+    starts = np.arange(n + 1) * values.shape[1]
+    return csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
+
+
+def whitened_statistics(
+    whitening: csr_array, features: Array, y: Array
+) -> WeightStatistics:
+    """Sums over rows ``W [Φ, y]``, whose noise has variance one."""
+    n, parts = len(features), []
+    for first in range(0, n, _CHUNK):
+        W = whitening[first : first + _CHUNK]
+        one = np.ones(W.shape[0])
+        parts.append(weight_statistics(W @ features, W @ y, one, np.zeros_like(one)))
+    return reduce(lambda a, b: a.add(b), parts)
+
+
 class AdditiveModel:
     """An estimator of sums over rows: ``one + two`` has the rows of both.
 
@@ -84,10 +131,25 @@ class AdditiveModel:
     _follows_from_sums: ClassVar[frozenset[str]]
     # number of targets of y (n, t); () for y (n,)
     _targets: tuple[int, ...]
+    _state: Any
 
     def merge(self, other: Any) -> Self:
         """New model of the rows of both."""
         raise NotImplementedError
+
+    def _merged(self, other: Any) -> Any:
+        """:meth:`merge` with another fitted model of the same class."""
+        clock, merged = StageClock(), copy_to_merge(self)
+        merged._state = self._state.merged(other._state)
+        clock.end_of("statistics")
+        merged._defer(clock)
+        return merged
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def __add__(self, other: Any) -> Self:
         if isinstance(other, int) and other == 0:

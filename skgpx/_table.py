@@ -58,7 +58,7 @@ def as_table(X: Any, numbers: bool = True) -> Any:
         For another number of dimensions, or what is no table.
     """
     if issparse(X):
-        raise TypeError("Sparse X is not taken here; use X.toarray().")
+        raise TypeError("Sparse X is not supported here; use X.toarray().")
     table = X if hasattr(X, "columns") else np.asarray(X)
     if len(table.shape) != 2:
         raise ValueError(

@@ -81,6 +81,12 @@ class Rows(NamedTuple):
         known = None if self.known is None else self.known[chosen]
         return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], known)
 
+    def followed_by(self, other: Rows) -> Rows:
+        """These rows and those of another set."""
+        pairs = zip(self, other, strict=True)
+        joined = [None if a is None else np.concatenate((a, b)) for a, b in pairs]
+        return Rows(*joined)  # type: ignore[arg-type]
+
     @property
     def precisions(self) -> Array:
         """Weights in sums of normal noise, whose relative variance may be known."""
@@ -428,7 +434,7 @@ def known_noise(
         other = "a WhiteKernel" if white else f"a noise of its own ({parameter:g})"
         raise ValueError(
             f"fit was given the noise_variance of each row, and the model has {other}: "
-            "give only one of them. The variances of the rows are all their noise."
+            "give only one of them. The variances of the rows are their total noise."
         )
     return KnownNoise.of(noise_variance, weights)
 
@@ -473,7 +479,7 @@ def kernel_of(estimator: Any, kernel: Any = None) -> Any:
         if missing:
             where = f"which are {known}" if known else "which has no names of columns"
             raise ValueError(
-                f"The kernel sees columns {missing}, which are not among those of X, "
+                f"The kernel names columns {missing}, which are not among those of X, "
                 f"{where}. Fit a DataFrame with these columns, or give numbers."
             )
         return [known.index(c) for c in given]

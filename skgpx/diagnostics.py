@@ -124,7 +124,7 @@ def residual_autocorrelation(
     )
 
 
-# Gain in nats an observation from which a noise that varies is reported. Where it was
+# Gain in nats per observation from which a noise that varies is reported. Where it was
 # larger a second latent function gained held-out density, 0.1 to 0.6 nats in seven fits
 # of seven; of twelve other real sets the largest had 0.094.
 _MIN_GAIN = 0.1
@@ -181,7 +181,7 @@ def varying_noise(
         f"The noise varies with {where}: residuals are {size.max() / size.min():.2g} "
         f"times as large in the third of the rows with its {high} values, where "
         f"intervals are too narrow, as in the third with its {low}, where they are too "
-        f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats an "
+        f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats per "
         f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()){outliers}.",
     )
 
@@ -305,7 +305,7 @@ def too_few_inducing_points(
     needed : float
         Number of points after which twice as many no longer gain.
     unexplained : float
-        Evidence that the points leave out, in nats an observation.
+        Evidence that the points leave out, in nats per observation.
     automatic : bool
         Whether m is the largest number within the budget, not a given one.
     """
@@ -314,7 +314,7 @@ def too_few_inducing_points(
     why = (
         f"the evidence grows up to about {needed:.0f}"
         if m < needed
-        else f"they leave up to {unexplained:.2g} nats an observation unexplained"
+        else f"they leave up to {unexplained:.2g} nats per observation unexplained"
     )
     advice = (
         f"n_inducing={2 * m} takes about four times as long."
@@ -410,8 +410,8 @@ def runs_disagree(
     largest = 0.5 * float(chi2.isf(1e-3, n_weights))
     if excess > largest:
         found.append(
-            f"the particles lie {excess:.3g} nats above the best mode in the mean, "
-            f"not below {largest:.3g}"
+            f"the particles lie {excess:.3g} nats above the best mode on average, "
+            f"where at most {largest:.3g} is expected"
         )
     if not found:
         return None

@@ -108,7 +108,7 @@ def run(program, cache=None):
 
 def test_compilation_is_announced_once_and_only_where_there_is_some(tmp_path):
     [line] = run(ANNOUNCED, tmp_path)
-    assert line.startswith("Compiling, once: about")
+    assert line.startswith("Compiling once, some seconds")
     assert str(tmp_path) in line
     assert "skgpx.compile_kernels()" in line
     # neither with the kernels that are kept, nor in a process that compiles others

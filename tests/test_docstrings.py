@@ -5,7 +5,6 @@ import importlib
 import inspect
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,27 +158,6 @@ def test_defaults_are_those_of_the_signature(one):
             assert isinstance(value_of(text), str) == isinstance(actual, str), name
             if isinstance(actual, str):
                 assert text.startswith('"'), name
-
-
-# Prose and pages that say what the default of a parameter is
-SAID = re.compile(r'`+(\w+)=("[^"`]+"|[\w.]+)`+,? \((?:the )?default')
-ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("docs/*.md"), ROOT / "README.md"]
-
-
-def test_defaults_that_pages_name_are_defaults():
-    actual = {}
-    for one in (PLSRegressor, PLSClassifier, SpectralVGPRegressor, DecoupledSampler):
-        for name, parameter in signature_of(one).items():
-            actual.setdefault(name, set()).add(parameter.default)
-    texts = [page.read_text(encoding="utf-8") for page in PAGES]
-    texts += [inspect.getdoc(one) or "" for one in CALLABLES.values()]
-    said = [match for text in texts for match in SAID.finditer(text)]
-    assert said
-    for match in said:
-        # "auto" of a parameter may stand for it
-        known = actual[match.group(1)]
-        assert value_of(match.group(2)) in known or "auto" in known, match.group(0)
 
 
 # ---- Attributes ----------------------------------------------------------------------

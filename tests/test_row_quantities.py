@@ -326,7 +326,7 @@ def test_predictions_refuse_it_too():
 def test_rows_are_not_added_to_models_with_noise_of_rows():
     options = {**KEPT, "domain": [[-4.0, 4.0]], "n_basis": 9}
     model = SpectralVGPRegressor(**options).fit(X, Y, noise_variance=NOISE)
-    with pytest.raises(ValueError, match="neither see more rows"):
+    with pytest.raises(ValueError, match="neither take more rows"):
         model.partial_fit(X, Y)
     fresh = SpectralVGPRegressor(**options).partial_fit(X, Y)
     assert np.isfinite(fresh.log_evidence_)

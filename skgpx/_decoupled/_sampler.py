@@ -78,14 +78,14 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
     Wraps a GaussianProcessRegressor, or the posterior of a sparse model, and
     draws whole functions: a draw of the prior in Fourier features, corrected by kernel
-    sections at the data. The correction is exact, so the draws have the mean of the
+    functions at the data. The correction is exact, so the draws have the mean of the
     exact posterior. N rows cost O(N), where `sample_y` of scikit-learn takes O(N^3).
 
     Parameters
     ----------
     estimator : GaussianProcessRegressor or None, default=None
         A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
-        already, unchanged. Of any other regressor with a method `sample_functions`,
+        already, unchanged. For any other regressor with a method `sample_functions`,
         such as PLSRegressor, that method is used. None stands for a process whose
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
         exact one (GaussianProcessRegressor) of at most 1500 rows, a sparse one above,
@@ -113,7 +113,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     estimator_ : estimator
         The fitted regressor.
     findings_ : tuple of Finding
-        What the checks of the fit have found.
+        Findings of the diagnostics of the fit.
     posterior_ : ExactPosterior, LatentModel or None
         Distribution that functions are drawn from; None if `sample_functions` of
         `estimator_` is used.

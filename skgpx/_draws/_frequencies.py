@@ -27,7 +27,7 @@ _NEIGHBOURS = 512
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What drawn functions will be conditioned on.
+    """Points on which drawn functions will be conditioned.
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ class InputMap:
         Number d of columns; None for any.
     numeric : bool, default=True
         False for rows of objects (strings, dates, missing values): they reach
-        `function` as an object array (n, d), of which it makes what it needs, for
-        example the DataFrame that a transformer was fitted on. There are then no
+        `function` as an object array (n, d), which it converts to what it needs, for
+        example to the DataFrame that a transformer was fitted on. There are then no
         gradients in the inputs.
     floats_per_row : int, default=0
         Numbers in memory while one row is mapped.

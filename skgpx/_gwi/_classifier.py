@@ -86,7 +86,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
     hidden_layer_sizes : array-like of int or int, default=(32,)
-        Of each network, with tanh.
+        Units of the hidden layers of each network, with tanh.
     n_estimators : int, default=5
         Networks, which are averaged.
     alpha : float, default=1e-4
@@ -132,11 +132,11 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         Mean, basis and posterior of the weights, from which every prediction is
         computed.
     loss_curve_, validation_curve_ : ndarray
-        Of networks: mean loss of each epoch, and of held-out rows after each round.
+        Mean loss of the networks in each epoch, and of held-out rows after each round.
     n_iter_ : int
-        Of networks: most epochs behind one of them; otherwise 1.
+        Largest number of epochs of a network; 1 without networks.
     findings_ : tuple of Finding
-        What the diagnostics of the fit have found.
+        Findings of the diagnostics of the fit.
     stage_seconds_ : dict
         Wall time of the stages of the fit: "process", "mean" and "calibration".
     n_features_in_ : int
@@ -154,9 +154,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
 
     Notes
     -----
-    Section A.6 of [1]_, whose likelihood is RobustMax with epsilon = 0.01,
-    whose largest probability is 0.99; the softmax predicts better, see the
-    documentation. All outputs share the kernel, the inducing inputs and the covariance.
+    The classifier of Section A.6 of [1]_ has the likelihood RobustMax with epsilon =
+    0.01, under which no probability exceeds 0.99; the softmax predicts better, see the
+    guide. All outputs share the kernel, the inducing inputs and the covariance.
 
     References
     ----------
@@ -264,10 +264,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         Warns
         -----
         DataWarning
-            If weights are no whole numbers and the classifier takes none: it is fitted
+            If weights are not whole numbers and the classifier takes none: it is fitted
             without them.
         FitWarning
-            With all that the diagnostics found: a frozen classifier, or networks that
+            Lists the findings of the diagnostics: a frozen classifier, or networks that
             predict held-out rows clearly worse than the process alone.
         """
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()

@@ -70,7 +70,7 @@ def fit_process(
         likelihood = found.likelihood
         Z = inducing_of_targets(rows, found.kernel, likelihood, *how, learn["learn"])
     elif m is None:
-        Z = inducing_by_capacity(rows, found.kernel, noise, *how)
+        Z, _ = inducing_by_capacity(rows, found.kernel, noise, *how)
     else:
         Z = select_inducing("greedy", rows.X, found.kernel, m, select, rows.weights)
     basis = Nystroem.from_kernel(found.kernel, Z)

@@ -114,15 +114,15 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         cloned and fitted to all rows; clones fitted on folds estimate its errors.
         ``FrozenEstimator(model)`` is used as it is.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
-        Prior covariance of what the kernel sees, see `kernel_features`, with the bounds
+        Prior covariance on the columns of X, or on `kernel_features`, with the bounds
         of its hyperparameters, which maximise the evidence. It refers to the
         standardised y; a WhiteKernel added to it is the noise. None lets RBF and Matern
         kernels of order 5/2 and 3/2 compete.
     optimizer : "evidence" or None, default="evidence"
         None keeps the hyperparameters of the kernel.
     noise_variance : float or None, default=None
-        Of the prior process, in squared units of y; None learns it. It is calibrated,
-        too.
+        Noise variance of the prior process, in squared units of y; None learns it.
+        Held-out rows calibrate it afterwards.
     n_inducing : int or "auto", default="auto"
         Number of inducing points, by greedy conditional variance; "auto" is as many as
         the kernel needs, at most 2500.
@@ -177,17 +177,17 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
     validation_curve_ : ndarray of shape (n_rounds,)
-        The same of held-out rows, at the end of each of up to 50 rounds; empty without
+        The same for held-out rows, at the end of each of up to 50 rounds; empty without
         them.
     n_iter_ : int
-        Largest number of epochs behind the networks; 1 without any.
+        Largest number of epochs of a network; 1 without networks.
     posterior_ : LatentModel
         Mean, basis and posterior of the weights, from which every prediction is
         computed.
     likelihood_ : Likelihood
         Normal noise.
     findings_ : tuple of Finding
-        What the diagnostics of the fit have found.
+        Findings of the diagnostics of the fit.
     stage_seconds_ : dict
         Wall time of the stages of :meth:`fit`: "process", "mean" and "calibration".
     n_features_in_ : int
@@ -316,7 +316,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Warns
         -----
         FitWarning
-            With all that the diagnostics found: residuals that are autocorrelated, a
+            Lists the findings of the diagnostics: residuals that are autocorrelated, a
             mean that is much worse than the process, a frozen regressor.
         """
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()

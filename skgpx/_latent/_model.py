@@ -15,6 +15,7 @@ from skgpx._draws import FunctionDraws, Process, central_differences, linear_dra
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx.bases import NeighborBasis
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -192,10 +193,11 @@ class LatentModel:
         return draws if self.mean is None else self.mean.added_to(draws)
 
     def process(self) -> Process | None:
-        """``f - m`` as a process that can be conditioned; None for particles."""
+        """``f - m`` as a process that can be conditioned; None where there is none."""
         if not isinstance(self.weights, GaussianWeights):
             return None
-        return self.basis.process(self.weights).scaled(self._scales)
+        process = self.basis.process(self.weights)
+        return None if process is None else process.scaled(self._scales)
 
     def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
         """Log density of joint noisy observations y (p, c) of f at X (p, d).
@@ -229,6 +231,12 @@ class LatentModel:
                 "A model with particles cannot be conditioned: its weights are not "
                 "one Gaussian process. Use MixtureModel.of_particles(model)."
             )
+        if isinstance(self.basis, NeighborBasis):
+            m = 0.0 if self.mean is None else self.mean(X)[:, 0]
+            scale = self._scales[0]
+            how = (y[:, 0] - m) / scale, noise_variance / scale**2
+            basis, weights = self.basis.conditioned(self.weights, X, *how)
+            return replace(self, basis=basis, weights=weights)
         mean = self.marginals(X).moments()[0]
         process = self.basis.process_at(self.weights, X).scaled(self._scales)
         # the white part of the residual acts as noise of the observations

@@ -90,7 +90,7 @@ class _Announcement(event.Listener):
                 return
         kept = f"kept in {_CACHE}" if _CACHE else "in every process: no cache"
         _LOGGER.warning(
-            "Compiling, once: about 10 s (%s); skgpx.compile_kernels() does it ahead.",
+            "Compiling once, some seconds (%s); skgpx.compile_kernels() does it ahead.",
             kept,
         )
 

@@ -63,6 +63,20 @@ def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -
 
 
 @kernel
+def radial_stack(code: int, points: Array, out: Array) -> None:
+    """Write ``k(x_i, x_j)``, j <= i, of several sets of points (s, m, d).
+
+    Into the lower triangles of out (s, m, m), whose other entries stay.
+    """
+    for one in range(len(points)):
+        columns = np.ascontiguousarray(points[one].T)
+        for i in range(points.shape[1]):
+            row = out[one, i, : i + 1]
+            _squared_distances(columns, points[one, i], row)
+            _profile(code, row)
+
+
+@kernel
 def radial_sum(code: int, X: Array, centres: Array, weights: Array, out: Array) -> None:
     """Add ``Σ_j v_j k(z_j, x_i)`` at the rows of X (n, d) to out (n,)."""
     n, d = X.shape

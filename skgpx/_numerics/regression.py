@@ -95,12 +95,15 @@ def weight_statistics(
 
 
 def posterior(
-    statistics: WeightStatistics, noise_variance: float, root: Array | None = None
+    statistics: WeightStatistics, noise_variance: Any, root: Array | None = None
 ) -> GaussianWeights:
     """Distribution of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3).
 
-    The root of B, :func:`precision_root`, is computed unless it is given.
+    The noise variance is one, or that of each target, (t,). The root of B,
+    :func:`precision_root`, is computed unless it is given.
     """
+    if np.ndim(noise_variance):
+        return TargetRegressions(statistics).posterior(noise_variance)
     L = precision_root(statistics.gram, noise_variance) if root is None else root
     mean = posterior_mean_from(statistics, noise_variance, L)
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
@@ -117,20 +120,22 @@ def posterior_mean_from(
 
 
 def log_evidence(
-    statistics: WeightStatistics, noise_variance: float, root: Array | None = None
+    statistics: WeightStatistics, noise_variance: Any, root: Array | None = None
 ) -> float:
     """Log evidence, less a penalty for the residual of the basis.
 
     ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
     equation (9), when Φ projects a Gaussian process; the exact log evidence when the
-    residual is zero. In nats, summed over rows and targets; O(m^3), or O(m^2) given the
-    root of B.
+    residual is zero. In nats, summed over rows and targets, of one noise variance or of
+    that of each target; O(m^3), or O(m^2) given the root of B.
 
     References
     ----------
     .. [1] Titsias, "Variational learning of inducing variables in sparse Gaussian
        processes", AISTATS 2009.
     """
+    if np.ndim(noise_variance):
+        return float(TargetRegressions(statistics).log_evidence(noise_variance).sum())
     L = precision_root(statistics.gram, noise_variance) if root is None else root
     half = solve_lower(L, statistics.moment) / noise_variance
     volume, halves = log_determinant(L), np.atleast_2d(half.T)

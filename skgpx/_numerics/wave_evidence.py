@@ -11,7 +11,7 @@ Rows go through in blocks; nothing has the size n², and beside the blocks nothi
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from skgpx._numerics._jit import kernel
 from skgpx._numerics.regression import WeightStatistics, log_evidence_of
 
 Array = NDArray[np.float64]
-# Memory to be used again: Φᵀ and S Φᵀ of a block, ΦᵀΦ or B, the inverse root or S.
+# Memory to be used again: Φᵀ and S Φᵀ of a block, ΦᵀΦ, the inverse root or S.
 Workspace = tuple[Array, Array, Array, Array]
 
 # Rows whose features, and products with S, are in memory at a time: with 200 waves 6 MB
@@ -38,13 +38,13 @@ class Waves(NamedTuple):
         W, angular, in radians per unit of the inputs.
     amplitudes : ndarray of shape (R,)
         a; the sum of their squares is the variance of the process.
-    noise_variance : float
+    noise_variance : float, or ndarray of shape (t,) for t targets
         σ².
     """
 
     frequencies: Array
     amplitudes: Array
-    noise_variance: float
+    noise_variance: Any
 
     def features(self, X: Array, space: Array | None = None) -> Array:
         """Features (m, n) at rows X (n, d): cosines, then sines.
@@ -67,7 +67,7 @@ class Waves(NamedTuple):
 
 
 class WaveGradient(NamedTuple):
-    """Log evidence of waves, its derivatives, and the posterior of the weights.
+    """Log evidence of waves, summed over targets, and its derivatives.
 
     Attributes
     ----------
@@ -75,25 +75,20 @@ class WaveGradient(NamedTuple):
         In nats.
     frequencies : ndarray of shape (R, d)
         Derivative in W.
-    mean : ndarray of shape (m,)
-        w̄.
-    covariance : ndarray of shape (m, m)
-        S; in the workspace.
     inputs : ndarray of shape (n, d) or None
         Derivative in the inputs of the rows, if that was requested.
     """
 
     value: float
     frequencies: Array
-    mean: Array
-    covariance: Array
     inputs: Array | None = None
 
 
 def wave_evidence(X: Array, y: Array, weights: Array, waves: Waves) -> float:
-    """Log evidence ``log N(y | 0, ΦΦᵀ + σ²I)`` in nats; O(n m² + m³).
+    """Log evidence ``log N(y | 0, ΦΦᵀ + σ²I)`` in nats; O(n m² + t m³).
 
-    Rows X (n, d) and y (n,) have frequency weights (n,). In the notation ``A = ΦᵀΦ +
+    Rows X (n, d) and y, (n,) or (n, t) for t targets, over which the evidence is
+    summed, have frequency weights (n,). In the notation ``A = ΦᵀΦ +
     σ²I`` of [1]_, whose equation (9) has another sign before ``R log σ²``::
 
         (|Φᵀy|²_{A⁻¹} - yᵀy) / (2σ²) - ½ log|A| + R log σ² - n/2 log(2πσ²)
@@ -118,7 +113,8 @@ def wave_gradient(
     Parameters
     ----------
     X : ndarray of shape (n, d)
-    y, weights : ndarray of shape (n,)
+    y : ndarray of shape (n,), or (n, t) for t targets
+    weights : ndarray of shape (n,)
     waves : Waves
     space : Workspace, optional
         Of `Waves.workspace`.
@@ -127,40 +123,42 @@ def wave_gradient(
 
     Notes
     -----
-    For each block one symmetric product, ``ΦᵀΦ``, and one product ``S Φᵀ``; one
-    Cholesky factor and one inverse: ``3 n m² + m³`` multiplications and additions.
+    For each block one symmetric product, ``ΦᵀΦ``, and one product ``S Φᵀ``, with the
+    sum over targets of ``S / σ²`` in place of S; one Cholesky factor and one inverse
+    a target: ``3 n m² + t m³`` multiplications and additions.
     """
     space = waves.workspace(len(y)) if space is None else space
-    value, mean, root = _solved(X, y, weights, waves, space)
-    S = linalg.square_triangle(root)
+    value, mean, spread = _solved(X, y, weights, waves, space)
+    targets, noise = np.atleast_2d(y.T), np.reshape(waves.noise_variance, (-1, 1))
     by_wave, by_row = np.zeros(waves.frequencies.shape), []
     for first in range(0, len(y), _BLOCK):
         block = slice(first, first + _BLOCK)
         points, w = X[block], weights[block, np.newaxis]
         # the features of a single block are still in the workspace
-        shape = len(mean), len(points)
+        shape = len(spread), len(points)
         features = space[0][: math.prod(shape)].reshape(shape)
         if len(points) < len(X):
             features = waves.features(points, space[0])
         product = space[1][: features.size].reshape(shape)
-        np.matmul(S, features, out=product)
-        misfit = y[block] - mean @ features
-        _to_phase_slopes(features, mean, misfit, waves.noise_variance, product)
+        np.matmul(spread, features, out=product)
+        misfits = (targets[:, block] - mean @ features) / noise
+        _to_phase_slopes(features, mean, misfits, product)
         slopes = product[: len(product) // 2]
         by_wave += slopes @ (w * points)
         if inputs:
             by_row.append(w * (slopes.T @ waves.frequencies))
     by_input = np.concatenate(by_row) if inputs else None
-    return WaveGradient(value, by_wave, mean, S, by_input)
+    return WaveGradient(value, by_wave, by_input)
 
 
 def _solved(
     X: Array, y: Array, weights: Array, waves: Waves, space: Workspace
 ) -> tuple[float, Array, Array]:
-    """Log evidence, w̄ (m,), and ``L⁻¹`` (m, m) of ``B = L Lᵀ``, in the workspace."""
+    """Log evidence, w̄ of each target, (t, m), and the sum over them of ``S / σ²``."""
     flat, _, gram, inverse = space
-    noise, moment = waves.noise_variance, np.zeros(len(gram))
-    root_weights = np.sqrt(weights)
+    targets, root_weights = np.atleast_2d(y.T), np.sqrt(weights)
+    moments = np.zeros((len(targets), len(gram)))
+    noises = np.broadcast_to(waves.noise_variance, len(targets))
     for first in range(0, len(y), _BLOCK):
         block = slice(first, first + _BLOCK)
         features = waves.features(X[block], flat)
@@ -168,36 +166,39 @@ def _solved(
         if np.any(root_weights[block] != 1.0):
             weighted = features * root_weights[block]
         linalg.add_gram(weighted, gram, fresh=first == 0)
-        moment += weighted @ (root_weights[block] * y[block])
-    square, total = float(weights @ y**2), float(weights.sum())
-    linalg.scale_and_shift(gram, 1.0 / noise, 1.0)
-    root = linalg.inverse_root(gram, inverse)
-    half = root @ (moment / noise)
-    sums = WeightStatistics(gram, moment, square, 0.0, total)
-    value = log_evidence_of(sums, noise, half, -linalg.log_determinant(root))
-    return value, half @ root, root
+        moments += (root_weights[block] * targets[:, block]) @ weighted.T
+    value, means, spread = 0.0, np.empty_like(moments), np.zeros_like(gram)
+    for mean, z, moment, noise in zip(means, targets, moments, noises, strict=True):
+        B = gram.copy()
+        linalg.scale_and_shift(B, 1.0 / noise, 1.0)
+        root = linalg.inverse_root(B, inverse)
+        half = root @ (moment / noise)
+        square = float(weights @ z**2)
+        sums = WeightStatistics(gram, moment, square, 0.0, float(weights.sum()))
+        value += log_evidence_of(sums, noise, half, -linalg.log_determinant(root))
+        mean[:] = half @ root
+        spread += linalg.square_triangle(root) / noise
+    return value, means, spread
 
 
 @kernel
 def _to_phase_slopes(
-    features: Array,
-    mean: Array,
-    misfit: Array,
-    noise_variance: float,
-    product: Array,
+    features: Array, means: Array, misfits: Array, product: Array
 ) -> None:
-    """Overwrite the upper half of ``S Φᵀ`` (m, n) by slopes in the phases.
+    """Overwrite the upper half of ``S Φᵀ / σ²`` (m, n) by slopes in the phases.
 
-    ``∂/∂Φᵀ = (w̄ eᵀ - S Φᵀ) / σ²`` with the misfit e; in the phases it is the slope
-    in the sine times the cosine, less the slope in the cosine times the sine.
+    ``∂/∂Φᵀ = (w̄ eᵀ - S Φᵀ) / σ²``, summed over targets, with their misfits ``e / σ²``
+    (t, n); in the phases it is the slope in the sine times the cosine, less the slope
+    in the cosine times the sine.
     """
     R, n = len(product) // 2, product.shape[1]
-    precision = 1.0 / noise_variance
     for r in range(R):
-        a, b = precision * mean[r], precision * mean[R + r]
         cosine, sine = features[r], features[R + r]
         by_cosine, by_sine = product[r], product[R + r]
+        for j in range(len(means)):
+            a, b, misfit = means[j, r], means[j, R + r], misfits[j]
+            for i in range(n):
+                by_cosine[i] -= a * misfit[i]
+                by_sine[i] -= b * misfit[i]
         for i in range(n):
-            along_sine = b * misfit[i] - precision * by_sine[i]
-            along_cosine = a * misfit[i] - precision * by_cosine[i]
-            by_cosine[i] = along_sine * cosine[i] - along_cosine * sine[i]
+            by_cosine[i] = by_cosine[i] * sine[i] - by_sine[i] * cosine[i]

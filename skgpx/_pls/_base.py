@@ -20,6 +20,7 @@ from skgpx._pls._inference import Inference, infer, resolved_method
 from skgpx._selection import (
     MOST,
     Hyperparameters,
+    inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
     with_base_rates,
@@ -32,8 +33,9 @@ from skgpx._validation import (
     generator,
     kernel_of,
 )
-from skgpx.bases import Nystroem, select_inducing
+from skgpx.bases import NeighborBasis, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
+from skgpx.kernels import decays
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -41,6 +43,9 @@ Array = NDArray[np.float64]
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
+
+    # nearest rows are a parameter of regression
+    n_neighbors: Any = 0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -104,12 +109,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
-        if m is None:
-            how = rows, kernel, likelihood, self.inducing, select, learn
-            Z = inducing_of_targets(*how)
-        else:
-            Z = select_inducing(self.inducing, rows.X, kernel, m, select, rows.weights)
-        basis = Nystroem.from_kernel(kernel, Z)
+        basis = self._basis(rows, kernel, likelihood, m, select)
+        Z = basis.inducing_points
         clock.end_of("selection")
 
         # 3 mode, Hessian, chains; 4 the posterior of the weights
@@ -151,6 +152,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """Whether more inducing points would gain evidence."""
         if not isinstance(self.inducing, str) or m == n:
             return None
+        if isinstance(result.posterior.basis, NeighborBasis):
+            return None
         if requested is not None and m < requested:  # they span the whole prior
             return None
         automatic = self.n_inducing == "auto"
@@ -182,6 +185,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 "Categorical(), or GWIClassifier, which averages it first."
             )
         method, step = resolved_method(self.method, likelihood), self.step_size
+        if method != "exact" and self.n_neighbors not in ("auto", 0):
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} needs Gaussian noise in closed form; "
+                f'got likelihood {likelihood!r} and method="{method}". Use '
+                "n_neighbors=0, and more inducing points."
+            )
         if method == "ou_mala" and step is not None and step > 1.0:
             raise ValueError(
                 'step_size of method="ou_mala" is 1 - rho, with rho the correlation of '
@@ -209,6 +218,49 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         most = int(8e9 / (4.0 * n * self.n_particles * c))
         most = most if c == 1 else min(most, LARGEST_COUPLED // c)
         return min(n, max(min(wanted, most), 100))
+
+    def _basis(
+        self,
+        rows: Rows,
+        kernel: Any,
+        likelihood: Any,
+        m: int | None,
+        rng: np.random.Generator,
+    ) -> Nystroem | NeighborBasis:
+        """Inducing inputs, m of them or as many as suffice, and nearest rows."""
+        n_neighbors, n = self._count_neighbors(rows, kernel, m), len(rows.y)
+        if m is None and n_neighbors:
+            # points that suffice leave nothing for neighbours
+            most = int(np.clip(4e7 / n, 100, 1000))
+            how = rows, kernel, float(likelihood.variance(0.0)), self.inducing, rng
+            Z, suffice = inducing_by_capacity(*how, most)
+            if suffice and self.n_neighbors == "auto":
+                n_neighbors = 0
+        elif m is None:
+            learn = self.optimizer is not None
+            Z = inducing_of_targets(rows, kernel, likelihood, self.inducing, rng, learn)
+        else:
+            Z = select_inducing(self.inducing, rows.X, kernel, m, rng, rows.weights)
+        basis = Nystroem.from_kernel(kernel, Z)
+        if not n_neighbors:
+            return basis
+        noise = likelihood.variance(0.0) / rows.precisions
+        return NeighborBasis(basis, rows.X, rows.y, noise, basis(rows.X), n_neighbors)
+
+    def _count_neighbors(self, rows: Rows, kernel: Any, m: int | None) -> int:
+        """Nearest rows that a prediction is given, for Gaussian noise in closed form.
+
+        "auto" takes them above 1500 rows where correlations fade with the distance.
+        """
+        if self.n_neighbors == "auto":
+            few = m is not None or len(rows.y) <= 1500 or rows.y.ndim > 1
+            return 0 if few or not decays(kernel, rows.X.shape[1]) else 40
+        if self.n_neighbors and rows.y.ndim > 1:
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is for one target; y has "
+                f"{rows.y.shape[1]}. Use n_neighbors=0, or MultiOutputRegressor."
+            )
+        return int(self.n_neighbors)
 
     def _fitted_attributes(
         self,

@@ -93,7 +93,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles, up to a constant.
     findings_ : tuple of Finding
-        What the diagnostics of the fit found, see :mod:`skgpx.diagnostics`.
+        Findings of the diagnostics, see :mod:`skgpx.diagnostics`.
     n_iter_ : int
         Evaluations of the gradient by each chain.
     n_features_in_ : int

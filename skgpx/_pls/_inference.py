@@ -19,11 +19,15 @@ from skgpx._numerics.regression import (
     precision_root,
 )
 from skgpx._numerics.smoothing import smoothed
-from skgpx._numerics.weights import WeightParticles
+from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt, run_chains, settle
 from skgpx._pls._tempering import of_both_signs, run_smc
-from skgpx._row_statistics import row_statistics
+from skgpx._row_statistics import (
+    neighbor_whitening,
+    row_statistics,
+    whitened_statistics,
+)
 from skgpx._selection import (
     final_noise,
     regress_targets,
@@ -32,7 +36,7 @@ from skgpx._selection import (
     row_target,
 )
 from skgpx._validation import Rows
-from skgpx.bases import Nystroem
+from skgpx.bases import NeighborBasis, Nystroem, known_weights
 from skgpx.diagnostics import (
     Finding,
     chains_not_converged,
@@ -98,7 +102,7 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
 
 
 def infer(
-    basis: Nystroem,
+    basis: Any,
     rows: Rows,
     likelihood: Any,
     rng: np.random.Generator,
@@ -117,7 +121,7 @@ def infer(
 
     Parameters
     ----------
-    basis : Nystroem
+    basis : Nystroem or, for the closed form, NeighborBasis
     rows : Rows
     likelihood : Likelihood
         Prepared.
@@ -198,7 +202,7 @@ def infer(
 
 
 def _exact(
-    basis: Nystroem,
+    basis: Any,
     rows: Rows,
     likelihood: Gaussian,
     n_particles: int,
@@ -207,6 +211,8 @@ def _exact(
     rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions use the posterior itself, not the draws."""
+    if isinstance(basis, NeighborBasis):
+        return _by_neighbors(basis, rows, likelihood, n_particles, n_jobs, rng)
     statistics = row_statistics(basis, rows, n_jobs)
     if rows.y.ndim > 1:
         each, noises = regress_targets(statistics, likelihood, noise_is_free)
@@ -222,12 +228,40 @@ def _exact(
         weights = posterior(statistics, typical, root)
         evidence = log_evidence(statistics, typical, root)
     unexplained = statistics.residual / (2.0 * typical * statistics.weight)
-    particles = weights.draw(n_particles, rng)
-    p = weights.mean.size
+    drawn, model = _drawn(weights, n_particles, rng), LatentModel(basis, weights)
+    return Inference(model, *drawn, likelihood, evidence, unexplained)
+
+
+def _by_neighbors(
+    basis: NeighborBasis,
+    rows: Rows,
+    likelihood: Gaussian,
+    n_particles: int,
+    n_jobs: int | None,
+    rng: np.random.Generator,
+) -> Inference:
+    """The closed form, with the residual by nearest rows."""
+    W = neighbor_whitening(basis, rng.spawn(1)[0], n_jobs)
+    statistics = whitened_statistics(W, basis.features, basis.y)
+    root = precision_root(statistics.gram, 1.0)
+    weights, noise = posterior(statistics, 1.0, root), float(likelihood.variance(0.0))
+    evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
+    # ω repetitions of a row, whose noise was divided by ω
+    repeated = (rows.precisions - 1.0) * np.log(2.0 * np.pi * noise)
+    evidence -= 0.5 * float(np.sum(repeated + np.log(rows.precisions)))
+    drawn = _drawn(weights, n_particles, rng)
+    model = LatentModel(basis, known_weights(weights.mean[:, 0], weights.root[0]))
+    return Inference(model, *drawn, likelihood, evidence, 0.0)
+
+
+def _drawn(
+    weights: GaussianWeights, n_particles: int, rng: np.random.Generator
+) -> tuple[Array, Sample]:
+    """Independent draws of the weights, in the form of chains."""
+    particles, p = weights.draw(n_particles, rng), weights.mean.size
     z, ess = particles.transpose(1, 0, 2).reshape(1, p, -1), np.full(p, n_particles)
-    sample = Sample(z, 1.0, np.ones(p), ess.astype(np.float64), np.array([]), 0)
-    model = LatentModel(basis, weights)
-    return Inference(model, particles, sample, likelihood, evidence, unexplained)
+    ones, none = np.ones(p), np.array([])
+    return particles, Sample(z, 1.0, ones, ess.astype(np.float64), none, 0)
 
 
 # ---- The target of the chains --------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,9 @@ from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
 from skgpx._selection import MOST
 from skgpx._validation import (
+    Interval,
     Rows,
+    StrOptions,
     canonical_rows,
     check_likelihood_given,
     check_rows,
@@ -49,7 +52,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
-        as it needs to leave no more than a thousandth of a nat a row unexplained, at
+        as it needs to leave no more than a thousandth of a nat per row unexplained, at
         most 2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
         `unexplained_`. Otherwise it is ``3 sqrt(n)``, at most what keeps a step of all
         chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
@@ -61,10 +64,18 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         ``n_inducing="auto"`` ends at its largest number); seeds of k-means; random
         rows; the points themselves, of shape (M, n_features); or ``inducing(X,
         kernel, n_inducing, rng)`` that returns such an array.
+    n_neighbors : int or "auto", default="auto"
+        For Gaussian noise in closed form and one target: number N of the nearest rows
+        on which the residual of the inducing inputs is conditioned, in fits (those
+        before the row in a random order, Vecchia's approximation [3]_) and in
+        predictions. 0 leaves the residual at its prior. "auto" is 40 above 1500 rows,
+        with at most 1000 inducing inputs, if as many do not suffice, `n_inducing` is
+        "auto" and correlations fade with the distance in every column; otherwise 0.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
-        (then Titsias' bound, for fewer than 400 inducing inputs), and Laplace's
+        (then Titsias' bound, for fewer than 400 inducing inputs), from 4500 rows on the
+        density of 40 000 of them given their nearest predecessors, and Laplace's
         approximation of that of the sparse model otherwise; None keeps the kernel as
         it is.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
@@ -95,8 +106,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood are always in the units of y. For other likelihoods the latent
         function gets a constant prior mean instead, the link of the mean of y
         (`base_latent` of the likelihood), to which predictions return far from the
-        data; kernel hyperparameters refer to the latent function itself. False: mean
-        zero, nothing is scaled.
+        data; kernel hyperparameters refer to the latent function itself. False sets the
+        prior mean to zero and scales nothing.
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` from the
         hyperparameters, and from the particles if their shape is the same.
@@ -113,18 +124,18 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         Prior covariance with its hyperparameters, for the standardised y.
     likelihood_ : Likelihood
-        With its scales, in the units of y.
+        Likelihood with its scales, in the units of y.
     noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
         Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
         bound of all rows, at the noise variance that maximises it if held-out rows
-        chose another; otherwise what the search for hyperparameters reached. NaN
-        without a search.
+        chose another; otherwise the value that the search for hyperparameters reached.
+        NaN without a search.
     unexplained_ : float
-        What the inducing inputs leave open: the mean over rows of ``var g(x_i) / (2
-        noise_variance)``, in nats by which the evidence of a row may be too low. NaN
-        unless the posterior is in closed form.
+        Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
+        / (2 noise_variance)``, in nats by which the evidence of a row may be too low.
+        NaN unless the posterior is in closed form.
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".
@@ -145,7 +156,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     findings_ : tuple of Finding
-        What the diagnostics of the fit found, see :mod:`skgpx.diagnostics`.
+        Findings of the diagnostics, see :mod:`skgpx.diagnostics`.
     n_iter_ : int
         Evaluations of the gradient by each chain; 1 for exact draws.
     n_features_in_ : int
@@ -169,12 +180,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     ``f(x) = m + phi(x)^T w + g(x)``, where ``phi(x) = L^-1 kappa(Z, x)``, ``w ~ N(0,
     I)`` and g is the part of the prior that vanishes at Z. Particles follow the density
     ``exp(-sum_i nll(y_i, m + phi(x_i)^T w) - |w|^2 / 2)``; g keeps its prior
-    distribution, so far from the data predictions return to the prior, whose mean m
-    makes that the mean of y. Means, standard deviations and
+    distribution, so that predictions far from the data return to the prior, whose mean
+    m is chosen such that they return to the mean of y. Means, standard deviations and
     quantiles are exact sums over the particles, with g and the noise integrated out.
 
     Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;
-    memory O(n M), or O(M^2) for exact draws. Predictions: O(M (M + n_particles)) a
+    memory O(n M), or O(M^2) for exact draws; neighbours add O(n N^2 (N + M)) time and
+    O(n (M + N)) memory, also of the fitted model, and O(N^2 (N + M)) to the prediction
+    of a row. Predictions: O(M (M + n_particles)) a
     row, in blocks within scikit-learn's ``working_memory``.
 
     References
@@ -183,6 +196,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
        Bayesian inference in function space".
     .. [2] Titsias, "Variational learning of inducing variables in sparse Gaussian
        processes", AISTATS 2009.
+    .. [3] Gyger, Furrer and Sigrist, "Vecchia-inducing-points full-scale
+       approximations for Gaussian processes", 2025.
 
     Examples
     --------
@@ -202,6 +217,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ProjectedLangevin._parameter_constraints,
+        "n_neighbors": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "normalize_y": ["boolean"],
     }
 
@@ -212,6 +231,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood: Likelihood | None = None,
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
+        n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
         method: str = "auto",
         n_particles: int = 100,
@@ -227,6 +247,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.inducing = inducing
+        self.n_neighbors = n_neighbors
         self.optimizer = optimizer
         self.method = method
         self.n_particles = n_particles
@@ -263,20 +284,20 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
         exposure : array-like of shape (n_samples,) or float, default=None
-            Of counts and amounts: the time, area or population over which each was
-            taken, in any unit; of Binomial counts the number of trials. The latent
-            function then gives the rate at exposure one, ``E[y] = exposure * rate(f)``
-            for every link; for the exp link this is the offset ``log(exposure)`` of
-            generalised linear models. None stands for ones.
+            Time, area or population over which each count or amount was taken, in any
+            unit; for Binomial counts the number of trials. The latent function then
+            gives the rate at exposure one, ``E[y] = exposure * rate(f)`` for every
+            link; for the exp link this is the offset ``log(exposure)`` of generalised
+            linear models. None stands for ones.
         noise_variance : array-like of shape (n_samples,) or float, default=None
             Known variance of the noise of each row, in squared units of y; the squared
             scale for StudentT. It is all the noise of the row, as `alpha` of
-            GaussianProcessRegressor without a WhiteKernel: the likelihood is given none
-            (None) and none is learned.
+            GaussianProcessRegressor without a WhiteKernel: the likelihood must not have
+            one (None), and none is learned.
         censoring : array-like of shape (n_samples,) or float, default=None
-            Of targets under Tobit and LogNormal: 1 where y is a lower bound of the true
-            value (right-censored), -1 where it is an upper bound, 0 where it is the
-            value. None stands for zeros.
+            For targets under Tobit and LogNormal: 1 where y is a lower bound of the
+            true value (right-censored), -1 where it is an upper bound, 0 where it is
+            the value. None stands for zeros.
 
         Returns
         -------

@@ -318,7 +318,9 @@ def default_candidates(
             kernel = kernel * _of_columns(shape, numeric, rows.X.shape[1])
         if categories is not None:
             kernel = kernel * Columns(categories.kernel, categories.columns)
-        many = of_kernel(kernel, rows, unit, f"{name}, one a column", False)
+        many = of_kernel(
+            kernel, rows, unit, f"{name}, one lengthscale per column", False
+        )
         if len(numeric) < 2:
             groups.append([many])
             continue

@@ -12,7 +12,6 @@ from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
     invert_factorised,
-    log_determinant,
     solve_lower,
     solve_lower_transpose,
 )
@@ -51,11 +50,18 @@ class ExactEvidence:
         Without white noise.
     likelihood : Gaussian
         Prepared.
+    given : Rows, optional
+        Rows whose y are known: the density is that of the others given these.
     """
 
-    def __init__(self, rows: Rows, kernel: Any, likelihood: Gaussian):
+    def __init__(
+        self, rows: Rows, kernel: Any, likelihood: Gaussian, given: Rows | None = None
+    ):
         self.rows, self.kernel, self.likelihood = rows, kernel, likelihood
-        self._p = len(kernel.theta)
+        self._p, self._n_given = len(kernel.theta), 0
+        self._all = rows
+        if given is not None:
+            self._n_given, self._all = len(given.y), given.followed_by(rows)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
@@ -67,49 +73,61 @@ class ExactEvidence:
         numpy.linalg.LinAlgError
             If the covariance of the rows is not positive definite.
         """
-        p, omega = self._p, self.rows.precisions
+        p, g, omega = self._p, self._n_given, self._all.precisions
         likelihood = self.likelihood.with_theta(theta[p:])
         noise_variance = float(likelihood.variance(0.0))
         kernel = self.kernel.clone_with_theta(theta[:p])
-        K, pullback = triangle_and_pullback(kernel, self.rows.X)
-        L, white, value = _factorised(K, self.rows, noise_variance)
-        alpha, c = solve_lower_transpose(L, white), white.shape[1]
-        # ∂/∂C = ½ (C⁻¹y yᵀC⁻¹ - c C⁻¹), of which the lower triangle is read
-        invert_factorised(L)
-        slope = 0.5 * (alpha @ alpha.T - c * L)
+        K, pullback = triangle_and_pullback(kernel, self._all.X)
+        L, white, value = _factorised(K, self._all, noise_variance, g)
+        c = white.shape[1]
+        first = _slope(L[:g, :g].copy(), white[:g])
+        slope = _slope(L, white)
+        slope[:g, :g] -= first
         gradient = pullback(slope)
         if len(likelihood.theta):
             # C_ii holds σ²/ω, and -½ Σ(ω - 1) log σ² stands beside
             noise = noise_variance * float(np.sum(np.diagonal(slope) / omega))
-            gradient = np.append(gradient, noise - 0.5 * c * float(np.sum(omega - 1.0)))
+            repeated = float(np.sum(omega[g:] - 1.0))
+            gradient = np.append(gradient, noise - 0.5 * c * repeated)
         return value, gradient
 
+    def value(self, kernel: Any, noise_variance: float) -> float:
+        """Evidence of a kernel beside this noise, without a gradient; O(n^3 / 3)."""
+        try:
+            K = triangle_and_pullback(kernel, self._all.X)[0]
+            return _factorised(K, self._all, noise_variance, self._n_given)[2]
+        except np.linalg.LinAlgError:
+            return -np.inf
 
-def exact_value(rows: Rows, kernel: Any, noise_variance: float) -> float:
-    """:class:`ExactEvidence` without its gradient; O(n^3 / 3)."""
-    try:
-        K = triangle_and_pullback(kernel, rows.X)[0]
-        return _factorised(K, rows, noise_variance)[2]
-    except np.linalg.LinAlgError:
-        return -np.inf
+
+def _slope(L: Array, white: Array) -> Array:
+    """``∂ log N(y|0, C) / ∂C = ½ (C⁻¹y yᵀC⁻¹ - c C⁻¹)``, lower triangle; L is lost."""
+    alpha = solve_lower_transpose(L, white)
+    invert_factorised(L)
+    slope: Array = 0.5 * (alpha @ alpha.T - white.shape[1] * L)
+    return slope
 
 
 def _factorised(
-    K: Array, rows: Rows, noise_variance: float
+    K: Array, rows: Rows, noise_variance: float, n_given: int = 0
 ) -> tuple[Array, Array, float]:
     """Root of the C of :class:`ExactEvidence`, ``L⁻¹ y``, and its log density.
 
-    Only the lower triangle of K is read.
+    The density is that of the rows after the first ones, which are given. Only the
+    lower triangle of K is read.
     """
     omega = rows.precisions
     C = np.array(K, order="C")
     C[np.diag_indices_from(C)] += noise_variance / omega
     L = cholesky(C, jitter=0.0).L
     white = solve_lower(L, rows.y.reshape(len(L), -1))
-    log_volume = log_determinant(L) + len(L) * np.log(2.0 * np.pi)
-    repeated = np.sum(omega - 1.0) * np.log(2.0 * np.pi * noise_variance)
-    each = log_volume + repeated + np.log(omega).sum()
-    return L, white, -0.5 * float(white.shape[1] * each + np.sum(white**2))
+    each, left = (
+        2.0 * np.log(np.diagonal(L)) + np.log(2.0 * np.pi),
+        slice(n_given, None),
+    )
+    repeated = (omega - 1.0) * np.log(2.0 * np.pi * noise_variance) + np.log(omega)
+    total = white.shape[1] * np.sum((each + repeated)[left]) + np.sum(white[left] ** 2)
+    return L, white, -0.5 * float(total)
 
 
 def wave_gains(rows: Rows, kernel: Any, noise_variance: float, omega: Array) -> Array:

@@ -18,11 +18,10 @@ from skgpx._selection._select import (
     Found,
     Split,
     maximise,
-    refine,
     screen,
     select,
     subset,
-    train,
+    trained,
 )
 from skgpx._selection._sparse import grow
 from skgpx._validation import DefaultKernel, Rows, standardisation
@@ -50,8 +49,6 @@ class SearchRecord(NamedTuple):
         Rows that the last search read; "all" where it read sums over every row.
     kernel : str
         Name of the candidate that was chosen.
-    rows_held_out : int
-        Rows that no search read, and by which candidates were compared.
     frequency_rows : int
         Rows from which frequencies were learned.
     calibration_rows : int
@@ -69,7 +66,6 @@ class SearchRecord(NamedTuple):
     distinct_rows: int = 0
     rows_searched: int | str = 0
     kernel: str = ""
-    rows_held_out: int = 0
     frequency_rows: int = 0
     calibration_rows: int = 0
 
@@ -166,14 +162,13 @@ def learn_prior(
     start = None if previous is None else previous.found
     if start is not None:
         start = start._replace(likelihood=likelihood)
-    exact_noise, needed, searched = np.nan, 0, split.training
+    exact_noise, needed = np.nan, 0
     if isinstance(likelihood, Gaussian):
         best = (
-            train(searched, start)
+            trained([start], split)
             if start
             else select(groups, split, likelihood, n_jobs, trend)
         )
-        best = refine(best, split, n_jobs)
         if best.gain > NOISE_PRICE:
             exact_noise = float(best.likelihood.variance(0.0))
         if n_inducing is not None and n_inducing < min(len(rows.y), _SEARCHED):
@@ -183,26 +178,25 @@ def learn_prior(
             [start] if start else _rough_starts(groups[0], split.screening, likelihood)
         )
         planned = len(rows.y) if n_inducing is None else n_inducing
-        best, searched, needed = _by_laplace(starts, counted, inducing, planned, rng)
-    found_signal, n_searched = best.gain > NOISE_PRICE, searched.weights.sum()
+        best, needed = _by_laplace(starts, counted, inducing, planned, rng)
+    found_signal = best.gain > NOISE_PRICE
     given = groups[0][0].given
     findings = [diagnostics.no_signal(best.gain, NOISE_PRICE, rows.y, rows.weights)]
     if given or (found_signal and not isinstance(likelihood, Gaussian)):
         log_scale = likelihood.log_scale
         findings.append(diagnostics.at_bounds(best.kernel, not given, log_scale))
     # few observations leave the function uncertain
-    if not (found_signal or given) and n_searched >= 100:
-        best = _all_noise(best, searched)
+    if not (found_signal or given) and best.weight >= 100.0:
+        best = _all_noise(best, split.training)
     record = record._replace(
         criterion="log posterior of the hyperparameters",
-        rows_searched=len(searched.y),
+        rows_searched=best.n_rows,
         kernel=best.candidate.name,
-        rows_held_out=0 if split.validation is None else len(split.validation.y),
     )
     return Hyperparameters(
         best.kernel,
         _with_stated_noise(best),
-        float(rows.weights.sum() / n_searched) * best.evidence,
+        float(rows.weights.sum() / best.weight) * best.evidence,
         record,
         best if found_signal else None,
         exact_noise,
@@ -298,8 +292,8 @@ def _by_laplace(
     inducing: Any,
     planned: int,
     rng: np.random.Generator,
-) -> tuple[Found, Rows, int]:
-    """Laplace's evidence from each start; its rows, and the points that it gains from.
+) -> tuple[Found, int]:
+    """Laplace's evidence from each start, and the points that it gains from.
 
     For one latent function the points of a start are doubled while that gains.
     """
@@ -324,16 +318,20 @@ def _by_laplace(
 
         return grow(score, m, min(largest, n), some.weights.sum())[0]
 
-    sizes = [needed(one, max(_SEARCHED, m)) for one in starts]
-    part = subset(rows, order[: int(np.clip(budget / max(sizes) ** 2, 300, 2000))])
-    ends = []
-    for one, size in zip(starts, sizes, strict=True):
-        how = part, one.kernel, one.likelihood, inducing, size, rng
-        evidence = SparseEvidence.selected(*how)
-        ends.append(maximise(one.candidate, [evidence], one.u, 40))
-    best = max(ends, key=lambda one: one.posterior)
-    size = needed(best, 1000)
-    return best, part, size if size > m else 0
+    size = max(needed(one, max(_SEARCHED, m)) for one in starts)
+    while True:
+        part = subset(rows, order[: int(np.clip(budget / size**2, 300, 2000))])
+        ends = []
+        for one in starts:
+            how = part, one.kernel, one.likelihood, inducing, size, rng
+            evidence = SparseEvidence.selected(*how)
+            ends.append(maximise(one.candidate, [evidence], one.u, 40))
+        best = max(ends, key=lambda one: one.posterior)
+        # the kernel that was found may need more points than where it started
+        larger = needed(best, 1000)
+        if min(larger, _SEARCHED) <= size:
+            return best, larger if larger > m else 0
+        starts, size = ends, min(larger, _SEARCHED)
 
 
 # ---- What the search reads -----------------------------------------------------------

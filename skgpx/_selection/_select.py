@@ -18,13 +18,12 @@ from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import (
     ExactEvidence,
-    exact_value,
     null_evidence,
     wave_gains,
 )
-from skgpx._selection._sparse import ABUNDANT_ROWS, SEARCHED_ROWS, sparse_density
+from skgpx._selection._sparse import ABUNDANT_ROWS, SEARCHED_ROWS
 from skgpx._validation import Rows
-from skgpx.kernels import length_scales
+from skgpx.kernels import decays, length_scales
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -52,6 +51,10 @@ class Found(NamedTuple):
         Log evidence of the rows of the search, without and with the log hyperprior.
     gain : float
         Of the evidence over that of a latent function that is zero.
+    n_rows : int
+        Number of rows of the search.
+    weight : float
+        Sum of their weights.
     """
 
     candidate: Candidate
@@ -60,6 +63,8 @@ class Found(NamedTuple):
     evidence: float = np.nan
     posterior: float = np.nan
     gain: float = np.nan
+    n_rows: int = 0
+    weight: float = np.nan
 
     @property
     def kernel(self) -> Any:
@@ -118,17 +123,18 @@ def maximise(
     """
     objective = Objective(candidate, evidences)
     point = np.concatenate((u, objective.likelihood.theta))
+    total = sum(float(one.rows.weights.sum()) for one in evidences)
     if len(point):
         point = np.clip(point, *objective.bounds.T)
-        total = sum(float(one.rows.weights.sum()) for one in evidences)
         point = _descend(objective, point, max_iter, tolerance * total)
     q = candidate.n_free
     likelihood = objective.likelihood.with_theta(point[q:])
     log_prior = candidate.log_prior(point, likelihood)[0]
     evidence = -objective(point)[0] - log_prior
     gain = evidence - sum(null_evidence(one.rows, one.likelihood) for one in evidences)
-    posterior = evidence + log_prior
-    return Found(candidate, point[:q], likelihood, evidence, posterior, gain)
+    values = evidence, evidence + log_prior, gain
+    n_rows = sum(len(one.rows.y) for one in evidences)
+    return Found(candidate, point[:q], likelihood, *values, n_rows, total)
 
 
 def _descend(
@@ -170,34 +176,37 @@ def _descend(
 
 
 class Split(NamedTuple):
-    """Parts of the rows, disjoint but for `screening`, which is a part of `training`.
+    """Rows in a random order, and the first of them.
 
     Attributes
     ----------
     screening, training : Rows
-        That compare candidates, and that searches end with.
-    validation, remaining : Rows or None
-        None where rows are scarce.
+        The first few, which compare candidates, and more, which searches end with.
+    rows : Rows
+        All of them.
+    order : ndarray of shape (n,)
+        Their positions in the random order.
     """
 
     screening: Rows
     training: Rows
-    validation: Rows | None = None
-    remaining: Rows | None = None
+    rows: Rows
+    order: NDArray[np.intp]
 
     @classmethod
     def of(cls, rows: Rows, screening: int, rng: np.random.Generator) -> Split:
-        """Draw the parts, first rows with probabilities proportional to weights."""
+        """Draw the order, in which rows of larger weight tend to come first."""
         # by y: the order of the columns of X does not matter
         by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
         keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
-        order, size = by_y[np.argsort(keys, kind="stable")], SEARCHED_ROWS
-        first = subset(rows, order[:screening]), subset(rows, order[:size])
-        if len(order) < ABUNDANT_ROWS:
-            return cls(*first)
-        held = rows.take(np.sort(order[size : 2 * size]))
-        held = held._replace(weights=np.ones(len(held.y)))
-        return cls(*first, held, rows.take(np.sort(order[2 * size :])))
+        order = by_y[np.argsort(keys, kind="stable")]
+        first = [subset(rows, order[:size]) for size in (screening, SEARCHED_ROWS)]
+        return cls(*first, rows, order)
+
+    @property
+    def abundant(self) -> bool:
+        """Whether the rows are more than a joint density of all can be had of."""
+        return len(self.order) >= ABUNDANT_ROWS
 
 
 def subset(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
@@ -217,7 +226,7 @@ def select(
 ) -> Found:
     """The candidate of the largest log posterior, trained on more rows.
 
-    From 4500 rows on its family is trained, and held-out rows decide.
+    From 4500 rows on its family is trained, on rows from all over the data.
 
     Parameters
     ----------
@@ -241,17 +250,16 @@ def select(
     screened = [first, *side_by_side(screen, rest, n_jobs, few, likelihood)]
     family = max(screened, key=lambda group: max(one.posterior for one in group))
     best = max(family, key=lambda one: one.posterior)
+    one_input = rows.X.shape[1] == 1
+    # nearest rows cannot tell a trend from a smooth function
+    trend = trend and (one_input or not split.abundant)
     if trend and np.any(best.candidate.lengths) and not best.candidate.given:
         linear = _with_trend(best, few)
         family = [*family, *([linear] if linear.posterior > best.posterior else [])]
-        if rows.X.shape[1] == 1:
+        if one_input:
             top = max(family, key=lambda one: one.posterior)
             family = [*family, *_with_seasons(top, linear, split)]
-    if split.validation is None:
-        return train(rows, max(family, key=lambda one: one.posterior))
-    # where rows abound a few of them cannot tell how many lengthscales there are
-    ends = side_by_side(train, [(one,) for one in family], n_jobs, rows)
-    return _best_sparse(ends, split, n_jobs)
+    return trained(family, split)
 
 
 def _with_trend(best: Found, rows: Rows) -> Found:
@@ -260,8 +268,8 @@ def _with_trend(best: Found, rows: Rows) -> Found:
     slope = candidate.mean[-1]
     long = best.candidate.starts()[0]
     starts = [np.append(u, slope) for u in (best.u, long)]
-    ((u, scale),) = _best_first(candidate, starts, rows, best.likelihood)[:1]
-    evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
+    evidence = ExactEvidence(rows, candidate.kernel, best.likelihood)
+    u = _best_first(candidate, starts, [evidence])[0]
     return maximise(candidate, [evidence], u, 40, 1e-4)
 
 
@@ -283,8 +291,8 @@ def _with_seasons(best: Found, linear: Found, split: Split) -> list[Found]:
         candidate = candidate.with_season(rows, period)
         new = candidate.coordinates_of(candidate.kernel)[len(plain.u) :]
         starts = [np.concatenate((u, plain.u[len(u) :], new)) for u in (plain.u, long)]
-        ((u, scale),) = _best_first(candidate, starts, rows, best.likelihood)[:1]
-        evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
+        evidence = ExactEvidence(rows, candidate.kernel, best.likelihood)
+        u = _best_first(candidate, starts, [evidence])[0]
         season = maximise(candidate, [evidence], u, 100, 1e-4)
         if season.posterior <= best.posterior:
             break
@@ -316,10 +324,13 @@ def _standing_out(best: Found, split: Split) -> float | None:
     return float(2.0 * np.pi / omega[np.argmax(high & harmonic)])
 
 
-def train(rows: Rows, found: Found) -> Found:
-    """Search on with the exact evidence of more rows."""
-    evidence = ExactEvidence(rows, found.kernel, found.likelihood)
-    return maximise(found.candidate, [evidence], found.u, 100, 1e-5)
+def trained(family: Sequence[Found], split: Split) -> Found:
+    """Search on with more rows; where they abound, with the whole family."""
+    best = max(family, key=lambda one: one.posterior)
+    if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
+        return _by_nearest(family, split)
+    evidence = ExactEvidence(split.training, best.kernel, best.likelihood)
+    return maximise(best.candidate, [evidence], best.u, 100, 1e-5)
 
 
 def screen(
@@ -343,12 +354,15 @@ def screen(
             # long lengthscales, or long ones but in the one column where that is best
             separate = [candidate.starts()[0], *candidate.short_starts()]
             some = rows.take(slice(None, None, -(-len(rows.y) // 300)))
-            starts = _best_first(candidate, separate, some, likelihood)[:1]
+            evidence = ExactEvidence(some, candidate.kernel, likelihood)
+            start = _best_first(candidate, separate, [evidence])[0]
             same = candidate.coordinates_of(simple.kernel)
-            starts.insert(0, (same, simple.likelihood))
+            starts = [(same, simple.likelihood), (start, likelihood)]
         else:
-            starts = _best_first(candidate, candidate.starts(), rows, likelihood)
-            starts, until_signal = starts[: 1 if near else 2], not candidate.given
+            evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+            best = _best_first(candidate, candidate.starts(), [evidence])
+            starts = [(u, likelihood) for u in best[: 1 if near else 2]]
+            until_signal = not candidate.given
         ends: list[Found] = []
         for u, scale in starts:
             evidence = ExactEvidence(rows, candidate.kernel_at(u), scale)
@@ -360,57 +374,75 @@ def screen(
 
 
 def _best_first(
-    candidate: Candidate, starts: list[Array], rows: Rows, likelihood: Gaussian
-) -> list[tuple[Array, Gaussian]]:
+    candidate: Candidate, starts: Sequence[Array], evidences: Sequence[ExactEvidence]
+) -> list[Array]:
     """Starts within the bounds, in the order of their log posterior."""
     starts = [np.clip(u, *candidate.bounds.T) for u in starts]
-    noise, values = float(likelihood.variance(0.0)), [0.0]
-    if len(starts) > 1:
-        kernels = [candidate.kernel_at(u) for u in starts]
-        values = [
-            exact_value(rows, kernel, noise) + candidate.log_prior(u)[0]
-            for kernel, u in zip(kernels, starts, strict=True)
-        ]
+    likelihood = evidences[0].likelihood
+    found = [Found(candidate, u, likelihood) for u in starts]
+    values = (
+        [0.0] if len(starts) == 1 else [_log_posterior(one, evidences) for one in found]
+    )
     order = np.argsort(values, kind="stable")[::-1]
-    return [(starts[i], likelihood) for i in order]
+    return [starts[i] for i in order]
 
 
-# ---- Neighbourhoods, where there are many rows ---------------------------------------
+# ---- Of many rows: the density of some given their nearest predecessors --------------
+
+# Neighbourhoods whose densities are added to compare candidates, and to train the best;
+# the rows of each, and those that are given.
+_COMPARED, _TRAINED, _TOGETHER, _GIVEN = 400, 4000, 10, 40
 
 
-def refine(found: Found, split: Split, n_jobs: int | None = None) -> Found:
-    """Search on with neighbourhoods besides, if a sparse model then predicts better.
+def _by_nearest(family: Sequence[Found], split: Split) -> Found:
+    """The best candidate of a family, trained on rows from all over the data.
 
-    1500 of many rows are far apart: how the function varies nearby is seen in rows that
-    are neighbours. What they show may be more than inducing points can follow, so the
-    score is the held-out density of a sparse model.
+    A few rows are far apart: how a function varies nearby is seen in rows that are
+    neighbours. Candidates go from simple to complex, and each starts where it ended on
+    few rows, at short lengthscales, or where a simpler one ended now.
     """
-    remaining = split.remaining
-    if remaining is None or not found.candidate.n_free:
-        return found
-    blocks = [split.training, *_neighbourhoods(found.kernel, remaining)]
-    evidences = [ExactEvidence(b, found.kernel, found.likelihood) for b in blocks]
-    ends = [found, maximise(found.candidate, evidences, found.u, 20)]
-    return _best_sparse(ends, split, n_jobs)
+    ends: list[Found] = []
+    for one in family:
+        candidate, near = one.candidate, ends[-1] if ends else one
+        evidences = _neighborhoods(split, near, _COMPARED, 0.5)
+        starts = [one.u, *candidate.starts()]
+        starts += [candidate.coordinates_of(end.kernel) for end in ends]
+        u = _best_first(candidate, starts, evidences)[0]
+        ends.append(maximise(candidate, evidences, u, 25, 1e-4))
+    # the last neighbourhoods compare them all
+    best = max(ends, key=lambda end: _log_posterior(end, evidences))
+    evidences = _neighborhoods(split, best, _TRAINED, 0.25)
+    return maximise(best.candidate, evidences, best.u, 40)
 
 
-def _best_sparse(ends: list[Found], split: Split, n_jobs: int | None) -> Found:
-    """The one whose sparse model predicts held-out rows best, with the best noise."""
-    noise = [float(one.likelihood.variance(0.0)) for one in ends]
-    wide = 10.0 if len(ends[0].likelihood.theta) else 1.0
-    models = [(one.kernel, min(noise), wide * max(noise)) for one in ends]
-    parts = split.remaining, split.validation
-    scores = side_by_side(sparse_density, models, n_jobs, *parts)
-    return ends[int(np.argmax(scores))]
+def _neighborhoods(
+    split: Split, found: Found, number: int, phase: float
+) -> list[ExactEvidence]:
+    """Densities of neighbouring rows given the nearest of those before them.
+
+    They are factors of the joint density of all rows, in Vecchia's approximation of it
+    by blocks, and a sample of them estimates it. Nearest in units of the lengthscales.
+    """
+    rows, kernel, n = split.rows, found.kernel, len(split.order)
+    ordered, number = rows.take(split.order), min(number, n // _TOGETHER)
+    points = ordered.X / length_scales(kernel, rows.X.shape[1])
+    evidences = []
+    for place in range(number):
+        position = int((place + phase) * n / number)
+        distance = np.sum((points - points[position]) ** 2, axis=1)
+        together = np.argpartition(distance, _TOGETHER)[:_TOGETHER]
+        distance[together] = np.inf
+        size = min(_GIVEN, position)
+        given = np.argpartition(distance[:position], size - 1)[:size]
+        given = given[np.isfinite(distance[given])]
+        parts = ordered.take(together), ordered.take(given)
+        evidences.append(ExactEvidence(parts[0], kernel, found.likelihood, parts[1]))
+    return evidences
 
 
-def _neighbourhoods(kernel: Any, rows: Rows, number: int = 5) -> list[Rows]:
-    """The 300 rows nearest to each of a few, in units of the lengthscales."""
-    scaled = rows.X / length_scales(kernel, rows.X.shape[1])
-    n = len(scaled)
-    size = min(300, n)
-    blocks = []
-    for centre in np.linspace(0, n - 1, number + 2)[1:-1].astype(np.intp):
-        distance = np.sum((scaled - scaled[centre]) ** 2, axis=1)
-        blocks.append(subset(rows, np.argpartition(distance, size - 1)[:size]))
-    return blocks
+def _log_posterior(found: Found, evidences: Sequence[Any]) -> float:
+    """Log posterior of where a search ended, by these densities."""
+    at = found.kernel, float(found.likelihood.variance(0.0))
+    point = np.append(found.u, found.likelihood.theta)
+    prior = found.candidate.log_prior(point, found.likelihood)[0]
+    return prior + sum(one.value(*at) for one in evidences)

@@ -65,7 +65,7 @@ def inducing_by_capacity(
     inducing: str,
     rng: np.random.Generator,
     largest: int = 2500,
-) -> Array:
+) -> tuple[Array, bool]:
     """Inducing points until what they leave no longer matters.
 
     The evidence bound of m points is below the exact evidence by no more than about
@@ -85,6 +85,12 @@ def inducing_by_capacity(
     largest : int, default=2500
         A smaller limit.
 
+    Returns
+    -------
+    points : ndarray of shape (m, d)
+    suffice : bool
+        Whether what they leave does not matter.
+
     Notes
     -----
     O(4000 m^2) in matrix products for the greedy choice, m at most 2500.
@@ -96,10 +102,11 @@ def inducing_by_capacity(
     enough = 2e-3 * noise_variance
     points = select_until(X, kernel, most, enough, rng, weights)
     if inducing == "greedy" and points is not None:
-        return points
-    how = "random" if inducing == "greedy" else inducing
+        return points, True
+    how, found = "random" if inducing == "greedy" else inducing, points is not None
     size = most if points is None else len(points)
-    return select_inducing(how, X, kernel, size, rng, weights)
+    points = select_inducing(how, X, kernel, size, rng, weights)
+    return points, found
 
 
 def inducing_of_targets(
@@ -112,13 +119,13 @@ def inducing_of_targets(
 ) -> Array:
     """:func:`inducing_by_capacity` for the target of the least noise."""
     noise, how = float(likelihood.variance(0.0)), (inducing, rng)
-    Z = inducing_by_capacity(rows, kernel, noise, *how)
+    Z = inducing_by_capacity(rows, kernel, noise, *how)[0]
     if rows.y.ndim == 1:
         return Z
     some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
     sums = _statistics(Nystroem.from_kernel(kernel, Z), some)
     noise = float(regress_targets(sums, likelihood, learn)[1].min())
-    return inducing_by_capacity(rows, kernel, noise, *how)
+    return inducing_by_capacity(rows, kernel, noise, *how)[0]
 
 
 # ---- Noise beside a sparse model, and the density of rows that it has not seen -------

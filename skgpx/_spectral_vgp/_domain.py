@@ -116,9 +116,9 @@ def warn_outside(basis: ContinuedSeries, kernel: Any, X: Array, seen: Array) -> 
     j = int(np.argmax(np.maximum(low - X[rows], X[rows] - high).max(axis=0)))
     warn(
         f"{len(rows)} of {len(X)} rows are outside of the domain of the Fourier "
-        f"functions (column {j} goes from {low[j]:.6g} to {high[j]:.6g}): they get the "
-        "mean and the standard deviation of the prior, more so the farther they are. "
-        "Fit with a wider `domain` to extrapolate.",
+        f"functions (column {j} goes from {low[j]:.6g} to {high[j]:.6g}): with "
+        "their distance, predictions approach the mean and standard deviation of the "
+        "prior. Fit with a wider `domain` to extrapolate.",
         PredictionWarning,
     )
 

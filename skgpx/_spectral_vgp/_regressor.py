@@ -40,7 +40,6 @@ from skgpx._validation import (
     check_points,
     check_rows,
     check_X,
-    copy_to_merge,
     fit_context,
     generator,
     kernel_of,
@@ -91,8 +90,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and
         `partial_fit`. None is the range of the data of `fit` (or the first
-        `partial_fit`) and a quarter of it on either side; rows out of all proportion to
-        the bulk of the data are then left out, with a warning.
+        `partial_fit`) and a quarter of it on either side; rows far from the bulk of the
+        data are then left out, with a warning.
     noise_variance : float or None, default=None
         In squared units of y; None fits it.
     optimizer : "evidence" or None, default="evidence"
@@ -116,8 +115,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         In squared units of y; the mean over the rows if `fit` was given that of each.
     spectrum_ : ndarray of shape (n_functions,) or (n_functions, n_targets)
         Prior variances of orthonormal functions, in squared units of y. For Fourier
-        functions those considered, the basis first. For inducing points and
-        eigenvectors the m eigenvalues of ``Phi Phi^T / n``, Phi the features
+        functions, those of all functions considered, the basis first. For inducing
+        points and eigenvectors the m eigenvalues of ``Phi Phi^T / n``, Phi the features
         of all rows seen: their sum is the prior variance that the basis explains, on
         average over the rows.
     prior_ : object
@@ -133,11 +132,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         spectrum of y, or of one of its targets: each has the prior variance of y. The
         strongest first.
     domain_ : ndarray of shape (n_features, 2)
-        Over which credible balls and bands are: `domain`, or the range of the data.
+        Region of credible balls and bands: `domain`, or the range of the data.
     findings_ : tuple of Finding
-        What the diagnostics of `fit` found.
+        Findings of the diagnostics of `fit`.
     posterior_ : LatentModel
-        Basis and distribution of the weights: what every prediction reads.
+        Basis and posterior of the weights, from which every prediction is computed.
     likelihood_ : Likelihood
         Normal noise.
     stage_seconds_ : dict
@@ -346,11 +345,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         Notes
         -----
-        The rows are not kept, only sums over them. The first call decides about the
-        domain (unless it is given), with several inputs about the box, and for inducing
-        points and eigenvectors about points, kernel and the standardisation of y. All
-        else follows from the sums of all rows, so chunks of one input with a given
-        `domain` are one fit.
+        The rows are not kept, only sums over them. The first call determines the domain
+        (unless it is given), with several inputs the box, and for inducing points and
+        eigenvectors the points, the kernel and the standardisation of y. All else
+        follows from the sums of all rows, so chunks of one input with a given `domain`
+        are one fit.
         """
         clock, reset = StageClock(), not hasattr(self, "_state")
         if not reset:
@@ -385,16 +384,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Raises
         ------
         ValueError
-            If the sums of the two are not about the same functions, or their kernels
-            or other parameters differ, or other is no such model.
+            If the functions, the kernels or other parameters of the two differ, or
+            other is not a SpectralVGPRegressor.
         """
         self._check_other(other)
         self._check_additive(other)
-        clock, merged = StageClock(), copy_to_merge(self)
-        merged._state = self._state.merged(other._state)
-        clock.end_of("statistics")
-        merged._defer(clock)
-        return merged
+        return self._merged(other)
 
     def credible_ball(
         self, coverage: float = 0.95, X: ArrayLike | None = None
@@ -519,7 +514,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self._noise is not None or other._noise is not None:
             raise ValueError(
                 "A model that was fitted with the noise_variance of each row can "
-                "neither see more rows nor be merged: its sums are in units of these "
+                "neither take more rows nor be merged: its sums are in units of these "
                 "noises. Fit all rows together."
             )
 
@@ -587,11 +582,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         found["noise_variance_"] = noise
         found["likelihood_"] = Gaussian(1.0).prepare([0.0]).with_noise(noise)
         return found
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":

@@ -88,8 +88,8 @@ class SparseState:
         if not (isinstance(other, SparseState) and self._began_like(other)):
             raise ValueError(
                 "Only models with one basis and one standardisation of y can be "
-                "merged. Call partial_fit once on some rows, copy the model, and let "
-                "the copies see the other rows."
+                "merged. Call partial_fit once on some rows, copy the model, and "
+                "pass the other rows to the partial_fit of the copies."
             )
         total = self.statistics.add(other.statistics).add(self.first, -1.0)
         seen = input_range(np.hstack((self.seen, other.seen)).T)
@@ -197,7 +197,7 @@ def fit_sample(
             basis: Any = _eigenvectors(kernel, rows, size, least, select)
         elif size is None:
             how = rows, kernel, least, "greedy", select, _MOST_FUNCTIONS
-            basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how))
+            basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how)[0])
         else:
             how = rows.X, kernel, min(len(rows.X), size), select, rows.weights
             basis = Nystroem.from_kernel(kernel, select_inducing("greedy", *how))

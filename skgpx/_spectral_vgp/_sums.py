@@ -73,7 +73,7 @@ def _chunk_sums(
         raise ValueError(
             f"Inputs must lie within the domain {domain.tolist()}; got column {j} "
             f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
-            "rows before the first ones are seen."
+            "rows to come before the first ones are added."
         )
     if len(reach) > 1:
         return direct_statistics(X, y, weights, box, shift, reach)

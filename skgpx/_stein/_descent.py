@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,8 @@ class SteinDescent:
         self.loss_curve: list[float] = []
         self.validation_curve: list[float] = []
         self.n_iter = 0
-        self._total = float(rows.weights.sum())
+        # observations of all targets
+        self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
         self._spaces: list[Workspace] = []
         # running means of Adam
         self._means = np.zeros((2, *start.frequencies.shape))
@@ -167,7 +169,7 @@ class SteinDescent:
             mixture, scores = self.mixture, self.validation_curve
             sums = mixture.statistics(self._rows, self._n_jobs)
             found = held_out_score(mixture, sums, mixture.noise_variance, validation)
-            scores.append(found[0])
+            scores.append(float(np.mean(found[0])))
         before, recent = scores[:-4], scores[-4:]
         return bool(before) and max(recent) <= max(before) + 0.01
 
@@ -187,15 +189,42 @@ def _gradient(
 
 
 def held_out_score(
-    mixture: WaveMixture, statistics: Statistics, noise_variance: float, rows: Rows
-) -> tuple[float, float]:
+    mixture: WaveMixture, statistics: Statistics, noise_variance: Any, rows: Rows
+) -> tuple[Any, Any]:
     """Log density of held-out rows, and the factor of variances that they support.
 
     The posterior is that of the rows of the statistics. The density is the mean in nats
     per observation at the best factor; the factor that is returned is shrunk towards
-    one by its standard error.
+    one by its standard error. Numbers, or arrays (t,) for t targets.
     """
-    mean, variance = mixture.moments(statistics, noise_variance, rows.X)
+    moments = mixture.moments(statistics, noise_variance, rows.X)
+    noises = np.broadcast_to(noise_variance, len(moments[0]))
+    each = zip(np.atleast_2d(rows.y.T), *moments, noises, strict=True)
+    scores, factors = np.transpose([_scored(*one, rows.weights) for one in each])
+    return (scores, factors) if rows.y.ndim > 1 else (scores[0], factors[0])
+
+
+def calibrated(
+    mixture: WaveMixture, statistics: Statistics, noise_variance: Any, rows: Rows
+) -> tuple[Any, Any]:
+    """Factor of variances, and noise: the one given, or the larger one of learning.
+
+    The noise is that of the larger :func:`held_out_score`, for each target.
+    """
+    larger = mixture.noise_variance
+    score, factor = held_out_score(mixture, statistics, noise_variance, rows)
+    if np.array_equal(noise_variance, larger):
+        return factor, noise_variance
+    other, factors = held_out_score(mixture, statistics, larger, rows)
+    better = other > score
+    noise_variance = np.where(better, larger, noise_variance)[()]
+    return np.where(better, factors, factor)[()], noise_variance
+
+
+def _scored(
+    y: Array, mean: Array, variance: Array, noise_variance: float, weights: Array
+) -> tuple[float, float]:
+    """:func:`held_out_score` of one target, from moments (n, M) of the components."""
     shares, zero = np.full(mean.shape[1], 1.0 / mean.shape[1]), np.zeros(1)
 
     def loss(log_factor: float) -> float:
@@ -203,8 +232,8 @@ def held_out_score(
         spread = factor * variance[:, np.newaxis]
         latent = LatentMixture(mean[:, np.newaxis], spread, shares)
         noise = np.array([[factor * noise_variance]])
-        density = log_density(rows.y, latent, zero, noise, zero)
-        return -float(np.average(density, weights=rows.weights))
+        density = log_density(y, latent, zero, noise, zero)
+        return -float(np.average(density, weights=weights))
 
     found = optimize.minimize_scalar(
         loss, bounds=(-14.0, 9.0), method="bounded", options={"xatol": 0.01}
@@ -212,5 +241,5 @@ def held_out_score(
     within, centre = variance @ shares, mean @ shares
     # means of components differ by what no factor changes
     between = (mean - centre[:, np.newaxis]) ** 2 @ shares / np.exp(found.x)
-    squares, variances = (rows.y - centre) ** 2, within + noise_variance + between
-    return -float(found.fun), fit_scale(squares, variances, rows.weights)
+    squares, variances = (y - centre) ** 2, within + noise_variance + between
+    return -float(found.fun), fit_scale(squares, variances, weights)

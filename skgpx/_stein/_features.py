@@ -185,11 +185,12 @@ class SteinFourierFeatures(
     Attributes
     ----------
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        What is approximated, noise included.
+        The approximated kernel, noise included.
     frequencies_ : ndarray of shape (R, n_features)
-        Angular, in radians per unit of the inputs.
+        Angular frequencies, in radians per unit of the inputs.
     amplitudes_ : ndarray of shape (R,)
-        Of cosines and sines; the sum of their squares is the variance of the kernel.
+        Amplitudes of cosines and sines; the sum of their squares is the variance of the
+        kernel.
     noise_variance_ : float
         Variance of the white noise of the kernel; ``Ridge(alpha=noise_variance_)`` on
         the features is the mean of the Gaussian process.
@@ -215,8 +216,8 @@ class SteinFourierFeatures(
     distribution of the radius, in their order. Products of such kernels have no known
     density; their frequencies stay those of a Halton sequence.
 
-    `docs/stein.md` has the figures: what is gained in how many inputs, which claims of
-    the paper hold, and which do not.
+    The guide, `docs/stein.md`, has figures by the number of inputs, and lists which
+    claims of the paper hold.
 
     References
     ----------
@@ -270,7 +271,7 @@ class SteinFourierFeatures(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Its number of columns and their variances are used.
+            Only the number of its columns and their variances are used.
         y : object, default=None
             Ignored.
 
@@ -282,9 +283,9 @@ class SteinFourierFeatures(
         ------
         ValueError
             For input that is not finite and two-dimensional; if the kernel does not
-            fit the columns, or nothing is known of the frequencies of a part of it: the
-            message says what to register; if a registered score contradicts the
-            registered density or sampler.
+            fit the columns, or a part of it has no registered frequencies (the message
+            names what to register); if a registered score contradicts the registered
+            density or sampler.
         """
         del y
         X = self._checked(X, reset=True).astype(np.float64)

@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
-from skgpx._selection import Hyperparameters, learn_prior
-from skgpx._stein._descent import SteinDescent, held_out_score
+from skgpx._row_statistics import row_statistics
+from skgpx._selection import (
+    Hyperparameters,
+    inducing_by_capacity,
+    learn_prior,
+    regress_targets,
+)
+from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._start import (
     peaks,
     residuals,
@@ -20,6 +26,7 @@ from skgpx._stein._start import (
 )
 from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture
 from skgpx._validation import Rows, kernel_of, standardisation
+from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, residual_autocorrelation
 from skgpx.likelihoods import Gaussian
 
@@ -57,17 +64,20 @@ def fit_stein(
     rows, train, validation, shift, scale = _split(rows, settings, split)
     chosen = np.sort(sample.permutation(len(train.y))[:largest])
     learning, streams = train.take(chosen), (search, start, network)
-    prior, mixture, findings = _begin(train, learning, settings, scale, hidden, streams)
+    given = settings, scale, hidden, streams
+    prior, noise, mixture, findings = _begin(train, learning, *given)
     clock.end_of("search")
 
     def solved(
-        mixture: WaveMixture, rows: Rows, descent: SteinDescent, factor: float
+        mixture: WaveMixture, rows: Rows, descent: SteinDescent, factor: Any
     ) -> Attributes:
-        sums = mixture.statistics(rows, n_jobs)
-        state = SteinState(mixture, sums, sums, shift, scale)
+        # prior and noise variance times a factor: the posterior mean is the same
+        root = np.sqrt(factor)
+        sums = mixture.statistics(rows._replace(y=rows.y / root), n_jobs)
+        state = SteinState(mixture, sums, sums, shift, scale * root)
         return state.solve() | {
             "_state": state,
-            "variance_scale_": factor,
+            "variance_scale_": factor if np.ndim(factor) else float(factor),
             "loss_curve_": np.array(descent.loss_curve),
             "validation_curve_": np.array(descent.validation_curve),
             "n_iter_": descent.n_iter,
@@ -83,17 +93,16 @@ def fit_stein(
     mixture, record = descent.mixture, {"frequency_rows": len(learning.y)}
     clock.end_of("frequencies")
 
-    factor, noise = 1.0, float(prior.likelihood.variance(0.0))
+    factor: Any = 1.0
     if validation is not None:
         X = learning.X if mixture.warp is None else mixture.warp(learning.X)
         each = [residuals(learning._replace(X=X), one) for one in mixture.waves()]
-        errors, variance = np.mean(each, axis=0), float(np.var(learning.y))
-        findings.append(residual_autocorrelation(learning.X, errors, variance))
-        # that of the prior, or the larger one of learning
-        sums, scores = mixture.statistics(train, n_jobs), []
-        for one in sorted({noise, mixture.noise_variance}):
-            scores.append((*held_out_score(mixture, sums, one, validation), one))
-        _, factor, noise = max(scores, key=lambda score: score[0])
+        pairs = np.atleast_2d(np.mean(each, axis=0).T), np.atleast_2d(learning.y.T)
+        for j, (errors, y) in enumerate(zip(*pairs, strict=True)):
+            found = residual_autocorrelation(learning.X, errors, float(np.var(y)))
+            findings.append(found.of(j) if found and rows.y.ndim > 1 else found)
+        sums = mixture.statistics(train, n_jobs)
+        factor, noise = calibrated(mixture, sums, noise, validation)
         record["calibration_rows"] = len(validation.y)
         if len(rows.y) <= largest:
             # some more steps by all rows
@@ -101,21 +110,19 @@ def fit_stein(
             mixture = SteinDescent(mixture, rows, *how).run().mixture
             record["frequency_rows"] = len(rows.y)
         clock.end_of("calibration")
-    # prior and noise variance times a factor: the posterior mean is the same
-    amplitudes = mixture.amplitudes * np.sqrt(factor)
-    mixture = mixture._replace(amplitudes=amplitudes, noise_variance=noise * factor)
-    found = solved(mixture, rows, descent, factor)
-    found["_record"] = prior.record._replace(distinct_rows=len(rows.y), **record)
+    mixture = mixture._replace(noise_variance=noise)
+    attributes = solved(mixture, rows, descent, factor)
+    attributes["_record"] = prior.record._replace(distinct_rows=len(rows.y), **record)
     clock.end_of("solution")
-    return found, findings
+    return attributes, findings
 
 
 def _split(
     rows: Rows, settings: Any, rng: np.random.Generator
-) -> tuple[Rows, Rows, Rows | None, float, float]:
+) -> tuple[Rows, Rows, Rows | None, Any, Any]:
     """All, training and validation rows; y standardised by the training rows.
 
-    At least one row is left to train.
+    At least one row is left to train. Targets of one noise have one unit.
     """
     n, share = len(rows.y), settings.validation_fraction
     if share == "auto":
@@ -124,9 +131,11 @@ def _split(
         size = min(int(np.ceil(float(share) * n)), n - 1)
     held_out = np.zeros(n, bool)
     held_out[rng.permutation(n)[:size]] = True
-    train, shift, scale = rows.take(~held_out), 0.0, 1.0
+    train, shift, scale = rows.take(~held_out), 0.0, np.ones(rows.y.shape[1:])[()]
     if settings.normalize_y:
         shift, scale = standardisation(train.y, train.weights)
+    if settings.noise_variance is not None:
+        scale = scale * 0.0 + np.sqrt(np.mean(scale**2))
     rows = rows._replace(y=(rows.y - shift) / scale)
     validation = rows.take(held_out) if held_out.any() else None
     return rows, rows.take(~held_out), validation, shift, scale
@@ -136,31 +145,40 @@ def _begin(
     train: Rows,
     learning: Rows,
     settings: Any,
-    scale: float,
+    scale: Any,
     hidden: tuple[int, ...],
     streams: tuple[np.random.Generator, ...],
-) -> tuple[Hyperparameters, WaveMixture, list[Finding | None]]:
+) -> tuple[Hyperparameters, Any, WaveMixture, list[Finding | None]]:
     """Kernel and noise, and the waves that move: quasi-random, and peaks or a network.
 
-    Findings are those of the search for the kernel, unless waves stand out of it.
+    Each target has the noise of its own evidence beside inducing points. Findings are
+    those of the search for the kernel, unless waves stand out of it.
     """
     search, start, network = streams
 
-    def begun(rows: Rows) -> tuple[Hyperparameters, WaveMixture]:
+    def begun(rows: Rows) -> tuple[Hyperparameters, Any, WaveMixture]:
         noise, free = settings.noise_variance, settings.noise_variance is None
-        noise = None if noise is None else noise / scale**2
+        noise = None if noise is None else noise / float(np.mean(scale**2))
         likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
         learn, kernel = settings.optimizer is not None, kernel_of(settings)
         how = {"kernel": kernel, "learn": learn, "trend": False}
         prior = learn_prior(rows, likelihood, search, **how)
+        variance: Any = float(prior.likelihood.variance(0.0))
+        if rows.y.ndim > 1:
+            some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
+            Z = inducing_by_capacity(
+                some, prior.kernel, variance, "greedy", search, 500
+            )
+            basis = Nystroem.from_kernel(prior.kernel, Z)
+            sums = row_statistics(basis, some, settings.n_jobs)
+            variance = regress_targets(sums, prior.likelihood, learn)[1]
         # next to no noise is more than a few waves can do, and their evidence is then
         # that of the rows they miss most
-        variance = float(prior.likelihood.variance(0.0))
-        least = max(variance, 2e-4) if free else variance
+        least = np.maximum(variance, 2e-4)[()] if free else variance
         shape = settings.n_components, settings.n_frequencies, rows.X.shape[1]
-        return prior, starting_waves(prior.kernel, least, shape, start)
+        return prior, variance, starting_waves(prior.kernel, least, shape, start)
 
-    prior, mixture = begun(train)
+    prior, noise, mixture = begun(train)
     if hidden:
         unit = mixture.length_scale
         warp = NetworkWarp(hidden, train.X, train.weights, unit, network)
@@ -168,6 +186,6 @@ def _begin(
     elif settings.max_iter > 0:
         found = peaks(learning, mixture)
         if found is not None:
-            prior, mixture = begun(without_peaks(train, found))
-            return prior, with_peaks(mixture, found), []
-    return prior, mixture, list(prior.findings)
+            prior, noise, mixture = begun(without_peaks(train, found))
+            return prior, noise, with_peaks(mixture, found), []
+    return prior, noise, mixture, list(prior.findings)

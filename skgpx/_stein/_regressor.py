@@ -28,7 +28,6 @@ from skgpx._validation import (
     canonical_rows,
     check_kernel,
     check_rows,
-    copy_to_merge,
     fit_context,
     generator,
     kernel_of,
@@ -74,8 +73,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         How hyperparameters are found: by the exact evidence of at most 1500 rows, or
         not at all.
     noise_variance : float or None, default=None
-        In squared units of y; None finds it together with the kernel. It is not
-        learned with the frequencies, which would leave too little of it.
+        In squared units of y; None finds it together with the kernel. It is not learned
+        together with the frequencies, because it would become too small.
     validation_fraction : float or "auto", default="auto"
         Share of the rows held out from the search. They determine a factor of prior and
         noise variance, by maximum likelihood; then all rows move the frequencies for
@@ -83,8 +82,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         than 50 rows.
     early_stopping : bool, default=True
         Whether learning stops where the log density of held-out rows has gained less
-        than 0.01 nats per observation in 40 steps; without such rows, their log
-        evidence.
+        than 0.01 nats per observation in 40 steps; where there are no such rows, the
+        log evidence.
     n_learning_rows : int, default=3000
         Largest number of rows that move the frequencies. The posterior reads all rows.
     normalize_y : bool, default=True
@@ -98,21 +97,22 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_components, n_frequencies, n_features)
-        In radians per unit of X, with a network of ``x + l g(x)``.
-    amplitudes_ : ndarray of shape (n_frequencies,)
+        In radians per unit of X; with a network, per unit of ``x + l g(x)``.
+    amplitudes_ : ndarray of shape (n_frequencies,) or (n_frequencies, n_targets)
         Prior standard deviations of the weights of each wave, in units of y.
-    spectrum_ : ndarray of shape (n_components, n_frequencies)
+    spectrum_ : ndarray of shape (n_components, n_frequencies[, n_targets])
         Posterior mean of the mean square of each wave, in squared units of y: to be
         plotted over `frequencies_`.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        At whose spectral density the frequencies started, for the standardised y.
-    noise_variance_ : float
+        Kernel whose spectral density gave the first frequencies, for the standardised
+        y.
+    noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y, after calibration.
-    variance_scale_ : float
+    variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
     log_evidence_ : float
-        Of the mixture, in nats and in the units of y: the logarithm of the mean
-        evidence of its components.
+        Log evidence of the mixture, in nats and in the units of y: the logarithm of the
+        mean evidence of its components, all targets together.
     loss_curve_ : ndarray of shape (n_steps,)
         Mean negative log evidence of the components in nats per observation of the
         standardised y, before each step, of the search that held rows out.
@@ -145,17 +145,20 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     a sin(W_m x)]`` the weights have a normal posterior, and the predictive distribution
     is the mixture of those of the components with equal weights. The components move by
     equation (26) of [1]_: with the slope ``g_j`` of the log evidence in frequency
-    ``w_j`` and a kernel
-    k whose bandwidths are medians ::
+    ``w_j`` and a kernel k whose bandwidths are medians ::
 
         w_i <- w_i + step * 1/M sum_j [k(w_i, w_j) g_j + repulsion * dk(w_i, w_j)/dw_j]
+
+    Several targets share kernel and frequencies, which move by the sum of their log
+    evidences, each with a noise of its own; noise and variances are calibrated for each
+    on the same held-out rows.
 
     Models of the paper: ``n_components=1`` and ``max_iter=0`` is SSGP with fixed
     frequencies, with ``repulsion=None`` SSGP with learned ones, otherwise SSGP-SVGD.
 
-    A step costs ``3 n m^2 + m^3`` operations a component, m = 2 R, and ``(M R)^2 d``;
-    the posterior ``n m^2`` a component, and a prediction ``M m^2`` a row. Memory is
-    that of X, of blocks of rows, and M matrices of order m.
+    A step costs ``3 n m^2 + t m^3`` operations a component for t targets, m = 2 R, and
+    ``(M R)^2 d``; the posterior ``n m^2`` a component, and a prediction ``M m^2`` a
+    row. Memory is that of X, of blocks of rows, and M matrices of order m.
 
     References
     ----------
@@ -252,7 +255,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Several targets are independent functions with one prior, each with its own
+            noise unless that is given.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -287,12 +292,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 
-        What follows from their sums is solved when it is read.
+        The posterior is computed when it is read.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            As many targets in every call.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights.
 
@@ -330,7 +336,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Parameters
         ----------
         other : SteinRFFRegressor
-            With the same frequencies.
+            A model with the same frequencies.
 
         Returns
         -------
@@ -339,14 +345,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Raises
         ------
         ValueError
-            If the frequencies of the two differ, or other is no such model.
+            If the frequencies of the two differ, or other is not a SteinRFFRegressor.
         """
         self._check_other(other)
-        clock, merged = StageClock(), copy_to_merge(self)
-        merged._state = self._state.merged(other._state)
-        clock.end_of("statistics")
-        merged._defer(clock)
-        return merged
+        return self._merged(other)
 
     # ---- From parameters to a fit ----------------------------------------------------
 

@@ -21,7 +21,7 @@ _HALF_NORMAL = 0.6744897501960817
 
 
 def starting_waves(
-    kernel: Any, noise_variance: float, shape: tuple[int, int, int], rng: Rng
+    kernel: Any, noise_variance: Any, shape: tuple[int, int, int], rng: Rng
 ) -> WaveMixture:
     """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
 
@@ -47,6 +47,8 @@ def starting_waves(
 
 def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
     """Waves along one column that stand out of what the first component leaves of y.
+
+    Of several targets, of any of them.
 
     Frequencies far out in the spectral density of the kernel are next to no
     quasi-random point, and no descent gets there: the evidence has a peak as narrow as
@@ -84,19 +86,21 @@ def without_peaks(rows: Rows, peaks: Waves) -> Rows:
     """Rows with what least squares of the peaks leave of y."""
     root = np.sqrt(rows.weights)
     features = peaks.features(rows.X)
-    coefficients = np.linalg.lstsq((features * root).T, rows.y * root, rcond=None)[0]
-    return rows._replace(y=rows.y - coefficients @ features)
+    y = (rows.y.T * root).T
+    coefficients = np.linalg.lstsq((features * root).T, y, rcond=None)[0]
+    return rows._replace(y=rows.y - features.T @ coefficients)
 
 
 def residuals(rows: Rows, waves: Waves) -> Array:
     """Leave-one-out residuals: a start that overfits would hide what it follows."""
-    features, noise = waves.features(rows.X), waves.noise_variance
-    sums = weight_statistics(features.T, rows.y, rows.weights, np.zeros(len(rows.y)))
-    weights = posterior(sums, noise)
+    features, noise = waves.features(rows.X).T, waves.noise_variance
+    sums = weight_statistics(features, rows.y, rows.weights, np.zeros(len(rows.y)))
+    moments = posterior(sums, noise).latent(features)
+    mean, explained = (part[:, :, 0].reshape(rows.y.shape) for part in moments)
     # diagonal of the matrix from y to fitted values, ΦSΦᵀ / σ²
-    leverage = np.sum((weights.root[0].T @ features) ** 2, axis=0) / noise
-    errors: Array = rows.y - weights.mean[:, 0] @ features
-    return errors / np.maximum(1.0 - rows.weights * leverage, 1e-3)
+    leverage = (rows.weights * (explained / noise).T).T
+    errors: Array = (rows.y - mean) / np.maximum(1.0 - leverage, 1e-3)
+    return errors
 
 
 def _peak(rows: Rows, errors: Array) -> tuple[Array, float] | None:
@@ -105,38 +109,42 @@ def _peak(rows: Rows, errors: Array) -> tuple[Array, float] | None:
     It gains 0.01 nats an observation, and 7 nats more than the largest of the waves
     that were tried would by chance.
     """
-    tried, best, chosen = 0, 0.0, np.zeros(rows.X.shape[1])
-    weighted = rows.weights * errors
-    size = float(np.sum(weighted**2))
+    tried, best, chosen, amplitude = 0, 0.0, np.zeros(rows.X.shape[1]), 0.0
+    weighted = (rows.weights * errors.T).T.reshape(len(errors), -1)
+    sizes = np.sum(weighted**2, axis=0)
     for k, x in enumerate(rows.X.T):
         different = len(np.unique(x))
-        if different < 3 or size == 0.0:
+        if different < 3 or not np.any(sizes):
             continue
         # twice as dense as peaks are wide
         step = np.pi / np.ptp(x)
         grid = step * np.arange(1.0, min(different, 1000) + 1.0)
-        power = _power(x, weighted, grid)
-        tried += len(grid)
-        if power.max() > best:
-            fine = grid[np.argmax(power)] + step * np.linspace(-0.5, 0.5, 9)
-            power = _power(x, weighted, fine)
-            best, chosen = float(power.max()), np.zeros(rows.X.shape[1])
-            chosen[k] = fine[np.argmax(power)]
-    if tried == 0:
-        return None
+        shares = _shares(x, weighted, sizes, grid)
+        tried += shares.size
+        if shares.max() > best:
+            centre = grid[np.argmax(shares.max(axis=1))]
+            fine = centre + step * np.linspace(-0.5, 0.5, 9)
+            shares = _shares(x, weighted, sizes, fine)
+            at, target = np.unravel_index(np.argmax(shares), shares.shape)
+            best, chosen = float(shares.max()), np.zeros(rows.X.shape[1])
+            chosen[k] = fine[at]
+            amplitude = np.sqrt(2.0 * best * sizes[target]) / rows.weights.sum()
     # for independent residuals twice this is chi-squared of two degrees of freedom
-    chance = best / size
-    gain = -0.5 * np.log1p(-min(2.0 * chance / len(errors), 0.999))
-    if gain < 0.01 or chance < np.log(tried) + 7.0:
+    gain = -0.5 * np.log1p(-min(2.0 * best / len(errors), 0.999))
+    if tried == 0 or gain < 0.01 or best < np.log(tried) + 7.0:
         return None
-    return chosen, float(np.sqrt(2.0 * best) / rows.weights.sum())
+    return chosen, float(amplitude)
 
 
-def _power(x: Array, weighted: Array, omega: Array) -> Array:
-    """``|Σ r exp(iωx)|²`` of frequencies along one column, a hundred at a time."""
+def _shares(x: Array, weighted: Array, sizes: Array, omega: Array) -> Array:
+    """``|Σ r exp(iωx)|² / Σ r²`` of frequencies along one column and targets, (F, t).
+
+    A hundred frequencies at a time; zero for a target without residuals.
+    """
     parts = []
     for first in range(0, len(omega), 100):
         some = omega[first : first + 100, np.newaxis]
         features = Waves(some, np.ones(len(some)), 1.0).features(x[:, np.newaxis])
-        parts.append(np.sum((features @ weighted).reshape(2, -1) ** 2, axis=0))
+        waves = (features @ weighted).reshape(2, len(some), -1)
+        parts.append(np.sum(waves**2, axis=0) / np.where(sizes > 0.0, sizes, 1.0))
     return np.concatenate(parts)

@@ -121,7 +121,7 @@ class WaveMixture(NamedTuple):
     amplitudes : ndarray of shape (R,)
     length_scale : ndarray of shape (d,)
         ℓ, the unit of each input.
-    noise_variance : float
+    noise_variance : float, or ndarray of shape (t,) for t targets
     warp : NetworkWarp or None
         What inputs go through before.
     """
@@ -130,7 +130,7 @@ class WaveMixture(NamedTuple):
     frequencies: Array
     amplitudes: Array
     length_scale: Array
-    noise_variance: float
+    noise_variance: Any
     warp: NetworkWarp | None = None
 
     def waves(self) -> list[Waves]:
@@ -153,23 +153,23 @@ class WaveMixture(NamedTuple):
         """Sums over rows for each component, in blocks of rows."""
         return statistics_of_all(self.bases(), rows, n_jobs)
 
-    def posterior(self, statistics: Statistics, noise_variance: float) -> MixtureModel:
+    def posterior(self, statistics: Statistics, noise_variance: Any) -> MixtureModel:
         """Components of equal weight, given the sums over the rows; O(M m³)."""
         parts = zip(self.bases(), statistics, strict=True)
         models = [LatentModel(b, posterior(s, noise_variance)) for b, s in parts]
         return MixtureModel(tuple(models), np.zeros(len(models)))
 
     def moments(
-        self, statistics: Statistics, noise_variance: float, X: Array
+        self, statistics: Statistics, noise_variance: Any, X: Array
     ) -> tuple[Array, Array]:
-        """Posterior means and variances of f at rows of X (n, d), (n, M) each."""
+        """Posterior means and variances of f at rows of X (n, d), (t, n, M) each."""
         weights = [posterior(sums, noise_variance) for sums in statistics]
-        mean = np.empty((len(X), len(weights)))
+        mean = np.empty((weights[0].shape[1], len(X), len(weights)))
         variance = np.empty_like(mean)
         for block in row_blocks(len(X), 8 * len(self.amplitudes)):
             for m, basis in enumerate(self.bases()):
                 found = weights[m].latent(basis(X[block]))
-                mean[block, m], variance[block, m] = (part[:, 0, 0] for part in found)
+                mean[:, block, m], variance[:, block, m] = (v[:, :, 0].T for v in found)
         return mean, variance
 
 
@@ -187,15 +187,15 @@ class SteinState:
         Of the standardised y, one for each component.
     first : tuple of WeightStatistics
         Of the rows that chose the frequencies, which copies of a model share.
-    shift, scale : float
+    shift, scale : float or ndarray of shape (t,)
         Standardisation of y, of these rows.
     """
 
     mixture: WaveMixture
     statistics: Statistics
     first: Statistics
-    shift: float
-    scale: float
+    shift: Any
+    scale: Any
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SteinState:
         """State after more rows."""
@@ -214,24 +214,20 @@ class SteinState:
         if not self._began_like(other):
             raise ValueError(
                 "Only models with the same frequencies and one standardisation of y "
-                "can be merged. Fit one model to some rows, copy it, and let the "
-                "copies see the other rows by partial_fit."
+                "can be merged. Fit one model to some rows, copy it, and pass the "
+                "other rows to the partial_fit of the copies."
             )
         total = _added(self.statistics, other.statistics)
         return replace(self, statistics=_added(total, self.first, -1.0))
 
     def _began_like(self, other: SteinState) -> bool:
         """Whether frequencies, and sums of the first rows through a network, agree."""
-        mixture, others = self.mixture, other.mixture
-        units = self.shift, self.scale, mixture.noise_variance
-        return (
-            units == (other.shift, other.scale, others.noise_variance)
-            and np.array_equal(mixture.frequencies, others.frequencies)
-            and all(
-                np.array_equal(one.gram, two.gram)
-                for one, two in zip(self.first, other.first, strict=True)
-            )
+        one, two = (
+            (s.shift, s.scale, s.mixture.noise_variance, s.mixture.frequencies)
+            for s in (self, other)
         )
+        grams = ([sums.gram for sums in s.first] for s in (self, other))
+        return all(map(np.array_equal, one, two)) and all(map(np.array_equal, *grams))
 
     def solve(self) -> dict[str, Any]:
         """Fitted attributes of the waves, and of the sums; O(M m³)."""
@@ -239,23 +235,25 @@ class SteinState:
         noise = mixture.noise_variance
         model = mixture.posterior(self.statistics, noise)
         evidence = [log_evidence(sums, noise) for sums in self.statistics]
-        units = self.statistics[0].weight * np.log(scale)
-        powers = []
+        units = self.statistics[0].weight * float(np.sum(np.log(scale)))
+        amplitudes, powers = np.multiply.outer(mixture.amplitudes, scale), []
         for one in model.models:
             mean, root = one.weights.moments()
-            squares = mean[:, 0] ** 2 + np.sum(root[0] ** 2, axis=1)
-            powers.append(np.sum(squares.reshape(2, -1), axis=0))
+            squares = mean**2 + np.sum(root**2, axis=2).T
+            powers.append(np.sum(squares.reshape(2, *amplitudes.shape), axis=0))
+        noise = noise * scale**2
+        noise = noise if np.ndim(noise) else float(noise)
         return {
             "kernel_": mixture.kernel,
             "frequencies_": mixture.frequencies / mixture.length_scale,
-            "amplitudes_": mixture.amplitudes * scale,
+            "amplitudes_": amplitudes,
             "posterior_": model.affine(self.shift, scale),
-            "noise_variance_": noise * scale**2,
-            "likelihood_": Gaussian(noise * scale**2).prepare([0.0]),
+            "noise_variance_": noise,
+            "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise),
             # the logarithm of the mean evidence of the components
             "log_evidence_": float(logsumexp(evidence) - np.log(len(evidence)) - units),
             # posterior mean of a² (w² + w'²) / 2, the mean square of each wave
-            "spectrum_": 0.5 * (scale * mixture.amplitudes) ** 2 * np.stack(powers),
+            "spectrum_": 0.5 * amplitudes**2 * np.stack(powers),
         }
 
 

@@ -195,7 +195,7 @@ class ContinuedSeries(FourierSeries):
     box : Box
         Origin and period of each input.
     functions : FourierIndex
-        Those of the basis and then those of the residual.
+        Functions of the basis, then those of the residual.
     spectrum : ndarray of shape (J,)
         Their eigenvalues, as in :class:`FourierSeries`.
     n_basis : int
@@ -203,7 +203,7 @@ class ContinuedSeries(FourierSeries):
     remainder : float, default=0.0
         Variance that no function carries (white).
     continuation : Continuation, optional
-        What the process is outside of a region; see :meth:`of`.
+        Definition of the process outside of a region; see :meth:`of`.
 
     Notes
     -----
@@ -305,7 +305,7 @@ class ContinuedSeries(FourierSeries):
         Raises
         ------
         ValueError
-            If a row is outside: what is learned there has no place in this basis.
+            If a row is outside of the region, where this basis cannot represent it.
         """
         if len(self.continuation.outside(X)):
             raise ValueError(

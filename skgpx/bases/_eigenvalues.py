@@ -75,7 +75,7 @@ class _Scaled:
 
 @dataclass(frozen=True)
 class PolynomialEigenvalues(_Scaled):
-    """``λ_j = τ j^(-1 - 2α/d)``: the prior of regularity α of [1]_.
+    """``λ_j = τ j^(-1 - 2α/d)``: a prior of regularity α.
 
     The sine and the cosine of a wave have the same eigenvalue, with j the mean of their
     positions: the prior is stationary.
@@ -89,8 +89,8 @@ class PolynomialEigenvalues(_Scaled):
 
     Notes
     -----
-    The sum of all eigenvalues is a Hurwitz zeta function. Corollaries 10 and 11 of
-    [1]_.
+    The sum of all eigenvalues is a Hurwitz zeta function. The prior is that of
+    Corollaries 10 and 11 of [1]_.
 
     References
     ----------
@@ -146,7 +146,7 @@ class GivenEigenvalues(_Scaled):
 
 @dataclass(frozen=True)
 class RaisedEigenvalues:
-    """A rule in which some waves have a larger variance than it gives them.
+    """A rule in which the variance of some waves is raised.
 
     Parameters
     ----------
@@ -155,7 +155,8 @@ class RaisedEigenvalues:
         The raised waves, one of each ±k; they come first in the prior. Zero is the
         constant function.
     variance : float
-        Of each of their functions, if the rule gives no more, in squared units of y.
+        Variance of each of their functions, unless that of the rule is larger, in
+        squared units of y.
     """
 
     rule: Any
@@ -248,7 +249,7 @@ def eigenvalues_and_variance(
         return values, np.tile(values[:, np.newaxis], free)
     if not has_spectrum(kernel):
         raise ValueError(
-            f"{kernel!r} has no known eigenvalues on a box. Fourier functions serve "
+            f"{kernel!r} has no known eigenvalues on a box. Fourier functions support "
             "RBF, Matern, constants, their sums, products with constants, "
             "and those with a density given to skgpx.kernels.register_kernel; use "
             'basis="inducing" or "empirical" for others.'

@@ -32,7 +32,7 @@ class PredictiveDisplay:
     x_data, y_data : ndarray of shape (n_rows,) or None, default=None
         Observations to show.
     name : str, default="x"
-        Of the column.
+        Name of the column.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class PredictiveDisplay:
         y_data : array-like of shape (n_rows,), default=None
             Observations to show.
         name : str, default="x"
-            Of the axis.
+            Name of the axis.
         ax : matplotlib.axes.Axes, default=None
             None is a new figure.
 
@@ -221,9 +221,9 @@ class FunctionDrawsDisplay:
     x_data, y_data : ndarray of shape (n_rows,) or None, default=None
         Observations to show.
     name : str, default="x"
-        Of the column.
+        Name of the column.
     value_name : str, default="f"
-        Of the vertical axis.
+        Label of the vertical axis.
 
     Attributes
     ----------
@@ -335,9 +335,9 @@ class FunctionDrawsDisplay:
         y_data : array-like of shape (n_rows,), default=None
             Observations to show.
         name : str, default="x"
-            Of the horizontal axis.
+            Name of the horizontal axis.
         value_name : str, default="f"
-            Of the vertical one.
+            Label of the vertical axis.
         ax : matplotlib.axes.Axes, default=None
             None is a new figure.
 

@@ -79,7 +79,7 @@ def line_along(
     try:
         data = np.asarray(_column(frame, position), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Column {feature!r} of X is not of numbers.") from error
+        raise ValueError(f"Column {feature!r} of X does not hold numbers.") from error
     if not np.any(np.isfinite(data)):
         raise ValueError(f"Column {feature!r} of X has no finite value to draw along.")
     low, high = float(np.nanmin(data)), float(np.nanmax(data))

@@ -24,8 +24,8 @@ class CoverageDisplay:
     diagonal if the distributions are right, below it if they are too narrow; the area
     between the two is in the legend. Right, the PIT values: uniform if the
     distributions are right, high at both ends if they are too narrow, to one side if
-    they are biased. Grey is where 95 % of such pictures of as many independent rows
-    lie at each point, if the distributions are right.
+    they are biased. The grey range holds 95 % of such curves, at each point, of as many
+    independent rows with the right distributions.
 
     Made by :meth:`from_estimator` or :meth:`from_predictions`.
 
@@ -34,7 +34,7 @@ class CoverageDisplay:
     pit : ndarray of shape (n_rows,)
         Probability integral transforms, see :func:`skgpx.metrics.pit_values`.
     name : str or None, default=None
-        Of the model, for the legend.
+        Name of the model, for the legend.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class CoverageDisplay:
         kind : {"both", "curve", "pit"}, default="both"
             Which of the two pictures.
         name : str or None, default=None
-            Of the model, for the legend; None is the name of its class.
+            Name of the model, for the legend; None takes that of its class.
         random_state : int, RandomState, Generator or None, default=0
             Seed for counts, see :func:`skgpx.metrics.pit_values`.
         ax : matplotlib.axes.Axes or array of two, default=None
@@ -118,7 +118,7 @@ class CoverageDisplay:
         kind : {"both", "curve", "pit"}, default="both"
             Which of the two pictures.
         name : str or None, default=None
-            Of the model, for the legend.
+            Name of the model, for the legend.
         ax : matplotlib.axes.Axes or array of two, default=None
             None is a new figure.
 

@@ -108,9 +108,9 @@ class TermEffectDisplay:
         several = not hasattr(basis, "inducing_points") or posterior.n_outputs > 1
         if several or getattr(posterior.mean, "function", None) is not None:
             raise ValueError(
-                "Terms are those of one latent function on inducing points with a "
-                "constant prior mean, as of PLSRegressor or SpectralVGPRegressor("
-                f'basis="inducing"); got {model!r}.'
+                "TermEffectDisplay needs one latent function on inducing points with a "
+                "constant prior mean, such as that of PLSRegressor or of "
+                f'SpectralVGPRegressor(basis="inducing"); got {model!r}.'
             )
         rows = model._rows_to_predict(X)
         rows = rows[:: -(-len(rows) // 500)]

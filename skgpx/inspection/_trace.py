@@ -17,10 +17,10 @@ Array = NDArray[np.float64]
 class TraceDisplay:
     """Energy of chains by rounds of steps, and R-hat of every coordinate.
 
-    Of a PLSRegressor or PLSClassifier: the mean potential of the particles, which
-    levels off once the chains have forgotten their start, and split R-hat in ascending
-    order beside the tolerance at which chains stop. Of a SteinRFFRegressor: its loss,
-    and the density of held-out rows.
+    For a PLSRegressor or PLSClassifier it shows the mean potential of the particles,
+    which levels off once the chains no longer depend on their start, and split R-hat in
+    ascending order beside the tolerance at which chains stop. For a SteinRFFRegressor
+    it shows the loss and the density of held-out rows.
 
     Made by :meth:`from_estimator`, or from arrays, to :meth:`plot`.
 
@@ -34,7 +34,7 @@ class TraceDisplay:
     second : ndarray of shape (n_rounds,) or None, default=None
         Curve of the second picture where there is no R-hat.
     names : tuple of str, default=("round of steps", "mean potential", "")
-        Of the horizontal axis, the curve and the second curve.
+        Labels of the horizontal axis, the curve and the second curve.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class TraceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw how the fit of a model went.
+        """Draw the convergence of a fit.
 
         Parameters
         ----------
@@ -102,8 +102,8 @@ class TraceDisplay:
             curve = np.asarray(model.loss_curve_)
             return cls(curve, second=second, names=names).plot(ax=ax)
         raise ValueError(
-            "TraceDisplay shows chains or the steps of a search, and this model was "
-            f"fitted without: {model!r}."
+            "TraceDisplay shows chains or the steps of a search, which a fit in closed "
+            f"form does not have; got {model!r}."
         )
 
     def plot(self, ax: Any = None) -> Self:

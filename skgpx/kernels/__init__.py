@@ -32,6 +32,7 @@ from skgpx.kernels._matrices import (
     matrix_and_input_pullback,
     matrix_and_pullback,
     radial_code,
+    stacked_triangles,
     triangle_and_pullback,
 )
 from skgpx.kernels._priors import Prior, stated_log_density, stated_priors
@@ -41,6 +42,7 @@ from skgpx.kernels._terms import (
     additive_terms,
     category_columns,
     columns_of_entry,
+    decays,
     default_kernel,
     expand,
     latent_kernel,

@@ -12,6 +12,7 @@ from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
     matrix_and_pullback,
+    stacked_triangles,
 )
 from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
@@ -80,9 +81,8 @@ class DerivedKernel(Kernel):
 class Columns(DerivedKernel):
     """A kernel of some columns of X: the function does not depend on the others.
 
-    A sum of such kernels is an additive model, a product an interaction. All that the
-    library knows of the inner kernel (gradients, frequencies, draws) holds for
-    this one.
+    A sum of such kernels is an additive model, a product an interaction. Gradients,
+    frequencies and draws of the inner kernel carry over to this one.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Columns(DerivedKernel):
         return self.part(np.arange(n_features)[np.newaxis])[0]
 
     def is_stationary(self) -> bool:
-        """Whether the inner kernel is."""
+        """Whether the inner kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def __call__(
@@ -160,6 +160,12 @@ class Columns(DerivedKernel):
 def _matrix(kernel: Columns, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
     right = None if Y is None else kernel.part(Y)
     return matrix_and_pullback(kernel.kernel, kernel.part(X), right)
+
+
+@is_rule("stacked", Columns)
+def _stacked(kernel: Columns, points: Array) -> Array:
+    seen = np.ascontiguousarray(points[:, :, kernel.indices(points.shape[2])])
+    return stacked_triangles(kernel.kernel, seen)
 
 
 @is_rule("diagonal_pullback", Columns)
@@ -213,10 +219,10 @@ class CategoryKernel(RuledKernel):
 class Categorical(CategoryKernel):
     """Exchangeable categories: one correlation between any two different ones.
 
-    ``k(x, y) = Π_i ρ_i^[x_i ≠ y_i]``: what is learned of one category is worth ρ at
-    every other. With ρ near one categories do not matter; near zero each has a function
-    of its own. Multiply it by a kernel of the other columns for functions that differ
-    by category, or add it for a random intercept.
+    ``k(x, y) = Π_i ρ_i^[x_i ≠ y_i]``: ρ is the correlation of the function at two
+    different categories. With ρ near one categories do not matter; near zero each has a
+    function of its own. Multiply it by a kernel of the other columns for functions that
+    differ by category, or add it for a random intercept.
 
     Parameters
     ----------
@@ -254,11 +260,7 @@ class Categorical(CategoryKernel):
         self.correlation_bounds = correlation_bounds
         self.n_categories = n_categories
 
-    @property
-    def hyperparameter_correlation(self) -> Hyperparameter:
-        """Specification of ``correlation``."""
-        size, bounds = np.size(self.correlation), self.correlation_bounds
-        return Hyperparameter("correlation", "numeric", bounds, size)
+    hyperparameter_correlation = RuledKernel._specified("correlation")
 
     def _differing(self, X: Array, Y: Array | None) -> Array:
         """Whether entries differ, by column, (n, m, q)."""
@@ -351,11 +353,7 @@ class Coregionalization(CategoryKernel):
         self.angles = start if angles is None else angles
         self.angles_bounds = angles_bounds
 
-    @property
-    def hyperparameter_angles(self) -> Hyperparameter:
-        """Specification of ``angles``."""
-        size = self.n_categories * self.rank
-        return Hyperparameter("angles", "numeric", self.angles_bounds, size)
+    hyperparameter_angles = RuledKernel._specified("angles")
 
     def loadings(self) -> Array:
         """A, shape (K, rank)."""

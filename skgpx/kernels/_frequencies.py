@@ -568,8 +568,8 @@ def sample_frequencies(
     Raises
     ------
     ValueError
-        If a part of the kernel has no spectral sampler, the kernel is a sum, or there
-        is no such method.
+        If a part of the kernel has no spectral sampler, the kernel is a sum, or the
+        method is unknown.
 
     References
     ----------

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    Exponentiation,
-    Hyperparameter,
-    Product,
-    Sum,
-)
+from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
 
 from skgpx.kernels._columns import DerivedKernel
 from skgpx.kernels._matrices import (
@@ -92,10 +86,7 @@ class GREKernel(RuledKernel, DerivedKernel):
         self.background = background
         self.background_bounds = background_bounds
 
-    @property
-    def hyperparameter_background(self) -> Hyperparameter:
-        """Specification of ``background``."""
-        return Hyperparameter("background", "numeric", self.background_bounds)
+    hyperparameter_background = RuledKernel._specified("background")
 
     def __repr__(self) -> str:
         return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter
 
 from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
 
@@ -15,8 +14,8 @@ class Linear(RuledKernel):
 
     ``k(x, y) = Σ_i s_i² (x_i - c_i) (y_i - c_i)``: the function ``Σ_i s_i w_i (x_i -
     c_i)`` with standard normal w. Unlike in scikit-learn's DotProduct every column may
-    have a slope of its own, and none depends on where the origin of X is. Add a
-    ConstantKernel for an intercept, and a stationary kernel for what is not linear.
+    have a slope of its own, and none depends on the origin of X. Add a ConstantKernel
+    for an intercept, and a stationary kernel for what is not linear.
 
     Parameters
     ----------
@@ -49,11 +48,7 @@ class Linear(RuledKernel):
         self.slope_bounds = slope_bounds
         self.centre = centre
 
-    @property
-    def hyperparameter_slope(self) -> Hyperparameter:
-        """Specification of ``slope``."""
-        size = np.size(self.slope)
-        return Hyperparameter("slope", "numeric", self.slope_bounds, size)
+    hyperparameter_slope = RuledKernel._specified("slope")
 
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""
@@ -89,6 +84,12 @@ def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]
         return free_slopes(kernel.hyperparameter_slope, slopes)
 
     return left @ right.T, pullback
+
+
+@is_rule("stacked", Linear)
+def _stacked(kernel: Linear, points: Array) -> Array:
+    features = kernel.scaled(points.reshape(-1, points.shape[2])).reshape(points.shape)
+    return features @ features.transpose(0, 2, 1)
 
 
 @is_rule("diagonal_pullback", Linear)

@@ -123,6 +123,43 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     return K, slopes
 
 
+def stacked_triangles(kernel: Any, points: Array) -> Array:
+    """Lower triangles of ``k(X, X)`` for several small sets of points.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    points : ndarray of shape (s, m, d)
+
+    Returns
+    -------
+    K : ndarray of shape (s, m, m)
+        What is above the diagonals has no meaning.
+
+    Notes
+    -----
+    Some 5 ns an entry for sums and products of constants, linear kernels and those of
+    :func:`kernel_matrix`, of some columns too; other kernels are called for each set.
+    """
+    kind, (s, m, d) = type(kernel), points.shape
+    if kind in (Sum, Product):
+        parts = [stacked_triangles(one, points) for one in (kernel.k1, kernel.k2)]
+        return parts[0] + parts[1] if kind is Sum else parts[0] * parts[1]
+    if kind is ConstantKernel:
+        return np.full((s, m, m), float(kernel.constant_value))
+    rule = rule_of(kernel, "stacked")
+    if rule is not None:
+        K: Array = rule(kernel, points)
+        return K
+    code = radial_code(kernel)
+    if code is None:
+        return np.stack([kernel(one) for one in points])
+    flat, _ = _scaled_points(points.reshape(-1, d), None, kernel.length_scale)
+    K = np.zeros((s, m, m))
+    radial.radial_stack(code, flat.reshape(points.shape), K)
+    return K
+
+
 # ---- Kernel matrices and their derivatives in reverse mode ---------------------------
 
 

@@ -45,7 +45,7 @@ class Prior:
     scikit-learn's GaussianProcessRegressor, for which this is a pair of bounds. A
     kernel of your own takes it as ``name_bounds`` of the hyperparameter ``name``. A
     noise variance with a prior is that of the search, without a correction for the
-    inducing points; without one it has the default prior, but on Fourier functions.
+    inducing points; without one it has the default prior, except on Fourier functions.
 
     Examples
     --------

@@ -76,6 +76,16 @@ class RuledKernel(Kernel):
     def _gradient(self, X: Array) -> tuple[Array, Array]:
         raise NotImplementedError
 
+    @staticmethod
+    def _specified(name: str) -> Any:
+        """Property with the specification of a parameter that has ``name_bounds``."""
+
+        def specification(kernel: Any) -> Hyperparameter:
+            value, bounds = (getattr(kernel, n) for n in (name, f"{name}_bounds"))
+            return Hyperparameter(name, "numeric", bounds, np.size(value))
+
+        return property(specification, doc=f"Specification of ``{name}``.")
+
     def _by_column(self, name: str, q: int, highest: float = np.inf) -> Array:
         """Hyperparameter of each of the q columns that the kernel sees, (q,).
 
@@ -89,7 +99,7 @@ class RuledKernel(Kernel):
             limit = "" if np.isinf(highest) else " and at most one"
             raise ValueError(
                 f"{type(self).__name__} expects a {name} above zero{limit}, one or one "
-                f"for each of the {q} columns that it sees; got {v}."
+                f"for each of the {q} columns that it takes; got {v}."
             )
         return np.broadcast_to(v, (q,))
 
@@ -115,10 +125,10 @@ def register_kernel(
     spectral_density: Rule | None = None,
     spectral_score: Rule | None = None,
 ) -> None:
-    """Register what is known of a kernel of your own.
+    """Register gradients and frequencies of a kernel of your own.
 
-    Everything is optional. What is left out is unchanged. Registration is for the
-    exact type: subclasses often have other formulas, and inherit nothing.
+    All arguments are optional; those left out keep what is registered. Registration is
+    for the exact type: subclasses often have other formulas, and inherit nothing.
 
     Parameters
     ----------
@@ -176,7 +186,7 @@ def register_kernel(
     rules = {name: rule for name, rule in given.items() if rule is not None}
     if not (isinstance(kernel_type, type) and issubclass(kernel_type, Kernel)):
         raise ValueError(
-            "What is known of a kernel is registered for its class, a subclass of "
+            "register_kernel expects the class of a kernel, a subclass of "
             f"sklearn.gaussian_process.kernels.Kernel; got {kernel_type!r}. Pass the "
             "class, as in register_kernel(YourKernel, ...), not an instance."
         )

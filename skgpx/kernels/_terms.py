@@ -13,13 +13,15 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Exponentiation,
+    Matern,
     Product,
+    RationalQuadratic,
     Sum,
     WhiteKernel,
 )
 
 from skgpx._numerics.rows import InputFrame
-from skgpx.kernels._columns import Columns
+from skgpx.kernels._columns import Categorical, Columns
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float] | Array | str
@@ -68,7 +70,7 @@ def expand(kernel: Any) -> list[Monomial]:
     if max(len(terms), longest) > 64:
         raise ValueError(
             f"{kernel!r} expands into {len(terms)} terms of up to {longest} factors; "
-            'at most 64 are supported. Simplify it, or ask for prior="exact".'
+            'at most 64 are supported. Simplify it, or use prior="exact".'
         )
     return terms
 
@@ -83,6 +85,25 @@ def additive_terms(kernel: Any, n_features: int) -> dict[tuple[int, ...], Any]:
         term = reduce(Product, factors, ConstantKernel(coefficient))
         terms[columns] = terms[columns] + term if columns in terms else term
     return {columns: term for columns, term in terms.items() if columns}
+
+
+def decays(kernel: Any, n_features: int) -> bool:
+    """Whether correlations fade with the distance in every column, for every term.
+
+    Nearest rows then know what far ones do: not of trends, cycles or additive models.
+    """
+    for _, factors in expand(kernel):
+        far: set[int] = set()
+        for k in factors:
+            columns, inner = np.arange(n_features), k
+            if type(k) is Columns:
+                columns, inner = k.indices(n_features), k.kernel
+            if type(inner) not in (RBF, Matern, RationalQuadratic, Categorical):
+                return False
+            far.update(columns.tolist())
+        if len(far) < n_features:
+            return False
+    return True
 
 
 def _summands(kernel: Any) -> list[Any]:

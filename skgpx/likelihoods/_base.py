@@ -19,6 +19,8 @@ from skgpx._numerics.quantiles import Cdf, quantile
 from skgpx.likelihoods import _predictive
 
 Array = NDArray[np.float64]
+# Start, lower and upper bound of each scale parameter.
+Scales = dict[str, tuple[float, float, float]]
 
 
 class RowForm(NamedTuple):
@@ -87,20 +89,20 @@ class Likelihood(BaseEstimator):
     discrete : bool
         Class attribute: y takes integer values.
     smooth : bool
-        Class attribute: `nll` has a gradient that says where to go. Methods that follow
-        it refuse a likelihood that has none.
+        Class attribute: `nll` has an informative gradient. Methods that follow it
+        refuse a likelihood without one.
     n_outputs : int
         Class attribute: latent outputs per row; see `n_outputs_` after `prepare`.
     kernel_code : int or None
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
     row_quantity : {"exposure", "noise_variance", "censoring"} or None
-        Class attribute: what `fit` may know of each row. A likelihood that names
-        something uses `known_` in its functions, and implements `row_form` if it has a
-        compiled formula.
+        Class attribute: name of the quantity of each row that `fit` accepts. A
+        likelihood that names one uses `known_` in its functions, and implements
+        `row_form` if it has a compiled formula.
     known_ : float or ndarray of shape (n, 1)
-        Set by `at_rows`: what is known of the rows; 1 (0 for censoring) where nothing
-        is.
+        Set by `at_rows`: this quantity of the rows; 1 (0 for censoring) where none is
+        given.
     scale_names : tuple of str
         Class attribute: the positive constructor parameters that, when left None,
         are estimated along with the kernel.
@@ -224,11 +226,7 @@ class Likelihood(BaseEstimator):
         )
         return np.moveaxis(part, 1, 3)
 
-    def base_latent(
-        self,
-        y: Array,  # noqa: ARG002
-        weights: Array,  # noqa: ARG002
-    ) -> float | Array:
+    def base_latent(self, y: Array, weights: Array) -> float | Array:  # noqa: ARG002
         """Latent level of the targets as a whole: the prior mean of the function.
 
         Usually the link of the weighted mean of y; far from the data predictions
@@ -240,8 +238,8 @@ class Likelihood(BaseEstimator):
     def initial_latent(self, y: ArrayLike) -> Array:
         """Rough latent value for each y: where a search for the mode may start.
 
-        Its spread around the base tells how large the latent function is. The default
-        is the base itself, (n,), or (n, c) for several outputs.
+        Its spread around the base sets the scale of the latent function. The default is
+        the base itself, (n,), or (n, c) for several outputs.
         """
         base = np.broadcast_to(self._base(1), (*np.shape(y), len(self._base(1))))
         return base[..., 0] if base.shape[-1] == 1 else base
@@ -261,11 +259,7 @@ class Likelihood(BaseEstimator):
             if getattr(self, name) is not None:
                 self._scale(name)
 
-    def starting_scales(
-        self,
-        y: Array,  # noqa: ARG002
-        weights: Array,  # noqa: ARG002
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:  # noqa: ARG002
         """(start, lower bound, upper bound) for each name in `scale_names`.
 
         From targets (n,) and their weights (n,); called if one of them is None. All
@@ -310,8 +304,8 @@ class Likelihood(BaseEstimator):
         sample_weight : array-like of shape (n,), default=None
             Frequency weights.
         known : ndarray of shape (n,), default=None
-            What is known of each row: its exposure, its censoring, or the variance of
-            its noise in units of the likelihood's own.
+            Quantity of each row: its exposure, its censoring, or the variance of its
+            noise in units of the likelihood's own.
 
         Returns
         -------
@@ -332,12 +326,20 @@ class Likelihood(BaseEstimator):
         rows, y, weights = self.row_form(y, weights, known)[:3]
         free = tuple(name for name in self.scale_names if getattr(self, name) is None)
         scales = rows._checked_starts(free, y, weights)
-        return self._replace(
-            **{name: scales[name][0] for name in free},
-            free_=free,
-            n_outputs_=self._count_outputs(y),
-            _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
-        ).with_base(rows.base_latent(y, weights))
+        return (
+            self._replace(
+                **{name: scales[name][0] for name in free},
+                free_=free,
+                n_outputs_=self._count_outputs(y),
+                _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
+            )
+            .with_base(rows.base_latent(y, weights))
+            ._completed(y, weights)
+        )
+
+    def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
+        """Prepared copy with what else a subclass derives from the targets."""
+        return self
 
     def with_base(self, base: ArrayLike) -> Self:
         """Prepared copy with the prior mean of the latent function replaced."""
@@ -453,7 +455,7 @@ class Likelihood(BaseEstimator):
 
     def _checked_starts(
         self, free: tuple[str, ...], y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    ) -> Scales:
         """`starting_scales`, or a ValueError that says what is wrong with them."""
         scales = self.starting_scales(y, weights) if free else {}
         for name in free:

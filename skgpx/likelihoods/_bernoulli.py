@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_ndtr, logsumexp
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood
-from skgpx.likelihoods._links import PROBABILITY_LINKS, link_of
+from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
 
 Array = NDArray[np.float64]
 
 
-class Bernoulli(Likelihood):
+class Bernoulli(Linked):
     """Two classes, encoded 0 and 1, with ``P(y = 1 | f)`` given by a link.
 
     Parameters
@@ -34,6 +31,7 @@ class Bernoulli(Likelihood):
     804.61
     """
 
+    _links = PROBABILITY_LINKS
     discrete = True
     log_scale = True
 
@@ -126,13 +124,6 @@ class Bernoulli(Likelihood):
         """Probabilities of the classes 0 and 1, shape (n, 2)."""
         p = self.predictive_mean(mixture)
         return np.stack([1.0 - p, p], axis=1)
-
-    def _link(self) -> Any:
-        return link_of(self, PROBABILITY_LINKS)
-
-    def check_parameters(self) -> None:
-        """Raise a ValueError unless the link is known."""
-        self._link()
 
 
 def _sign(y: ArrayLike) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, digamma, expit, logit, zeta
 
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._base import Likelihood, Scales
 
 Array = NDArray[np.float64]
 
@@ -89,9 +89,7 @@ class Beta(Likelihood):
         """Log odds of y."""
         return np.asarray(logit(np.asarray(y, dtype=np.float64)))
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Precision at which the variance of y around one mean would be what it is."""
         mean = float(np.average(y, weights=weights))
         square = float(np.average((y - mean) ** 2, weights=weights))

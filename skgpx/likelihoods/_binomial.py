@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln
 
-from skgpx.likelihoods._base import Likelihood, check_integers
-from skgpx.likelihoods._links import PROBABILITY_LINKS, link_of
+from skgpx.likelihoods._base import check_integers
+from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
 
 Array = NDArray[np.float64]
 
 
-class Binomial(Likelihood):
+class Binomial(Linked):
     """Successes among n independent trials, each with a probability given by a link.
 
     Parameters
@@ -38,6 +38,7 @@ class Binomial(Likelihood):
     array([[5.  , 8.81]])
     """
 
+    _links = PROBABILITY_LINKS
     discrete = True
     log_scale = True
     row_quantity: ClassVar[str | None] = "exposure"
@@ -109,10 +110,3 @@ class Binomial(Likelihood):
                 f" trials; got {y[bad[0]]:g} of {trials[bad[0]]:g} in row {bad[0]}."
                 f" {remedy}"
             )
-
-    def check_parameters(self) -> None:
-        """Raise a ValueError unless the link is known."""
-        self._link()
-
-    def _link(self) -> Any:
-        return link_of(self, PROBABILITY_LINKS)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._base import Likelihood, Scales
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ProbitProbability
 from skgpx.likelihoods._log_rates import check_positive
@@ -103,9 +103,7 @@ class Tobit(NormalNoise):
         beyond = 0.5 * self._scale("scale") * np.ravel(self.known_)
         return np.asarray(np.add(y, beyond), dtype=np.float64)
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Roots of the start and the bounds of the variance under `Gaussian`."""
         start, low, high = np.sqrt(variance_start(y, weights)).tolist()
         return {"scale": (start, low, high)}
@@ -206,9 +204,7 @@ class LogNormal(Likelihood):
         """Return the copy itself: the base is a mean of logarithms."""
         return self
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Return those of log y."""
         return self._of_log().starting_scales(np.log(y), weights)
 

@@ -37,7 +37,7 @@ def check_likelihood(
     not use its generator, moments or a distribution function that contradict the
     samples, a distribution function that decreases, an `nll` without its constants,
     `symmetric` or `location_scale` that do not hold, and starts that ignore weights.
-    What depends on a scale parameter is looked at for two values of it.
+    Functions of a scale parameter are checked at two values of it.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def check_likelihood(
     Raises
     ------
     ValueError
-        With one line for each problem; also for what is not an instance.
+        With one line for each problem, or if `likelihood` is not an instance.
 
     Examples
     --------

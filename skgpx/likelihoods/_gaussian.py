@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
-from skgpx.likelihoods._base import is_number
+from skgpx.likelihoods._base import Scales, is_number
 from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise, variance_start
 
 Array = NDArray[np.float64]
@@ -88,9 +88,7 @@ class Gaussian(NoiseOfRows):
         """``[noise_variance]``."""
         return np.array([self._scale("noise_variance")])
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """A tenth of the variance of y, from 1e-8 to ten times that variance."""
         return {"noise_variance": variance_start(y, weights)}
 
@@ -222,8 +220,6 @@ class ShiftedMixture(NormalNoise):
                 f" {self.probability!r}. Use Gaussian if no observation is shifted."
             )
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """A tenth of the variance of y, from 1e-8 to ten times that variance."""
         return {"noise_variance": variance_start(y, weights)}

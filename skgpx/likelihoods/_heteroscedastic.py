@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.rows import mean_and_spread
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._base import Likelihood, Scales
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._noise import weighted_quartiles
 from skgpx.likelihoods._student_t import StudentT
@@ -40,23 +40,11 @@ class _Heteroscedastic(Likelihood):
         centre, spread = mean_and_spread(y, weights, 1e-12)
         return float(centre), float(spread)
 
-    def prepare(
-        self,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        known: Array | None = None,
-    ) -> Self:
-        """Copy with everything set that depends on the targets; self is unchanged."""
-        y = np.asarray(y, dtype=np.float64)
-        weights = np.ones(y.shape) if sample_weight is None else sample_weight
-        prepared = super().prepare(y, weights, known)
-        weights = np.asarray(weights, dtype=np.float64)
+    def _completed(self, y: Array, weights: Array) -> Self:
         centre, unit = self._location_and_unit(y, weights)
-        return prepared._replace(centre_=centre, unit_=unit)
+        return self._replace(centre_=centre, unit_=unit)
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """A third of the spread of y, and a scale that varies by a third."""
         unit = self._location_and_unit(y, weights)[1]
         scale = 0.3 * unit, 1e-3 * unit, 3.0 * unit

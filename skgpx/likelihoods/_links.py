@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
 
 from skgpx._numerics import pointwise
+from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
 
@@ -191,10 +192,18 @@ PROBABILITY_LINKS: dict[str, Any] = {
 }
 
 
-def link_of(likelihood: Any, links: dict[str, Any]) -> Any:
-    """The link that a likelihood names; a ValueError if there is none of this name."""
-    link = likelihood.link
-    if not (isinstance(link, str) and link in links):
-        name = type(likelihood).__name__
-        raise ValueError(f"{name} expects link in {sorted(links)}; got {link!r}.")
-    return links[link]
+class Linked(Likelihood):
+    """A likelihood whose parameter `link` names one of its class's links."""
+
+    _links: ClassVar[dict[str, Any]]
+    link: str
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless the link is known."""
+        self._link()
+
+    def _link(self) -> Any:
+        name, link, links = type(self).__name__, self.link, self._links
+        if not (isinstance(link, str) and link in links):
+            raise ValueError(f"{name} expects link in {sorted(links)}; got {link!r}.")
+        return links[link]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
-from skgpx.likelihoods._base import Likelihood, check_integers
+from skgpx.likelihoods._base import Likelihood, Scales, check_integers
 from skgpx.likelihoods._links import ExpRate
 
 Array = NDArray[np.float64]
@@ -53,9 +53,7 @@ class LogRate(Likelihood):
         """Copy whose prior expects the base rate, as far as its base may move."""
         return self.with_base(_LINK.centred(self.base_latent_, variance))
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Shape at which the variance of y around one rate would be what it is."""
         mean = np.ravel(self.known_) * np.exp(self.base_latent(y, weights))
         square = weights @ (np.ones(len(y)) * mean**2)
@@ -77,7 +75,7 @@ class NegativeBinomial(LogRate):
     Parameters
     ----------
     shape : float, default=None
-        Of that gamma distribution; Poisson counts in the limit of large shapes. None
+        Shape of that gamma distribution; large shapes approach Poisson counts. None
         estimates it.
 
     Notes
@@ -141,7 +139,8 @@ class Gamma(LogRate):
     Parameters
     ----------
     shape : float, default=None
-        Of the gamma distribution; 1 is the exponential distribution. None estimates it.
+        Shape of the gamma distribution; 1 is the exponential distribution. None
+        estimates it.
 
     Notes
     -----

@@ -90,28 +90,21 @@ class Ordinal(Likelihood):
         """``E[e | y]`` where f is 0."""
         return -self.gradient(y, 0.0)
 
-    def prepare(
-        self,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        known: Array | None = None,
-    ) -> Self:
-        """Copy with everything set that depends on the targets; self is unchanged.
+    def _completed(self, y: Array, weights: Array) -> Self:
+        """With thresholds that start at the frequencies of the grades.
 
-        Thresholds start where the frequencies of the grades are those of y, with half a
-        row added to each, if f has the variance 1.
+        If f has the variance 1 these are those of y, with half a row added to each.
         """
-        prepared = super().prepare(y, sample_weight, known)
         if self.thresholds is not None:
-            return prepared
+            return self
         grades = np.asarray(y, dtype=np.intp)
         size = self.n_grades or max(int(np.max(grades)) + 1, 2)
-        total = np.bincount(grades, sample_weight, size) + 0.5
+        total = np.bincount(grades, weights, size) + 0.5
         thresholds = np.sqrt(2.0) * ndtri(np.cumsum(total)[:-1] / total.sum())
         bounds = np.repeat([[-6.9, 3.0]], size - 1, axis=0)
         bounds[0] = -20.0, 20.0
         free = {"thresholds": tuple(thresholds.tolist()), "free_": ("thresholds",)}
-        return prepared._replace(**free, n_grades=size, _log_bounds=bounds)
+        return self._replace(**free, n_grades=size, _log_bounds=bounds)
 
     @property
     def theta(self) -> Array:

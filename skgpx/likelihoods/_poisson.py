@@ -12,13 +12,13 @@ from scipy.special import gammaln, pdtr
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import Likelihood, RowForm, check_integers
-from skgpx.likelihoods._links import RATE_LINKS, link_of
+from skgpx.likelihoods._base import RowForm, check_integers
+from skgpx.likelihoods._links import RATE_LINKS, Linked
 
 Array = NDArray[np.float64]
 
 
-class Poisson(Likelihood):
+class Poisson(Linked):
     """Counts, ``y ~ Poisson(rate(f))``.
 
     Parameters
@@ -43,6 +43,7 @@ class Poisson(Likelihood):
     array(-0.)
     """
 
+    _links = RATE_LINKS
     discrete = True
     row_quantity: ClassVar[str | None] = "exposure"
 
@@ -131,20 +132,9 @@ class Poisson(Likelihood):
         constant = counted - y * np.log(known)
         return RowForm(self, y / known, weights * known, None, constant)
 
-    def prepare(
-        self,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        known: Array | None = None,
-    ) -> Self:
-        """Copy with everything set that depends on the targets; self is unchanged.
-
-        Besides what the base class sets, `base_rate_`: the mean count at exposure one,
-        which stays when the base moves.
-        """
-        prepared = super().prepare(y, sample_weight, known)
-        rate = float(prepared.mean(prepared.base_latent_)[0])
-        return prepared._replace(base_rate_=rate)
+    def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
+        """With the mean count at exposure one, which stays when the base moves."""
+        return self._replace(base_rate_=float(self.mean(self.base_latent_)[0]))
 
     def centred(self, variance: float) -> Self:
         """Copy whose prior expects the base rate, as far as its base may move.
@@ -189,10 +179,3 @@ class Poisson(Likelihood):
         square = (within + (middle - total[:, np.newaxis]) ** 2) @ mixture.weights
         exposure = np.ravel(self.known_)
         return exposure * total, exposure**2 * square
-
-    def _link(self) -> Any:
-        return link_of(self, RATE_LINKS)
-
-    def check_parameters(self) -> None:
-        """Raise a ValueError unless the link is known."""
-        self._link()

@@ -11,7 +11,7 @@ from scipy.special import gammaln, stdtr
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.rows import mean_and_spread
-from skgpx.likelihoods._base import is_number
+from skgpx.likelihoods._base import Scales, is_number
 from skgpx.likelihoods._noise import NoiseOfRows, weighted_quartiles
 
 Array = NDArray[np.float64]
@@ -134,9 +134,7 @@ class StudentT(NoiseOfRows):
                 " Gaussian for noise without outliers."
             )
 
-    def starting_scales(
-        self, y: Array, weights: Array
-    ) -> dict[str, tuple[float, float, float]]:
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
         """A third of the robust spread of y, from 1e-5 to five times that spread."""
         # The interquartile range is robust to outliers: 1.349 std of a normal
         # distribution.

@@ -28,7 +28,7 @@ def pit_values(
     ----------
     y_true : array-like of shape (n_rows,)
     distribution : Predictive
-        Of these rows: ``skgpx.predict_dist(model, X)``.
+        Distribution of these rows: ``skgpx.predict_dist(model, X)``.
     random_state : int, RandomState, Generator or None, default=None
         Seed for counts, whose values are drawn evenly between ``P(Y < y)`` and ``P(Y <=
         y)``; not used otherwise.
@@ -79,8 +79,8 @@ def calibration_error(
     error : float
         ``∫_0^1 |F(u) - u| du``, F the distribution function of the values: the area
         between the calibration curve and the diagonal, at most 1/2. Of n rows from
-        distributions that are right it is about ``0.31 / sqrt(n)`` in the mean; less
-        than that does not tell two models apart.
+        distributions that are right it is about ``0.31 / sqrt(n)`` in the mean; smaller
+        differences do not distinguish two models.
 
     Notes
     -----
@@ -115,13 +115,13 @@ def coverage_error(
     coverage: float = 0.9,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Difference between the coverage of central intervals and what they claim.
+    """Difference between the coverage of central intervals and its nominal value.
 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
     distribution : Predictive
-        Of these rows: ``skgpx.predict_dist(model, X)``.
+        Distribution of these rows: ``skgpx.predict_dist(model, X)``.
     coverage : float, default=0.9
         Probability of the intervals, in (0, 1).
     sample_weight : array-like of shape (n_rows,), default=None

@@ -26,7 +26,7 @@ _METADATA = ("sample_weight", "exposure", "noise_variance", "censoring")
 
 
 class PredictiveScorer:
-    """Scorer of a metric of predictive distributions, for whatever takes ``scoring=``.
+    """Scorer of a metric of predictive distributions, to be passed as ``scoring=``.
 
     The distribution is that of :func:`skgpx.predict_dist`: of any regressor of this
     library, or one whose `predict` has `return_std`, in any pipeline, search or
@@ -36,8 +36,8 @@ class PredictiveScorer:
     Parameters
     ----------
     metric : callable
-        ``metric(y_true, distribution, sample_weight=None, **options)``, a number; at
-        level of a module, so that scorers can be pickled.
+        ``metric(y_true, distribution, sample_weight=None, **options)``, a number;
+        defined at module level, so that scorers can be pickled.
     greater_is_better : bool, default=False
         False for a loss, whose sign is changed: scorers are larger where a model is
         better.
@@ -131,7 +131,7 @@ class PredictiveScorer:
         return value if self.greater_is_better else -value
 
     def set_score_request(self, **requests: bool | str | None) -> PredictiveScorer:
-        """Copy to which metadata routing passes what is known of the rows.
+        """Return a copy to which metadata routing passes quantities of the rows.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ def neg_log_predictive_density(
     ----------
     y_true : array-like of shape (n_rows,)
     distribution : Predictive
-        Of these rows: ``skgpx.predict_dist(model, X)``.
+        Distribution of these rows: ``skgpx.predict_dist(model, X)``.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
 
@@ -48,7 +48,7 @@ def neg_log_predictive_density(
     Notes
     -----
     The only local proper score: it depends on the density at the target alone, and
-    punishes a target that was thought impossible without limit. :func:`crps` is
+    penalises without limit a target that the distribution excludes. :func:`crps` is
     milder.
 
     Examples
@@ -132,7 +132,7 @@ def crps(
     ----------
     y_true : array-like of shape (n_rows,)
     distribution : Predictive
-        Of these rows: ``skgpx.predict_dist(model, X)``.
+        Distribution of these rows: ``skgpx.predict_dist(model, X)``.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
 
@@ -255,7 +255,7 @@ def interval_score(
     coverage: float = 0.9,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Score of central intervals (Winkler's): width plus a price for each miss.
+    """Score of central intervals (Winkler's): width plus a penalty for each miss.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def interval_score(
     bounds : array-like of shape (n_rows, 2) or (n_rows, n_targets, 2)
         Lower and upper end, as `predict_interval` returns them.
     coverage : float, default=0.9
-        Probability that the intervals claim, in (0, 1).
+        Nominal probability of the intervals, in (0, 1).
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
 

@@ -89,7 +89,7 @@ def checked_distribution(distribution: Any, y: Array) -> Predictive:
         )
     if y.ndim != 1:
         raise ValueError(
-            f"A predictive distribution is of one target; got y_true {y.shape}."
+            f"A predictive distribution has one target; got y_true {y.shape}."
         )
     distribution.targets(y)
     if distribution.discrete and np.any((y < 0.0) | (y != np.floor(y))):

@@ -165,7 +165,7 @@ def test_traces():
     waves = SteinRFFRegressor(n_components=1, n_frequencies=6, max_iter=2).fit(X, Y)
     trace = TraceDisplay.from_estimator(waves)
     assert_array_equal(trace.lines_[0].get_ydata(), waves.loss_curve_)
-    with pytest.raises(ValueError, match="fitted without"):
+    with pytest.raises(ValueError, match="in closed form"):
         TraceDisplay.from_estimator(MODELS["pls"].fit(X, Y))
 
 

@@ -14,12 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skgpx
-from skgpx import (
-    GWIRegressor,
-    PLSRegressor,
-    SteinRFFRegressor,
-    TemperedRegressor,
-)
+from skgpx import GWIRegressor, PLSRegressor, TemperedRegressor
 from skgpx._numerics.regression import (
     TargetRegressions,
     log_evidence,
@@ -275,7 +270,6 @@ def test_evidences_of_targets():
     "estimator",
     [
         GWIRegressor(BayesianRidge()),
-        SteinRFFRegressor(),
         TemperedRegressor(BayesianRidge()),
     ],
 )

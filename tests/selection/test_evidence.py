@@ -10,7 +10,6 @@ from skgpx._selection._candidates import default_candidates, of_kernel
 from skgpx._selection._evidence import (
     ExactEvidence,
     SparseEvidence,
-    exact_value,
     null_evidence,
     sparse_value,
     wave_gains,
@@ -186,7 +185,24 @@ def test_columns_of_targets_are_independent_functions(rng):
     assert found[0][0] == pytest.approx(found[1][0] + found[2][0], rel=1e-12)
     np.testing.assert_allclose(found[0][1], found[1][1] + found[2][1], rtol=1e-9)
     noise = float(likelihood.noise_variance)
-    assert exact_value(both, kernel, noise) == pytest.approx(found[0][0], rel=1e-12)
+    value = ExactEvidence(both, kernel, likelihood).value(kernel, noise)
+    assert value == pytest.approx(found[0][0], rel=1e-12)
+
+
+def test_evidence_given_other_rows_is_a_difference(rng):
+    """log p(a | b) = log p(a, b) - log p(b), and its gradient."""
+    rows, kernel = rows_for(Gaussian(), rng), KERNELS["matern"]
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    some, given = rows.take(slice(0, 9)), rows.take(slice(9, None))
+    parts = [
+        ExactEvidence(given.followed_by(some), kernel, likelihood),
+        ExactEvidence(given, kernel, likelihood),
+        ExactEvidence(some, kernel, likelihood, given),
+    ]
+    theta = theta_of(parts[0])
+    joint, alone, found = (one.value_and_gradient(theta) for one in parts)
+    assert found[0] == pytest.approx(joint[0] - alone[0], rel=1e-10)
+    np.testing.assert_allclose(found[1], joint[1] - alone[1], rtol=1e-8)
 
 
 def test_null_evidence_is_the_evidence_without_a_function(rng):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SteinRFFRegressor
-from skgpx.likelihoods import Gaussian, Poisson, StudentT
+from skgpx.likelihoods import Binomial, Gaussian, Poisson, StudentT
 
 
 def wave(seed, n=150, d=1):
@@ -229,6 +230,21 @@ def test_what_few_points_leave_out_of_many_rows_is_counted_once():
     model = PLSRegressor(n_inducing=15, random_state=0).fit(X[:5000], y[:5000])
     mean, std = model.predict(X[5000:], return_std=True)
     assert np.mean(((y[5000:] - mean) / std) ** 2) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_kernel_is_learned_with_as_many_points_as_are_used():
+    """Counts that vary beyond their inputs need a point a row, smooth starts few."""
+    rng = np.random.default_rng(0)
+    X, trials = rng.uniform(-2.0, 2.0, (120, 8)), np.full(120, 200.0)
+    log_odds = X[:, 0] + 0.7 * rng.standard_normal(120)
+    y = rng.binomial(200, 1.0 / (1.0 + np.exp(-log_odds))).astype(float)
+    how = {"likelihood": Binomial(), "random_state": 0, "max_iter": 1}
+    found = []
+    for n_inducing in ("auto", 120):
+        model = PLSRegressor(n_inducing=n_inducing, **how)
+        found.append(model.fit(X, y, exposure=trials).kernel_)
+    assert_allclose(found[0].theta, found[1].theta, atol=0.05)
 
 
 @pytest.mark.parametrize("likelihood", [StudentT(), Poisson()])

@@ -3,10 +3,10 @@ Write a basis
 =============
 
 Estimators of the library are built on *bases*: functions ``Φ`` whose weights are
-independent standard normal a priori, and a residual ``g`` that they leave out. This one
-is that of Faber and Schauder, tents of ever smaller width, for which Brownian motion is
-exactly ``Φ(x)ᵀw + g(x)``. It is for authors of new estimators: what it imports from
-modules that begin with an underscore may change.
+independent standard normal a priori, and a residual ``g`` that they leave out. This
+example is the basis of Faber and Schauder, tents of ever smaller width, for which
+Brownian motion is exactly ``Φ(x)ᵀw + g(x)``. It is for authors of new estimators;
+modules whose names begin with an underscore may change.
 """
 
 from dataclasses import dataclass, replace
@@ -23,8 +23,9 @@ from skgpx.bases._kernel_basis import feature_marginals
 # %%
 # The basis
 # ---------
-# ``x``, then ``2^level`` tents a level, of height ``2^(-level/2 - 1)``. What finer
-# levels would add is independent Brownian bridges between the knots.
+# The functions are ``x`` and, at each level, ``2^level`` tents of height
+# ``2^(-level/2 - 1)``. The residual consists of independent Brownian bridges between
+# the knots.
 @dataclass(frozen=True)
 class Schauder:
     """Basis of Brownian motion on [0, 1]: ``2 ** levels`` functions."""
@@ -68,8 +69,8 @@ class Schauder:
 
 
 # %%
-# The test to write first: features and residual make the kernel, and draws of prior
-# weights have that covariance.
+# The first test of a basis: features and residual sum to the kernel, and draws with
+# prior weights have that covariance.
 rng = np.random.default_rng(0)
 basis, points = Schauder(3), np.linspace(0.1, 0.95, 12)[:, np.newaxis]
 features = basis(points)
@@ -81,8 +82,8 @@ print(f"largest error of the covariance: {np.abs(np.cov(draws) - total).max():.3
 # %%
 # Regression
 # ----------
-# Sums over the rows, normal weights, and a model that predicts. The
-# exact posterior comes from the covariance of all rows, without a basis.
+# Sums over the rows, normal weights and a latent model make a regression. The exact
+# posterior, for comparison, uses the covariance of all rows without a basis.
 NOISE = 0.01
 X = rng.uniform(0.0, 1.0, (60, 1))
 y = np.abs(np.sin(9.0 * X[:, 0])) - X[:, 0] + np.sqrt(NOISE) * rng.standard_normal(60)
@@ -100,8 +101,8 @@ for levels in (3, 5):
     models[levels] = LatentModel(basis, posterior(sums, NOISE))
 
 # %%
-# Eight functions are too few for these data: near their knots, where nothing is left
-# out, the band is too sure of itself. With 32 it is nearly the exact one.
+# Eight functions are too few for these data: near their knots, where the residual is
+# zero, the band is too narrow. With 32 functions it is nearly the exact one.
 figure, axes = plt.subplots(
     1, 2, figsize=(9.5, 3.8), sharex=True, sharey=True, layout="constrained"
 )

@@ -2,10 +2,10 @@
 Register the spectral density of a kernel
 =========================================
 
-A kernel of your own works wherever scikit-learn's kernels do, by its matrix alone. What
-else is known of it is registered for its class in one call: how frequencies are sampled
-(draws and features), their density (Fourier functions), the slope of its logarithm
-(Stein features). Every entry is optional.
+A kernel of your own works wherever scikit-learn's kernels do, with its matrix alone.
+One call registers further functions for its class: a sampler of its frequencies (for
+draws and features), their density (for Fourier functions), and the gradient of the log
+density (for Stein features). Every entry is optional.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ from skgpx.kernels import check_spectral_score, register_kernel
 # %%
 # The kernel
 # ----------
-# ``k(x, y) = 1 / cosh(|x - y| / ℓ)``, of one input: smooth as an RBF nearby, with the
+# ``k(x, y) = 1 / cosh(|x - y| / ℓ)`` of one input is as smooth as an RBF and has the
 # exponential tails of a Matérn kernel. This part is scikit-learn's interface.
 class Sech(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
     """``1 / cosh(|x - y| / length_scale)`` of one input."""
@@ -78,8 +78,8 @@ register_kernel(
 )
 
 # %%
-# The three are compared with one another when they are first used, or when you ask;
-# the density integrates to ``2 π k(0)``.
+# The three are compared with one another when they are first used, or on request. The
+# density integrates to ``2 π k(0)``.
 omega = sampler(Sech(0.5), 1000, 1, np.random.default_rng(0))
 check_spectral_score(Sech(0.5), omega)
 t = np.linspace(-60.0, 60.0, 2001)[:, np.newaxis]
@@ -87,10 +87,10 @@ integral = np.sum(density(Sech(0.5), t)[0]) * (t[1, 0] - t[0, 0])
 print(f"integral of the density: {integral / (2.0 * np.pi):.6f} · 2π")
 
 # %%
-# What it is good for
-# -------------------
-# Draws of the prior, and of posteriors, as functions; regression on Fourier functions
-# that learns the lengthscale; features for linear models.
+# Uses
+# ----
+# The kernel now has draws of the prior and of posteriors, regression on Fourier
+# functions that learns the lengthscale, and features for linear models.
 rng = np.random.default_rng(1)
 X = rng.uniform(0.0, 10.0, (400, 1))
 y = np.sin(X[:, 0]) + np.abs(X[:, 0] - 5.0) + 0.2 * rng.standard_normal(400)

@@ -2,11 +2,11 @@
 Write a likelihood
 ==================
 
-Counts that vary more than Poisson's allow: a negative binomial likelihood in some
-forty lines of NumPy, of which the library's own is
-:class:`~skgpx.likelihoods.NegativeBinomial`.
-:func:`~skgpx.likelihoods.check_likelihood` reports what is wrong with it; everything
-else (mode, chains, evidence, quantiles) is inherited.
+This negative binomial likelihood, for counts that vary more than a Poisson distribution
+allows, takes some forty lines of NumPy. (The library has
+:class:`~skgpx.likelihoods.NegativeBinomial` of its own.)
+:func:`~skgpx.likelihoods.check_likelihood` reports errors in it; everything else (mode,
+chains, evidence, quantiles) is inherited.
 """
 
 import warnings
@@ -77,9 +77,9 @@ class NegativeBinomial(Likelihood):
 
 
 # %%
-# The check: gradients against differences, moments and distribution function against
-# samples, broadcasting, overflow, declarations. It says nothing if nothing is wrong;
-# with the sign of a gradient turned around it reports that.
+# The check compares gradients with differences, moments and the distribution function
+# with samples, and tests broadcasting, overflow and declarations. It returns silently
+# if nothing is wrong. Here it reports a gradient of the wrong sign:
 check_likelihood(NegativeBinomial())
 
 
@@ -104,7 +104,7 @@ X, grid = x[:, np.newaxis], np.linspace(0.0, 10.0, 200)[:, np.newaxis]
 models = {}
 for likelihood in (Poisson("exp"), NegativeBinomial()):
     model = PLSRegressor(likelihood=likelihood, n_inducing=30, random_state=0)
-    # the Poisson model says that these counts scatter more than it allows
+    # the Poisson model warns that the counts are overdispersed
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
         models[type(likelihood).__name__] = model.fit(X, y)
@@ -112,7 +112,9 @@ for likelihood in (Poisson("exp"), NegativeBinomial()):
 print(f"shape: {models['NegativeBinomial'].likelihood_.shape:.2f} (truth 3)")
 
 # %%
-# Intervals at 90 %, and the share of fresh counts within them.
+# The figures show 90 % intervals, and their titles the share of new counts in them.
+# Under the Poisson likelihood the extra variation of the counts looks like a rough
+# function, which the intervals follow instead of the rate.
 fresh = NegativeBinomial(3.0).sample(np.log(np.tile(rate, (200, 1))), rng)
 figure, axes = plt.subplots(
     1, 2, figsize=(9.0, 3.8), sharex=True, sharey=True, layout="constrained"

@@ -2,11 +2,11 @@
 Write a sampler
 ===============
 
-A fitted model is a basis, a likelihood and weights; with these a posterior
-can be sampled by any method. Here by elliptical slice sampling (Murray, Adams and
-MacKay, 2010), which has no steps to choose: each proposal lies on an ellipse through
-the present weights and a draw of their prior, N(0, I). It serves as a check of the
-Langevin particles of :class:`~skgpx.PLSRegressor`.
+A fitted model has a basis, a likelihood and weights, which suffice to sample its
+posterior by any method. This example uses elliptical slice sampling (Murray, Adams and
+MacKay, 2010), which has no step size: each proposal lies on an ellipse through the
+present weights and a draw of their prior, N(0, I). It checks the Langevin particles of
+:class:`~skgpx.PLSRegressor`.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ from skgpx.likelihoods import StudentT
 # %%
 # A model
 # -------
-# Student-t noise; kernel and scale are fixed, so that both samplers
-# have the same target, ``Σ nll(y, Φw) + ½ ‖w‖²``.
+# The noise is Student-t. Kernel and scale are fixed, so that both samplers have the
+# same target, ``Σ nll(y, Φw) + ½ ‖w‖²``.
 rng = np.random.default_rng(0)
 X = np.linspace(0.0, 6.0, 16)[:, np.newaxis]
 y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(3.0, 16)
@@ -68,9 +68,9 @@ chain = np.transpose(chain)
 # %%
 # The same posterior
 # ------------------
-# Quantiles of ``Φ(x)ᵀw`` by both. A mean of a thousand independent particles is off by
-# 0.03 posterior standard deviations; the states of the chain depend on one another, and
-# are worth some hundreds.
+# The quantiles of ``Φ(x)ᵀw`` agree. The mean of a thousand independent particles has a
+# standard error of 0.03 posterior standard deviations; the states of the chain are
+# correlated and count as some hundreds.
 grid = np.linspace(-0.5, 6.5, 200)[:, np.newaxis]
 phi, levels = basis(grid), (0.025, 0.5, 0.975)
 ours = np.quantile(phi @ model.particles_[:, 0], levels, axis=1)

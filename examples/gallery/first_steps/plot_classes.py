@@ -2,16 +2,16 @@
 Classify, with base rates far from the data
 ===========================================
 
-Far from the data a classifier knows how frequent the classes are, and no more.
-:class:`~skgpx.PLSClassifier` has a prior that says so. A logistic regression is surer
-the farther away it is, and a Gaussian process with mean zero says one half, however
-rare a class is.
+Far from the data, only the frequencies of the classes are known. The predictions of
+:class:`~skgpx.PLSClassifier` return to them. Those of a logistic regression become more
+certain with the distance, and those of a Gaussian process with mean zero return to one
+half, however rare a class is.
 """
 
 # %%
 # Data
 # ----
-# One case in six is positive; the more to the right, the more probable.
+# One case in six is positive, and the probability grows from left to right.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit
@@ -43,8 +43,8 @@ models = {
 # %%
 # Far away, and near
 # ------------------
-# Right: what the posterior leaves open about the probability itself, by draws of the
-# latent function; ticks are the data.
+# On the right, draws of the latent function show how uncertain the probability itself
+# is. The ticks are the data.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
 for name, (model, style) in models.items():
     left.plot(grid, model.predict_proba(grid)[:, 1], style, label=name)

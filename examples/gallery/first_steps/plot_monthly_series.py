@@ -2,16 +2,16 @@
 Forecast a monthly series with trend, season and gaps
 =====================================================
 
-A concentration that rises, follows the seasons, and was not measured for a year and a
-half, in the manner of the CO₂ record of Mauna Loa. :class:`~skgpx.PLSRegressor` finds
-trend and period by itself.
+The series resembles the CO₂ record of Mauna Loa: it rises, follows the seasons, and has
+a gap of a year and a half. :class:`~skgpx.PLSRegressor` finds the trend and the period
+from the data.
 """
 
 # %%
 # Data
 # ----
-# Forty years of made-up months in parts per million. A gap, single months missing at
-# random, and the last eight years are kept for the forecast.
+# Forty years of synthetic monthly values in parts per million. The gap, single months
+# at random and the last eight years are held out.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -31,16 +31,16 @@ seen = (year < 2012.0) & ((year < 1994.0) | (year > 1995.5)) & (rng.random(480) 
 # %%
 # Model
 # -----
-# A wave of one year stands out of the spectrum, and becomes a quasi-periodic term
-# beside a smooth function, a linear trend and an autoregression. The kernel refers to
-# the standardised y.
+# A wave of one year stands out of the spectrum and becomes a quasi-periodic term beside
+# a smooth function, a linear trend and an autoregression. The kernel refers to the
+# standardised y.
 model = PLSRegressor(random_state=0).fit(year[seen][:, np.newaxis], y[seen])
 print(model.kernel_)
 
 # %%
 # Fit, gap and forecast
 # ---------------------
-# Months that were not seen lie in their intervals about as often as they should.
+# About 95 % of the held-out months lie in their 95 % intervals.
 held_out = year[~seen][:, np.newaxis]
 low, high = model.predict_interval(held_out, 0.95).T
 share = np.mean((low <= y[~seen]) & (y[~seen] <= high))

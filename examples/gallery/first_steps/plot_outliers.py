@@ -2,9 +2,9 @@
 Fit a curve through outliers
 ============================
 
-A few wild values pull a Gaussian model towards themselves and widen its intervals
-everywhere. Under Student-t noise a value that is far out counts for little, and how
-little is learned from the data.
+A few outliers pull a Gaussian model towards themselves and widen its intervals
+everywhere. A Student-t likelihood gives an outlier little weight, and its scale is
+learned from the data.
 """
 
 # %%
@@ -32,7 +32,7 @@ X, grid = x[:, np.newaxis], np.linspace(0.0, 10.0, 300)[:, np.newaxis]
 # %%
 # Two likelihoods
 # ---------------
-# Everything else is the same. ``df=4`` is the usual choice; the scale is learned.
+# The two models differ in their likelihood only. ``df=4`` is the usual choice.
 models = {
     "normal noise": PLSRegressor(likelihood=Gaussian(), random_state=0).fit(X, y),
     "Student-t noise": PLSRegressor(likelihood=StudentT(4.0), random_state=0).fit(X, y),
@@ -41,7 +41,7 @@ models = {
 # %%
 # Fits
 # ----
-# The bands are of the curve (dark) and of new readings (light), at 95 %.
+# The dark bands are 95 % intervals of the curve, the light ones of new readings.
 figure, axes = plt.subplots(
     1, 2, figsize=(9.0, 3.8), sharex=True, sharey=True, layout="constrained"
 )

@@ -2,8 +2,8 @@
 Search over a pipeline and predict distributions
 ================================================
 
-The estimators are scikit-learn estimators: they are scaled, searched over and
-cross-validated like any other. scikit-learn's wrappers hand through ``predict`` only;
+The estimators of this library work in pipelines, searches and cross-validation like any
+other. These wrappers of scikit-learn pass on ``predict`` only;
 :func:`skgpx.predict_dist` follows them to the model inside and returns the whole
 distribution of ``y``.
 """
@@ -11,8 +11,8 @@ distribution of ``y``.
 # %%
 # A search over a pipeline with a transformed target
 # --------------------------------------------------
-# Positive, skewed targets: the model sees their logarithm. Which likelihood serves
-# best is decided by the log density of held-out rows.
+# The targets are positive and skewed, so the model is fitted to their logarithm. The
+# log density of held-out rows chooses the likelihood.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
@@ -45,13 +45,13 @@ for likelihood, score in zip(
     search.cv_results_["mean_test_score"],
     strict=True,
 ):
-    print(f"{likelihood!s:15} log density {score:.3f} a row")
+    print(f"{likelihood!s:15} log density {score:.3f} per row")
 
 # %%
 # The distribution of y
 # ---------------------
-# Quantiles, distribution function and draws pass through the inverse transform
-# exactly: the intervals are positive and skewed, as ``y`` is.
+# Quantiles, distribution functions and draws are transformed back exactly: intervals
+# are positive and skewed, as ``y`` is.
 found = skgpx.predict_dist(search, X_test)
 low, high = found.interval(0.9).T
 print(f"90 % intervals hold {np.mean((low <= y_test) & (y_test <= high)):.0%}")
@@ -60,8 +60,8 @@ print("three draws of the first row:", found.sample(3, random_state=0)[0].round(
 # %%
 # Intervals and ranks
 # -------------------
-# Right: the distribution function at the held-out ``y``, which is uniform if that is
-# right.
+# The histogram on the right shows the distribution function at the held-out ``y``. It
+# is uniform if the predictive distributions are right.
 median = found.quantile([0.5])[:, 0]
 order = np.argsort(median)
 figure, (left, right) = plt.subplots(

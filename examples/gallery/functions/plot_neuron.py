@@ -1,18 +1,18 @@
 """
-Simulate a neuron that is not known exactly
-===========================================
+Simulate a neuron from noisy velocities
+=======================================
 
-Noisy velocities of a FitzHugh-Nagumo neuron are all that is seen. Each simulated path
-moves with its own draw of the drift, the same at every step. Drawing new values at each
-step instead would average the uncertainty out. The spread of the paths is what the
-velocities leave open about the future.
+The data are noisy velocities of a FitzHugh-Nagumo neuron. Each simulated path follows
+its own draw of the drift, which is the same function at every step. New values at each
+step would average the uncertainty out instead. The spread of the paths is the
+uncertainty about the future that the velocities leave.
 """
 
 # %%
 # Data
 # ----
-# Two hundred states and their velocities; the states are a fast voltage and a slow
-# recovery.
+# There are two hundred states and their velocities. The states are a fast voltage and a
+# slow recovery.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -36,7 +36,8 @@ y = velocity(X) + 0.05 * rng.standard_normal(X.shape)
 # %%
 # Drift, and paths
 # ----------------
-# One model for each velocity: they differ in scale, and so in relative noise.
+# Each velocity has its own model, because the two differ in scale and in relative
+# noise.
 noise = WhiteKernel(0.1, (1e-6, 10.0))
 kernel = ConstantKernel(10.0, "fixed") * RBF([2.0, 2.0], (0.2, 1e3)) + noise
 regressor = GaussianProcessRegressor(kernel, normalize_y=True)
@@ -60,8 +61,8 @@ truth = np.array(truth)
 # %%
 # Paths
 # -----
-# Left: the voltage, as intervals that hold 90 % of the paths. Right: paths in the plane
-# of the states, over the states whose velocities were seen.
+# Left: intervals of the voltage that hold 90 % of the paths. Right: paths in the plane
+# of the states; grey points are the states of the data.
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(10.0, 4.0), width_ratios=(3, 2), layout="constrained"
 )
@@ -72,7 +73,7 @@ for name, (some, color, hatch) in bands.items():
 left.plot(t, truth[:, 0], "k", lw=1.0, label="truth")
 left.set(xlabel="time", ylabel="voltage v", ylim=(-3.0, 3.4))
 left.legend(ncols=3, loc="upper center", fontsize=8)
-right.plot(*X.T, ".", color="0.6", ms=3.0, label="states seen")
+right.plot(*X.T, ".", color="0.6", ms=3.0, label="states of the data")
 right.plot(*paths[:, :40].transpose(2, 0, 1), "C0", lw=0.5, alpha=0.4)
 right.plot(*truth.T, "k", lw=1.0)
 right.set(xlabel="voltage v", ylabel="recovery w")

@@ -2,15 +2,15 @@
 Minimise an expensive function by Thompson sampling
 ===================================================
 
-Minimise an expensive function of six inputs, four evaluations at a time. Each of the
-four proposals of a round is the minimum of its own draw from the posterior. The draws
-are functions with gradients, so their minima are found by descent.
+An expensive function of six inputs is minimised with four evaluations at a time. Each
+of the four proposals of a round is the minimum of its own draw from the posterior. The
+draws are functions with gradients, so that their minima are found by descent.
 """
 
 # %%
 # The function
 # ------------
-# The Hartmann function: four wells of different depth, the smallest value is -3.32.
+# The Hartmann function has four wells of different depth; its smallest value is -3.32.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -43,8 +43,8 @@ def hartmann(X):
 # %%
 # Ask and tell
 # ------------
-# The sampler never sees the function, only what it is told: results may come late, in
-# any order, or not at all. The first proposals are a scrambled Sobol design.
+# The sampler never calls the function. Results are passed to ``tell``, late, in any
+# order, or not at all. The first proposals are a scrambled Sobol design.
 SEEDS = 0, 1, 2
 ROUNDS, BATCH = 20, 4
 bounds = [(0.0, 1.0)] * 6
@@ -63,7 +63,7 @@ for seed in SEEDS:
 # %%
 # Beside random search
 # --------------------
-# The smallest value so far, beside that of as many random points.
+# The figure shows the smallest value so far, beside that of as many random points.
 evaluations = np.arange(1, ROUNDS * BATCH + 1)
 rng = np.random.default_rng(0)
 luck = hartmann(rng.random((200 * len(evaluations), 6))).reshape(200, -1)

@@ -2,11 +2,11 @@
 Draw functions without variance starvation
 ==========================================
 
-A Bayesian linear model on Fourier features stands for a Gaussian process as long as it
-has many more features than data. With more data its draws lose their variance where
-there are no data: *variance starvation*. Decoupled draws keep it, since features are
-used for the prior only and the data enter by sections of the kernel (Figures 1 and 2 of
-the paper on decoupled sampling).
+A Bayesian linear model on Fourier features approximates a Gaussian process as long as
+it has many more features than data. With more data its draws lose their variance where
+there are no data, which is called *variance starvation*. Decoupled draws keep it,
+because they use features for the prior only and kernel functions for the data (Figures
+1 and 2 of the paper on decoupled sampling).
 """
 
 # %%
@@ -42,7 +42,7 @@ def posterior_weights(Z, y, rng, size):
 # %%
 # Both kinds of draws
 # -------------------
-# The same kernel and noise, and 100 Fourier features for both.
+# Both have the same kernel and noise, and 100 Fourier features.
 grid = np.linspace(0.0, 1.0, 400)[:, np.newaxis]
 kernel = RBF(LENGTH_SCALE, "fixed")
 draws, exact = {}, {}
@@ -62,7 +62,7 @@ for n in (20, 2000):
 # Draws and exact intervals
 # -------------------------
 # Solid lines are draws, dashed ones the exact 95 % interval. The linear model is right
-# with 20 rows and certain of a wrong curve in the gap with 2000.
+# with 20 rows; with 2000 rows its draws agree on a wrong curve in the gap.
 figure, axes = plt.subplots(
     2, 2, figsize=(9.0, 5.5), sharex=True, sharey=True, layout="constrained"
 )

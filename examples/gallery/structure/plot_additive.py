@@ -2,15 +2,15 @@
 Separate the effects of columns
 ===============================
 
-``Columns(kernel, columns)`` is a kernel that sees some columns only, and a sum of such
-kernels is an additive model, whose terms can be looked at one by one. Here a smooth
-effect, a linear one and one of four categories are separated, from 150 noisy rows.
+``Columns(kernel, columns)`` is a kernel of some columns only, and a sum of such kernels
+is an additive model whose terms can be inspected one by one. Here 150 noisy rows
+separate a smooth effect, a linear one and that of four categories.
 """
 
 # %%
-# Columns are numbers, slices, masks, or names of the columns of a DataFrame. A column
-# whose type is category goes straight in; its kernel is a ``Categorical``, with one
-# correlation between any two categories.
+# Columns are given as numbers, slices, masks, or names of the columns of a DataFrame. A
+# column of the type category needs no encoding; its kernel is a ``Categorical``, with
+# one correlation between any two categories.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -45,9 +45,9 @@ model = PLSRegressor(kernel=kernel, random_state=0).fit(X, y)
 print(model.kernel_)
 
 # %%
-# The effect of a term is its function less the mean over the rows, because constants
-# can move from one term to another. Its posterior is in closed form: bands and bars
-# hold 90 % of it. Red is the truth at the rows.
+# The effect of a term is its function minus the mean over the rows, because the data do
+# not determine constants between terms. Its posterior has a closed form; bands and bars
+# are 90 % intervals. Red points are the true effects at the rows.
 display = TermEffectDisplay.from_estimator(model, X)
 for axis, (name, truth) in zip(display.axes_, truths.items(), strict=True):
     axis.plot(X[name].to_numpy(), truth - truth.mean(), "r.", ms=3.0)

@@ -2,9 +2,9 @@
 Find trend and cycles of an hourly series
 =========================================
 
-Figure 4 of the paper on spectral variational Gaussian processes: 55 weeks of hourly
-readings of a tin oxide sensor, regressed on a hundred Fourier functions, with credible
-bands of the curve.
+This is Figure 4 of the paper on spectral variational Gaussian processes: a regression
+of 55 weeks of hourly sensor readings on a hundred Fourier functions, with credible
+bands of the curve. The default prior finds the cycles of days and weeks.
 """
 
 # %%
@@ -29,11 +29,11 @@ t = np.arange(len(y), dtype=float)[:, np.newaxis]
 # %%
 # The paper's prior and the default
 # ---------------------------------
-# The paper's prior: ``λ_j = τ j^(-1-2α)`` with τ = 2·10⁵ (in squared units of the
+# The paper's prior is ``λ_j = τ j^(-1-2α)`` with τ = 2·10⁵ (in squared units of the
 # sensor) and α = 1/2, on the hundred longest waves. The paper orders functions by their
 # coefficients, and finds a noise standard deviation of about 124. The default chooses a
-# kernel, raises the waves that stand out (days and weeks), and takes as many functions
-# as the bound asks for.
+# kernel, raises the waves that stand out (days and weeks), and adds functions while the
+# bound of the evidence grows.
 domain = (0.0, float(len(y)))
 prior = PolynomialEigenvalues(2e5)
 paper = SpectralVGPRegressor(
@@ -47,12 +47,12 @@ for name, one in (("paper's prior", paper), ("default", model)):
 print("hours of the strongest cycles:", (1.0 / model.cycles_[:3, 0]).round(1))
 
 # %%
-# The noise of neighbouring hours is correlated, so its estimate falls the more
-# functions are taken, and no number is right. Waves that stand out use ``y`` twice.
+# The noise of neighbouring hours is correlated, so that its estimate falls with the
+# number of functions, and no number is right. The search for waves uses ``y`` twice.
 #
 # The series, and three weeks of it
 # ---------------------------------
-# Above, the mean of the curve over each day; below, the curve and its band.
+# The upper figure shows daily means of the curve, the lower one the curve and its band.
 days, rows = t[:, 0] / 24.0, slice(4000, 4504)
 low, high = model.credible_band(t[rows]).T
 figure, (above, below) = plt.subplots(2, 1, figsize=(9.0, 6.0), layout="constrained")

@@ -2,19 +2,19 @@
 Learn the direction in which a function varies
 ==============================================
 
-The noise of an airfoil has a peak that depends on frequency, thickness and speed by
-one number only, the Strouhal number: the function varies in one direction of the space
-of logarithms. A kernel with one lengthscale a column cannot say that.
-:class:`~skgpx.SteinRFFRegressor` starts from frequencies of such a kernel and moves
-them by the evidence of the data, until they line up with that direction.
+The noise of an airfoil has a peak that depends on frequency, thickness and speed only
+through one number, the Strouhal number: the function varies in one direction of the
+space of logarithms. A kernel with one lengthscale for each column cannot represent
+this. :class:`~skgpx.SteinRFFRegressor` starts from the frequencies of such a kernel and
+moves them by the evidence of the data until they align with that direction.
 """
 
 # %%
 # Data
 # ----
-# Made up in the manner of the airfoil self-noise data: level in dB at the frequency,
-# angle of attack, chord, speed and thickness of the boundary layer, the last of which
-# follows from angle and chord.
+# The data are synthetic and resemble the airfoil self-noise data: y is the level in dB,
+# and the columns are frequency, angle of attack, chord, speed and thickness of the
+# boundary layer, which follows from angle and chord.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -44,15 +44,16 @@ X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 # --------------------------------------
 settings = {"n_frequencies": 40, "n_components": 3, "random_state": 0}
 models = {
-    "of the kernel": SteinRFFRegressor(max_iter=0, **settings).fit(X_train, y_train),
+    "as they start": SteinRFFRegressor(max_iter=0, **settings).fit(X_train, y_train),
     "learned": SteinRFFRegressor(**settings).fit(X_train, y_train),
 }
 
 # %%
 # Frequencies of two columns
 # --------------------------
-# Of log frequency and log thickness. Points are the larger the more of the function is
-# in their wave; the dashed line is the direction of the Strouhal number.
+# The figures show the frequencies of log frequency and log thickness. The size of a
+# point is the share of its wave in the function; the dashed line is the direction of
+# the Strouhal number.
 figure, axes = plt.subplots(
     1, 2, figsize=(9.0, 4.2), sharex=True, sharey=True, layout="constrained"
 )
@@ -66,7 +67,9 @@ for axis, (name, model) in zip(axes, models.items(), strict=True):
     mean, std = model.predict(X_test, return_std=True)
     error = np.sqrt(np.mean((mean - y_test) ** 2))
     inside = np.mean(np.abs(mean - y_test) < 1.96 * std)
-    axis.set_title(f"{name}: RMSE {error:.2f} dB\n95 % intervals hold {inside:.0%}")
-    axis.set(xlabel="radians a std of log frequency", xlim=(-8.0, 8.0))
-axes[0].set_ylabel("radians a std of log thickness")
+    axis.set_title(
+        f"frequencies {name}: RMSE {error:.2f} dB\n95 % intervals hold {inside:.0%}"
+    )
+    axis.set(xlabel="radians per std of log frequency", xlim=(-8.0, 8.0))
+axes[0].set_ylabel("radians per std of log thickness")
 plt.show()

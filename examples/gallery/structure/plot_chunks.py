@@ -2,17 +2,16 @@
 Fit a file in chunks, and merge parts
 =====================================
 
-All that regression on waves reads of the data are sums over rows. A file that is
-larger than memory is therefore read in chunks, and chunks that lie on several machines
-are summed where they are: the models of the parts are added, and the sum is the fit to
-all rows.
+Regression on waves needs only sums over the rows. A file that is larger than memory can
+therefore be read in chunks, and chunks on several machines can be summed where they
+are: the models of the parts are added, and their sum is the fit to all rows.
 """
 
 # %%
 # A file
 # ------
-# Here a memory map; row groups of a parquet file are read in the same way. Where the
-# inputs may lie must be known before the first chunk is seen: a ``domain``.
+# The file is a memory map; row groups of a parquet file are read in the same way. The
+# ``domain``, the range of all inputs, must be known before the first chunk.
 import tempfile
 from pathlib import Path
 
@@ -38,9 +37,9 @@ rows.flush()
 # %%
 # Chunk by chunk
 # --------------
-# Of each chunk only sums are kept. The hyperparameters are searched for again after
-# each chunk, from all sums, at a cost that does not depend on the number of rows: take
-# large chunks.
+# Only sums over each chunk are kept. Where predictions are read after each chunk, the
+# hyperparameters are searched again from all sums, at a cost that does not depend on
+# the number of rows: prefer large chunks.
 file = np.memmap(path, np.float64, "r", shape=(200_000, 2))
 settings = {"kernel": 1.0 * RBF(1.0), "domain": [[0.0, 10.0]]}
 model, grid = (
@@ -58,9 +57,9 @@ for first in range(0, len(file), 50_000):
 # %%
 # Where the chunks are
 # --------------------
-# Models of parts are added. Each part could be fitted on another machine, next to its
-# rows: with dask, ``dask.delayed(fit_part)(block)`` for each block of an
-# array, and ``dask.delayed(sum)(models)``.
+# Models of parts can be added. Each part could be fitted on the machine that has its
+# rows: with dask, by ``dask.delayed(fit_part)(block)`` for each block of an array, and
+# ``dask.delayed(sum)(models)``.
 
 
 def fit_part(part):
@@ -73,8 +72,8 @@ for name, one in {"chunk by chunk": model, "merged": merged, "one fit": once}.it
     print(f"{name:15} log evidence {one.log_evidence_:.6f}")
 
 # %%
-# The posterior less the truth: the band narrows as rows come in, and after the last
-# chunk it is that of one fit.
+# The figures show the posterior minus the truth. The band narrows as rows are added,
+# and after the last chunk it is that of a single fit to all rows.
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained", sharey=True)
 t, truth = grid[:, 0], signal(grid[:, 0])
 for ax, n in zip(axes, (min(curves), max(curves)), strict=True):

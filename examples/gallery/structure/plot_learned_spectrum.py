@@ -2,10 +2,10 @@
 Bridge a gap with learned frequencies
 =====================================
 
-A series of three cycles with a gap. :class:`~skgpx.SteinRFFRegressor` begins with
-frequencies that a kernel suggests, which says no more than how fast the function may
-vary, and moves them by the evidence of the data. The learned ones gather at the three
-cycles, so the fit carries over the gap where fixed ones know nothing.
+A series consists of three cycles and has a gap. :class:`~skgpx.SteinRFFRegressor`
+begins with frequencies from the spectral density of a kernel, which describes only how
+fast the function may vary, and moves them by the evidence of the data. The learned
+frequencies gather at the three cycles, so that the fit continues across the gap.
 """
 
 # %%
@@ -32,7 +32,8 @@ X, y = t[:, np.newaxis], signal(t) + 0.3 * rng.standard_normal(len(t))
 # %%
 # Two models
 # ----------
-# They differ in the number of steps only: none leaves the frequencies as they start.
+# They differ in the number of steps only: without steps the frequencies stay where they
+# start.
 settings = {"kernel": RBF(0.2), "optimizer": None, "noise_variance": 0.09}
 settings |= {"n_frequencies": 30, "random_state": 0}
 models = {
@@ -43,8 +44,8 @@ models = {
 # %%
 # Fits and spectra
 # ----------------
-# Left: mean and 95 % interval, the true curve dotted. Right: the posterior mean square
-# of each wave over its frequency; triangles are the true cycles.
+# Left: mean and 95 % interval, with the true curve dotted. Right: the posterior mean
+# square of each wave against its frequency; triangles are the true cycles.
 grid = np.linspace(0.0, 20.0, 800)
 figure, axes = plt.subplots(2, 2, figsize=(9.0, 5.0), sharex="col")
 for (name, model), (left, right) in zip(models.items(), axes, strict=True):

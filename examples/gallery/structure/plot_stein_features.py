@@ -2,16 +2,16 @@
 Approximate a kernel by Stein features
 ======================================
 
-Cosines and sines of a few frequencies stand for a stationary kernel. Independent
-frequencies clump and leave holes. :class:`~skgpx.SteinFourierFeatures` moves them by
-Stein variational gradient descent: they keep to the spectral density, and away from
-one another.
+Cosines and sines of a few frequencies approximate a stationary kernel. Independent
+frequencies form clusters and leave holes. :class:`~skgpx.SteinFourierFeatures` moves
+them by Stein variational gradient descent, so that they follow the spectral density and
+keep apart.
 """
 
 # %%
 # Frequencies of an RBF with two inputs
 # -------------------------------------
-# Pale: the mirror images, which are the same waves.
+# The pale points are the mirror images, which are the same waves.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -36,10 +36,11 @@ axes[0].set_ylabel("ω₂")
 # %%
 # Error of the kernel matrix
 # --------------------------
-# The relative error of ``Z @ Z.T``, for kernels with a lengthscale of √d, means of
-# three seeds. :class:`~sklearn.kernel_approximation.Nystroem` sees the rows, and with
-# as many columns is more accurate; Fourier features do not depend on the rows, so they
-# serve for streams, and for functions that are evaluated elsewhere.
+# The figures show the relative error of ``Z @ Z.T`` for kernels with a lengthscale of
+# √d, as means of three seeds. With as many columns
+# :class:`~sklearn.kernel_approximation.Nystroem`, whose features depend on the rows, is
+# more accurate. Fourier features do not depend on the rows, and suit streams and
+# functions that are evaluated elsewhere.
 sizes = (10, 20, 50, 100, 200)
 
 

@@ -2,15 +2,16 @@
 Refuse images that a classifier is not sure of
 ==============================================
 
-Probabilities that are averaged over the posterior are less extreme than those at the
-best fit: where the model may be wrong, they say so. Images that are refused because no
-class is probable enough are then those that would have been mistaken.
+Probabilities that are averaged over the posterior are less extreme than those of the
+best fit, in particular where the model may be wrong. If images without a clearly most
+probable class are refused, the errors are mostly among them.
 """
 
 # %%
 # Data
 # ----
-# The digits 3, 5 and 8, which look alike, 8 by 8 pixels; a quarter of them train.
+# The digits 3, 5 and 8 look alike. A quarter of their images, of 8 by 8 pixels, are the
+# training set.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -30,7 +31,7 @@ X_train, X_test, y_train, y_test = train_test_split(
 # %%
 # Fit
 # ---
-# Forty inducing images, at which three latent functions are sampled together.
+# Three latent functions are sampled together at forty inducing images.
 model = PLSClassifier(1.0 * RBF(2.0), n_inducing=40, random_state=0)
 model.fit(X_train, y_train)
 proba = model.predict_proba(X_test)
@@ -41,16 +42,16 @@ print(f"{len(y_test)} images, {np.mean(right):.1%} right")
 # %%
 # Refusing
 # --------
-# Left: share of mistakes among the images that are not refused. Right: the probability
-# of the class that is predicted, and how often it is right, with two standard errors.
-# The model errs on the cautious side: it is right more often than it says.
+# Left: the share of errors among the images that are not refused. Right: the accuracy
+# against the probability of the predicted class, with two standard errors. The model
+# is underconfident: its accuracy exceeds its probabilities.
 order = np.argsort(-sure)
 kept = np.arange(1, len(order) + 1)
 mistakes = np.cumsum(~right[order]) / kept
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
 axes[0].plot(100.0 * (1.0 - kept / len(order)), 100.0 * mistakes)
 axes[0].set(
-    xlim=(0.0, 50.0), xlabel="images refused, %", ylabel="mistakes among the others, %"
+    xlim=(0.0, 50.0), xlabel="images refused, %", ylabel="errors among the others, %"
 )
 edges = np.quantile(sure, [0.0, 0.1, 0.2, 0.4, 1.0])
 for low, high in pairwise(edges):
@@ -59,12 +60,12 @@ for low, high in pairwise(edges):
     error = 2.0 * np.sqrt(share * (1.0 - share) / some.sum())
     axes[1].errorbar(sure[some].mean(), share, error, fmt="C0o")
 axes[1].axline((0.5, 0.5), (1.0, 1.0), color="k", ls=":", lw=0.8)
-axes[1].set(xlabel="probability of the predicted class", ylabel="share that is right")
+axes[1].set(xlabel="probability of the predicted class", ylabel="accuracy")
 
 # %%
 # The eight images with the least certain prediction
 # --------------------------------------------------
-# Titles hold the true digit, and the probabilities of 3, 5 and 8.
+# Each title gives the true digit and the probabilities of 3, 5 and 8.
 figure, axes = plt.subplots(2, 4, figsize=(9.0, 4.8), layout="constrained")
 for axis, i in zip(axes.ravel(), order[::-1], strict=False):
     axis.imshow(X_test[i].reshape(8, 8), cmap="gray_r")

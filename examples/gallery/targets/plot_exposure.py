@@ -2,15 +2,15 @@
 Fit counts with exposure
 ========================
 
-Claims of insured drivers, each watched for a different time: a count of two means much
-in a month and little in ten years. ``exposure`` is the time over which each count was
-taken; the latent function is the rate at exposure one.
+Insured drivers are observed for different times: two claims are many in a month and few
+in ten years. ``exposure`` is the time over which each count was taken, and the latent
+function is the rate at exposure one.
 """
 
 # %%
 # Data
 # ----
-# A thousand drivers, watched for five weeks to six years. The rate depends on age.
+# A thousand drivers are observed for five weeks to six years. The rate depends on age.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -32,8 +32,8 @@ X = age[:, np.newaxis]
 # %%
 # With and without
 # ----------------
-# A model of the bare counts mixes the rate with the time: it finds that claims come
-# with age.
+# A model of the bare counts confuses the rate with the time of observation: it finds
+# that claims increase with age.
 with_exposure = PLSRegressor(likelihood=Poisson(), random_state=0)
 with_exposure.fit(X, claims, exposure=years)
 without = PLSRegressor(likelihood=Poisson(), random_state=0).fit(X, claims)
@@ -41,16 +41,16 @@ without = PLSRegressor(likelihood=Poisson(), random_state=0).fit(X, claims)
 # %%
 # Rates, and intervals of counts
 # ------------------------------
-# Predictions without an exposure are claims a year; with one, intervals are those of
-# counts over that time, from the lower to the upper line: whole numbers.
+# Predictions without an exposure are claims per year. With an exposure, intervals are
+# those of counts over that time, and their bounds are whole numbers.
 grid = np.linspace(18.0, 90.0, 200)[:, np.newaxis]
 mean, std = with_exposure.predict(grid, return_std=True, include_noise=False)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
 left.fill_between(grid[:, 0], mean - 2 * std, mean + 2 * std, alpha=0.3, lw=0.0)
 left.plot(grid, mean, label="with exposure, ± 2 std")
-left.plot(grid, without.predict(grid), "C1--", label="bare counts, a driver")
+left.plot(grid, without.predict(grid), "C1--", label="bare counts, per driver")
 left.plot(grid, rate(grid), "k:", label="truth")
-left.set(xlabel="age", ylabel="claims a year", ylim=(0.0, None))
+left.set(xlabel="age", ylabel="claims per year", ylim=(0.0, None))
 left.legend(loc="upper center")
 for time, style in ((10.0, "C0-"), (3.0, "C1--")):
     exposure = np.full(len(grid), time)

@@ -2,16 +2,16 @@
 Fit rows whose noise is known
 =============================
 
-Instruments report their own errors, averages come with standard errors. The variance of
-the noise of each row is an argument of ``fit``, so it is cut with the rows in
-cross-validation; ``alpha`` of scikit-learn's GaussianProcessRegressor, an array in the
-constructor, is not.
+Instruments report their own errors, and averages come with standard errors. The noise
+variance of each row is an argument of ``fit`` and is split with the rows in
+cross-validation, unlike the array ``alpha`` in the constructor of scikit-learn's
+GaussianProcessRegressor.
 """
 
 # %%
 # Two instruments
 # ---------------
-# A good one that was used rarely, and a cheap one.
+# An accurate instrument was used rarely, and a cheap one often.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -53,8 +53,8 @@ axes[0].set_ylabel("y")
 axes[0].legend(ncols=2, loc="upper center", fontsize=8)
 
 # %%
-# New readings have a noise of their own, too: the standard deviation of ``y`` at
-# ``x = 4`` with each instrument.
+# A prediction of ``y`` also needs the noise of the new reading. These are the standard
+# deviations at ``x = 4`` with each instrument:
 model = models["noise of each row"]
 for name, error in (("good", 0.05), ("cheap", 0.6)):
     _, total = model.predict([[4.0]], return_std=True, noise_variance=[error**2])

@@ -2,15 +2,15 @@
 Fit counts, trials, grades and bounded numbers
 ==============================================
 
-One function of one input, observed in six ways. Each needs another likelihood, and
-nothing else: the same estimator, the same methods of prediction.
+One function of one input is observed in six ways. Each way needs its own likelihood;
+the estimator and its methods of prediction are the same.
 """
 
 # %%
 # Six kinds of targets
 # --------------------
-# Drawn by the likelihoods themselves. ``given`` is what is known of each row beside x:
-# the number of trials, or whether y is only a lower bound of the true value.
+# The likelihoods themselves draw the data. ``given`` holds quantities of each row: the
+# number of trials, or whether y is only a lower bound of the true value.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -54,7 +54,7 @@ cases = {
 # %%
 # Fits
 # ----
-# Parameters of the likelihoods are learned with the kernel.
+# The parameters of the likelihoods are learned together with the kernel.
 X, grid = x[:, np.newaxis], np.linspace(0.0, 6.0, 120)[:, np.newaxis]
 models = {}
 for name, (likelihood, y, given) in cases.items():
@@ -65,9 +65,9 @@ for name, (likelihood, y, given) in cases.items():
 # %%
 # Predictions
 # -----------
-# The mean of y, and the interval that holds nine of ten observations: of counts and
-# grades it ends at integers. The interval of successes is that of 20 trials,
-# as a share of them. Triangles are bounds: the true time is above.
+# The figures show the mean of y and its 90 % interval, whose bounds are integers for
+# counts and grades. The interval of successes is that of 20 trials, as a share of them.
+# Triangles are censored times: the true time is above.
 figure, axes = plt.subplots(2, 3, figsize=(10.0, 5.6), layout="constrained")
 for axis, (name, (_, y, given)) in zip(axes.flat, cases.items(), strict=True):
     of_rows = {"exposure": 20.0} if "exposure" in given else {}
@@ -87,7 +87,7 @@ plt.show()
 # %%
 # Probabilities of grades
 # -----------------------
-# Differences of the distribution function.
+# The probability of each grade is a difference of the distribution function.
 figure, axis = plt.subplots(figsize=(6.0, 3.2), layout="constrained")
 distribution = models["Ordinal: grades"].predict_dist(grid)
 below = [np.zeros(120)] + [distribution.cdf(np.full(120, float(k))) for k in range(4)]

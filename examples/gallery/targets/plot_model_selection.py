@@ -2,9 +2,9 @@
 Choose a likelihood by log density
 ==================================
 
-One observation in ten is an outlier. A pipeline is searched over the likelihood and
-scored in four ways: R² looks at means alone and sees little difference; the log
-density, the CRPS and the interval score look at the whole distribution.
+One observation in ten is an outlier. A search over the likelihood of a pipeline is
+scored in four ways. R² depends on means only and hardly distinguishes the candidates;
+the log density, the CRPS and the interval score depend on the whole distribution.
 """
 
 # %%
@@ -52,12 +52,12 @@ for i, candidate in enumerate(candidates):
     print(f"{candidate!r:16}" + "".join(f"{mean:17.3f}" for mean in means))
 
 # %%
-# What was chosen, on rows kept out
+# The chosen model on held-out rows
 # ---------------------------------
 found = skgpx.predict_dist(search, X_test)
 inside = metrics.interval_coverage(y_test, found.interval(0.9))
 print(f"chosen: {search.best_params_['plsregressor__likelihood']!r}")
-print(f"log density {found.log_density(y_test).mean():.3f} a row,", end=" ")
+print(f"log density {found.log_density(y_test).mean():.3f} per row,", end=" ")
 print(f"{inside:.0%} of {len(y_test)} rows inside intervals of 90 %")
 
 figure, (left, right) = plt.subplots(
@@ -70,7 +70,8 @@ CoverageDisplay.from_estimator(
 plt.show()
 
 # %%
-# What it has learned
+# A report of the fit
 # -------------------
-# `report()` also says which rows chose the hyperparameters, and what may be wrong.
+# ``report()`` lists the learned model, the rows that chose the hyperparameters, and the
+# findings of the diagnostics.
 print(search.best_estimator_[-1].report())

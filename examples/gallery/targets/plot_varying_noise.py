@@ -4,12 +4,12 @@ Fit noise that varies with the inputs
 
 ``HeteroscedasticGaussian`` has two latent functions: the mean of y, and the logarithm
 of the standard deviation of its noise. Where the noise does not vary, the second one is
-constant and nothing is lost.
+constant, and predictions are those of constant noise.
 """
 
 # %%
-# The same rows with constant noise, the default, and with noise that varies. The fit
-# with constant noise warns that the residuals differ in size.
+# The same rows are fitted with constant noise, the default, and with noise that varies.
+# The first fit warns that the residuals differ in size.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -55,4 +55,6 @@ axes[0].set_ylabel("y")
 plt.show()
 
 # %%
+# The finding of the fit with constant noise names the column, the effect and the
+# remedy:
 print(models["constant noise"].findings_[0].message)

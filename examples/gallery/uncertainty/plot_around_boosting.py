@@ -2,15 +2,15 @@
 Put uncertainty around gradient boosting
 ========================================
 
-Boosting predicts without an error. :class:`~skgpx.GWIRegressor` puts a Gaussian process
-around it: clones of the booster are fitted on folds, and their errors at held-out rows
-calibrate its variances near the data.
+Boosting predicts without standard deviations. :class:`~skgpx.GWIRegressor` puts a
+Gaussian process around it: clones of the booster are fitted on folds, and their errors
+at held-out rows calibrate the variances of the process near the data.
 """
 
 # %%
-# Doubt where there are no data
-# -----------------------------
-# None between 4 and 6.5, and none beyond 0 and 10.
+# Standard deviations grow where there are no data
+# ------------------------------------------------
+# There are no rows between 4 and 6.5, below 0 or above 10.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_friedman1
@@ -48,12 +48,12 @@ axis.legend(loc="upper left")
 plt.show()
 
 # %%
-# One input goes beyond what was seen
-# -----------------------------------
-# Five inputs; rows whose fourth input is above .75 are not among those of the fit.
-# Errors grow with the distance there, and the standard deviation with them, though too
-# slowly: ``y`` is smooth, which a kernel learns, and boosting is not. A constant one,
-# right inside, covers less.
+# One input leaves the range of the data
+# --------------------------------------
+# Of five inputs, the fourth is at most 0.75 in the rows of the fit. Beyond, the errors
+# grow with the distance, and so does the standard deviation, though too slowly: the
+# kernel learns that ``y`` is smooth, and boosting is not. A constant standard deviation
+# that is right inside covers less.
 edge = 0.75
 X, y = make_friedman1(6000, n_features=5, noise=1.0, random_state=0)
 train = np.flatnonzero(X[:, 3] < edge)[:800]
@@ -86,11 +86,11 @@ def root_mean_squares(values):
 middle = 0.5 * (ends[1:] + ends[:-1])
 figure, axis = plt.subplots(figsize=(8.0, 4.0), layout="constrained")
 axis.axvspan(edge, 1.0, color="C1", alpha=0.1, lw=0)
-axis.text(edge + 0.01, 0.15, "not seen", color="C1")
+axis.text(edge + 0.01, 0.15, "no data", color="C1")
 axis.plot(middle, root_mean_squares(error), "ko-", ms=4.0, label="error")
 axis.plot(middle, root_mean_squares(std), "C0", lw=2.0, label="standard deviation")
 axis.axhline(constant, color="0.5", ls="--", lw=1.0, label="constant")
 axis.set(xlabel="fourth input", xlim=(0.0, 1.0), ylim=(0.0, None))
-axis.set(ylabel="root mean square", title="Errors grow, and so does doubt")
+axis.set(ylabel="root mean square", title="Errors and standard deviations")
 axis.legend(loc="upper left")
 plt.show()

@@ -3,15 +3,15 @@ Sample a posterior with two signs
 =================================
 
 Counts whose rate is the square of a Gaussian process, as in Figure 5 of the paper on
-projected Langevin sampling. The likelihood does not know the sign of the latent
-function ``f``, so its posterior has mirror images. A Gaussian variational posterior
-must choose one of them; particles need not.
+projected Langevin sampling. The likelihood is the same for the latent function ``f``
+and for ``-f``, so that the posterior has two mirror images. A Gaussian variational
+posterior must choose one of them; particles need not.
 """
 
 # %%
 # Data
 # ----
-# Fifteen counts, few enough that the posterior is wide.
+# There are fifteen counts, few enough for a wide posterior.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import minimize
@@ -33,8 +33,8 @@ X, y = x[:, np.newaxis], rng.poisson(rate(x))
 # Particles
 # ---------
 # ``normalize_y=False`` is the paper's prior, with mean zero: both signs then have the
-# same prior probability. The particles are tempered from the prior to the posterior, in
-# four runs that know nothing of one another; R-hat says whether they agree.
+# same prior probability. The particles are tempered from the prior to the posterior in
+# four independent runs, and R-hat measures whether these agree.
 kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
 model = PLSRegressor(
     kernel,
@@ -49,9 +49,9 @@ print(f"largest R-hat: {model.rhat_.max():.2f}")
 # %%
 # The best Gaussian
 # -----------------
-# The same basis and likelihood, and the normal distribution of the weights closest to
-# the posterior in Kullback-Leibler divergence. The bound is an average over the values
-# ``f`` of each row, by Gauss-Hermite quadrature.
+# With the same basis and likelihood, this is the normal distribution of the weights
+# closest to the posterior in Kullback-Leibler divergence. The bound averages over the
+# value ``f`` of each row by Gauss-Hermite quadrature.
 basis, likelihood = model.posterior_.basis, model.likelihood_
 features = basis(X)
 m = basis.n_basis
@@ -84,9 +84,9 @@ root[lower] = found[m:]
 # %%
 # Both posteriors
 # ---------------
-# Dotted: the two square roots of the true rate; ticks at the bottom: the inputs of the
+# Dotted lines are the two square roots of the true rate, and ticks the inputs of the
 # counts. The particles have both signs, in equal numbers, and some change their sign
-# where the rate may be zero. The Gaussian has the one sign that it started with.
+# where the rate may be zero. The Gaussian keeps the sign with which it started.
 grid = np.linspace(-2.5, 2.5, 300)
 phi = basis(grid[:, np.newaxis])
 gaussian = mean[:, np.newaxis] + root @ rng.standard_normal((m, 100))

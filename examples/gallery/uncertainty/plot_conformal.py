@@ -2,11 +2,11 @@
 Conformalise the intervals of a wrong model
 ===========================================
 
-The noise of these data grows with ``x``; the model believes that it is the same
-everywhere, and much too small. Conformal prediction (`MAPIE
-<https://mapie.readthedocs.io>`_) compares rows that the model did not see with its
-standard deviations, and stretches these until the intervals hold 90 % of such rows: a
-guarantee for new rows of the same kind, on average over ``x``.
+The noise of these data grows with ``x``, but the model assumes a constant noise that is
+much too small. Conformal prediction (`MAPIE <https://mapie.readthedocs.io>`_) compares
+held-out rows with the standard deviations of the model, and stretches these until the
+intervals hold 90 % of such rows: a guarantee for new rows of the same kind, on average
+over ``x``.
 """
 
 # %%
@@ -39,9 +39,9 @@ wrong.fit(X_fit, y_fit)
 # %%
 # Two ways to conformalise it
 # ---------------------------
-# *Split*: rows kept out of the fit stretch the intervals. *Cross*: folds do, and all
-# rows are used by both. The score is made of ``predict(X, return_std=True)``, so that
-# intervals keep their shape.
+# *Split* conformal prediction stretches the intervals by rows that were held out from
+# the fit, *cross* conformal prediction by those of each fold. The score uses
+# ``predict(X, return_std=True)``, so that the intervals keep their shape.
 how = {"confidence_level": 0.9, "conformity_score": StdConformityScore()}
 split = SplitConformalRegressor(wrong, **how).conformalize(X_kept, y_kept)
 cross = CrossConformalRegressor(wrong, cv=5, **how).fit_conformalize(X_train, y_train)
@@ -70,16 +70,16 @@ for name, bounds in intervals(X_test).items():
 # %%
 # Right on average, and not at each x
 # -----------------------------------
-# The shape is that of the model: where the noise is large the intervals are still too
-# narrow, and where it is small too wide. A likelihood that knows of the growing noise
-# repairs both (see :ref:`sphx_glr_gallery_targets_plot_known_noise.py`); conformal
-# prediction is for when none is known.
+# The shape is that of the model: the intervals are still too narrow where the noise is
+# large, and too wide where it is small. A likelihood of varying noise repairs both (see
+# :ref:`sphx_glr_gallery_targets_plot_varying_noise.py`); conformal prediction is for
+# models whose noise cannot be described.
 grid = np.linspace(-3.0, 3.0, 200)[:, np.newaxis]
 ends = np.linspace(-3.0, 3.0, 13)
 figure, (above, below) = plt.subplots(
     2, 1, figsize=(8.0, 5.6), sharex=True, height_ratios=(3, 2), layout="constrained"
 )
-above.plot(X_test[:, 0], y_test, ".", color="0.5", ms=3.0, label="rows kept out")
+above.plot(X_test[:, 0], y_test, ".", color="0.5", ms=3.0, label="held-out rows")
 which = np.digitize(X_test[:, 0], ends[1:-1])
 for color, (name, bounds) in zip(("C1", "C0"), intervals(grid).items(), strict=False):
     above.plot(grid, bounds[:, 0], color=color, label=name)

@@ -2,17 +2,17 @@
 Judge credible sets from few functions
 ======================================
 
-A posterior from few functions or inducing points cannot know what they leave out. It
-is honest about that: the variance of the rest is part of every standard deviation. The
-credible sets of Figures 1 to 3 of the paper on spectral variational Gaussian processes
-therefore cover, and are wider than the exact ones: coverage alone says little.
+A posterior on few functions or inducing points leaves a part of the prior out. The
+variance of that part is included in every standard deviation. The credible sets of
+Figures 1 to 3 of the paper on spectral variational Gaussian processes therefore cover
+the truth, but are wider than the exact ones: coverage alone is not a sign of accuracy.
 """
 
 # %%
 # Data
 # ----
-# A curve about as rough as the prior, a Matérn process of order 1/2. Kernel and noise
-# are fixed, so that only the number of functions makes a difference.
+# The curve is about as rough as the prior, a Matérn process of order 1/2. Kernel and
+# noise are fixed, so that only the number of functions differs.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -38,8 +38,8 @@ y = truth(X) + np.sqrt(NOISE) * rng.standard_normal(len(X))
 # %%
 # Posteriors
 # ----------
-# Fourier functions, features of the empirical covariance, and inducing points, beside
-# the exact posterior.
+# Fourier functions, features of the empirical covariance and inducing points are
+# compared with the exact posterior.
 kinds = {
     "Fourier": {"basis": "fourier"},
     "empirical": {"basis": "empirical"},
@@ -56,8 +56,8 @@ for name, kind in kinds.items():
         posteriors[name, m] = found
 
 # %%
-# How much of the curve the pointwise 95 % bands hold, and how wide they are beside
-# those of the exact posterior:
+# The table shows the share of the curve inside the pointwise 95 % bands, and their
+# standard deviation divided by that of the exact posterior:
 f = truth(grid)
 exact_std = posteriors["exact", ""][1]
 print(f"{'':12}{'m':>5}{'coverage':>10}{'std / exact':>13}")

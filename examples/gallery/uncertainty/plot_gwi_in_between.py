@@ -2,9 +2,9 @@
 Put uncertainty around a network
 ================================
 
-Figure 2 of the paper on Gaussian Wasserstein inference: inputs in two clusters. Many
-approximations of Bayesian networks are as certain between the clusters as within. A
-Gaussian process around the network is not: its standard deviation grows between them,
+In Figure 2 of the paper on Gaussian Wasserstein inference the inputs form two clusters.
+Many approximations of Bayesian networks are as certain between the clusters as within.
+The standard deviation of a Gaussian process around a network grows between the clusters
 and away from them.
 """
 
@@ -44,12 +44,12 @@ exact = GaussianProcessRegressor(
 # %%
 # The plane, and the line through both clusters
 # ---------------------------------------------
-# Left, the standard deviation of the function, without noise. Middle, along the dashed
-# line: the mean with two standard deviations, and six draws. Draws are functions: each
-# can be called at any input, as often as you like. Right, standard deviations along
-# that line. The network is the mean only: between the clusters it is a guess, and the
-# band says so. Far away the band is that of the prior, whose width does not know how
-# far networks run off: here further than it allows.
+# Left: the standard deviation of the function, without noise. Middle: the mean along
+# the dashed line with two standard deviations, and six draws, which are functions of
+# any input. Right: standard deviations along that line. Between the clusters the
+# network extrapolates, and the band is wide. Far away the width is that of the prior,
+# which does not depend on the network: here the network leaves the truth by more than
+# the band allows.
 side = np.linspace(-4.0, 4.0, 61)
 plane = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 std_plane = model.predict(plane, return_std=True, include_noise=False)[1]

@@ -3,16 +3,17 @@ Choose between a network and a sparse mean
 ==========================================
 
 Functions of one input, after Figure 3 of the paper on Gaussian Wasserstein inference:
-the same covariance around a network, and around the regression in its basis. Then the
-pitfall of its appendix A.10: a periodic kernel knows
-something that a network does not.
+the same covariance is put around a network and around the regression in its basis. The
+second part shows the pitfall of appendix A.10: a periodic kernel around a network,
+which has no period.
 """
 
 # %%
 # Two models of two functions
 # ---------------------------
-# A thousand equidistant rows with noise of standard deviation 1/2. Rows in the gap and
-# at both ends are not seen. Thirty inducing points, as in the paper.
+# There are a thousand equidistant rows with noise of standard deviation 1/2, of which
+# those in a gap and at both ends are held out. There are thirty inducing points, as in
+# the paper.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
@@ -32,9 +33,9 @@ models = {
 }
 
 # %%
-# Black is the mean; blue is where an observation is expected with 95 % probability,
-# dark blue the same of the function. Red is the function, ticks are inducing points.
-# The share in a title is that of held-out values of the function in the dark band.
+# The mean is black, the 95 % interval of observations light blue, and that of the
+# function dark blue. The true function is red; ticks are inducing points. Each title
+# gives the share of held-out values of the function in the dark band.
 X = x[:, np.newaxis]
 figure, axes = plt.subplots(
     2, 2, figsize=(10.0, 5.5), sharex=True, sharey="col", layout="constrained"
@@ -60,16 +61,17 @@ figure.supxlabel("x", fontsize=10)
 figure.supylabel("y", fontsize=10)
 
 # %%
-# In the gap and at the ends both are guesses. A network goes on in its own manner, the
-# other mean returns to the average of ``y``. The bands have the same kernel. Where the
-# function turns faster in the gap than in the rows, as the steep one, no band holds it
-# all.
+# In the gap and at the ends both means extrapolate: the network in its own way, the
+# other mean by returning to the average of ``y``. The bands have the same kernel. Where
+# the function changes faster in the gap than at the rows, as the steep one does, no
+# band holds all of it.
 #
-# A kernel that knows a period, and a mean that does not
-# ------------------------------------------------------
-# Data of period two. With a periodic kernel the standard deviation is as small at any
-# number of periods from the data as it is there. A mean in the basis of that kernel has
-# its period, and is right; a network has none, and is wrong where it claims to be sure.
+# A periodic kernel and a mean without a period
+# ---------------------------------------------
+# The data have the period two. Under a periodic kernel the standard deviation is as
+# small any number of periods away as it is at the data. A mean in the basis of that
+# kernel has the same period, and is right; a network has none, and is wrong where its
+# band is narrow.
 rng = np.random.default_rng(1)
 X = rng.uniform(0.0, 6.0, (150, 1))
 
@@ -85,10 +87,10 @@ networks["random_state"] = 0
 pitfall = GWIRegressor(kernel=periodic, **networks).fit(X, y)
 
 # %%
-# Times an RBF the kernel forgets its period, and uncertainty returns: the width of the
-# prior, around a network that levels off somewhere. That is the kernel to take around
-# networks; where the period is known, the sparse mean is right. Blue is where
-# observations are expected with 95 % probability, red the function.
+# Multiplied by an RBF, the kernel loses its period away from the data, and the band is
+# as wide as the prior around a network that levels off. Such a kernel suits networks;
+# where the period is known, the sparse mean is right. The 95 % intervals of
+# observations are blue, and the function is red.
 decaying = periodic * RBF(2.0, "fixed")
 fitted = {
     "network, periodic kernel": pitfall,

@@ -2,11 +2,11 @@
 Weigh several explanations of the same data
 ===========================================
 
-Each reading may be too high by a known shift, with probability one half. Then a curve
-explains the readings as they are, and another, lower by the shift, explains all of
-them as shifted. Figure 6 of the paper on projected Langevin sampling shows both groups
-of curves in equal numbers. How probable each of them is follows from the prior, and
-tempered particles find it out.
+Each reading may be too high by a known shift, with probability one half. One curve then
+explains the readings as they are, and another, lower by the shift, explains all of them
+as shifted. Figure 6 of the paper on projected Langevin sampling shows both groups of
+curves in equal numbers. Their probabilities follow from the prior, and tempered
+particles estimate them.
 """
 
 # %%
@@ -42,9 +42,9 @@ for std in (2.0, 7.0, 50.0):
     print(f"prior standard deviation {std:4.0f}: log odds {odds:7.1f}")
 
 # %%
-# Under a prior about as wide as the curve, the readings as they are have all of the
-# weight. The other explanation is as probable only if the prior is many times as wide.
-# Equal groups of particles therefore show where they were started.
+# Under a prior about as wide as the curve, the unshifted explanation has all of the
+# weight. The other one is as probable only if the prior is many times as wide. Equal
+# groups of particles therefore reflect where the particles were started.
 #
 # Data with two explanations
 # --------------------------
@@ -73,10 +73,9 @@ for level in levels:
 # %%
 # Weights
 # -------
-# Left: draws for one level, solid where they take the readings as they are, dashed
-# where they take all as shifted. Right: the share of particles of the first kind, with
-# two standard errors (``ess_`` is the number of independent draws that the particles
-# are worth), beside the exact weight.
+# Left: draws for one level; solid ones explain the readings as they are, dashed ones as
+# shifted. Right: the share of particles of the first kind, with two standard errors
+# from the effective sample size ``ess_``, beside the exact weight.
 shares, errors = [], []
 for model in models:
     particles = model.posterior_.marginals(X).mean[:, 0]

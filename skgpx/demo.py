@@ -1,0 +1,171 @@
+"""A demonstration in a minute: held-out figures beside scikit-learn's, and a picture.
+
+    python -m skgpx.demo [--figure demo.png]
+
+Three data sets are fitted by an estimator of this library and by one of scikit-learn
+with the same kernel: numbers, classes, and a curve with outliers. The picture, which
+needs matplotlib, shows the last and a fit of counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.gaussian_process import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+)
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from skgpx import metrics
+from skgpx._pls import PLSClassifier, PLSRegressor
+from skgpx._predict_dist import predict_dist
+from skgpx.inspection import PredictiveDisplay
+from skgpx.inspection._axes import axes_of
+from skgpx.likelihoods import Poisson, StudentT
+
+Array = NDArray[np.float64]
+
+
+def fitted(model: Any, X: Array, y: Array) -> tuple[Any, float]:
+    """The model after its fit, and how many seconds that took."""
+    start = time.perf_counter()
+    return model.fit(X, y), time.perf_counter() - start
+
+
+def regression_table(models: dict[str, Any], data: tuple[Array, ...]) -> str:
+    """Error, coverage and log density at held-out rows, one line for each model."""
+    X, X_test, y, y_test = data
+    lines = [f"{'':26}{'RMSE':>9}{'95 % hold':>12}{'NLPD':>9}{'fit':>9}"]
+    for name, model in models.items():
+        _, seconds = fitted(model, X, y)
+        predicted = predict_dist(model, X_test)
+        rmse = np.sqrt(np.mean((predicted.mean() - y_test) ** 2))
+        held = metrics.interval_coverage(y_test, predicted.interval(0.95))
+        nlpd = metrics.neg_log_predictive_density(y_test, predicted)
+        lines.append(f"{name:26}{rmse:9.4g}{held:12.0%}{nlpd:9.3f}{seconds:7.2f} s")
+    return "\n".join(lines)
+
+
+def diabetes() -> str:
+    """Numbers under the same kernel: an exact process, and inducing points."""
+    X, y = load_diabetes(return_X_y=True)
+    kernel = 1.0 * RBF(0.2) + WhiteKernel(0.5)
+    models = {
+        "GaussianProcessRegressor": GaussianProcessRegressor(kernel, normalize_y=True),
+        "PLSRegressor": PLSRegressor(kernel, random_state=0),
+    }
+    return regression_table(models, train_test_split(X, y, random_state=0))
+
+
+def breast_cancer() -> str:
+    """Two classes: accuracy and log loss at held-out rows, one line for each model."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    X, X_test, y, y_test = train_test_split(X, y, train_size=0.4, random_state=0)
+    kernel = 1.0 * RBF(np.sqrt(X.shape[1]))
+    lines = [f"{'':26}{'accuracy':>9}{'log loss':>12}{'':9}{'fit':>9}"]
+    for model in (GaussianProcessClassifier(kernel), PLSClassifier(kernel)):
+        _, seconds = fitted(model.set_params(random_state=0), X, y)
+        proba = model.predict_proba(X_test)
+        right = np.mean(model.predict(X_test) == y_test)
+        name, loss = type(model).__name__, log_loss(y_test, proba)
+        lines.append(f"{name:26}{right:9.1%}{loss:12.3f}{'':9}{seconds:7.2f} s")
+    return "\n".join(lines)
+
+
+def outliers(rng: np.random.Generator) -> tuple[Array, Array]:
+    """A curve of which one reading in eight is wrong."""
+    x = rng.uniform(0.0, 10.0, 400)
+    wrong = rng.random(400) < 0.125
+    error = 0.15 * rng.standard_normal(400) + wrong * rng.uniform(-4.0, 4.0, 400)
+    return x[:, np.newaxis], np.sin(x) + 0.3 * x + error
+
+
+def curve_with_outliers() -> str:
+    """Normal noise beside Student-t noise on a curve with outliers."""
+    X, y = outliers(np.random.default_rng(0))
+    rows = train_test_split(X, y, train_size=150, random_state=0)
+    return regression_table(curve_models(), rows)
+
+
+def curve_models() -> dict[str, Any]:
+    """Models of a curve, with normal and with Student-t noise."""
+    kernel = 1.0 * RBF(1.0)
+    process = GaussianProcessRegressor(kernel + WhiteKernel(0.5), normalize_y=True)
+    robust = PLSRegressor(kernel, likelihood=StudentT(df=2.5), random_state=0)
+    return {"GaussianProcessRegressor": process, "PLSRegressor, Student-t": robust}
+
+
+def picture(path: str) -> str:
+    """Draw both fits of the curve with outliers, and one of counts."""
+    if find_spec("matplotlib") is None:
+        return "There is no picture, since matplotlib is not installed."
+    import_module("matplotlib").use("Agg")
+    rng = np.random.default_rng(0)
+    X, y = outliers(rng)
+    counts = rng.poisson(np.exp(1.5 * np.sin(X[:150, 0])))
+    shown = [(name, model, y) for name, model in curve_models().items()]
+    poisson = PLSRegressor(likelihood=Poisson(), random_state=0)
+    shown.append(("PLSRegressor, Poisson counts", poisson, counts))
+    figure, axes = axes_of(None, len(shown))
+    for ax, (name, model, values) in zip(axes, shown, strict=True):
+        model.fit(X[:150], values[:150])
+        PredictiveDisplay.from_estimator(model, X[:150], values[:150], ax=ax)
+        ax.set_title(name)
+    figure.savefig(path, dpi=120)
+    return f"The picture is in {path}."
+
+
+def compiled() -> str:
+    """Compile on a few rows, so that the seconds below are those of the fits."""
+    X = np.linspace(-1.0, 1.0, 20)[:, np.newaxis]
+    for likelihood in (StudentT(), Poisson()):
+        PLSRegressor(likelihood=likelihood, random_state=0).fit(X, np.ones(20))
+    PLSClassifier(random_state=0).fit(X, X[:, 0] > 0.0)
+    return ""
+
+
+def progress(done: int, of: int, doing: str) -> None:
+    """A bar on stderr; on a terminal each takes the place of the one before."""
+    bar = "#" * (20 * done // of)
+    end = "\r" if sys.stderr.isatty() else "\n"
+    print(f"[{bar:20}] {doing:54}", end=end, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run the demonstration."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--figure", default="demo.png", help="file to write")
+    path, start = parser.parse_args().figure, time.perf_counter()
+    logging.getLogger("skgpx").addHandler(logging.NullHandler())  # the bar announces
+    steps = {
+        "Compiling, once for this machine": compiled,
+        "Diabetes data: 331 rows, 10 columns": diabetes,
+        "Breast cancer data: 227 rows, 30 columns": breast_cancer,
+        "A curve of 150 rows, some of them outliers": curve_with_outliers,
+        "A picture of curves and counts": lambda: picture(path),
+    }
+    for done, (name, step) in enumerate(steps.items()):
+        progress(done, len(steps), name)
+        text = step()
+        if text:
+            print(f"{name:77}\n{text}\n", flush=True)
+    progress(len(steps), len(steps), f"done in {time.perf_counter() - start:.0f} s")
+    print(file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""The residual by nearest rows: equal to the exact process with all predecessors."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal, assert_array_less
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
+
+from skgpx import PLSRegressor
+from skgpx.kernels import Categorical, Columns
+from skgpx.likelihoods import Gaussian, StudentT
+
+
+def table(n, d=2, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, d))
+    y = np.sin(3.0 * X[:, 0]) + X[:, -1] ** 2 + noise * rng.standard_normal(n)
+    return X, y
+
+
+def fixed(kernel, noise_variance, n_neighbors, **options):
+    return PLSRegressor(
+        kernel,
+        likelihood=Gaussian(noise_variance),
+        optimizer=None,
+        normalize_y=False,
+        n_neighbors=n_neighbors,
+        **{"n_inducing": 30, "random_state": 0} | options,
+    )
+
+
+KERNELS = {
+    "matern": Matern([0.6, 0.9], nu=1.5),
+    "sum": 0.7 * RBF(0.8) + 0.3 * Matern(0.5, nu=0.5),
+    "columns": Columns(RBF(0.7), [0]) * Columns(Matern(0.9, nu=2.5), [1]),
+    "general order": Matern(0.8, nu=2.2),
+    "with a trend": Matern(0.6, nu=1.5) + 0.1 * DotProduct(),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_all_predecessors_give_the_exact_process(name):
+    (X, y), kernel = table(150), KERNELS[name]
+    model = fixed(kernel, 0.01, 150).fit(X, y)
+    exact = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(X, y)
+    X_new = table(50, seed=1)[0]
+    mean, covariance = exact.predict(X_new, return_cov=True)
+    ours, std = model.predict(X_new, return_std=True)
+    assert_allclose(ours, mean, atol=1e-6)
+    noisy = np.sqrt(np.diagonal(covariance) + 0.01)
+    assert_allclose(model.predict_dist(X_new).std(), noisy, rtol=1e-6)
+    assert_allclose(
+        model.predict(X_new, return_cov=True)[1],
+        covariance + (std[0] ** 2 - covariance[0, 0]) * np.eye(50),
+        atol=1e-6,
+    )
+
+
+def test_some_predecessors_nearly_do():
+    X, y = table(2000)
+    kernel = Matern([0.6, 0.9], nu=1.5)
+    model = fixed(kernel, 0.01, 60, n_inducing=200).fit(X, y)
+    exact = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(X, y)
+    X_new = table(100, seed=1)[0]
+    mean, std = exact.predict(X_new, return_std=True)
+    error = model.predict(X_new) - mean
+    assert_array_less(np.abs(error), 0.05 * np.hypot(std, 0.1))
+
+
+def test_draws_have_the_moments_of_the_model():
+    X, y = table(400)
+    model = fixed(KERNELS["matern"], 0.05, 20, n_inducing=15).fit(X, y)
+    X_new = table(30, seed=1)[0]
+    mean, covariance = (
+        model.posterior_.marginals(X_new),
+        model.posterior_.covariance(X_new),
+    )
+    draws = model.sample_functions(800, random_state=0)
+    values = draws(X_new)
+    assert_array_equal(values, draws(X_new))
+    centre, variance = (one[:, 0] for one in mean.moments())
+    assert_allclose(np.diagonal(covariance), variance, rtol=1e-8)
+    z = (values.mean(axis=1) - centre) / np.sqrt(variance / 800)
+    assert np.abs(z).max() < 4.5
+    drawn = np.cov(values)
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / 800)
+    assert np.abs((drawn - covariance) / error).max() < 5.0
+
+
+def test_gradients_of_draws():
+    X, y = table(200)
+    model = fixed(KERNELS["matern"], 0.05, 15, n_inducing=10).fit(X, y)
+    draws = model.sample_functions(3, random_state=0)
+    at, step = np.array([[0.3, 0.4], [-1.1, 0.9]]), 1e-6
+    _, slopes = draws.value_and_grad(at)
+    for q in range(2):
+        move = step * np.eye(2)[q]
+        numeric = (draws(at + move) - draws(at - move)) / (2.0 * step)
+        assert_allclose(slopes[..., q], numeric, rtol=1e-4, atol=1e-4)
+
+
+def test_conditioning_equals_more_rows():
+    X, y = table(150)
+    kernel = KERNELS["matern"]
+    model = fixed(kernel, 0.05, 150).fit(X[:145], y[:145])
+    both = fixed(kernel, 0.05, 150).fit(X, y)
+    after = model.posterior_.condition(X[145:], y[145:, np.newaxis], np.full(5, 0.05))
+    X_new = table(40, seed=1)[0]
+    for a, b in zip(
+        after.marginals(X_new).moments(),
+        both.posterior_.marginals(X_new).moments(),
+        strict=True,
+    ):
+        assert_allclose(a, b, atol=1e-6)
+
+
+def test_weights_are_repetitions_and_known_noise_is_that_of_rows():
+    X, y = table(150)
+    weights = np.random.default_rng(0).integers(1, 4, 150)
+    model = fixed(KERNELS["matern"], 0.05, 150).fit(X, y, sample_weight=weights)
+    repeated = np.repeat(np.arange(150), weights)
+    exact = GaussianProcessRegressor(KERNELS["matern"], alpha=0.05, optimizer=None)
+    exact.fit(X[repeated], y[repeated])
+    X_new = table(20, seed=1)[0]
+    assert_allclose(model.predict(X_new), exact.predict(X_new), atol=1e-5)
+    model = fixed(ConstantKernel() * KERNELS["matern"], 0.05, 150)
+    model.set_params(optimizer="evidence").fit(X, y, sample_weight=weights)
+    exact.set_params(kernel=model.kernel_).fit(X[repeated], y[repeated])
+    value = exact.log_marginal_likelihood_value_
+    assert_allclose(model.log_evidence_, value, rtol=1e-5)
+    exact.set_params(kernel=KERNELS["matern"])
+    noise = np.where(X[:, 0] > 0.0, 0.5, 0.01)
+    model = fixed(KERNELS["matern"], None, 150).fit(X, y, noise_variance=noise)
+    exact.set_params(alpha=noise).fit(X, y)
+    assert_allclose(model.predict(X_new), exact.predict(X_new), atol=1e-6)
+
+
+DIFFICULT = {
+    "copies": lambda X: np.repeat(X[:40], 10, axis=0),
+    "a grid": lambda X: np.stack(np.meshgrid(*[np.arange(20.0)] * 2), -1).reshape(
+        -1, 2
+    ),
+    "clusters": lambda X: np.round(X) + 1e-6 * X,
+    "one row far away": lambda X: np.where(np.arange(400)[:, None] == 7, 1e6, X),
+    "a constant column": lambda X: X * [1.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("noise_variance", [1e-12, 1e-6, 0.1])
+@pytest.mark.parametrize("name", DIFFICULT)
+def test_difficult_rows(name, noise_variance):
+    X = DIFFICULT[name](table(400)[0])
+    y = np.sin(X[:, 0]) + 0.01 * np.random.default_rng(0).standard_normal(400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fixed(RBF(0.7), noise_variance, 12, n_inducing=20).fit(X, y)
+        mean, std = model.predict(X, return_std=True)
+    assert np.max(np.abs(mean)) < 10.0
+    assert np.all(std >= 0.0)
+
+
+@pytest.mark.parametrize("d", [1, 3, 30, 60])
+@pytest.mark.parametrize("n", [1, 2, 30, 1023, 1024, 1025])
+def test_any_shape(n, d):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    model = fixed(RBF(2.0), 0.1, 5, n_inducing=8).fit(X, y)
+    exact = fixed(RBF(2.0), 0.1, 0, n_inducing=n).fit(X, y) if n <= 30 else None
+    mean = model.predict(X)
+    assert mean.shape == (n,)
+    assert np.all(np.isfinite(mean))
+    if n <= 2:
+        assert_allclose(mean, exact.predict(X), atol=1e-6)
+
+
+def test_rows_in_any_order_jobs_and_pickles_give_the_same():
+    X, y = table(3000, d=3)
+    how = {"n_inducing": 40, "random_state": 0}
+    model = fixed(Matern(0.4, nu=0.5), 0.01, 10, **how).fit(X, y)
+    X_new = table(50, d=3, seed=1)[0]
+    expected = model.predict(X_new)
+    order = np.random.default_rng(0).permutation(3000)
+    again = fixed(Matern(0.4, nu=0.5), 0.01, 10, n_jobs=2, **how).fit(
+        X[order], y[order]
+    )
+    assert_array_equal(again.predict(X_new), expected)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_new), expected)
+    # a prediction does not depend on the other rows
+    one = np.concatenate([model.predict(row) for row in X_new[:, np.newaxis]])
+    assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_rough_functions_of_many_rows_take_neighbours():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (2500, 2))
+    y = np.sign(np.sin(25.0 * X[:, 0])) + 0.1 * rng.standard_normal(2500)
+    seen, new = slice(0, 2000), slice(2000, None)
+    model = PLSRegressor(random_state=0).fit(X[seen], y[seen])
+    assert "nearest rows" in str(model.report())
+    sparse = PLSRegressor(n_neighbors=0, random_state=0).fit(X[seen], y[seen])
+    gain = model.log_predictive_density(X[new], y[new])
+    gain = gain - sparse.log_predictive_density(X[new], y[new])
+    assert gain.mean() > -2.0 * gain.std() / np.sqrt(500)
+    # where a few points suffice there are none
+    smooth = PLSRegressor(random_state=0).fit(X[seen], X[seen].sum(axis=1))
+    assert "nearest rows" not in str(smooth.report())
+
+
+def test_kernels_of_categories():
+    rng = np.random.default_rng(0)
+    X = np.column_stack((rng.uniform(-2.0, 2.0, 200), rng.integers(0, 3, 200)))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    kernel = (
+        ConstantKernel(2.0)
+        * Columns(RBF(0.5), [0])
+        * Columns(Categorical(n_categories=3), [1])
+    )
+    model = fixed(kernel, 0.01, 200, n_inducing=10).fit(X, y)
+    exact = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(X, y)
+    assert_allclose(model.predict(X), exact.predict(X), atol=1e-6)
+
+
+def test_what_neighbours_cannot_do_is_refused():
+    X, y = table(60)
+    with pytest.raises(ValueError, match="Gaussian noise in closed form"):
+        PLSRegressor(n_neighbors=5, likelihood=StudentT()).fit(X, y)
+    with pytest.raises(ValueError, match="one target"):
+        PLSRegressor(n_neighbors=5).fit(X, np.column_stack((y, y)))
+    with pytest.raises(ValueError, match="n_neighbors"):
+        PLSRegressor(n_neighbors=-1).fit(X, y)
