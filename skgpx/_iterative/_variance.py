@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 # Rows below which a correction is not estimated, and the fraction of the prior variance
 # below which what the inducing points leave is none.
 _FEWEST, _NONE = 50, 1e-6
+# Power of the share of the prior variance that is left, by which corrections fade.
+_FADE = 16
 # Prior standard deviations of the coefficients of the correction; prior mean and
 # standard deviation of the squared spread around it.
 _WIDTHS, _SPREAD = np.array([1.0, 0.5, 0.5]), (0.04, 0.04)
@@ -23,7 +25,7 @@ class VarianceCorrection(NamedTuple):
 
     ::
 
-        log v = log (h + r) + s (β₀ + β₁ log r + β₂ log h),  s = r (1 - r / k) / (h + r)
+        log v = log (h + r) + s (β₀ + β₁ log r + β₂ log h),  s = r (1 - (r/k)¹⁶) / (h + r)
 
     with the posterior variance h of ``φᵀw``, the variance r that the inducing points
     leave, and the prior variance k. Where r is zero, and far from the data, the sparse
@@ -100,7 +102,7 @@ class VarianceCorrection(NamedTuple):
     def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array]:
         """``log (h + r)`` (n,), and what the coefficients multiply (n, 3)."""
         h, r = np.maximum(h, 1e-300), np.maximum(r, 0.0)
-        s = r * np.maximum(1.0 - r / k, 0.0) / (h + r)
+        s = r * np.maximum(1.0 - (r / k) ** _FADE, 0.0) / (h + r)
         logs = np.log(np.stack((np.maximum(r, 1e-300), h), axis=1))
         logs = np.clip(logs, *self.limits.T) - self.centre
         return np.log(h + r), s[:, np.newaxis] * np.column_stack(
