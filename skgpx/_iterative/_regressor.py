@@ -49,9 +49,6 @@ Array = NDArray[np.float64]
 
 # Most numbers of the features of the preconditioner: half a gigabyte.
 _MOST_FEATURES = 6e7
-# Changes below this fraction of the prior standard deviation do not matter, however
-# small the noise is.
-_NEGLIGIBLE = 1e-4
 # Nearest rows of the preconditioner, by default.
 _NEIGHBORS = 20
 # Rows whose leave-one-out variances correct those of the sparse process.
@@ -109,8 +106,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         where correlations fade with the distance and inducing points do not suffice.
     tol : float, default=0.1
         The solver ends when two products in succession have changed the predictions at
-        the rows by less than this part of the standard deviation of the noise, root
-        mean square: that of the mean, and of every draw.
+        the rows by less than this part of the standard deviation of a new observation,
+        root mean square: that of the mean, and of every draw.
     max_iter : int, default=100
         Most steps of the solver.
     optimizer : {"evidence"} or None, default="evidence"
@@ -350,16 +347,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         noise = np.maximum(level / rows.precisions, least)
         clock.end_of("search")
         # 2 a sparse process: the preconditioner
-        most = int(_MOST_FEATURES / len(rows.X))
-        points, order = select.spawn(2)
-        Z, suffice = inducing_by_capacity(rows, kernel, level, "greedy", points, most)
-        basis, n_neighbors = Nystroem.from_kernel(kernel, Z), self.n_neighbors
-        if n_neighbors == "auto":
-            # nearest rows help where the points leave something that is short
-            local = not suffice and decays(kernel, rows.X.shape[1])
-            n_neighbors = _NEIGHBORS if local else 0
-        own = int(n_neighbors), order
-        sparse = SparseRows.of(basis, rows.X, noise, self.n_jobs, *own)
+        sparse = self._sparse(rows, kernel, level, noise, select)
         clock.end_of("selection")
         # 3 the systems of y and of draws from the prior
         prior, errors, B = self._systems(rows, kernel, noise, previous, stream)
@@ -384,17 +372,39 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 change=progress.change,
             )
 
-        negligible = _NEGLIGIBLE**2 * float(np.mean(kernel.diag(rows.X)))
+        # the standard deviation of a new observation
+        some = slice(None, None, -(-len(rows.X) // 1000))
+        variance = np.sum(sparse.spread_without(some), axis=0) + noise[some]
         solution = solve(
             KernelProduct(kernel, rows.X, self.n_jobs), noise, sparse.precondition,
             flat, start,
-            tol=self.tol, unit=float(np.sqrt(np.mean(noise) + negligible)),
+            tol=self.tol, unit=float(np.sqrt(np.mean(variance))),
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
         clock.end_of("solution")
         vars(self).update(fitted(solution), stage_seconds_=clock.seconds)
         reporter.finish()
         return [*found.findings, diagnostics.solver_not_converged(solution, self.tol)]
+
+    def _sparse(
+        self,
+        rows: Rows,
+        kernel: Any,
+        level: float,
+        noise: Array,
+        rng: np.random.Generator,
+    ) -> SparseRows:
+        """Process of the rows by inducing points, and by nearest rows if these help."""
+        most = int(_MOST_FEATURES / len(rows.X))
+        points, order = rng.spawn(2)
+        Z, suffice = inducing_by_capacity(rows, kernel, level, "greedy", points, most)
+        basis, n_neighbors = Nystroem.from_kernel(kernel, Z), self.n_neighbors
+        if n_neighbors == "auto":
+            # where the points leave something, and that is short
+            local = not suffice and decays(kernel, rows.X.shape[1])
+            n_neighbors = _NEIGHBORS if local else 0
+        own = int(n_neighbors), order
+        return SparseRows.of(basis, rows.X, noise, self.n_jobs, *own)
 
     def _check_prior(self, kernel: Any, X: Array) -> None:
         """Refuse at once a kernel that does not fit X or cannot be drawn from."""
