@@ -35,7 +35,7 @@ _INFERENCE: dict[str, Callable[[Any], Any]] = {
     "steps": lambda fit: fit.n_iter_ if fit.n_iter_ > 1 and len(fit.rhat_) else None,
     "products": lambda fit: fit.n_iter_ if hasattr(fit, "residuals_") else None,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
-    "last_change_in_noise_stds": lambda fit: float(fit.change_),
+    "last_change_in_stds": lambda fit: float(fit.change_),
     "acceptance": lambda fit: float(fit.acceptance_),
     "largest_rhat": lambda fit: float(np.max(fit.rhat_)),
     "smallest_ess": lambda fit: float(np.min(fit.ess_)),

@@ -344,7 +344,7 @@ def solver_not_converged(solution: Any, tol: float) -> Finding | None:
         "solver not converged",
         f"Conjugate gradients have not converged: the last of {solution.n_products} "
         f"products changed predictions by {solution.change:.2g} standard deviations "
-        f"of the noise (tol={tol:g}), and residuals are up to "
+        f"of an observation (tol={tol:g}), and residuals are up to "
         f"{np.max(solution.residuals, initial=0.0):.2g} of the right sides. "
         "Predictions are between those of a sparse process and the exact one. Increase "
         "max_iter, or check whether the noise variance is realistic: the smaller it "

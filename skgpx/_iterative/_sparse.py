@@ -19,8 +19,9 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.regression import precision_root
-from skgpx._parallel import blas_jobs, parallel_stream
-from skgpx.bases import Nystroem
+from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
+from skgpx._row_statistics import neighbor_whitening
+from skgpx.bases import NeighborBasis, Nystroem
 
 Array = NDArray[np.float64]
 
@@ -34,12 +35,12 @@ class SparsePosterior:
 
     Parameters
     ----------
-    basis : Nystroem
+    basis : Nystroem or NeighborBasis
     root : ndarray of shape (m, m)
         Lower Cholesky factor of the posterior precision of w.
     """
 
-    basis: Nystroem
+    basis: Nystroem | NeighborBasis
     root: Array
 
     @cached_property
@@ -50,13 +51,17 @@ class SparsePosterior:
         return {"basis": self.basis, "root": self.root}
 
     def half(self, features: Array) -> Array:
-        """``L⁻¹ φ`` of each row, (n, m)."""
-        return features @ self._inverse_root.T
+        """``L⁻¹ φ`` of each row, (n, m); one more feature is known."""
+        return features[:, : len(self.root)] @ self._inverse_root.T
 
     def spread(self, X: Array) -> tuple[Array, Array]:
         """Posterior variance of ``φᵀw`` and prior variance of g at rows, (n,) each."""
-        features = self.basis(X)
-        left = self.basis.residual_variance(X, features)
+        basis = self.basis
+        if isinstance(basis, NeighborBasis):
+            features, left = basis._features_and_residual(X)
+        else:
+            features = basis(X)
+            left = basis.residual_variance(X, features)
         return np.sum(self.half(features) ** 2, axis=1), left
 
     def covariance(self, X: Array) -> Array:
@@ -70,9 +75,9 @@ class SparsePosterior:
 class SparseRows:
     """Rows whose covariance is that of a basis, and of independent combinations.
 
-    ``Φ Φᵀ + (WᵀW)⁻¹``: W makes residual and noise of the rows white. As the residual is
-    taken to be independent noise of each row, the fully independent training
-    conditional [1]_, W is diagonal.
+    ``Φ Φᵀ + (WᵀW)⁻¹``: W makes residual and noise of the rows white. It is sparse where
+    the residual is that of a row given its nearest predecessors [1]_, and diagonal
+    where it is taken to be independent noise [2]_.
 
     Parameters
     ----------
@@ -86,7 +91,9 @@ class SparseRows:
 
     References
     ----------
-    .. [1] Snelson and Ghahramani, "Sparse Gaussian processes using pseudo-inputs",
+    .. [1] Gyger, Furrer and Sigrist, "Vecchia-inducing-points full-scale approximations
+       for Gaussian processes", 2025.
+    .. [2] Snelson and Ghahramani, "Sparse Gaussian processes using pseudo-inputs",
        NeurIPS 2005.
     """
 
@@ -97,21 +104,42 @@ class SparseRows:
 
     @classmethod
     def of(
-        cls, basis: Nystroem, X: Array, noise: Array, n_jobs: int | None
+        cls,
+        basis: Nystroem,
+        X: Array,
+        noise: Array,
+        n_jobs: int | None,
+        n_neighbors: int = 0,
+        rng: np.random.Generator | None = None,
     ) -> SparseRows:
-        """From rows; O(n m^2) operations, n m numbers in memory."""
-        chunks = [slice(i, i + _CHUNK) for i in range(0, len(X), _CHUNK)]
-        items = ((X[rows], noise[rows]) for rows in chunks)
-        jobs = blas_jobs(n_jobs) if len(chunks) > 1 else 1
-        scale, features = np.empty(len(X)), np.empty((len(X), basis.n_basis))
-        gram = np.zeros((basis.n_basis,) * 2)
-        parts = parallel_stream(_chunk, items, jobs, basis, in_threads=True)
-        for rows, part in zip(chunks, parts, strict=True):
-            scale[rows], features[rows] = part[:2]
-            gram += part[2]
+        """From rows, with the residual by nearest rows if `n_neighbors` > 0.
+
+        O(n m^2) operations, n m numbers in memory (twice with neighbours). `rng` draws
+        the order of the rows.
+        """
+        n, m = len(X), basis.n_basis
+        blocks = [slice(i, min(i + _CHUNK, n)) for i in range(0, n, _CHUNK)]
+        jobs = blas_jobs(n_jobs) if len(blocks) > 1 else 1
+        chunks = [(X[rows],) for rows in blocks]
+        features = np.concatenate(parallel_map(basis, chunks, jobs, in_threads=True))
+        whole: Nystroem | NeighborBasis = basis
+        if n_neighbors:
+            y = np.zeros(n)
+            whole = NeighborBasis(basis, X, y, noise, features, n_neighbors)
+            order = np.random.default_rng(0) if rng is None else rng
+            W = neighbor_whitening(whole, order, n_jobs)
+        else:
+            total = noise + basis.residual_variance(X, features)
+            W = diags_array(1.0 / np.sqrt(total), format="csr")
+        white, gram = np.empty((n, m)), np.zeros((m, m))
+        items = ((W[rows],) for rows in blocks)
+        parts = parallel_stream(_whitened, items, jobs, features, in_threads=True)
+        for rows, (own, part) in zip(blocks, parts, strict=True):
+            white[rows] = own
+            gram += part
         mirror(gram)
-        posterior = SparsePosterior(basis, precision_root(gram, 1.0))
-        return cls(posterior, diags_array(scale, format="csr"), features, noise)
+        posterior = SparsePosterior(whole, precision_root(gram, 1.0))
+        return cls(posterior, W, white, noise)
 
     def weights(self, white: Array) -> Array:
         """Posterior mean of w (m, k) given whitened values (n, k)."""
@@ -134,7 +162,8 @@ class SparseRows:
 
         None unless the inducing points are rows of X.
         """
-        basis = self.posterior.basis
+        basis: Any = self.posterior.basis
+        basis = basis.inner if isinstance(basis, NeighborBasis) else basis
         position = {row.tobytes(): i for i, row in enumerate(X + 0.0)}
         found = [position.get(z.tobytes(), -1) for z in basis.inducing_points + 0.0]
         if min(found) < 0:
@@ -145,18 +174,21 @@ class SparseRows:
 
     def spread_without(self, rows: slice) -> tuple[Array, Array]:
         """:meth:`SparsePosterior.spread` at some rows, each given all others."""
-        half = self.posterior.half(self.features[rows])
-        own = np.einsum("ij,ij->i", half, half)
-        # Sherman-Morrison: h / (1 - h / D), of h in units of D
-        total = 1.0 / self.whitening.diagonal()[rows] ** 2
-        h = total * own / np.maximum(1.0 - own, 1e-6)
-        return h, np.maximum(total - self.noise[rows], 0.0)
+        basis, noise = self.posterior.basis, self.noise[rows]
+        if isinstance(basis, NeighborBasis):
+            features, left = basis.left_out(np.arange(len(self.noise))[rows])
+        else:
+            scale = self.whitening.diagonal()[rows]
+            features = self.features[rows] / scale[:, np.newaxis]
+            left = np.maximum(1.0 / scale**2 - noise, 0.0)
+        h = np.sum(self.posterior.half(features) ** 2, axis=1)
+        # Sherman-Morrison: without the information of the row itself
+        return h / np.maximum(1.0 - h / (left + noise), 1e-6), left
 
 
-def _chunk(basis: Nystroem, X: Array, noise: Array) -> tuple[Array, Array, Array]:
-    """Scales and scaled features of some rows, and the products of these."""
-    features, gram = basis(X), np.zeros((basis.n_basis,) * 2)
-    scale = 1.0 / np.sqrt(noise + basis.residual_variance(X, features))
-    features = features * scale[:, np.newaxis]
-    add_gram(np.ascontiguousarray(features.T), gram, fresh=True)
-    return scale, features, gram
+def _whitened(features: Array, whitening: csr_array) -> tuple[Array, Array]:
+    """Whitened features of some rows, and the products of these."""
+    white = whitening @ features
+    gram = np.zeros((features.shape[1],) * 2)
+    add_gram(np.ascontiguousarray(white.T), gram, fresh=True)
+    return white, gram

@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 # Rows below which a correction is not estimated, and the fraction of the prior variance
 # below which what the inducing points leave is none.
 _FEWEST, _NONE = 50, 1e-6
+# Power of the share of the prior variance that is left, by which corrections fade.
+_FADE = 16
 # Prior standard deviations of the coefficients of the correction; prior mean and
 # standard deviation of the squared spread around it.
 _WIDTHS, _SPREAD = np.array([1.0, 0.5, 0.5]), (0.04, 0.04)
@@ -23,7 +25,8 @@ class VarianceCorrection(NamedTuple):
 
     ::
 
-        log v = log (h + r) + s (β₀ + β₁ log r + β₂ log h),  s = r (1 - r / k) / (h + r)
+        log v = log (h + r) + s (1 - (r/k)¹⁶) (β₀ + β₁ log r + β₂ log h)
+        s = r / (h + r)
 
     with the posterior variance h of ``φᵀw``, the variance r that the inducing points
     leave, and the prior variance k. Where r is zero, and far from the data, the sparse
@@ -75,7 +78,7 @@ class VarianceCorrection(NamedTuple):
         logs = np.log(np.stack((r, np.maximum(h, 1e-300))))
         limits = np.stack((logs.min(axis=1), logs.max(axis=1)), axis=1)
         empty = cls(np.zeros(3), 0.0, n_draws, logs.mean(axis=1), limits)
-        base, table = empty._features(h, r, k)
+        base, table, open_share = empty._features(h, r, k)
 
         def loss(coefficients: Array) -> tuple[float, Array]:
             v = np.exp(np.clip(base + table @ coefficients, -60.0, 60.0))
@@ -88,7 +91,7 @@ class VarianceCorrection(NamedTuple):
         best = optimize.minimize(loss, np.zeros(3), jac=True, method="BFGS").x
         v = np.exp(np.clip(base + table @ best, -60.0, 60.0))
         # E (ratio - 1)² = 2 / s + share² spread²
-        share, ratio = table[:, 0] * v / (v + noise), square * (v + noise)
+        share, ratio = open_share * v / (v + noise), square * (v + noise)
         excess = np.sum(share**2 * ((ratio - 1.0) ** 2 - 2.0 / n_draws))
         precision, (mean, std) = 0.125 * n_draws**2, _SPREAD
         total = precision * np.sum(share**4) + std**-2
@@ -97,15 +100,15 @@ class VarianceCorrection(NamedTuple):
             coefficients=best, spread=float(np.sqrt(max(spread, 0.0)))
         )
 
-    def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array]:
-        """``log (h + r)`` (n,), and what the coefficients multiply (n, 3)."""
+    def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array, Array]:
+        """``log (h + r)`` (n,), what the coefficients multiply (n, 3), and s (n,)."""
         h, r = np.maximum(h, 1e-300), np.maximum(r, 0.0)
-        s = r * np.maximum(1.0 - r / k, 0.0) / (h + r)
+        s = r / (h + r)
+        faded = s * np.maximum(1.0 - (r / k) ** _FADE, 0.0)
         logs = np.log(np.stack((np.maximum(r, 1e-300), h), axis=1))
         logs = np.clip(logs, *self.limits.T) - self.centre
-        return np.log(h + r), s[:, np.newaxis] * np.column_stack(
-            (np.ones(len(s)), logs)
-        )
+        table = faded[:, np.newaxis] * np.column_stack((np.ones(len(s)), logs))
+        return np.log(h + r), table, s
 
     def __call__(self, h: Array, r: Array, k: Array, square: Array) -> Array:
         """Variances (n,) at rows.
@@ -119,9 +122,9 @@ class VarianceCorrection(NamedTuple):
         square : ndarray of shape (n,)
             Mean square of draws around the mean.
         """
-        base, table = self._features(h, r, k)
+        base, table, s = self._features(h, r, k)
         log_v = base + table @ self.coefficients
-        own, doubt = 2.0 / self.n_draws, (self.spread * table[:, 0]) ** 2
+        own, doubt = 2.0 / self.n_draws, (self.spread * s) ** 2
         # the logarithm of a chi-square variable is too small by half its variance
         observed = np.log(np.maximum(square, 1e-300)) + 0.5 * own
         log_v = log_v + doubt / (doubt + own) * (observed - log_v)

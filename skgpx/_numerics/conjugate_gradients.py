@@ -14,7 +14,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 Array = NDArray[np.float64]
 
 # Products after which the residual is computed again, in double precision.
-_CHECKED = 10
+_CHECKED = 50
 # Most of the recomputed residual that may have been rounding of the recursion.
 _DRIFT = 0.3
 # Part of a direction that the others leave, below which it is rounding and is left out:
@@ -145,7 +145,7 @@ def solve(
                 ended = stopped
         if ended:
             break
-    residuals = np.sqrt(np.sum(state.R**2, axis=0)) / np.where(size > 0.0, size, 1.0)
+    residuals = np.sqrt(np.sum(state.true**2, axis=0)) / np.where(size > 0.0, size, 1.0)
     last = changes[-1] if changes else np.inf
     return Solution(state.X, residuals, last, state.n_products, converged)
 
@@ -168,7 +168,7 @@ class _State:
         self.R = B.copy()
         if start is not None:
             self.R = self._residual()
-        self._checked = float(np.sum(self.R**2))
+        self.true, self._checked = self.R, float(np.sum(self.R**2))
         self._P = self._fresh()
 
     def _fresh(self) -> Array:
@@ -219,8 +219,9 @@ class _State:
     def check(self) -> bool:
         """Compute the residual again; whether nothing more is to be gained.
 
-        The recursion was right, or is at the end of double precision. Otherwise
-        directions begin anew, and products are exact from now on unless the residual
+        The recursion was right, and goes on as it is: with another residual directions
+        would lose their conjugacy; or double precision is at its end. Otherwise they
+        begin anew, and products are exact from now on unless the residual
         still falls.
         """
         true = self._residual()
@@ -228,12 +229,13 @@ class _State:
         left = np.sqrt(np.sum(true**2, axis=0))
         rounding = 1e-14 * np.sqrt(np.sum(self._B**2, axis=0))
         trusted = bool(np.all(drift <= np.maximum(_DRIFT * left, rounding)))
-        self.R, total = true, float(np.sum(true**2))
+        self.true, total = true, float(np.sum(true**2))
         was_exact, stalled = self._exact, total > 1e-2 * self._checked
         self._checked = total
         if trusted:
             return True
         self._exact = was_exact or stalled
+        self.R = true
         self._P = self._fresh()
         return was_exact and stalled
 

@@ -161,27 +161,6 @@ def best_noise(
     return float(np.exp(found.x)), -float(found.fun)
 
 
-def sparse_density(
-    rows: Rows, other: Rows, kernel: Any, low: float, high: float
-) -> float:
-    """Mean log predictive density of other rows under a sparse model, in nats.
-
-    The model has 600 of at most 12 000 rows as its inducing points, both evenly spread
-    over the order of the rows, and the best noise variance between the two given.
-    """
-
-    def spread(n: int, size: int) -> Any:
-        return np.unique(np.linspace(0, n - 1, min(n, size)).astype(np.intp))
-
-    some = rows.take(spread(len(rows.y), 12_000))
-    try:
-        basis = Nystroem.from_kernel(kernel, some.X[spread(len(some.y), 600)])
-        seen = _statistics(basis, some)
-        return best_noise(basis, seen, other, low, high)[1]
-    except np.linalg.LinAlgError:
-        return -np.inf
-
-
 def final_noise(
     basis: Any,
     rows: Rows,

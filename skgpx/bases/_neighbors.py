@@ -145,12 +145,13 @@ class NeighborBasis:
         return b, np.maximum(left, 0.0)
 
     def _blocks(
-        self, X: Array, n: int = _ROWS
+        self, X: Array, n: int = _ROWS, given: Index | None = None
     ) -> Iterator[tuple[slice, Array, Index, Array, Array]]:
         """Rows, their φ, nearest rows, b and variance of h, block by block."""
         for first in range(0, len(X), n):
             rows = slice(first, first + n)
-            features, near = self.inner(X[rows]), self._nearest(X[rows])
+            features = self.inner(X[rows])
+            near = self._nearest(X[rows]) if given is None else given[rows]
             count = np.full(len(near), near.shape[1])
             yield (
                 rows,
@@ -170,9 +171,20 @@ class NeighborBasis:
         del features
         return self._features_and_residual(X)[1]
 
-    def _features_and_residual(self, X: Array) -> tuple[Array, Array]:
+    def left_out(self, chosen: Index) -> tuple[Array, Array]:
+        """Features and residual at some of its rows, each given the nearest others."""
+        k = min(self.n_neighbors + 1, len(self.rows))
+        near = self._tree.query(self._tree.data[chosen], k)[1].reshape(-1, k)
+        # a row is among its nearest, unless there are copies of it
+        order = np.argsort(near == chosen[:, np.newaxis], axis=1, kind="stable")
+        near = np.take_along_axis(near, order[:, :-1], axis=1).astype(np.intp)
+        return self._features_and_residual(self.rows[chosen], near)
+
+    def _features_and_residual(
+        self, X: Array, given: Index | None = None
+    ) -> tuple[Array, Array]:
         out, variance = np.empty((len(X), self.n_basis)), np.empty(len(X))
-        for rows, features, near, b, left in self._blocks(X):
+        for rows, features, near, b, left in self._blocks(X, given=given):
             explained = (b[:, np.newaxis] @ self.features[near])[:, 0]
             out[rows, :-1] = features - explained
             out[rows, -1] = np.einsum("pn,pn->p", b, self.y[near])

@@ -362,3 +362,20 @@ def test_standard_deviations_from_few_draws():
     ratio = std / np.sqrt(np.diag(covariance))
     # those of the draws alone would be off by 1 / sqrt(2 · 32) = 12.5 %
     assert np.sqrt(np.mean((ratio - 1.0) ** 2)) < 0.06
+
+
+@pytest.mark.usefixtures("few_points")
+def test_nearest_rows_save_products_and_sharpen_standard_deviations():
+    X, y = data(1200)
+    kernel, new = Matern([0.3, 0.4], nu=1.5), data(200, seed=1)[0]
+    exact = np.sqrt(np.diag(dense(kernel, X, y, 0.04, new)[1]))
+    products, errors = [], []
+    for n_neighbors in (0, 20):
+        model = fixed(kernel, tol=1e-3, n_neighbors=n_neighbors).fit(X, y)
+        assert_exact(model, kernel, X, y, 0.04, new)
+        std = model.predict(new, return_std=True, include_noise=False)[1]
+        products.append(model.n_iter_)
+        errors.append(np.sqrt(np.mean((std / exact - 1.0) ** 2)))
+    assert products[1] < 0.7 * products[0]
+    assert errors[1] < min(errors[0], 0.03)
+    assert fixed(kernel, n_draws=2).fit(X, y).posterior_.sparse.basis.n_neighbors == 20

@@ -152,3 +152,23 @@ def test_the_preconditioner_is_an_inverse():
     mean = basis(new) @ one.weights(one.whitening @ B)
     assert_allclose(kernel(new, X) @ start, mean, atol=1e-6)
     assert one.start(X[100:], B[100:]) is None
+
+
+def test_the_preconditioner_of_nearest_rows():
+    kernel, variances = Matern(1.0, nu=1.5), np.full(300, 0.1)
+    basis, new = Nystroem.from_kernel(kernel, X[:20]), RNG.normal(size=(15, 2))
+    # as many neighbours as there are rows: the exact process
+    one = SparseRows.of(basis, X, variances, None, 299)
+    A = kernel(X) + np.diag(variances)
+    assert_allclose(A @ one.precondition(B), B, atol=1e-7)
+    h, r = one.posterior.spread(new)
+    explained = kernel(new, X) @ np.linalg.solve(A, kernel(X, new))
+    assert_allclose(h + r, kernel.diag(new) - np.diag(explained), rtol=1e-5)
+    h, r = one.spread_without(slice(0, 40))
+    exact = 1.0 / np.diag(np.linalg.inv(A))[:40] - 0.1
+    assert_allclose(h + r, exact, rtol=1e-3)
+    # with few of them the rows left out are as new ones
+    few = SparseRows.of(basis, X, variances, None, 10)
+    found = np.log(np.sum(few.spread_without(slice(None)), axis=0))
+    exact = np.log(1.0 / np.diag(np.linalg.inv(A)) - 0.1)
+    assert np.sqrt(np.mean((found - exact) ** 2)) < 0.3
