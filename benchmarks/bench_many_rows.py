@@ -9,7 +9,7 @@ compiled before, and BLAS as the environment has it. "nlpd" is the negative log
 predictive density of held-out rows in nats, "coverage" that of 95 % intervals, "GiB"
 the largest resident memory less that of imports and data. GPBoost has a Matern 3/2
 kernel, one lengthscale a column, and Vecchia's approximation with 20 or 40 neighbours;
-"nystroem" is scikit-learn's Nystroem with 1000 components and BayesianRidge. ``--growth``
+"nystroem" is Nystroem of scikit-learn, 1000 components, and BayesianRidge. ``--growth``
 fits made-up tables of eight columns and N rows instead, from bench_scale.
 """
 

@@ -63,7 +63,13 @@ def examples_do_not_warn(gallery_conf, path):
 SECTIONS = {
     "first_steps": ("two_lines", "outliers", "classes", "monthly_series", "pipeline"),
     "targets": ("likelihoods", "exposure", "known_noise", "varying_noise", "digits"),
-    "structure": ("additive", "air_quality", "neighbors", "learned_spectrum", "airfoil"),
+    "structure": (
+        "additive",
+        "air_quality",
+        "neighbors",
+        "learned_spectrum",
+        "airfoil",
+    ),
     "uncertainty": ("around_boosting", "gwi_in_between", "gwi_one_input", "conformal"),
     "functions": ("thompson", "neuron", "variance_starvation"),
     "extending": ("own_likelihood", "own_kernel", "own_basis", "own_sampler"),
