@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
+from scipy.spatial import KDTree
 
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
@@ -426,15 +427,17 @@ def _neighborhoods(
     rows, kernel, n = split.rows, found.kernel, len(split.order)
     ordered, number = rows.take(split.order), min(number, n // _TOGETHER)
     points = ordered.X / length_scales(kernel, rows.X.shape[1])
-    evidences = []
+    tree, evidences = KDTree(points), []
     for place in range(number):
         position = int((place + phase) * n / number)
-        distance = np.sum((points - points[position]) ** 2, axis=1)
-        together = np.argpartition(distance, _TOGETHER)[:_TOGETHER]
-        distance[together] = np.inf
-        size = min(_GIVEN, position)
-        given = np.argpartition(distance[:position], size - 1)[:size]
-        given = given[np.isfinite(distance[given])]
+        # of the nearest rows, about this share comes before
+        share = max(position / n, 0.05)
+        found_at = tree.query(points[position], min(n, int(2.0 * _GIVEN / share)))[1]
+        together, near = np.split(found_at, [_TOGETHER])
+        if position < 0.05 * n:
+            distance = np.sum((points[:position] - points[position]) ** 2, axis=1)
+            near = np.setdiff1d(np.argsort(distance), together, assume_unique=True)
+        given = near[near < position][:_GIVEN]
         parts = ordered.take(together), ordered.take(given)
         evidences.append(ExactEvidence(parts[0], kernel, found.likelihood, parts[1]))
     return evidences
