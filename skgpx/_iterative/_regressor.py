@@ -378,7 +378,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution = solve(
             KernelProduct(kernel, rows.X, self.n_jobs), noise, sparse.precondition,
             flat, start,
-            tol=self.tol, unit=float(np.sqrt(np.mean(variance))),
+            tol=self.tol, unit=float(np.sqrt(np.median(variance))),
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
         clock.end_of("solution")
