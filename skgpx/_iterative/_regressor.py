@@ -174,11 +174,11 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
     Standard deviations are those of a sparse process in closed form, corrected by the
     draws: the solutions contain the leave-one-out variance of every row. At 7200 rows
-    of two data sets and with the default of 32 draws they were 2 and 3 % off (root mean
+    of two data sets and with the default of 32 draws they were 2 and 5 % off (root mean
     square); those of 32 draws alone would be 12.5 %. Covariances between rows have the
     correlations of the sparse process.
 
-    Time O(n^2 (d + n_draws)) for each product, of which there are some 10 to 30, and
+    Time O(n^2 (d + n_draws)) for each product, of which there are ten to sixty, and
     O(n M^2) once; memory O(n (M + n_draws)). Predictions take O(n (d + n_draws)) time a
     row. ``sample_weight`` and ``noise_variance`` divide and give the variance of the
     noise of each row.
@@ -378,7 +378,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution = solve(
             KernelProduct(kernel, rows.X, self.n_jobs), noise, sparse.precondition,
             flat, start,
-            tol=self.tol, unit=float(np.sqrt(np.mean(variance))),
+            tol=self.tol, unit=float(np.sqrt(np.median(variance))),
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
         clock.end_of("solution")

@@ -177,13 +177,15 @@ class SparseRows:
         basis, noise = self.posterior.basis, self.noise[rows]
         if isinstance(basis, NeighborBasis):
             features, left = basis.left_out(np.arange(len(self.noise))[rows])
+            features = features[:, :-1]
         else:
             scale = self.whitening.diagonal()[rows]
             features = self.features[rows] / scale[:, np.newaxis]
             left = np.maximum(1.0 / scale**2 - noise, 0.0)
         h = np.sum(self.posterior.half(features) ** 2, axis=1)
         # Sherman-Morrison: without the information of the row itself
-        return h / np.maximum(1.0 - h / (left + noise), 1e-6), left
+        h /= np.maximum(1.0 - h / (left + noise), 1e-6)
+        return np.minimum(h, np.sum(features**2, axis=1)), left
 
 
 def _whitened(features: Array, whitening: csr_array) -> tuple[Array, Array]:
