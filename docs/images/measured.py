@@ -190,9 +190,33 @@ def targets():
     save(figure, "targets")
 
 
+def many_rows():
+    """Errors of held-out rows against seconds, on a panel for each table."""
+    _, rows = table("many_rows", "| table | method | RMSE")
+    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
+    for axis, data in zip(axes, ("protein", "kin40k"), strict=True):
+        for row in (one for one in rows if one[0] == data):
+            seconds, error = number(row[5]), number(row[2])
+            ours = "Regressor" in row[1]
+            axis.plot(seconds, error, "o", color=COLORS[0 if ours else 4])
+            below = row[1] == "ExactGPRegressor"
+            left = row[1] == "PLSRegressor"
+            axis.annotate(
+                row[1],
+                (seconds, error),
+                (-6 if left else 4, -12 if below else -3 if left else 4),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                size=8,
+            )
+        axis.set(xscale="log", xlabel="seconds", ylabel="RMSE", title=data)
+        axis.margins(x=0.35, y=0.12)
+    save(figure, "many_rows")
+
+
 if __name__ == "__main__":
     with plt.rc_context(STYLE):
         for draw in (comparison, forecasts, likelihoods, draws, scaling):
             draw()
-        for draw in (stein_features, stein_regressor, targets):
+        for draw in (stein_features, stein_regressor, targets, many_rows):
             draw()
