@@ -97,7 +97,8 @@ def neighbor_whitening(
     """
     n, jobs = len(basis.rows), blas_jobs(n_jobs)
     near, count = basis.in_order(rng, n_workers(jobs))
-    blocks = [(slice(i, min(i + 256, n)), near, count) for i in range(0, n, 256)]
+    size = basis.block
+    blocks = [(slice(i, min(i + size, n)), near, count) for i in range(0, n, size)]
     parts = parallel_map(basis.whitening, blocks, jobs, in_threads=True)
     others, own = (np.concatenate(part) for part in zip(*parts, strict=True))
     values = np.column_stack((others, own))

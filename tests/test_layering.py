@@ -107,13 +107,13 @@ BUDGETS = {
     "_selection": 1140,
     "_latent": 208,
     "_draws": 1269,
-    "bases": 1168,
+    "bases": 1186,
     "kernels": 1501,
     "likelihoods": 1989,
     "metrics": 471,
     "inspection": 459,
     "_numerics": 3814,
-    "shell": 2731,
+    "shell": 2732,
     "demo": 123,
 }
 LONGEST_FILE, LONGEST_FUNCTION = 700, 60

@@ -1,4 +1,4 @@
-"""Nearest rows, and regression of one value on those of a few others."""
+"""Nearest rows, and small linear systems of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST, _GROWTH = 1024, 1.5
 
 
 def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
-    """The m nearest of the points before each point, in the order in which they come.
+    """The m nearest predecessors of each point in the given order.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
 
     Returns
     -------
-    index : ndarray of shape (n, m)
+    index : ndarray of shape (n, min(m, n - 1))
         Positions, of which the first `count` of a row are neighbours; others are zero.
     count : ndarray of shape (n,)
     """
@@ -75,7 +75,7 @@ def _next_row(A: Array, j: int) -> None:
 
 @reduction
 def solve_local(C: Array, count: Index, rhs: Array) -> None:
-    """Overwrite each row of rhs by the solution of its own system of equations.
+    """Overwrite each row of rhs with the solution of its own system of equations.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def solve_local(C: Array, count: Index, rhs: Array) -> None:
 
     Notes
     -----
-    Unknowns that the ones before determine, as those of repeated rows without noise,
-    are zero: what is left of their variance is less than 1e-10 of it.
+    Unknowns that earlier ones determine, such as those of duplicate rows without noise,
+    are set to zero: less than 1e-10 of their variance is left.
     """
     for i in range(len(C)):
         A, b, size = C[i], rhs[i], count[i]

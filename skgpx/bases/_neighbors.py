@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
 
 from skgpx._draws import (
     Conditioning,
@@ -23,6 +24,7 @@ from skgpx._numerics.nearest import predecessors, solve_local
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases._kernel_basis import Marginals
 from skgpx.kernels import (
+    kernel_matrix,
     length_scales,
     matrix_and_input_pullback,
     stacked_triangles,
@@ -31,8 +33,8 @@ from skgpx.kernels import (
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Rows whose neighbours are in memory at a time.
-_ROWS = 256
+# Numbers in memory for the neighbours of a block of rows, which has at most so many.
+_NUMBERS, _ROWS = 2**22, 256
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,18 @@ class NeighborBasis:
         left = variance - np.einsum("pn,pn->p", b, cross)
         return b, np.maximum(left, 0.0)
 
+    @property
+    def block(self) -> int:
+        """Number of rows whose neighbours are in memory at a time."""
+        N = self.n_neighbors + 1
+        return max(1, min(_ROWS, _NUMBERS // (N * (N + self.n_basis))))
+
     def _blocks(
-        self, X: Array, n: int = _ROWS, given: Index | None = None
+        self, X: Array, given: Index | None = None
     ) -> Iterator[tuple[slice, Array, Index, Array, Array]]:
         """Rows, their φ, nearest rows, b and variance of h, block by block."""
-        for first in range(0, len(X), n):
-            rows = slice(first, first + n)
+        for first in range(0, len(X), self.block):
+            rows = slice(first, first + self.block)
             features = self.inner(X[rows])
             near = self._nearest(X[rows]) if given is None else given[rows]
             count = np.full(len(near), near.shape[1])
@@ -209,21 +217,23 @@ class NeighborBasis:
         del features
         parts = [(one[1], one[2], one[3]) for one in self._blocks(X)]
         inner, near, b = (np.concatenate(part) for part in zip(*parts, strict=True))
-        used, position = np.unique(near, return_inverse=True)
-        A = np.zeros((len(X), len(used)))
-        np.put_along_axis(A, position.reshape(near.shape), b, axis=1)
-        # h is a combination of g at X and at the rows that are used
+        p, (used, position) = len(X), np.unique(near, return_inverse=True)
+        # h is a combination of g at X and of noisy g at the rows that are used
         both = np.concatenate((X, self.rows[used]))
         F = np.concatenate((inner, self.features[used]))
-        R = self.kernel(both) - F @ F.T
-        noisy = np.arange(len(X), len(both))
-        R[noisy, noisy] += self.noise[used]
-        left = np.hstack((np.eye(len(X)), -A))
-        covariance: Array = left @ R @ left.T
+        left = np.zeros((p, len(both)))
+        np.put_along_axis(left, p + position.reshape(near.shape), -b, axis=1)
+        noisy = left * np.sqrt(np.append(np.zeros(p), self.noise[used]))
+        left[:, :p] = np.eye(p)
+        covariance: Array = noisy @ noisy.T
+        for first in range(0, len(both), 1024):
+            some = slice(first, first + 1024)
+            R = kernel_matrix(self.kernel, both, both[some]) - F @ F[some].T
+            covariance += (left @ R) @ left[:, some].T
         return covariance
 
     def process(self, weights: GaussianWeights) -> None:
-        """Return None: draws of it cannot be conditioned, the model can."""
+        """Return None: the model can be conditioned, but not its draws."""
         del weights
 
     def draw(
@@ -258,7 +268,7 @@ class NeighborBasis:
         terms = section_terms(self.kernel, Z, sections)
         return draws.plus((*terms, LinearTerm(_LocalFeatures(self), left)))
 
-    # ---- What the data say of the weights ----------------------------------------
+    # ---- Likelihood of the weights -----------------------------------------------
 
     def whitening(
         self, chosen: slice, near: Index, count: Index
@@ -285,25 +295,36 @@ class NeighborBasis:
     def conditioned(
         self, weights: GaussianWeights, X: Array, y: Array, noise: Array
     ) -> tuple[NeighborBasis, GaussianWeights]:
-        """Basis and weights after noisy values y (p,) at X: these are rows, too."""
-        basis, mean, root = self, weights.mean[:-1, 0], weights.root[0, :-1]
-        for i in range(len(X)):
-            row, (own, left) = X[i : i + 1], basis._features_and_residual(X[i : i + 1])
+        """Basis and weights after adding noisy observations y (p,) at X."""
+        n, p, features = len(self.rows), len(X), self.inner(X)
+        after = replace(
+            self,
+            rows=np.concatenate((self.rows, X)),
+            y=np.append(self.y, y),
+            noise=np.append(self.noise, noise),
+            features=np.concatenate((self.features, features)),
+        )
+        # nearest of the old rows, and of the new ones before each
+        scaled, old = X / self._length_scales, self._nearest(X)
+        away = np.linalg.norm(self._tree.data[old] - scaled[:, np.newaxis], axis=2)
+        new = np.where(np.tri(p, k=-1) > 0.0, cdist(scaled, scaled), np.inf)
+        every = np.hstack((old, np.broadcast_to(n + np.arange(p), (p, p))))
+        order = np.argsort(np.hstack((away, new)), axis=1, kind="stable")
+        near = np.take_along_axis(every, order, axis=1)[:, : self.n_neighbors]
+        count = np.minimum(n + np.arange(p), near.shape[1])
+        b, left = after._given_nearest(X, features, near, count)
+        own = features - (b[:, np.newaxis] @ after.features[near])[:, 0]
+        errors, level = left + noise, y - np.einsum("pn,pn->p", b, after.y[near])
+        mean, root = weights.mean[:-1, 0], weights.root[0, :-1]
+        for i in range(p):
             # one step of Kalman's filter
-            half = own[0, :-1] @ root
-            total = float(left[0] + noise[i] + half @ half)
+            half = own[i] @ root
+            total = float(errors[i] + half @ half)
             gain = root @ half / total
-            mean = mean + gain * (y[i] - own[0, -1] - own[0, :-1] @ mean)
-            shrink = 1.0 / (1.0 + np.sqrt((left[0] + noise[i]) / total))
+            mean = mean + gain * (level[i] - own[i] @ mean)
+            shrink = 1.0 / (1.0 + np.sqrt(errors[i] / total))
             root = root - shrink * np.outer(gain, half)
-            basis = replace(
-                basis,
-                rows=np.concatenate((basis.rows, row)),
-                y=np.append(basis.y, y[i]),
-                noise=np.append(basis.noise, noise[i]),
-                features=np.concatenate((basis.features, self.inner(row))),
-            )
-        return basis, known_weights(mean, root)
+        return after, known_weights(mean, root)
 
 
 def known_weights(mean: Array, root: Array) -> GaussianWeights:

@@ -108,13 +108,15 @@ def test_conditioning_equals_more_rows():
     model = fixed(kernel, 0.05, 150).fit(X[:145], y[:145])
     both = fixed(kernel, 0.05, 150).fit(X, y)
     after = model.posterior_.condition(X[145:], y[145:, np.newaxis], np.full(5, 0.05))
+    # a step at a time
+    steps = model.posterior_
+    for i in range(145, 150):
+        steps = steps.condition(X[[i]], y[[i], np.newaxis], np.array([0.05]))
     X_new = table(40, seed=1)[0]
-    for a, b in zip(
-        after.marginals(X_new).moments(),
-        both.posterior_.marginals(X_new).moments(),
-        strict=True,
-    ):
-        assert_allclose(a, b, atol=1e-6)
+    expected = both.posterior_.marginals(X_new).moments()
+    for one in (after, steps):
+        for a, b in zip(one.marginals(X_new).moments(), expected, strict=True):
+            assert_allclose(a, b, atol=1e-6)
 
 
 def test_weights_are_repetitions_and_known_noise_is_that_of_rows():
@@ -231,3 +233,18 @@ def test_what_neighbours_cannot_do_is_refused():
         PLSRegressor(n_neighbors=5).fit(X, np.column_stack((y, y)))
     with pytest.raises(ValueError, match="n_neighbors"):
         PLSRegressor(n_neighbors=-1).fit(X, y)
+
+
+def test_observations_one_by_one_or_together():
+    X, y = table(150)
+    model = fixed(KERNELS["matern"], 0.05, 12).fit(X[:140], y[:140]).posterior_
+    noise, X_new = np.full(10, 0.05), table(40, seed=1)[0]
+    together = model.condition(X[140:], y[140:, np.newaxis], noise)
+    for i in range(140, 150):
+        model = model.condition(X[[i]], y[[i], np.newaxis], noise[:1])
+    for a, b in zip(
+        together.marginals(X_new).moments(),
+        model.marginals(X_new).moments(),
+        strict=True,
+    ):
+        assert_allclose(a, b, atol=1e-8)
