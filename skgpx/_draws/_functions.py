@@ -313,8 +313,8 @@ class FunctionDraws(OneBlasThread):
         if self.process is None:
             raise ValueError(
                 "These draws cannot be conditioned: they do not come from one Gaussian "
-                "process with a known covariance (particles, sums of draws). Fit the "
-                "model to all observations instead."
+                "process with a known covariance (particles, sums of draws, nearest "
+                "rows). Fit the model to all observations instead."
             )
         X = self._rows(X)
         if not len(X):
