@@ -75,7 +75,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
         (then Titsias' bound, for fewer than 400 inducing inputs), from 4500 rows on the
-        density of 40 000 of them given their nearest predecessors, and Laplace's
+        density of up to 40 000 given their nearest predecessors, and Laplace's
         approximation of that of the sparse model otherwise; None keeps the kernel as
         it is.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
