@@ -87,15 +87,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """
         given = getattr(self.likelihood, "noise_variance", None)
         check_kernel(kernel := kernel_of(self), rows.X, given)
-        self._check_method(likelihood)
+        self._check_method(likelihood, rows.y.size // len(rows.y))
         closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
         search, select, stream = generator(self.random_state).spawn(3)
         known = () if rows.known is None else (rows.known,)
         likelihood = likelihood.prepare(rows.y, rows.weights, *known)
         likelihood = likelihood if with_mean else likelihood.with_base(0.0)
-        # 1 the prior, kernel and mean, and the likelihood, from the data: where nearest
-        # rows see the rest, its hyperparameters do not depend on the number of points
+        # 1 the prior, kernel and mean, and the likelihood, from the data; beside
+        # nearest rows they do not depend on the number of inducing points
         near = self.n_neighbors not in ("auto", 0)
         planned = None if near else self._count_inducing(rows, likelihood, closed)
         same = self._continues()
@@ -179,7 +179,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
 
-    def _check_method(self, likelihood: Likelihood) -> None:
+    def _check_method(self, likelihood: Likelihood, n_targets: int = 1) -> None:
         """Refuse at once a method, or a step, that is not for this likelihood."""
         if not likelihood.smooth:
             raise ValueError(
@@ -193,6 +193,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"n_neighbors={self.n_neighbors} needs Gaussian noise in closed form; "
                 f'got likelihood {likelihood!r} and method="{method}". Use '
                 "n_neighbors=0, and more inducing points."
+            )
+        if self.n_neighbors not in ("auto", 0) and n_targets > 1:
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is for one target; y has "
+                f"{n_targets}. Use n_neighbors=0, or MultiOutputRegressor."
             )
         if method == "ou_mala" and step is not None and step > 1.0:
             raise ValueError(
@@ -258,11 +263,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if self.n_neighbors == "auto":
             few = m is not None or len(rows.y) <= 1500 or rows.y.ndim > 1
             return 0 if few or not decays(kernel, rows.X.shape[1]) else 40
-        if self.n_neighbors and rows.y.ndim > 1:
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is for one target; y has "
-                f"{rows.y.shape[1]}. Use n_neighbors=0, or MultiOutputRegressor."
-            )
         return int(self.n_neighbors)
 
     def _fitted_attributes(
