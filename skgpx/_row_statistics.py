@@ -93,7 +93,7 @@ def neighbor_whitening(
 
     Notes
     -----
-    O(n N (N^2 + N M)) time and O(n N) memory.
+    O(n N (N^2 + N M)) time; O(n N) memory, and a block of rows for each thread.
     """
     n, jobs = len(basis.rows), blas_jobs(n_jobs)
     near, count = basis.in_order(rng, n_workers(jobs))

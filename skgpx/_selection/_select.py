@@ -206,7 +206,7 @@ class Split(NamedTuple):
 
     @property
     def abundant(self) -> bool:
-        """Whether the rows are more than a joint density of all can be had of."""
+        """Whether there are too many rows for their joint density."""
         return len(self.order) >= ABUNDANT_ROWS
 
 

@@ -70,8 +70,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         deep kernel for functions that change faster in some places than in others. It
         begins at zero. (32, 32, 32) is the network of the paper; () is none.
     optimizer : "evidence" or None, default="evidence"
-        How hyperparameters are found: by the exact evidence of at most 1500 rows, or
-        not at all.
+        How hyperparameters are found: by the exact evidence of at most 1500 rows,
+        from 4500 rows on by the density of rows given nearest ones; or not at all.
     noise_variance : float or None, default=None
         In squared units of y; None finds it together with the kernel. It is not learned
         together with the frequencies, because it would become too small.
