@@ -13,11 +13,12 @@ from scipy.sparse import csr_array
 from skgpx._callbacks import StageClock
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
-from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
+from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._validation import Rows, check_is_fitted, copy_to_merge
 from skgpx.bases import NeighborBasis
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 # Rows whose features are in memory at a time: fixed, so that sums do not depend on the
 # number of workers.
@@ -74,7 +75,7 @@ def _added(
 
 
 def neighbor_whitening(
-    basis: NeighborBasis, rng: np.random.Generator, n_jobs: int | None
+    basis: NeighborBasis, near: Index, count: Index, n_jobs: int | None
 ) -> csr_array:
     """Matrix that makes noisy values at the rows of the data independent, (n, n).
 
@@ -86,8 +87,9 @@ def neighbor_whitening(
     ----------
     basis : NeighborBasis
         Of M functions, with N neighbours.
-    rng : numpy.random.Generator
-        Of the order.
+    near, count : ndarray of shape (n, N) and (n,)
+        Predecessors of each row, of which the first `count` are some:
+        :meth:`NeighborBasis.in_order`.
     n_jobs : int or None
         Threads.
 
@@ -96,7 +98,6 @@ def neighbor_whitening(
     O(n N (N^2 + N M)) time; O(n N) memory, and a block of rows for each thread.
     """
     n, jobs = len(basis.rows), blas_jobs(n_jobs)
-    near, count = basis.in_order(rng, n_workers(jobs))
     size = basis.block
     blocks = [(slice(i, min(i + size, n)), near, count) for i in range(0, n, size)]
     parts = parallel_map(basis.whitening, blocks, jobs, in_threads=True)

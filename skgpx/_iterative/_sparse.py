@@ -19,7 +19,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.regression import precision_root
-from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
+from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._row_statistics import neighbor_whitening
 from skgpx.bases import NeighborBasis, Nystroem
 
@@ -127,7 +127,8 @@ class SparseRows:
             y = np.zeros(n)
             whole = NeighborBasis(basis, X, y, noise, features, n_neighbors)
             order = np.random.default_rng(0) if rng is None else rng
-            W = neighbor_whitening(whole, order, n_jobs)
+            before = whole.in_order(order, n_workers(blas_jobs(n_jobs)))
+            W = neighbor_whitening(whole, *before, n_jobs)
         else:
             total = noise + basis.residual_variance(X, features)
             W = diags_array(1.0 / np.sqrt(total), format="csr")

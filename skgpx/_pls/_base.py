@@ -36,16 +36,13 @@ from skgpx._validation import (
 from skgpx.bases import NeighborBasis, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import decays
-from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
-
-    # nearest rows are a parameter of regression
-    n_neighbors: Any = 0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -59,6 +56,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             StrOptions({"greedy", "k-means++", "random"}),
             "array-like",
             callable,
+        ],
+        "n_neighbors": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
         ],
         "optimizer": [StrOptions({"evidence"}), None],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
@@ -87,13 +88,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """
         given = getattr(self.likelihood, "noise_variance", None)
         check_kernel(kernel := kernel_of(self), rows.X, given)
-        self._check_method(likelihood, rows.y.size // len(rows.y))
+        self._check_method(likelihood)
         closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
         search, select, stream = generator(self.random_state).spawn(3)
         known = () if rows.known is None else (rows.known,)
         likelihood = likelihood.prepare(rows.y, rows.weights, *known)
         likelihood = likelihood if with_mean else likelihood.with_base(0.0)
+        self._check_neighbors(likelihood, rows.y.size // len(rows.y))
         # 1 the prior, kernel and mean, and the likelihood, from the data; beside
         # nearest rows they do not depend on the number of inducing points
         near = self.n_neighbors not in ("auto", 0)
@@ -112,7 +114,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
-        basis = self._basis(rows, kernel, likelihood, m, select)
+        basis = self._basis(rows, found, likelihood, m, select)
         Z = basis.inducing_points
         clock.end_of("selection")
 
@@ -161,7 +163,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return None
         automatic = self.n_inducing == "auto"
         unexplained = result.unexplained if automatic else 0.0
-        if not automatic and np.isfinite(found.exact_noise):
+        gaussian = isinstance(result.likelihood, Gaussian)
+        if gaussian and not automatic and np.isfinite(found.exact_noise):
             # few points take for noise what an exact process explains of y: a fifth
             noise, exact = result.likelihood.variance(0.0).mean(), found.exact_noise
             lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
@@ -179,7 +182,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
 
-    def _check_method(self, likelihood: Likelihood, n_targets: int = 1) -> None:
+    def _check_method(self, likelihood: Likelihood) -> None:
         """Refuse at once a method, or a step, that is not for this likelihood."""
         if not likelihood.smooth:
             raise ValueError(
@@ -188,22 +191,28 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 "Categorical(), or GWIClassifier, which averages it first."
             )
         method, step = resolved_method(self.method, likelihood), self.step_size
-        if method != "exact" and self.n_neighbors not in ("auto", 0):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} needs Gaussian noise in closed form; "
-                f'got likelihood {likelihood!r} and method="{method}". Use '
-                "n_neighbors=0, and more inducing points."
-            )
-        if self.n_neighbors not in ("auto", 0) and n_targets > 1:
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is for one target; y has "
-                f"{n_targets}. Use n_neighbors=0, or MultiOutputRegressor."
-            )
         if method == "ou_mala" and step is not None and step > 1.0:
             raise ValueError(
                 'step_size of method="ou_mala" is 1 - rho, with rho the correlation of '
                 f"a proposal with the state it starts from; expected a number in (0, "
                 f"1], got {step!r}. Leave it None to have it adapted."
+            )
+
+    def _check_neighbors(self, likelihood: Likelihood, n_targets: int) -> None:
+        """Refuse at once nearest rows where the model has none."""
+        if self.n_neighbors in ("auto", 0):
+            return
+        c = max(likelihood.n_outputs_, n_targets)
+        if c > 1 or likelihood.symmetric:
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is for one target and one latent "
+                f"function of one mode; got {likelihood!r} with {c} functions. Use "
+                "n_neighbors=0, and more inducing points."
+            )
+        if self.method not in ("auto", "exact"):
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} needs the closed form, or Laplace's "
+                f'approximation; got method="{self.method}". Use method="auto".'
             )
 
     def _count_inducing(
@@ -230,40 +239,55 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     def _basis(
         self,
         rows: Rows,
-        kernel: Any,
+        found: Hyperparameters,
         likelihood: Any,
         m: int | None,
         rng: np.random.Generator,
     ) -> Nystroem | NeighborBasis:
-        """Inducing inputs, m of them or as many as suffice, and nearest rows."""
-        n_neighbors, n = self._count_neighbors(rows, kernel, m), len(rows.y)
-        if m is None and n_neighbors:
-            # points that suffice leave nothing for neighbours
+        """Inducing inputs, m of them or as many as suffice, and nearest rows.
+
+        The noise is that of the likelihood or, if it is not Gaussian, of its working
+        responses; where it is not known nothing says which points suffice.
+        """
+        kernel, n, noise = found.kernel, len(rows.y), found.exact_noise
+        if isinstance(likelihood, Gaussian):
+            noise = float(likelihood.variance(0.0))
+        free = self.n_inducing == "auto" and isinstance(self.inducing, str)
+        free = free and bool(np.isfinite(noise)) and rows.y.ndim == 1
+        n_neighbors, Z = self._count_neighbors(rows, kernel, likelihood, free), None
+        if free and n_neighbors:
+            # points that suffice leave nothing; chains can afford some, m
             most = int(np.clip(4e7 / n, 100, 1000))
-            how = rows, kernel, float(likelihood.variance(0.0)), self.inducing, rng
+            how = rows, kernel, noise, self.inducing, rng
             Z, suffice = inducing_by_capacity(*how, most)
+            suffice = suffice and (m is None or len(Z) <= m)
             if suffice and self.n_neighbors == "auto":
-                n_neighbors = 0
-        elif m is None:
+                n_neighbors, Z = 0, Z if m is None else None
+        if m is None and Z is None:
             learn = self.optimizer is not None
             Z = inducing_of_targets(rows, kernel, likelihood, self.inducing, rng, learn)
-        else:
+        elif Z is None:
             Z = select_inducing(self.inducing, rows.X, kernel, m, rng, rows.weights)
         basis = Nystroem.from_kernel(kernel, Z)
         if not n_neighbors:
             return basis
-        noise = likelihood.variance(0.0) / rows.precisions
-        return NeighborBasis(basis, rows.X, rows.y, noise, basis(rows.X), n_neighbors)
+        data = np.zeros(n), np.zeros(n), basis(rows.X)
+        return NeighborBasis(basis, rows.X, *data, n_neighbors)
 
-    def _count_neighbors(self, rows: Rows, kernel: Any, m: int | None) -> int:
-        """Nearest rows that a prediction is given, for Gaussian noise in closed form.
+    def _count_neighbors(
+        self, rows: Rows, kernel: Any, likelihood: Likelihood, free: bool
+    ) -> int:
+        """Nearest rows that a prediction is given; the closed form has one function.
 
-        "auto" takes them above 1500 rows where correlations fade with the distance.
+        "auto" takes them above 1500 rows, where the noise is known and the points are
+        as many as they may be, if correlations fade with the distance.
         """
-        if self.n_neighbors == "auto":
-            few = m is not None or len(rows.y) <= 1500 or rows.y.ndim > 1
-            return 0 if few or not decays(kernel, rows.X.shape[1]) else 40
-        return int(self.n_neighbors)
+        if self.n_neighbors != "auto":
+            return int(self.n_neighbors)
+        one = likelihood.n_outputs_ == 1 and not likelihood.symmetric
+        local = free and one and self.method in ("auto", "exact")
+        local = local and len(rows.y) > 1500 and decays(kernel, rows.X.shape[1])
+        return 40 if local else 0
 
     def _fitted_attributes(
         self,

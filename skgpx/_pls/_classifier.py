@@ -144,6 +144,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         likelihood: Likelihood | None = None,
         n_inducing: int | str = "auto",
         inducing: Any = "greedy",
+        n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
         method: str = "auto",
         n_particles: int = 100,
@@ -158,6 +159,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.inducing = inducing
+        self.n_neighbors = n_neighbors
         self.optimizer = optimizer
         self.method = method
         self.n_particles = n_particles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
-from skgpx._parallel import blas_jobs, parallel_map
+from skgpx._parallel import blas_jobs, n_workers, parallel_map
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt, run_chains, settle
 from skgpx._pls._tempering import of_both_signs, run_smc
 from skgpx._row_statistics import (
@@ -29,6 +30,7 @@ from skgpx._row_statistics import (
     whitened_statistics,
 )
 from skgpx._selection import (
+    WorkingResponses,
     final_noise,
     regress_targets,
     rough_latent_values,
@@ -51,6 +53,9 @@ Report = Callable[[Sample, LatentModel], bool]
 
 # Rows of features computed at a time; fixed, so that sums do not depend on workers.
 _ROWS = 4096
+# Mean square of a step of the latent values, in standard deviations of their working
+# responses, below which they stay as they are; and the most steps.
+_SETTLED, _MOST_ROUNDS = 1e-4, 20
 
 
 class Inference(NamedTuple):
@@ -65,7 +70,8 @@ class Inference(NamedTuple):
     likelihood : Likelihood
         Its noise variance may have been fitted again.
     log_evidence : float
-        Collapsed bound of all rows, in nats; NaN unless in closed form.
+        Collapsed bound of all rows, or Laplace's approximation beside nearest rows, in
+        nats; NaN otherwise.
     unexplained : float
         Mean of ``var g(x_i) / (2 noise_variance)``, nats per observation by which the
         bound may be too low; NaN unless in closed form.
@@ -121,7 +127,8 @@ def infer(
 
     Parameters
     ----------
-    basis : Nystroem or, for the closed form, NeighborBasis
+    basis : Nystroem or NeighborBasis
+        The latter in closed form, by Laplace's approximation.
     rows : Rows
     likelihood : Likelihood
         Prepared.
@@ -142,6 +149,8 @@ def infer(
         scheme diverges.
     """
     name = resolved_method(method, likelihood)
+    if isinstance(basis, NeighborBasis):
+        return _by_neighbors(basis, rows, likelihood, n_particles, n_jobs, rng)
     if name == "exact":
         free = noise_is_free
         return _exact(basis, rows, likelihood, n_particles, n_jobs, free, rng)
@@ -211,8 +220,6 @@ def _exact(
     rng: np.random.Generator,
 ) -> Inference:
     """Independent draws; predictions use the posterior itself, not the draws."""
-    if isinstance(basis, NeighborBasis):
-        return _by_neighbors(basis, rows, likelihood, n_particles, n_jobs, rng)
     statistics = row_statistics(basis, rows, n_jobs)
     if rows.y.ndim > 1:
         each, noises = regress_targets(statistics, likelihood, noise_is_free)
@@ -235,23 +242,46 @@ def _exact(
 def _by_neighbors(
     basis: NeighborBasis,
     rows: Rows,
-    likelihood: Gaussian,
+    likelihood: Likelihood,
     n_particles: int,
     n_jobs: int | None,
     rng: np.random.Generator,
 ) -> Inference:
-    """The closed form, with the residual by nearest rows."""
-    W = neighbor_whitening(basis, rng.spawn(1)[0], n_jobs)
-    statistics = whitened_statistics(W, basis.features, basis.y)
-    root = precision_root(statistics.gram, 1.0)
-    weights, noise = posterior(statistics, 1.0, root), float(likelihood.variance(0.0))
+    """The closed form, with the residual by nearest rows; Laplace's approximation.
+
+    The data of the basis are working responses of the rows, which under Gaussian noise
+    are y itself. Of another likelihood they follow the latent values of the rows, those
+    of the inducing points at first, until these stay.
+    """
+    latent, features = np.zeros(len(rows.y)), basis.features
+    closed = isinstance(likelihood, Gaussian)
+    if not closed:
+        target = row_target(features, rows, likelihood)
+        mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
+        latent = features @ mode.weights[:, 0]
+    before = basis.in_order(rng.spawn(1)[0], n_workers(blas_jobs(n_jobs)))
+    part, size = 1.0, np.inf
+    for _ in range(_MOST_ROUNDS):
+        data = WorkingResponses.of(rows, likelihood, latent)
+        basis = replace(basis, y=data.y, noise=data.noise)
+        W = neighbor_whitening(basis, *before, n_jobs)
+        statistics = whitened_statistics(W, features, data.y)
+        root = precision_root(statistics.gram, 1.0)
+        weights = posterior(statistics, 1.0, root)
+        # the mean at the rows: z - D (ΦΦᵀ + (WᵀW)⁻¹)⁻¹ z
+        white = W @ (data.y - features @ weights.mean[:, 0])
+        step = data.y - data.noise * (W.T @ white) - latent
+        last, size = size, float(np.mean(step**2 / data.noise))
+        if closed or size < _SETTLED:
+            break
+        # shorter steps where they do not become smaller
+        part = part if size < last else 0.5 * part
+        latent = latent + part * step
     evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
-    # ω repetitions of a row, whose noise was divided by ω
-    repeated = (rows.precisions - 1.0) * np.log(2.0 * np.pi * noise)
-    evidence -= 0.5 * float(np.sum(repeated + np.log(rows.precisions)))
     drawn = _drawn(weights, n_particles, rng)
-    model = LatentModel(basis, known_weights(weights.mean[:, 0], weights.root[0]))
-    return Inference(model, *drawn, likelihood, evidence, 0.0)
+    known = known_weights(weights.mean[:, 0], weights.root[0])
+    model = LatentModel(basis, known, _mean(likelihood))
+    return Inference(model, *drawn, likelihood, evidence + data.constant, 0.0)
 
 
 def _drawn(
@@ -446,6 +476,10 @@ def spread_out(particles: Array, groups: Array) -> Array:
 
 def _model(basis: Nystroem, particles: Array, likelihood: Likelihood) -> LatentModel:
     """Latent function around the base of the likelihood, with particles (m, c, s)."""
+    return LatentModel(basis, WeightParticles(particles), _mean(likelihood))
+
+
+def _mean(likelihood: Likelihood) -> Mean | None:
+    """The base of the latent functions."""
     base = likelihood.base_latent_
-    mean = Mean(base, np.ones(len(base))) if np.any(base) else None
-    return LatentModel(basis, WeightParticles(particles), mean)
+    return Mean(base, np.ones(len(base))) if np.any(base) else None

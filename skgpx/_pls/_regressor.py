@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,9 +13,7 @@ from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
 from skgpx._selection import MOST
 from skgpx._validation import (
-    Interval,
     Rows,
-    StrOptions,
     canonical_rows,
     check_likelihood_given,
     check_rows,
@@ -217,10 +214,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ProjectedLangevin._parameter_constraints,
-        "n_neighbors": [
-            Interval(Integral, 0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
         "normalize_y": ["boolean"],
     }
 

@@ -2,6 +2,7 @@
 
 from skgpx._selection._candidates import NOISE_PRIOR, stretched
 from skgpx._selection._evidence import (
+    WorkingResponses,
     rough_latent_values,
     rough_start,
     row_target,
@@ -27,6 +28,7 @@ __all__ = [
     "NOISE_PRIOR",
     "Hyperparameters",
     "SearchRecord",
+    "WorkingResponses",
     "counted_once",
     "final_noise",
     "grow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,3 +328,47 @@ def rough_latent_values(target: langevin.Target) -> Array:
     rough = np.asarray(likelihood.initial_latent(target.y), dtype=np.float64)
     less: Array = rough.reshape(len(target.y), -1) - target.offset
     return less
+
+
+# ---- Any likelihood as normal noise --------------------------------------------------
+
+
+class WorkingResponses(NamedTuple):
+    """Normal observations to which a likelihood is equal, to second order around f.
+
+    ::
+
+        Σ ω log p(y | f) = constant + Σ log N(z | f, noise) + O((f - f̂)³)
+        z = f̂ - g / c,   noise = 1 / (ω c)
+
+    with the gradient g and the curvature c of the negative log-likelihood. The mean of
+    f given z is the next step of Newton's method, and at its fixed point the process
+    given z is Laplace's approximation.
+
+    Attributes
+    ----------
+    y, noise : ndarray of shape (n,)
+        ``z``, less the base of the latent function, and the variances.
+    constant : float
+        In nats.
+    """
+
+    y: Array
+    noise: Array
+    constant: float
+
+    @classmethod
+    def of(cls, rows: Rows, likelihood: Likelihood, latent: Array) -> WorkingResponses:
+        """Of rows at latent values (n,), those of one function less its base."""
+        target = row_target(np.ones((len(rows.y), 1)), rows, likelihood)
+        factor, omega = target.features[:, 0], target.weights
+        f = (target.offset[:, 0] + factor * latent)[:, np.newaxis, np.newaxis]
+        slope = factor * target.likelihood.row_gradient(target.y, f)[:, 0, 0]
+        bent = factor**2 * target.likelihood.row_curvature(target.y, f)[:, 0, 0, 0]
+        # a row without curvature says next to nothing
+        bent = np.maximum(bent, 1e-6 * float(np.average(bent, weights=omega)))
+        noise = 1.0 / (omega * bent)
+        nll = target.likelihood.row_nll(target.y, f)[:, 0]
+        gained = omega * (0.5 * slope**2 / bent - nll)
+        constant = float(np.sum(gained + 0.5 * np.log(2.0 * np.pi * noise)))
+        return cls(latent - slope / bent, noise, constant)

@@ -11,8 +11,16 @@ from sklearn.base import clone
 
 from skgpx import diagnostics
 from skgpx._numerics import laplace
+from skgpx._numerics.smoothing import smoothed
 from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
-from skgpx._selection._evidence import SparseEvidence, sparse_value, with_noise
+from skgpx._selection._evidence import (
+    SparseEvidence,
+    WorkingResponses,
+    rough_start,
+    row_target,
+    sparse_value,
+    with_noise,
+)
 from skgpx._selection._select import (
     NOISE_PRICE,
     Found,
@@ -23,17 +31,19 @@ from skgpx._selection._select import (
     subset,
     trained,
 )
-from skgpx._selection._sparse import grow
+from skgpx._selection._sparse import SEARCHED_ROWS, grow
 from skgpx._validation import DefaultKernel, Rows, standardisation
-from skgpx.bases import select_inducing
+from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, split_noise, stated_priors
+from skgpx.kernels import GREKernel, decays, split_noise, stated_priors
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
 # The most points of a model whose likelihood is not Gaussian, and of a search.
 MOST, _SEARCHED = 500, 400
+# Rows whose working responses train the kernel.
+_MODE_ROWS = 40_000
 
 
 class SearchRecord(NamedTuple):
@@ -90,7 +100,8 @@ class Hyperparameters(NamedTuple):
     found : Found or None
         Where the search ended, for the next one; None without a signal.
     exact_noise : float
-        Noise variance beside an exact process of some rows; NaN where there is none.
+        Noise variance beside an exact process of some rows, or the harmonic mean of
+        those of working responses; NaN where there is none.
     n_inducing : int
         Inducing points after which twice as many do not gain; 0 where not counted.
     findings : tuple of Finding
@@ -179,6 +190,9 @@ def learn_prior(
         )
         planned = len(rows.y) if n_inducing is None else n_inducing
         best, needed = _by_laplace(starts, counted, inducing, planned, rng)
+        signal = best.gain > NOISE_PRICE and likelihood.n_outputs_ == 1
+        if signal and split.abundant and decays(best.kernel, rows.X.shape[1]):
+            best, exact_noise = _by_working_responses(best, counted, inducing, rng)
     found_signal = best.gain > NOISE_PRICE
     given = groups[0][0].given
     findings = [diagnostics.no_signal(best.gain, NOISE_PRICE, rows.y, rows.weights)]
@@ -332,6 +346,35 @@ def _by_laplace(
         if min(larger, _SEARCHED) <= size:
             return best, larger if larger > m else 0
         starts, size = ends, min(larger, _SEARCHED)
+
+
+def _by_working_responses(
+    found: Found, rows: Rows, inducing: Any, rng: np.random.Generator
+) -> tuple[Found, float]:
+    """Train a kernel on rows from all over the data, and their mean noise variance.
+
+    As in regression, with working responses around the mode of few inducing points, of
+    at most 40 000 rows. Scales of the likelihood stay as they are.
+    """
+    some = subset(rows, rng.permutation(len(rows.y))[:_MODE_ROWS])
+    how = some.X, found.kernel, _SEARCHED, rng, some.weights
+    basis = Nystroem.from_kernel(found.kernel, select_inducing(inducing, *how))
+    features = basis(some.X)
+    target = row_target(features, some, found.likelihood)
+    mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
+    latent = features @ mode.weights[:, 0]
+    z, noise, _ = WorkingResponses.of(some, found.likelihood, latent)
+    ones, level = np.ones(len(z)), float(1.0 / np.mean(1.0 / noise))
+    normal = Rows(some.X, z, ones, noise / level)
+    likelihood = found.likelihood
+    free = likelihood.location_scale and len(likelihood.theta)
+    start = (Gaussian() if free else Gaussian(level)).prepare(z, ones, normal.known)
+    start = with_noise(start, level) if free else start
+    near = Split.of(normal, SEARCHED_ROWS, rng)
+    best = trained([found._replace(likelihood=start)], near)
+    ratio = float(best.likelihood.variance(0.0)) / level
+    likelihood = likelihood.scaled(ratio**0.5) if free else likelihood
+    return found._replace(u=best.u, likelihood=likelihood), ratio * level
 
 
 # ---- What the search reads -----------------------------------------------------------

@@ -6,12 +6,17 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal, assert_array_less
-from sklearn.gaussian_process import GaussianProcessRegressor
+from scipy.special import expit
+from sklearn.gaussian_process import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+)
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
-from skgpx import PLSRegressor
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.exceptions import ConvergenceWarning
 from skgpx.kernels import Categorical, Columns
-from skgpx.likelihoods import Gaussian, StudentT
+from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 
 def table(n, d=2, seed=0, noise=0.1):
@@ -227,8 +232,10 @@ def test_kernels_of_categories():
 
 def test_what_neighbours_cannot_do_is_refused():
     X, y = table(60)
-    with pytest.raises(ValueError, match="Gaussian noise in closed form"):
-        PLSRegressor(n_neighbors=5, likelihood=StudentT()).fit(X, y)
+    with pytest.raises(ValueError, match='method="ou_mala"'):
+        PLSRegressor(n_neighbors=5, method="ou_mala").fit(X, y)
+    with pytest.raises(ValueError, match="one latent function"):
+        PLSClassifier(n_neighbors=5).fit(X, np.digitize(y, [0.0, 1.0]))
     with pytest.raises(ValueError, match="one target"):
         PLSRegressor(n_neighbors=5).fit(X, np.column_stack((y, y)))
     with pytest.raises(ValueError, match="n_neighbors"):
@@ -248,3 +255,97 @@ def test_observations_one_by_one_or_together():
         strict=True,
     ):
         assert_allclose(a, b, atol=1e-8)
+
+
+# ---- Laplace's approximation ---------------------------------------------------------
+
+
+def test_all_predecessors_give_laplace_s_approximation():
+    X, f = table(200, noise=0.0)
+    labels = f + np.random.default_rng(0).logistic(size=200) > 0.0
+    # as many of each class: the prior mean is zero
+    kept = np.concatenate([np.flatnonzero(labels == one)[:40] for one in (0, 1)])
+    X, y = X[kept], labels[kept].astype(int)
+    kernel = ConstantKernel(4.0) * RBF(0.7, "fixed")
+    model = PLSClassifier(kernel, n_inducing=20, n_neighbors=80, random_state=0)
+    kernel = model.fit(X, y).kernel_
+    exact = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y)
+    assert_allclose(model.log_evidence_, exact.log_marginal_likelihood(), atol=1e-2)
+    X_new = table(50, seed=1)[0]
+    mean, variance = model.posterior_.marginals(X_new).moments()
+    # Rasmussen and Williams, algorithm 3.2
+    found = exact.base_estimator_
+    cross = kernel(X, X_new)
+    inner = np.linalg.solve(found.L_, found.W_sr_[:, np.newaxis] * cross)
+    expected = cross.T @ (y - found.pi_)
+    assert_allclose(mean[:, 0], expected, atol=2e-3)
+    left = kernel.diag(X_new) - np.sum(inner**2, axis=0)
+    assert_allclose(variance[:, 0], left, rtol=1e-3)
+
+
+def rough(n):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, np.sin(9.0 * X[:, 0]) + np.cos(11.0 * X[:, 1] + 3.0 * X[:, 0]), rng
+
+
+def test_counts_of_many_rows_take_neighbours_and_gain():
+    X, f, rng = rough(5600)
+    exposure = rng.uniform(1.0, 4.0, 5600)
+    y = rng.poisson(exposure * np.exp(f)).astype(float)
+    seen, new = slice(0, 4600), slice(4600, None)
+    densities = []
+    for n_neighbors in ("auto", 0):
+        how = {"likelihood": Poisson(), "n_neighbors": n_neighbors, "random_state": 0}
+        with warnings.catch_warnings():
+            # too few points, without neighbours
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = PLSRegressor(**how).fit(X[seen], y[seen], exposure=exposure[seen])
+        assert ("nearest rows" in str(model.report())) == (n_neighbors == "auto")
+        test = X[new], y[new]
+        densities.append(model.log_predictive_density(*test, exposure=exposure[new]))
+    gain = densities[0] - densities[1]
+    assert gain.mean() > 2.0 * gain.std() / np.sqrt(1000)
+
+
+def test_heavy_tails_of_many_rows_are_calibrated():
+    X, f, rng = rough(6600)
+    y = f + 0.2 * rng.standard_t(3, 6600)
+    seen, new = slice(0, 4600), slice(4600, None)
+    model = PLSRegressor(likelihood=StudentT(3.0), random_state=0)
+    model.fit(X[seen], y[seen])
+    assert "nearest rows" in str(model.report())
+    low, high = model.predict_interval(X[new], coverage=0.9).T
+    covered = np.mean((low < y[new]) & (y[new] < high))
+    assert abs(covered - 0.9) < 4.0 * np.sqrt(0.09 / 2000) + 0.01
+
+
+def test_classes_of_many_rows_are_calibrated():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (8000, 2))
+    p = expit(3.0 * np.sin(5.0 * X[:, 0]) + 2.0 * np.cos(4.0 * X[:, 1]))
+    y = (rng.random(8000) < p).astype(int)
+    seen, new = slice(0, 6000), slice(6000, None)
+    model = PLSClassifier(random_state=0).fit(X[seen], y[seen])
+    found = model.predict_proba(X[new])[:, 1]
+    # Spiegelhalter's statistic, standard normal where probabilities are right
+    weight = 1.0 - 2.0 * found
+    z = np.sum((y[new] - found) * weight)
+    z /= np.sqrt(np.sum(found * (1.0 - found) * weight**2))
+    assert abs(z) < 4.0
+    assert np.sqrt(np.mean((found - p[new]) ** 2)) < 0.06
+
+
+def test_weights_of_a_likelihood_are_repetitions():
+    X, f = table(150)
+    rng = np.random.default_rng(0)
+    y, weights = rng.poisson(np.exp(f)).astype(float), rng.integers(1, 4, 150)
+    kernel = ConstantKernel(2.0) * KERNELS["matern"]
+    how = {"optimizer": None, "n_inducing": 20, "random_state": 0}
+    likelihood = Poisson(link="exp")
+    model = PLSRegressor(kernel, likelihood=likelihood, n_neighbors=150, **how)
+    one = model.fit(X, y, sample_weight=weights).predict(X, return_std=True)
+    repeated = np.repeat(np.arange(150), weights)
+    model.set_params(n_neighbors=len(repeated)).fit(X[repeated], y[repeated])
+    for a, b in zip(one, model.predict(X, return_std=True), strict=True):
+        assert_allclose(a, b, rtol=2e-2)
