@@ -25,7 +25,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     """Gaussian-process classification by projected Langevin sampling.
 
     Probabilities are averaged over the posterior of the latent functions, one for two
-    classes and one per class for more; the posterior is not approximated by a Gaussian.
+    classes and one per class for more; the posterior is not approximated by a Gaussian,
+    unless two classes have many rows.
 
     Parameters
     ----------
@@ -42,6 +43,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         to 500 while twice as many gain evidence.
     inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
         How they are chosen; an array holds the points themselves.
+    n_neighbors : int or "auto", default="auto"
+        For two classes: number of the nearest rows that complete the inducing inputs,
+        under Laplace's approximation instead of chains; 0 for none. "auto" is 40 from
+        4500 rows on where the points that chains can afford do not suffice.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
@@ -76,7 +81,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Evidence that the search for hyperparameters reached, in nats; NaN without a
         search.
     unexplained_ : float
-        NaN: the posterior has no closed form.
+        0 beside nearest rows, otherwise NaN: the posterior has no closed form.
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".

@@ -62,19 +62,24 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         rows; the points themselves, of shape (M, n_features); or ``inducing(X,
         kernel, n_inducing, rng)`` that returns such an array.
     n_neighbors : int or "auto", default="auto"
-        For Gaussian noise in closed form and one target: number N of the nearest rows
-        on which the residual of the inducing inputs is conditioned, in fits (those
-        before the row in a random order, Vecchia's approximation [3]_) and in
-        predictions. 0 leaves the residual at its prior. "auto" is 40 above 1500 rows,
-        with at most 1000 inducing inputs, if as many do not suffice, `n_inducing` is
-        "auto" and correlations fade with the distance in every column; otherwise 0.
+        For one latent function: number N of the nearest rows on which the residual of
+        the inducing inputs is conditioned, in fits (those before the row in a random
+        order, Vecchia's approximation [3]_) and in predictions. Under Gaussian noise
+        the posterior is in closed form; under any other likelihood it is Laplace's
+        approximation, and there are no chains. 0 leaves the residual at its prior.
+        "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian), with at
+        most 1000 inducing inputs, if as many, or as many as chains can afford, do not
+        suffice, `n_inducing` and `method` are "auto" and correlations fade with the
+        distance in every column; otherwise 0.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
-        (then Titsias' bound, for fewer than 400 inducing inputs), from 4500 rows on the
-        density of up to 40 000 given their nearest predecessors, and Laplace's
-        approximation of that of the sparse model otherwise; None keeps the kernel as
-        it is.
+        (then Titsias' bound, for fewer than 400 inducing inputs), and Laplace's
+        approximation of that of the sparse model otherwise. From 4500 rows on the
+        kernel of one latent function then maximises the density of up to 40 000 rows
+        given their nearest predecessors: of y, or of the responses to which the
+        likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
+        as it is.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood only). "ou_mala" and
         "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
@@ -127,7 +132,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     log_evidence_ : float
         Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
         bound of all rows, at the noise variance that maximises it if held-out rows
-        chose another; otherwise the value that the search for hyperparameters reached.
+        chose another; beside nearest rows Vecchia's or Laplace's approximation of that
+        of all rows; otherwise the value that the search for hyperparameters reached.
         NaN without a search.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
