@@ -589,6 +589,15 @@ def real(rng: Rng, name: str, n: int = 1500) -> Problem:
     return Problem(X[train], y[train], X[test], y[test])
 
 
+def labels_of(rng: Rng, name: str, n: int) -> Problem:
+    """Labels drawn with a real function as their log odds, times three."""
+    p = real(rng, name, n)
+    labels = [
+        (rng.logistic(size=len(y)) < 3.0 * y).astype(int) for y in (p.y, p.y_test)
+    ]
+    return p._replace(y=labels[0], y_test=labels[1])
+
+
 BUNDLED_CLASSES = ("sklearn_iris", "sklearn_wine", "sklearn_breast_cancer")
 BUNDLED_CLASSES += ("sklearn_digits",)
 CHEAP = ("boston", "energy_heating", "wine")
@@ -602,3 +611,5 @@ add((*C, EC), real, {name: (name,) for name in BUNDLED_CLASSES[:3]}, 3)
 add(C, real, {name: (name,) for name in ("heart", "wine_colour")}, 3)
 others = (*sorted({*CLASSIFICATION} - {"heart", "wine_colour"}), "sklearn_digits")
 add(C, real, {name: (name,) for name in others}, 2, quick=False)
+many = {f"labels of kin40k, {n} rows": ("kin40k", n) for n in (5000, 36000)}
+add(C, labels_of, many, 1, quick=False)
