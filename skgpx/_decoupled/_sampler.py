@@ -19,7 +19,7 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
+from skgpx._decoupled._exact import ExactPosterior, regressor_posterior, without_factor
 from skgpx._decoupled._regressors import (
     SparseProcess,
     check_drawable,
@@ -86,7 +86,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     estimator : GaussianProcessRegressor or None, default=None
         A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
         already, unchanged. For any other regressor with a method `sample_functions`,
-        such as PLSRegressor, that method is used. None stands for a process whose
+        such as PLSRegressor, that method is used. A GaussianProcessRegressor that keeps
+        its kernel (``optimizer=None``, or fixed bounds) is not factored above 8000 rows
+        if `n_basis` and `prior` are "auto": conjugate gradients solve for the exact
+        mean, for standard deviations within a few percent and for 64 draws, as in
+        ExactGPRegressor. More draws take another solution, and none can be conditioned
+        further, as those of a frozen regressor can. None stands for a process whose
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
         exact one (GaussianProcessRegressor) of at most 1500 rows, a sparse one above,
         with as many inducing points as the kernel needs. For several targets it is
@@ -111,12 +116,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     Attributes
     ----------
     estimator_ : estimator
-        The fitted regressor.
+        The fitted regressor, or what stands for one of many rows.
     findings_ : tuple of Finding
         Findings of the diagnostics of the fit.
     posterior_ : ExactPosterior, LatentModel or None
         Distribution that functions are drawn from; None if `sample_functions` of
-        `estimator_` is used.
+        `estimator_` is used, and where nothing is factored.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance of `estimator_`, white noise included; None if it has none.
     stage_seconds_ : dict
@@ -134,6 +139,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     --------
     FunctionDraws : What :meth:`sample_functions` returns.
     PLSRegressor : Other likelihoods, and many rows.
+    ExactGPRegressor : Many rows, and hyperparameters that are learned from them.
     skgpx.thompson.ThompsonSampler : Optimisation with draws.
     skgpx.simulation : Differential equations whose drift is a draw.
 
@@ -247,6 +253,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 check_drawable(self.estimator)
                 fresh = clone(self.estimator)
             check_kernel_of(fresh, checked, self)
+            fresh = without_factor(fresh, checked, self)
             clock.end_of("search")
             with reporter.around(fresh), threads_for(len(checked)):
                 fresh.fit(self._rows_for(fresh, X, checked), targets)
