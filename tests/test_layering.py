@@ -55,8 +55,8 @@ LAYERS = {
     "_gwi": BELOW_SHELL | SHELL,
     "_iterative": BELOW_SHELL | SHELL,
     # the front
-    # a meta-estimator: around an exact process of many rows, too
-    "_decoupled": BELOW_SHELL | SHELL | {"_iterative"},
+    # a meta-estimator, which has other estimators for many rows
+    "_decoupled": BELOW_SHELL | SHELL | {"_iterative", "_pls"},
     "simulation": {"_draws", "_validation"},
     "_calibration": FLOOR | SHELL,
     "thompson": {"_decoupled", "_draws", "_numerics", "_validation"},
@@ -103,7 +103,7 @@ BUDGETS = {
     "_stein": 857,
     "_gwi": 1124,
     "_iterative": 678,
-    "_decoupled": 599,
+    "_decoupled": 586,
     "_selection": 1140,
     "_latent": 208,
     "_draws": 1269,

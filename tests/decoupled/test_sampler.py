@@ -363,8 +363,10 @@ def test_many_rows_have_a_sparse_process():
     )
     assert_allclose(ours[0], theirs[0], atol=0.03)
     assert_allclose(ours[1], theirs[1], rtol=0.03)
-    assert sampler.posterior_.basis.kernel == sampler.kernel_.k1.k2
-    draws = sampler.sample_functions(4, random_state=0)(X[:200])
+    draws = sampler.sample_functions(4, random_state=0)
+    moved = draws.condition([[0.0, 0.0]], [7.0], 1e-6)
+    assert_allclose(moved([[0.0, 0.0]]), 7.0, atol=0.01)
+    draws = draws(X[:200])
     truth = 5.0 + 3.0 * np.sin(2.0 * X[:200, 0])
     assert np.sqrt(np.mean((draws - truth[:, np.newaxis]) ** 2)) < 0.15
 
