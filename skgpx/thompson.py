@@ -17,7 +17,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_count, check_points, generator
-from skgpx._wrapped import is_search
 
 __all__ = ["ThompsonSampler"]
 
@@ -279,10 +278,10 @@ def _keep_hyperparameters(
 ) -> None:
     """Fix hyperparameters at those of the earlier fit, or of the kernel as given."""
     regressor = sampler.estimator if earlier is None else earlier.estimator_
-    if is_search(regressor):
-        regressor = regressor.estimator
+    # within a search, or within what stands for one of many rows
+    regressor = getattr(regressor, "estimator", regressor)
     if not isinstance(regressor, GaussianProcessRegressor):
         return
-    kernel = regressor.kernel if earlier is None else regressor.kernel_
+    kernel = regressor.kernel if earlier is None else earlier.kernel_
     kept = clone(regressor).set_params(kernel=kernel, optimizer=None)
     sampler.set_params(estimator=kept)

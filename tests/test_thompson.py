@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from skgpx import DecoupledSampler
+from skgpx import DecoupledSampler, _decoupled
 from skgpx.thompson import ThompsonSampler
 
 BOUNDS = np.array([[-5.0, 5.0], [100.0, 300.0]])
@@ -133,6 +133,20 @@ def test_hyperparameters_are_fitted_when_due(refit_every):
     if refit_every is None:
         assert_array_equal(thetas[0], kernel.theta)
     assert sampler.estimator.optimizer == "fmin_l_bfgs_b"
+
+
+def test_hyperparameters_are_kept_where_nothing_is_factored(monkeypatch):
+    monkeypatch.setattr(_decoupled._exact, "_MANY", 5)
+    kernel = RBF([0.3, 0.4]) + WhiteKernel(0.01)
+    optimizer = ThompsonSampler(
+        BOUNDS, GaussianProcessRegressor(kernel), n_initial=4, refit_every=None,
+        random_state=0, **QUICK,
+    )  # fmt: skip
+    run(optimizer, 1, n=6)
+    for _ in range(2):
+        run(optimizer, 1)
+    assert not hasattr(optimizer.sampler_.estimator_, "L_")
+    assert_array_equal(optimizer.sampler_.kernel_.theta, kernel.theta)
 
 
 def test_model_is_kept_without_new_evaluations():

@@ -1,4 +1,4 @@
-"""Functions drawn from the posterior of an exact Gaussian-process regressor."""
+"""Exact processes with a known kernel: by a Cholesky factor, or for many rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from skgpx._base import LatentRegressor
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
+from skgpx._iterative import ExactGPRegressor
+from skgpx._iterative._model import PathwiseModel
+from skgpx._validation import check_rows, standardisation
 from skgpx.kernels import latent_kernel, noise_variance
 
 Array = NDArray[np.float64]
+
+# Rows above which a known kernel is not factored: there either takes the same time, and
+# a factor twice the memory. Draws that are solved for in the fit, and tolerance of the
+# solver, by which the mean has four digits or more.
+_MANY, _DRAWS, _TOLERANCE = 8000, 64, 0.01
+
+# ---- By the Cholesky factor of GaussianProcessRegressor ------------------------------
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
     """
     if not hasattr(regressor, "X_train_"):
         c = regressor.n_targets or 1
-        kernel = regressor.kernel or ConstantKernel(1.0) * RBF(1.0)
+        kernel = _kernel_of(regressor)
         none, X, y = np.empty((0, 0)), np.empty((0, n_features)), np.empty((0, c))
         return ExactPosterior(kernel, X, none, y, np.empty(0), np.zeros(c), np.ones(c))
     targets = np.asarray(regressor.y_train_, dtype=np.float64)
@@ -106,3 +119,109 @@ def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
     return ExactPosterior(
         regressor.kernel_, points, regressor.L_, targets, noise, shift, scale
     )
+
+
+def _kernel_of(regressor: GaussianProcessRegressor) -> Any:
+    """Kernel of an unfitted GaussianProcessRegressor, that of None included."""
+    fixed = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    return fixed if regressor.kernel is None else regressor.kernel
+
+
+# ---- By conjugate gradients, without a matrix of n x n -------------------------------
+
+
+@dataclass(frozen=True)
+class SolvedModel(PathwiseModel):
+    """Posterior given all rows, whose draws are solved for where it has too few.
+
+    Parameters
+    ----------
+    solver : ExactGPRegressor
+        Without a fit.
+    rows : tuple of ndarray
+        X, standardised y and variances of the noise.
+    """
+
+    solver: ExactGPRegressor
+    rows: tuple[Array, Array, Array]
+
+    def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+        """Functions from the posterior; more than `n_draws` take another solution."""
+        if size <= self.n_draws:
+            return super().draw(size, rng)
+        seed, (X, y, noise) = int(rng.integers(2**31)), self.rows
+        more = clone(self.solver).set_params(n_draws=size, random_state=seed)
+        posterior = more.fit(X, y, noise_variance=noise).posterior_
+        return posterior.affine(self.shift, self.scale).draw(size, rng)
+
+
+class IterativeRegressor(LatentRegressor):
+    """The process of a GaussianProcessRegressor with a known kernel, without a factor.
+
+    Parameters
+    ----------
+    estimator : GaussianProcessRegressor
+        Without a fit; its `alpha` is noise of the rows, and its white noise that of new
+        observations too.
+    n_jobs : int or None, default=None
+    random_state : int, RandomState or None, default=None
+    """
+
+    posterior_: Any
+
+    def __init__(
+        self, estimator: Any, n_jobs: int | None = None, random_state: Any = None
+    ):
+        self.estimator = estimator
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> IterativeRegressor:
+        """Solve for the mean and for draws."""
+        X, y, ones = check_rows(self, X, y, None, numeric=True)
+        self.kernel_ = _kernel_of(self.estimator)
+        white = noise_variance(self.kernel_, X)
+        own = self.estimator.normalize_y
+        shift, scale = standardisation(y, ones) if own else (0.0, 1.0)
+        solver = ExactGPRegressor(
+            latent_kernel(self.kernel_), n_draws=_DRAWS, tol=_TOLERANCE, optimizer=None,
+            normalize_y=False, n_jobs=self.n_jobs, random_state=self.random_state,
+        )  # fmt: skip
+        rows = X, (y - shift) / scale, white + self.estimator.alpha
+        fitted = clone(solver).fit(*rows[:2], noise_variance=rows[2])
+        self.findings_, parts = fitted.findings_, fitted.posterior_.__getstate__()
+        model = SolvedModel(**parts, solver=solver, rows=rows)
+        self.posterior_ = model.affine(shift, scale)
+        # a likelihood has some noise
+        noise = np.square(scale) * max(white[0], np.finfo(np.float64).tiny)
+        self.likelihood_ = fitted.likelihood_.with_noise(noise)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def without_factor(regressor: Any, X: Array, sampler: Any) -> Any:
+    """An :class:`IterativeRegressor` in place of a regressor, or the regressor itself.
+
+    For a GaussianProcessRegressor that keeps its kernel, if rows are many, the kernel
+    has features, the white noise is the same everywhere, and a sampler does not say how
+    the prior is drawn.
+    """
+    exact = type(regressor) is GaussianProcessRegressor and len(X) > _MANY
+    if not (exact and sampler.n_basis == sampler.prior == "auto"):
+        return regressor
+    kernel, alphas = _kernel_of(regressor), np.size(regressor.alpha)
+    learned = regressor.optimizer is not None and kernel.n_dims > 0
+    white = noise_variance(kernel, X)
+    same = np.allclose(white, white[0], rtol=1e-9, atol=0.0)
+    if learned or not same or alphas not in (1, len(X)):
+        return regressor
+    try:
+        rng = np.random.default_rng(0)
+        draw_prior(kernel, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
+    except ValueError:
+        return regressor
+    return IterativeRegressor(regressor, sampler.n_jobs, sampler.random_state)

@@ -10,21 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from skgpx._draws import check_sections
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.linalg import cholesky, solve_lower
-from skgpx._numerics.regression import posterior
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
-from skgpx._row_statistics import row_statistics
-from skgpx._selection import (
-    Hyperparameters,
-    final_noise,
-    inducing_of_targets,
-    learn_prior,
-    regress_targets,
-)
+from skgpx._pls import PLSRegressor
+from skgpx._selection import Hyperparameters, learn_prior
 from skgpx._validation import (
     canonical_rows,
     check_kernel,
@@ -262,33 +255,20 @@ def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:
 def default_estimator(
     X: Array, y: Array, random_state: Any, n_jobs: int | None, kernel: Any = None
 ) -> tuple[Any, Hyperparameters | None]:
-    """Process for these rows, and what its search has found.
+    """Process for these rows, without a fit, and what its search has found.
 
     Kernel and noise are those of the library's search. Up to 1500 rows the process is
-    exact; above, and for several targets, a sparse one, with as many inducing points as
-    the kernel needs. Targets share a kernel, and each has a noise of its own.
+    exact; above, and for several targets, that of a PLSRegressor, which searches in its
+    fit. Its residual stays at the prior: draws given nearest rows would jump, and could
+    not be conditioned.
     """
-    ones, several = np.ones(len(y)), y.size > len(y)
-    y = y if several else y.ravel()
+    if len(X) > 1500 or y.size > len(y):
+        how: Any = {"n_jobs": n_jobs, "random_state": random_state}
+        return PLSRegressor(n_neighbors=0, **how), None
+    ones, y = np.ones(len(y)), y.ravel()
     shift, scale = standardisation(y, ones)
     rows = canonical_rows(X, (y - shift) / scale, ones)
-    rng = generator(random_state)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    found = learn_prior(rows, likelihood, rng, kernel=kernel)
-    noise = float(found.likelihood.variance(0.0))
-    if len(X) <= 1500 and not several:
-        kernel = found.kernel + WhiteKernel(noise)
-        exact = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True)
-        return exact, found
-    Z = inducing_of_targets(rows, found.kernel, found.likelihood, "greedy", rng)
-    basis = Nystroem.from_kernel(found.kernel, Z)
-    sums = row_statistics(basis, rows, n_jobs)
-    if several:
-        each, noises = regress_targets(sums, found.likelihood)
-        model = LatentModel(basis, each.posterior(noises)).affine(shift, scale)
-        return SparseProcess(model, found.kernel, noises * scale**2), found
-    fitted = final_noise(basis, rows, sums, found.likelihood, rng)
-    noise = float(fitted.variance(0.0))
-    model = LatentModel(basis, posterior(sums, noise)).affine(shift, scale)
-    kernel = ConstantKernel(scale**2) * found.kernel + WhiteKernel(noise * scale**2)
-    return SparseProcess(model, kernel, np.zeros(1)), found
+    found = learn_prior(rows, likelihood, generator(random_state), kernel=kernel)
+    known = found.kernel + WhiteKernel(float(found.likelihood.variance(0.0)))
+    return GaussianProcessRegressor(known, optimizer=None, normalize_y=True), found

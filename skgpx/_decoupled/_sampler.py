@@ -19,7 +19,7 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._decoupled._exact import ExactPosterior, regressor_posterior
+from skgpx._decoupled._exact import ExactPosterior, regressor_posterior, without_factor
 from skgpx._decoupled._regressors import (
     SparseProcess,
     check_drawable,
@@ -86,11 +86,15 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     estimator : GaussianProcessRegressor or None, default=None
         A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
         already, unchanged. For any other regressor with a method `sample_functions`,
-        such as PLSRegressor, that method is used. None stands for a process whose
+        such as PLSRegressor, that method is used. A GaussianProcessRegressor that keeps
+        its kernel (``optimizer=None``, or fixed bounds) is not factored above 8000 rows
+        if `n_basis` and `prior` are "auto": conjugate gradients solve for the exact
+        mean, for standard deviations within a few percent and for 64 draws, as in
+        ExactGPRegressor. More draws take another solution, and none can be conditioned
+        further, as those of a frozen regressor can. None stands for a process whose
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
-        exact one (GaussianProcessRegressor) of at most 1500 rows, a sparse one above,
-        with as many inducing points as the kernel needs. For several targets it is
-        sparse, with one kernel for the standardised targets and a noise for each.
+        exact one (GaussianProcessRegressor) of at most 1500 rows, above and for several
+        targets ``PLSRegressor(n_neighbors=0)``, whose draws can be conditioned.
     n_basis : int or "auto", default="auto"
         Number of Fourier features of the prior, two for each frequency; best a power
         of two. It affects the accuracy of the *covariance*; the mean is exact with any
@@ -111,17 +115,18 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     Attributes
     ----------
     estimator_ : estimator
-        The fitted regressor.
+        The fitted regressor, or what stands for one of many rows.
     findings_ : tuple of Finding
         Findings of the diagnostics of the fit.
     posterior_ : ExactPosterior, LatentModel or None
         Distribution that functions are drawn from; None if `sample_functions` of
-        `estimator_` is used.
+        `estimator_` is used, and where nothing is factored.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
-        Prior covariance of `estimator_`, white noise included; None if it has none.
+        That of `estimator_`: the prior covariance, for a GaussianProcessRegressor with
+        its white noise; None if it has none.
     stage_seconds_ : dict
-        Wall time of the stages "search" (kernel of the default estimator), "estimator"
-        and "posterior".
+        Wall time of the stages "search" (kernel of an exact process, if no estimator is
+        given), "estimator" and "posterior".
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -134,6 +139,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     --------
     FunctionDraws : What :meth:`sample_functions` returns.
     PLSRegressor : Other likelihoods, and many rows.
+    ExactGPRegressor : Many rows, and hyperparameters that are learned from them.
     skgpx.thompson.ThompsonSampler : Optimisation with draws.
     skgpx.simulation : Differential equations whose drift is a draw.
 
@@ -247,23 +253,32 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 check_drawable(self.estimator)
                 fresh = clone(self.estimator)
             check_kernel_of(fresh, checked, self)
+            fresh = without_factor(fresh, checked, self)
             clock.end_of("search")
             with reporter.around(fresh), threads_for(len(checked)):
                 fresh.fit(self._rows_for(fresh, X, checked), targets)
             self.estimator_ = best_of(fresh)
             clock.end_of("estimator")
         conclude(self, findings)
+        # what its own fit has found, and warned of
+        self.findings_ += getattr(self.estimator_, "findings_", ())
+        self._take_posterior(checked.shape[1])
+        clock.end_of("posterior")
+        self.stage_seconds_ = clock.seconds
+        reporter.finish()
+        return self
+
+    def _take_posterior(self, d: int) -> None:
+        """Kernel of the regressor, and the distribution that functions come from."""
         model = self.estimator_
         self.kernel_ = getattr(model, "kernel_", None)
         if isinstance(model, SparseProcess):
             self.posterior_ = model.model
         elif isinstance(model, GaussianProcessRegressor):
-            self.posterior_ = regressor_posterior(model, checked.shape[1])
+            self.posterior_ = regressor_posterior(model, d)
             self.kernel_ = self.posterior_.full_kernel
-        clock.end_of("posterior")
-        self.stage_seconds_ = clock.seconds
-        reporter.finish()
-        return self
+        elif self.estimator is None:
+            self.posterior_ = model.posterior_
 
     def _rows_for(self, estimator: Any, X: Any, checked: Array) -> Any:
         """Rows as the estimator inside takes them, with the names of the columns."""
@@ -418,7 +433,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         options = {name: True for name, wanted in requested.items() if wanted}
         posterior = self.posterior_
         floats = 0 if posterior is None else posterior.floats_per_row
-        if return_cov or not floats:
+        if return_cov or not floats or hasattr(self.estimator_, "sample_functions"):
             return self.estimator_.predict(rows, **options)
         items = [(rows[block],) for block in row_blocks(len(checked), floats)]
         n_jobs, model = self.n_jobs if len(items) > 1 else 1, (self.estimator_, options)
@@ -529,8 +544,11 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         y = np.empty((len(X), draws.n_outputs, n_samples))
         blocks = [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]
         streams = noise_rng.spawn(len(blocks))
-        sparse = isinstance(self.estimator_, SparseProcess)
-        noise_of = self.estimator_ if sparse else self.posterior_
+        model, noise_of = self.estimator_, self.posterior_
+        if isinstance(model, SparseProcess):
+            noise_of = model
+        elif isinstance(noise_of, LatentModel):
+            noise_of = SparseProcess(noise_of, self.kernel_, model.noise_variance_)
         items = [(X[block], rng) for block, rng in zip(blocks, streams, strict=True)]
         # draws that remember their values are evaluated in the order of the rows
         n_jobs = 1 if len(items) == 1 or draws.remembers else self.n_jobs

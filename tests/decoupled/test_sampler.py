@@ -24,7 +24,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, _decoupled
 from skgpx.bases import Conditioning, draw_prior
 from skgpx.kernels import latent_kernel, noise_variance
 from tests.latent.conftest import assert_moments
@@ -261,6 +261,72 @@ def test_conditioning_with_little_noise(alpha):
     assert_allclose(exact(Z), np.repeat(y[:, np.newaxis], 2000, 1), atol=1e-3)
 
 
+# ---- A known kernel and many rows ----------------------------------------------------
+
+MANY = SEED.uniform(-2.0, 2.0, size=(600, 2))
+LEVEL = 3.0 + 2.0 * np.sin(2.0 * MANY[:, 0]) + 0.3 * SEED.normal(size=600)
+FIXED = ConstantKernel(1.0, "fixed") * Matern(0.7, "fixed", nu=1.5)
+KNOWN = {
+    "white": (gp(RBF(0.8) + WhiteKernel(0.1), normalize_y=True), LEVEL),
+    "fixed": (GaussianProcessRegressor(FIXED, alpha=0.05), LEVEL - 3.0),
+    "both": (
+        gp(
+            2.0 * (Matern(0.6, nu=2.5) + WhiteKernel(0.05)),
+            alpha=SEED.uniform(0.01, 0.2, 600),
+            normalize_y=True,
+        ),
+        np.column_stack((LEVEL, 10.0 * np.cos(MANY[:, 1]))),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_many_rows_of_a_known_kernel_are_not_factored(case, monkeypatch):
+    regressor, y = KNOWN[case]
+    dense = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
+    assert hasattr(dense.estimator_, "L_")
+    monkeypatch.setattr(_decoupled._exact, "_MANY", 500)
+    sampler = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
+    assert not hasattr(sampler.estimator_, "L_")
+    assert repr(sampler.kernel_) == repr(dense.kernel_)
+    rows = np.vstack((T, MANY[:200]))
+    mean, std = dense.predict(rows, return_std=True)
+    ours = sampler.predict(rows, return_std=True)
+    white = dense.posterior_.noise_variance_at(rows).reshape(std.shape)
+    latent = np.sqrt(std**2 - white)
+    assert np.all(np.abs(ours[0] - mean) < 0.01 * std)
+    assert_allclose(np.sqrt(ours[1] ** 2 - white), latent, rtol=0.25)
+    assert np.sqrt(np.mean((ours[1] / std - 1.0) ** 2)) < 0.05
+    # more draws than were solved for
+    for size in (60, 300):
+        draws = sampler.sample_functions(size, random_state=1)
+        z = (draws(rows) - mean[..., np.newaxis]) / latent[..., np.newaxis]
+        assert z.shape == (*mean.shape, size)
+        assert np.all(np.abs(z.mean(axis=-1)) < 5.0 / np.sqrt(size))
+        assert np.mean(z**2) == pytest.approx(1.0, abs=0.1)
+    observed = sampler.sample_y(rows, 300, random_state=1)
+    square = np.mean((observed - mean[..., np.newaxis]) ** 2, axis=-1) / std**2
+    assert np.mean(square) == pytest.approx(1.0, abs=0.1)
+    # bits do not depend on the workers
+    two = clone(sampler).set_params(n_jobs=2).fit(MANY, y)
+    assert_array_equal(two.predict(rows), ours[0])
+
+
+def test_what_needs_a_factor_is_factored(monkeypatch):
+    monkeypatch.setattr(_decoupled._exact, "_MANY", 20)
+    free = GaussianProcessRegressor(RBF(1.0), alpha=0.1)
+    uneven = gp(RBF(1.0) + WhiteKernel(0.1) * DotProduct())
+    for sampler in (
+        DecoupledSampler(free),
+        DecoupledSampler(uneven),
+        DecoupledSampler(gp(RBF(1.0), alpha=0.1), n_basis=64),
+        DecoupledSampler(gp(RBF(1.0), alpha=0.1), prior="exact"),
+    ):
+        assert hasattr(sampler.fit(X, Y).estimator_, "L_")
+    with pytest.raises(ValueError, match="alpha must be a scalar"):
+        DecoupledSampler(gp(RBF(1.0), alpha=np.ones(7))).fit(X, Y)
+
+
 # ---- The default regressor -----------------------------------------------------------
 
 
@@ -297,8 +363,10 @@ def test_many_rows_have_a_sparse_process():
     )
     assert_allclose(ours[0], theirs[0], atol=0.03)
     assert_allclose(ours[1], theirs[1], rtol=0.03)
-    assert sampler.posterior_.basis.kernel == sampler.kernel_.k1.k2
-    draws = sampler.sample_functions(4, random_state=0)(X[:200])
+    draws = sampler.sample_functions(4, random_state=0)
+    moved = draws.condition([[0.0, 0.0]], [7.0], 1e-6)
+    assert_allclose(moved([[0.0, 0.0]]), 7.0, atol=0.01)
+    draws = draws(X[:200])
     truth = 5.0 + 3.0 * np.sin(2.0 * X[:200, 0])
     assert np.sqrt(np.mean((draws - truth[:, np.newaxis]) ** 2)) < 0.15
 
