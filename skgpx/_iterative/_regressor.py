@@ -31,15 +31,13 @@ from skgpx._validation import (
     Interval,
     Rows,
     StrOptions,
-    canonical_rows,
     check_kernel,
     check_rows,
     fit_context,
     generator,
+    in_unit_scale,
     kernel_of,
-    known_noise,
     row_quantity,
-    standardisation,
 )
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
@@ -302,28 +300,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             self, X, y, sample_weight, noise_variance=noise_variance
         )
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
-        likelihood = Gaussian()
-        known = row_quantity(likelihood, len(y), noise_variance=noise_variance)
-        noise = known_noise(known, weights, None, self.kernel)
-        if noise is not None:
-            likelihood = likelihood.with_noise(noise.reference)
-            known = noise.relative
+        known = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         self._check_prior(kernel := kernel_of(self), X)
-        rows = canonical_rows(X, y, weights, known)
         previous = self._previous()
-        if previous is not None:
-            shift, scale = previous.units
-        elif self.normalize_y:
-            w = rows.weights if noise is None else rows.precisions
-            shift, scale = standardisation(rows.y, w)
-            if noise is not None and rows.y.ndim > 1:
-                # targets of one noise in the units of y have one unit
-                scale = float(np.sqrt(np.mean(scale**2)))
-        else:
-            shift, scale = 0.0, 1.0
-        standard = rows._replace(y=(rows.y - shift) / scale)
-        likelihood = likelihood.scaled(1.0 / scale) if noise is not None else likelihood
-        units = shift, scale, None if noise is None else noise.mean
+        _, standard, likelihood, units = in_unit_scale(
+            (X, y, weights, known), Gaussian(), self.kernel, self.normalize_y,
+            previous and previous.units,
+        )  # fmt: skip
         findings = self._fit_rows(
             standard, likelihood, kernel, units, previous, reporter
         )
