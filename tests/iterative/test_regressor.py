@@ -431,6 +431,11 @@ def test_a_prior_of_few_rows_that_is_wrong_has_its_variances_corrected(monkeypat
     mean, std = model.predict(new, return_std=True, include_noise=False)
     errors = (draws - mean[:, np.newaxis]) / std[:, np.newaxis]
     assert abs(np.mean(errors**2) - 1.0) < 0.1
+    # a warm start does not multiply twice
+    before = model.kernel_.theta
+    with pytest.warns(FitWarning):
+        model.set_params(warm_start=True).fit(X, y)
+    assert_allclose(model.kernel_.theta, before, atol=1e-3)
     # an amplitude or a noise that is given stays
     for given, options in (
         (ConstantKernel(1.0, "fixed") * RBF(1.0) + WhiteKernel(0.1), {}),
