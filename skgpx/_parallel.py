@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -50,21 +50,35 @@ def n_workers(n_jobs: int | None) -> int:
     return 1 if jobs is None else int(backend.effective_n_jobs(jobs))
 
 
-class _Constants:
-    """Arguments that all tasks share, as one object: a cluster is sent it once."""
+class Kept:
+    """First arguments of tasks, which a cluster is sent once, while this lives."""
 
-    def __init__(self, values: tuple[Any, ...]):
+    def __init__(self, *values: Any):
         self.values = values
+        self._sent: dict[Any, Any] = {}
 
-    def __sizeof__(self) -> int:
-        """So large that joblib sends it ahead of the tasks."""
-        return 2**20
+    def on(self, backend: Any) -> Any:
+        """The values, or what stands for them in tasks of a cluster."""
+        client = getattr(backend, "client", None)
+        if client is None:
+            return self.values
+        if client not in self._sent:
+            how = {"broadcast": True, "hash": False}
+            self._sent[client] = client.scatter(self, **how)
+        return self._sent[client]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values, "_sent": {}}
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
 
 
-def _task(function: Callable[..., Any], constants: _Constants, *item: Any) -> Any:
+def _task(function: Callable[..., Any], n_kept: int, *arguments: Any) -> Any:
     """Call of a worker: another process, or a thread with a number of its own."""
+    kept, item = arguments[:n_kept], arguments[n_kept:]
     with one_blas_thread(divided=True):
-        return function(*constants.values, *item)
+        return function(*chain(*kept), *item)
 
 
 @contextmanager
@@ -79,9 +93,9 @@ def workers(
         As in joblib; threads unless ``joblib.parallel_config`` names others. 1 is
         this thread, whatever the backend.
     *constants : object
-        First arguments of every call. A `dask.distributed` cluster is sent them once a
-        round; processes of one machine map arrays of more than 1 MB into memory;
-        threads share them.
+        First arguments of every call; those of a `Kept`, which come first, may outlive
+        this. A `dask.distributed` cluster is sent them once; processes of one machine
+        map arrays of more than 1 MB into memory; threads share them.
     in_threads : bool, default=False
         Threads of this process always: tasks change their arguments, or are too short
         to be sent.
@@ -99,14 +113,16 @@ def workers(
     how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
     backend, configured = get_active_backend(**how)
     jobs = configured if n_jobs is None else n_jobs
+    kept = [one for one in constants if isinstance(one, Kept)]
+    kept += [Kept(*rest)] if (rest := constants[len(kept) :]) else []
     with one_blas_thread(divided=True):
         if jobs == 1 or (jobs is None and not on_cluster(backend)):
-            yield lambda function, items: [function(*constants, *i) for i in items]
+            yield lambda function, items: [function(*chain(*kept), *i) for i in items]
             return
-        shared = _Constants(constants)
+        there = [one.on(backend) for one in kept]
         with Parallel(n_jobs=jobs, **how) as parallel:
             yield lambda function, items: parallel(
-                delayed(_task)(function, shared, *item) for item in items
+                delayed(_task)(function, len(there), *there, *item) for item in items
             )
 
 

@@ -439,6 +439,54 @@ def known_noise(
     return KnownNoise.of(noise_variance, weights)
 
 
+def in_unit_scale(
+    rows: tuple[Array, Array, Array, Array | None],
+    likelihood: Any,
+    kernel: Any,
+    normalize_y: bool,
+    units: tuple[Any, Any] | None = None,
+) -> tuple[Rows, Rows, Any, tuple[Any, Any, float | None]]:
+    """Canonical rows in the units of y and standardised, and the likelihood of these.
+
+    Parameters
+    ----------
+    rows : tuple
+        X, y, weights, and what is known of each row.
+    likelihood : Likelihood
+    kernel : sklearn.gaussian_process.kernels.Kernel or None
+        As it was given, perhaps with white noise.
+    normalize_y : bool
+    units : tuple, optional
+        Shift and scale of an earlier fit, which are kept.
+
+    Returns
+    -------
+    rows, standard : Rows
+    likelihood : Likelihood
+        With the noise that is known, in standardised units.
+    units : tuple
+        Shift and scale, and the mean of the variances of the noise if they are known.
+    """
+    X, y, weights, known = rows
+    noise: KnownNoise | None = None
+    if isinstance(likelihood, NoiseOfRows):
+        noise = known_noise(known, weights, likelihood.noise_parameter, kernel)
+    if noise is not None:
+        likelihood, known = likelihood.with_noise(noise.reference), noise.relative
+    canonical = canonical_rows(X, y, weights, known)
+    shift, scale = (0.0, 1.0) if units is None else units
+    if normalize_y and likelihood.location_scale and units is None:
+        w = canonical.weights if noise is None else canonical.precisions
+        shift, scale = standardisation(canonical.y, w, robust=likelihood.heavy_tailed)
+        if canonical.y.ndim > 1 and likelihood.noise_parameter is not None:
+            # targets of one noise in the units of y have one unit
+            scale = float(np.sqrt(np.mean(scale**2)))
+    standard = canonical._replace(y=(canonical.y - shift) / scale)
+    mean_noise = None if noise is None else noise.mean
+    likelihood = likelihood.scaled(1.0 / scale)
+    return canonical, standard, likelihood, (shift, scale, mean_noise)
+
+
 def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
     """Noise variances in units of the likelihood's own; all else as it is."""
     if known is None or not isinstance(likelihood, NoiseOfRows):

@@ -19,6 +19,7 @@ from skgpx import (
     SteinRFFRegressor,
     _row_statistics,
 )
+from skgpx._iterative._product import KernelProduct
 from skgpx._spectral_vgp import _sums
 from skgpx.likelihoods import Poisson
 
@@ -44,16 +45,22 @@ MODELS = {
 
 
 class Sent:
-    """Sizes of the tasks that a client sends."""
+    """Sizes of the tasks that a client sends, and of what it sends ahead of them."""
 
     def __init__(self, client, monkeypatch):
-        self.tasks, submit = [], client.submit
+        self.tasks, self.ahead = [], []
+        submit, scatter = client.submit, client.scatter
 
         def measured_submit(*args, **given):
             self.tasks.append(len(cloudpickle.dumps(given.get("tasks"))))
             return submit(*args, **given)
 
+        def measured_scatter(data, *args, **given):
+            self.ahead.append(len(cloudpickle.dumps(data)))
+            return scatter(data, *args, **given)
+
         monkeypatch.setattr(client, "submit", measured_submit)
+        monkeypatch.setattr(client, "scatter", measured_scatter)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +121,22 @@ def test_products_with_a_kernel_matrix(sent):
         two = clone(model).fit(rows, y).predict(NEW, return_std=True)
     assert len(sent.tasks) > 6
     assert_array_equal(one, two)
-    # rows and vectors are sent once a product, not with every part of it
     assert max(sent.tasks) < 2000
+
+
+def test_rows_stay_with_the_workers_of_a_product(sent):
+    rng = np.random.default_rng(1)
+    rows, vectors = rng.normal(size=(1500, 20)), rng.normal(size=(1500, 3))
+    product = KernelProduct(Matern(5.0, nu=1.5), rows)
+    one = [product(vectors) for _ in range(3)]
+    with joblib.parallel_config(backend="dask"):
+        two = [product(vectors) for _ in range(3)]
+    assert_array_equal(one, two)
+    # once the rows, also in single precision; then three vectors for each product
+    first, *others = sent.ahead
+    assert first > rows.nbytes
+    assert len(others) == 3
+    assert max(others) < vectors.nbytes
 
 
 def test_one_job_stays_here(sent):

@@ -108,7 +108,7 @@ BUDGETS = {
     "_latent": 208,
     "_draws": 1269,
     "bases": 1186,
-    "kernels": 1501,
+    "kernels": 1522,
     "likelihoods": 1989,
     "metrics": 471,
     "inspection": 459,

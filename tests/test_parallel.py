@@ -12,6 +12,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpx._parallel import (
+    Kept,
     blas_jobs,
     parallel_map,
     parallel_stream,
@@ -114,6 +115,8 @@ def test_what_all_calls_share_comes_first(backend, in_threads):
         stream = parallel_stream(scaled, iter(items), 2, 2.0, 1.0, **how)
         assert list(stream) == expected
         with workers(None, 2.0, 1.0, **how) as run:
+            assert run(scaled, items) == expected
+        with workers(None, Kept(2.0), 1.0, **how) as run:
             assert run(scaled, items) == expected
             here = {os.getpid()} == set(run(process, items))
             assert here == (in_threads or backend == "threading")

@@ -26,7 +26,8 @@ class PathwiseModel:
         E f = k(·, X) α                   α   = (K + D)⁻¹ y
         f_j = E f + (g_j - k(·, X) v_j)   v_j = (K + D)⁻¹ (g_j(X) + ε_j)
 
-    with prior draws g_j and draws ε_j of the noise: Matheron's rule.
+    with prior draws g_j and draws ε_j of the noise: Matheron's rule. A factor T of
+    kernel and noise, which leaves the mean as it is, multiplies variances by T.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class PathwiseModel:
     correction : VarianceCorrection
     shift, scale : ndarray of shape (c,)
         Units of the outputs.
+    variance_scale : float, default=1.0
+        ``T``.
     """
 
     kernel: Any
@@ -53,6 +56,7 @@ class PathwiseModel:
     correction: VarianceCorrection
     shift: Array
     scale: Array
+    variance_scale: float = 1.0
 
     @property
     def n_outputs(self) -> int:
@@ -88,7 +92,7 @@ class PathwiseModel:
         h, r = self.sparse.spread(X)
         square = np.mean(errors**2, axis=(1, 2))
         variance = self.correction(h, r, self.kernel.diag(X), square)
-        return values[:, :, 0], variance, h + r
+        return values[:, :, 0], self.variance_scale * variance, h + r
 
     def marginals(self, X: Array) -> LatentMixture:
         """Normal distribution of f at each row of X (n, d)."""
@@ -122,9 +126,11 @@ class PathwiseModel:
                 f"solved for in fit; got {size}. Fit with a larger n_draws."
             )
         chosen = rng.permutation(self.n_draws)[:size]
-        weights = self.coefficients[:, :, :1] - self.coefficients[:, :, 1 + chosen]
+        root = np.sqrt(self.variance_scale)
+        drawn = root * self.coefficients[:, :, 1 + chosen]
+        weights = self.coefficients[:, :, :1] - drawn
         terms = section_terms(self.kernel, self.points, weights)
-        draws = self.prior[chosen].plus(terms)
+        draws = self.prior[chosen].affine(0.0, root).plus(terms)
         return draws.affine(self.shift, self.scale)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> PathwiseModel:

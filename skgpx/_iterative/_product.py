@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from skgpx._draws import ones
 from skgpx._draws._features import factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
-from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
+from skgpx._parallel import Kept, blas_jobs, on_cluster, parallel_stream
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Array = NDArray[np.float64]
@@ -25,6 +25,46 @@ _PARTS = 16
 _FEW = 36
 # Coordinates in lengthscales beyond which squares would overflow in single precision.
 _FARTHEST = 1e15
+
+
+class _Tiles(NamedTuple):
+    """Rows and terms of a kernel, without those that have features.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    radial : RadialTerms or None
+    others, every : list of Monomial
+        Terms that are not radial, and all.
+    """
+
+    X: Array
+    radial: RadialTerms | None
+    others: list[Monomial]
+    every: list[Monomial]
+
+    def part(self, V: Array, padded: Any, exact: bool, first: int, last: int) -> Array:
+        """What some tiles contribute to the product with V."""
+        n = len(self.X)
+        out = np.zeros((max(n, len(padded)), V.shape[1]))
+        if self.radial is not None and not exact:
+            # processes may map arrays that cannot be written: another type to numba
+            padded = np.require(padded, requirements="W")
+            points = np.require(self.radial.points, requirements="W")
+            table = self.radial._replace(points=points)
+            kernel_products.add_tiles(table, first, last, padded, out)
+            out = out[:n]
+        terms = self.every if exact else self.others
+        if not terms:
+            return out
+        rows, columns = np.tril_indices(-(-n // TILE))
+        for i, j in zip(rows[first:last], columns[first:last], strict=True):
+            one, other = (slice(b * TILE, min(n, (b + 1) * TILE)) for b in (i, j))
+            K = _tile(terms, self.X[one], self.X[other])
+            out[one] += K @ V[other]
+            if i != j:
+                out[other] += K.T @ V[one]
+        return out
 
 
 class KernelProduct:
@@ -45,20 +85,20 @@ class KernelProduct:
 
     Notes
     -----
-    O(n^2 (d + k)) operations; memory for O(n (d + k)) numbers for each worker. So many
-    are sent to the workers of a cluster for a product.
+    O(n^2 (d + k)) operations; memory for O(n (d + k)) numbers for each worker. The
+    workers of a cluster keep X, and are sent n k numbers for a product.
     """
 
     def __init__(self, kernel: Any, X: Array, n_jobs: int | None = None):
-        self.n_jobs, self._X, d = n_jobs, X, X.shape[1]
+        self.n_jobs, d = n_jobs, X.shape[1]
         try:
             terms = expand(kernel)
         except ValueError:
             terms = [Monomial(1.0, (kernel,))]
         radial: list[tuple[float, list[Any]]] = []
         features: list[Array] = []
-        self._others: list[Monomial] = []
-        self._dense: list[Monomial] = []
+        others: list[Monomial] = []
+        every: list[Monomial] = []
         for term in terms:
             found = [_radial_factor(factor, X) for factor in term.factors]
             maps: list[Any] = [ones] if not term.factors else []
@@ -67,18 +107,20 @@ class KernelProduct:
             if len(maps) == 1:
                 features.append(np.sqrt(term.coefficient) * maps[0](X))
                 continue
-            self._dense.append(term)
+            every.append(term)
             if all(one is not None for one in found):
                 radial.append((term.coefficient, found))
             else:
-                self._others.append(term)
+                others.append(term)
         self._features = np.column_stack([np.empty((len(X), 0)), *features])
-        self._radial = _table(radial, len(X)) if radial else None
+        table = _table(radial, len(X)) if radial else None
+        self._tiles = _Tiles(X, table, others, every)
+        self._kept = Kept(self._tiles)
 
     @property
     def compiled(self) -> bool:
         """Whether every term is computed by compiled loops or from features."""
-        return not self._others
+        return not self._tiles.others
 
     def __call__(self, V: Array, exact: bool = False) -> Array:
         """Product with V (n, k), in single precision unless `exact`."""
@@ -89,44 +131,16 @@ class KernelProduct:
         items = pairwise(ends)
         # what is not needed is not sent to workers of other machines
         padded, sent = np.empty((0, V.shape[1]), np.float32), V
-        if not exact and self._radial is not None:
+        if not exact and self._tiles.radial is not None:
             padded = np.zeros((rows * TILE, V.shape[1]), np.float32)
             padded[:n] = V
-            sent = V if self._others else V[:0]
+            sent = V if self._tiles.others else V[:0]
         few = tiles == 1 or (tiles <= _FEW and not on_cluster())
         jobs = 1 if few else blas_jobs(self.n_jobs)
-        parts = parallel_stream(_part, items, jobs, self, sent, padded, exact)
+        given = self._kept, sent, padded, exact
+        parts = parallel_stream(_Tiles.part, items, jobs, *given)
         total: Array = reduce(np.add, parts)
         return total + self._features @ (self._features.T @ V)
-
-    def part(self, V: Array, padded: Any, exact: bool, first: int, last: int) -> Array:
-        """What some tiles contribute, without features."""
-        n = len(self._X)
-        out = np.zeros((max(n, len(padded)), V.shape[1]))
-        if self._radial is not None and not exact:
-            # processes may map arrays that cannot be written: another type to numba
-            padded = np.require(padded, requirements="W")
-            points = np.require(self._radial.points, requirements="W")
-            table = self._radial._replace(points=points)
-            kernel_products.add_tiles(table, first, last, padded, out)
-            out = out[:n]
-        terms = self._dense if exact else self._others
-        if not terms:
-            return out
-        rows, columns = np.tril_indices(-(-n // TILE))
-        for i, j in zip(rows[first:last], columns[first:last], strict=True):
-            one, other = (slice(b * TILE, min(n, (b + 1) * TILE)) for b in (i, j))
-            K = _tile(terms, self._X[one], self._X[other])
-            out[one] += K @ V[other]
-            if i != j:
-                out[other] += K.T @ V[one]
-        return out
-
-
-def _part(
-    product: KernelProduct, V: Array, padded: Any, exact: bool, first: int, last: int
-) -> Array:
-    return product.part(V, padded, exact, first, last)
 
 
 def _tile(terms: list[Monomial], X: Array, Z: Array) -> Array:

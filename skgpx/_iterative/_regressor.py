@@ -25,24 +25,23 @@ from skgpx._iterative._sparse import SparseRows
 from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.conjugate_gradients import Progress, Solution, solve
 from skgpx._numerics.linalg import NUGGET
-from skgpx._selection import Hyperparameters, inducing_by_capacity, learn_prior
+from skgpx._numerics.variance_scale import fit_scale
+from skgpx._selection import MOST, Hyperparameters, inducing_by_capacity, learn_prior
 from skgpx._validation import (
     Interval,
     Rows,
     StrOptions,
-    canonical_rows,
     check_kernel,
     check_rows,
     fit_context,
     generator,
+    in_unit_scale,
     kernel_of,
-    known_noise,
     row_quantity,
-    standardisation,
 )
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import conclude
-from skgpx.kernels import decays, split_noise
+from skgpx.diagnostics import Finding, conclude
+from skgpx.kernels import decays, rescaled, split_noise
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -51,8 +50,8 @@ Array = NDArray[np.float64]
 _MOST_FEATURES = 6e7
 # Nearest rows of the preconditioner, by default.
 _NEIGHBORS = 20
-# Rows whose leave-one-out variances correct those of the sparse process.
-_CORRECTION_ROWS = 4000
+# Rows whose leave-one-out errors and variances are looked at.
+_LEFT_OUT = 4000
 
 
 class _Solved(NamedTuple):
@@ -180,6 +179,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     square); those of 32 draws alone would be 12.5 %. Covariances between rows have the
     correlations of the sparse process.
 
+    A common factor of kernel and noise scales all variances and leaves the mean as it
+    is. Where a search has found both, the leave-one-out errors at some rows give that
+    factor, shrunk towards one: fewer rows than there are may have found a kernel that
+    is too smooth for all. At 36 000 rows of one data set it is 1.8, and 95 % intervals
+    hold 94.5 % of new observations instead of 90.0 %. It is one where a term of the
+    kernel has no ConstantKernel or Linear kernel that is free.
+
     Time O(n^2 (d + n_draws)) for each product, of which there are ten to sixty, and
     O(n M^2) once; memory O(n (M + n_draws)). Predictions take O(n (d + n_draws)) time a
     row. ``sample_weight`` and ``noise_variance`` divide and give the variance of the
@@ -294,28 +300,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             self, X, y, sample_weight, noise_variance=noise_variance
         )
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
-        likelihood = Gaussian()
-        known = row_quantity(likelihood, len(y), noise_variance=noise_variance)
-        noise = known_noise(known, weights, None, self.kernel)
-        if noise is not None:
-            likelihood = likelihood.with_noise(noise.reference)
-            known = noise.relative
+        known = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         self._check_prior(kernel := kernel_of(self), X)
-        rows = canonical_rows(X, y, weights, known)
         previous = self._previous()
-        if previous is not None:
-            shift, scale = previous.units
-        elif self.normalize_y:
-            w = rows.weights if noise is None else rows.precisions
-            shift, scale = standardisation(rows.y, w)
-            if noise is not None and rows.y.ndim > 1:
-                # targets of one noise in the units of y have one unit
-                scale = float(np.sqrt(np.mean(scale**2)))
-        else:
-            shift, scale = 0.0, 1.0
-        standard = rows._replace(y=(rows.y - shift) / scale)
-        likelihood = likelihood.scaled(1.0 / scale) if noise is not None else likelihood
-        units = shift, scale, None if noise is None else noise.mean
+        _, standard, likelihood, units = in_unit_scale(
+            (X, y, weights, known), Gaussian(), self.kernel, self.normalize_y,
+            previous and previous.units,
+        )  # fmt: skip
         findings = self._fit_rows(
             standard, likelihood, kernel, units, previous, reporter
         )
@@ -358,7 +349,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if previous is not None:
             start = _continued(previous, rows, start, shape)
 
-        def fitted(solution: Solution) -> dict[str, Any]:
+        def fitted(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(shape)
             solved = _Solved(found, units[:2], rows, prior, errors, coefficients)
             return self._fitted_attributes(solved, solution, sparse, noise, units)
@@ -369,7 +360,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 progress.n_products, False,
             )  # fmt: skip
             return reporter.round(
-                lambda: fitted(now),
+                lambda: fitted(now)[0],
                 products=progress.n_products,
                 change=progress.change,
             )
@@ -384,9 +375,36 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
         clock.end_of("solution")
-        vars(self).update(fitted(solution), stage_seconds_=clock.seconds)
+        attributes, *left_out = fitted(solution)
+        vars(self).update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
-        return [*found.findings, diagnostics.solver_not_converged(solution, self.tol)]
+        return [
+            *found.findings,
+            diagnostics.solver_not_converged(solution, self.tol),
+            *self._check_residuals(rows, *left_out),
+        ]
+
+    def _check_residuals(
+        self, rows: Rows, errors: Array, variance: Array
+    ) -> list[Finding | None]:
+        """Scatter and autocorrelation of leave-one-out errors (r, c) of some rows."""
+        found: list[Finding | None] = []
+        # a kernel that the user fixes may underfit on purpose
+        if self.optimizer is None:
+            return found
+        some, c = rows.take(_left_out(rows)), errors.shape[1]
+        for j, (y, error) in enumerate(
+            zip(some.y.reshape(errors.shape).T, errors.T, strict=True)
+        ):
+            centred = y - np.average(y, weights=some.weights)
+            total = float(np.average(centred**2, weights=some.weights))
+            one = diagnostics.residual_autocorrelation(some.X, error, total)
+            found.append(one if one is None or c == 1 else one.of(j))
+        # the remedy, likelihoods with particles, has one target and at most MOST points
+        if c == 1 and rows.known is None and len(self.inducing_points_) <= MOST:
+            how = some.X, y - error, error / np.sqrt(variance), self.likelihood_
+            found.append(diagnostics.varying_noise(*how))
+        return found
 
     def _sparse(
         self,
@@ -458,26 +476,35 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         sparse: SparseRows,
         noise: Array,
         units: tuple[Any, Any, float | None],
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], Array, Array]:
+        """Attributes; leave-one-out errors (r, c) and variances (r,) of some rows."""
         found, (shift, scale, mean_noise) = solved.found, units
-        c = solved.coefficients.shape[1]
-        kernel, X = found.kernel, solved.rows.X
-        some = slice(None, None, -(-len(X) // _CORRECTION_ROWS))
-        solutions = solved.coefficients[some, :, 1:]
-        correction = VarianceCorrection.of(
-            *sparse.spread_without(some),
-            kernel.diag(X[some]),
-            solutions.reshape(len(solutions), -1),
-            noise[some],
-        )
+        kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
+        c = coefficients.shape[1]
+        some = _left_out(solved.rows)
+        without = *sparse.spread_without(some), kernel.diag(X[some])
+        solutions = coefficients[some]
+        flat = solutions[:, :, 1:].reshape(len(solutions), -1)
+        correction = VarianceCorrection.of(*without, flat, noise[some])
+        variance = correction(*without) + noise[some]
+        errors = variance[:, np.newaxis, np.newaxis] * solutions
+        level, T = float(found.likelihood.variance(0.0)), 1.0
+        # of a search that may move the amplitude and the noise
+        scaled = rescaled(kernel, 1.0) if self.optimizer is not None else None
+        if mean_noise is None and scaled is not None and len(found.likelihood.theta):
+            T = fit_scale(
+                (errors[:, :, 0] ** 2).ravel(),
+                np.repeat(variance, c),
+                reference=np.mean(errors[:, :, 1:] ** 2, axis=2).ravel(),
+            )
+            kernel = rescaled(kernel, T)
         model = PathwiseModel(
-            kernel, X, solved.coefficients, solved.prior, sparse.posterior, correction,
-            np.zeros(c), np.ones(c),
+            found.kernel, X, coefficients, solved.prior, sparse.posterior, correction,
+            np.zeros(c), np.ones(c), T,
         )  # fmt: skip
         if mean_noise is None:
-            level = float(found.likelihood.variance(0.0))
-            mean_noise = level * np.square(scale)
-        return {
+            mean_noise = T * level * np.square(scale)
+        attributes = {
             "kernel_": kernel,
             "_found": found,
             "_record": found.record,
@@ -493,6 +520,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "residuals_": solution.residuals.reshape(c, -1),
             "change_": solution.change,
         }
+        return attributes, errors[:, :, 0], T * variance
 
     @property
     def noise_variance_(self) -> Any:
@@ -503,6 +531,11 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _left_out(rows: Rows) -> slice:
+    """The rows whose leave-one-out errors are looked at."""
+    return slice(None, None, -(-len(rows.X) // _LEFT_OUT))
 
 
 def _shared(rows: Rows, others: Rows) -> tuple[list[int], list[int]]:

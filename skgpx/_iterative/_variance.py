@@ -110,7 +110,9 @@ class VarianceCorrection(NamedTuple):
         table = faded[:, np.newaxis] * np.column_stack((np.ones(len(s)), logs))
         return np.log(h + r), table, s
 
-    def __call__(self, h: Array, r: Array, k: Array, square: Array) -> Array:
+    def __call__(
+        self, h: Array, r: Array, k: Array, square: Array | None = None
+    ) -> Array:
         """Variances (n,) at rows.
 
         The corrected variance, and the mean square of the draws around the mean, count
@@ -119,14 +121,15 @@ class VarianceCorrection(NamedTuple):
         Parameters
         ----------
         h, r, k : ndarray of shape (n,)
-        square : ndarray of shape (n,)
+        square : ndarray of shape (n,), optional
             Mean square of draws around the mean.
         """
         base, table, s = self._features(h, r, k)
         log_v = base + table @ self.coefficients
-        own, doubt = 2.0 / self.n_draws, (self.spread * s) ** 2
-        # the logarithm of a chi-square variable is too small by half its variance
-        observed = np.log(np.maximum(square, 1e-300)) + 0.5 * own
-        log_v = log_v + doubt / (doubt + own) * (observed - log_v)
+        if square is not None:
+            own, doubt = 2.0 / self.n_draws, (self.spread * s) ** 2
+            # the logarithm of a chi-square variable is too small by half its variance
+            observed = np.log(np.maximum(square, 1e-300)) + 0.5 * own
+            log_v = log_v + doubt / (doubt + own) * (observed - log_v)
         variance: Array = np.minimum(np.exp(log_v), k)
         return variance

@@ -253,30 +253,38 @@ def _by_neighbors(
     are y itself. Of another likelihood they follow the latent values of the rows, those
     of the inducing points at first, until these stay.
     """
-    latent, features = np.zeros(len(rows.y)), basis.features
-    closed = isinstance(likelihood, Gaussian)
+    features, closed = basis.features, isinstance(likelihood, Gaussian)
+    latent = alpha = at = np.zeros(len(rows.y))
     if not closed:
         target = row_target(features, rows, likelihood)
         mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
-        latent = features @ mode.weights[:, 0]
+        at = features @ mode.weights[:, 0]
+
+    def energy(f: Array, a: Array) -> float:
+        """Negative log posterior of the latent values ``f = K a``."""
+        return WorkingResponses.of(rows, likelihood, f).energy + 0.5 * float(f @ a)
+
     before = basis.in_order(rng.spawn(1)[0], n_workers(blas_jobs(n_jobs)))
-    part, size = 1.0, np.inf
     for _ in range(_MOST_ROUNDS):
-        data = WorkingResponses.of(rows, likelihood, latent)
+        data = WorkingResponses.of(rows, likelihood, at)
         basis = replace(basis, y=data.y, noise=data.noise)
         W = neighbor_whitening(basis, *before, n_jobs)
         statistics = whitened_statistics(W, features, data.y)
         root = precision_root(statistics.gram, 1.0)
         weights = posterior(statistics, 1.0, root)
-        # the mean at the rows: z - D (ΦΦᵀ + (WᵀW)⁻¹)⁻¹ z
-        white = W @ (data.y - features @ weights.mean[:, 0])
-        step = data.y - data.noise * (W.T @ white) - latent
-        last, size = size, float(np.mean(step**2 / data.noise))
-        if closed or size < _SETTLED:
+        if closed:
             break
-        # shorter steps where they do not become smaller
-        part = part if size < last else 0.5 * part
-        latent = latent + part * step
+        # (K + D)⁻¹ z, and K (K + D)⁻¹ z, with K + D = ΦΦᵀ + (WᵀW)⁻¹
+        a = W.T @ (W @ (data.y - features @ weights.mean[:, 0]))
+        f, part, now = data.y - data.noise * a, 1.0, energy(latent, alpha)
+        step, along = f - latent, a - alpha
+        # downhill; the energy is convex where the likelihood is log-concave
+        while energy(latent + part * step, alpha + part * along) > now and part > 1e-3:
+            part *= 0.5
+        latent, alpha = latent + part * step, alpha + part * along
+        moved, at = float(np.mean((latent - at) ** 2 / data.noise)), latent
+        if moved < _SETTLED:
+            break
     evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
     drawn = _drawn(weights, n_particles, rng)
     known = known_weights(weights.mean[:, 0], weights.root[0])

@@ -14,17 +14,14 @@ from skgpx._pls._base import ProjectedLangevin
 from skgpx._selection import MOST
 from skgpx._validation import (
     Rows,
-    canonical_rows,
     check_likelihood_given,
     check_rows,
     fit_context,
-    known_noise,
+    in_unit_scale,
     row_quantity,
-    standardisation,
 )
 from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood, Tobit
-from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
@@ -315,22 +312,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         known = row_quantity(likelihood, len(y), **given)
-        noise: KnownNoise | None = None
-        if isinstance(likelihood, NoiseOfRows):
-            noise = known_noise(known, weights, likelihood.noise_parameter, self.kernel)
-        if noise is not None:
-            likelihood, known = likelihood.with_noise(noise.reference), noise.relative
-        rows = canonical_rows(X, y, weights, known)
-        shift, scale = 0.0, 1.0
-        if self.normalize_y and likelihood.location_scale:
-            w = rows.weights if noise is None else rows.precisions
-            shift, scale = standardisation(rows.y, w, robust=likelihood.heavy_tailed)
-            if rows.y.ndim > 1 and likelihood.noise_parameter is not None:
-                # targets of one noise in the units of y have one unit
-                scale = float(np.sqrt(np.mean(scale**2)))
-        standard = rows._replace(y=(rows.y - shift) / scale)
-        likelihood = likelihood.scaled(1.0 / scale)
-        units = shift, scale, None if noise is None else noise.mean
+        rows, standard, likelihood, units = in_unit_scale(
+            (X, y, weights, known), likelihood, self.kernel, self.normalize_y
+        )
         self._exposed = exposure is not None
         findings = self._fit_rows(
             standard, likelihood, reporter, units, self.normalize_y

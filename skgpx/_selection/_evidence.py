@@ -351,11 +351,14 @@ class WorkingResponses(NamedTuple):
         ``z``, less the base of the latent function, and the variances.
     constant : float
         In nats.
+    energy : float
+        ``-Σ ω log p(y | f̂)``.
     """
 
     y: Array
     noise: Array
     constant: float
+    energy: float
 
     @classmethod
     def of(cls, rows: Rows, likelihood: Likelihood, latent: Array) -> WorkingResponses:
@@ -368,7 +371,7 @@ class WorkingResponses(NamedTuple):
         # a row without curvature says next to nothing
         bent = np.maximum(bent, 1e-6 * float(np.average(bent, weights=omega)))
         noise = 1.0 / (omega * bent)
-        nll = target.likelihood.row_nll(target.y, f)[:, 0]
-        gained = omega * (0.5 * slope**2 / bent - nll)
-        constant = float(np.sum(gained + 0.5 * np.log(2.0 * np.pi * noise)))
-        return cls(latent - slope / bent, noise, constant)
+        energy = float(omega @ target.likelihood.row_nll(target.y, f)[:, 0])
+        gained = omega * slope**2 / bent + np.log(2.0 * np.pi * noise)
+        constant = 0.5 * float(np.sum(gained)) - energy
+        return cls(latent - slope / bent, noise, constant, energy)

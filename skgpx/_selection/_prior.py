@@ -42,8 +42,9 @@ Array = NDArray[np.float64]
 
 # The most points of a model whose likelihood is not Gaussian, and of a search.
 MOST, _SEARCHED = 500, 400
-# Rows whose working responses train the kernel.
-_MODE_ROWS = 40_000
+# Rows whose working responses train the kernel; mean square of their slopes, in units
+# of the information, from which on curvatures do not describe a likelihood.
+_MODE_ROWS, _MISFIT = 40_000, 4.0
 
 
 class SearchRecord(NamedTuple):
@@ -363,8 +364,13 @@ def _by_working_responses(
     target = row_target(features, some, found.likelihood)
     mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
     latent = features @ mode.weights[:, 0]
-    z, noise, _ = WorkingResponses.of(some, found.likelihood, latent)
-    ones, level = np.ones(len(z)), float(1.0 / np.mean(1.0 / noise))
+    z, noise, _, _ = WorkingResponses.of(some, found.likelihood, latent)
+    # slopes of a likelihood have its information as their mean square
+    slopes, information = np.sum(((z - latent) / noise) ** 2), np.sum(1.0 / noise)
+    if not slopes < _MISFIT * information:
+        return found, np.nan
+    # no row counts more than once
+    ones, level = np.ones(len(z)), float(noise.min())
     normal = Rows(some.X, z, ones, noise / level)
     likelihood = found.likelihood
     free = likelihood.location_scale and len(likelihood.theta)
@@ -374,7 +380,8 @@ def _by_working_responses(
     best = trained([found._replace(likelihood=start)], near)
     ratio = float(best.likelihood.variance(0.0)) / level
     likelihood = likelihood.scaled(ratio**0.5) if free else likelihood
-    return found._replace(u=best.u, likelihood=likelihood), ratio * level
+    mean_noise = ratio * len(z) / float(information)
+    return found._replace(u=best.u, likelihood=likelihood), mean_noise
 
 
 # ---- What the search reads -----------------------------------------------------------

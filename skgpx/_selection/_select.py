@@ -8,6 +8,7 @@ for parameters by themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,13 +118,16 @@ def maximise(
     u: Array,
     max_iter: int,
     tolerance: float = 3e-5,
+    likelihood: Any = None,
 ) -> Found:
-    """L-BFGS-B on the logarithms from u and the scales of the likelihood.
+    """L-BFGS-B on the logarithms from u and the scales of a likelihood.
 
-    It ends where two steps gain less than the tolerance each, in nats an observation.
+    None stands for the likelihood of the evidences. The search ends where two steps
+    gain less than the tolerance each, in nats an observation.
     """
     objective = Objective(candidate, evidences)
-    point = np.concatenate((u, objective.likelihood.theta))
+    start = objective.likelihood if likelihood is None else likelihood
+    point = np.concatenate((u, start.theta))
     total = sum(float(one.rows.weights.sum()) for one in evidences)
     if len(point):
         point = np.clip(point, *objective.bounds.T)
@@ -132,7 +136,8 @@ def maximise(
     likelihood = objective.likelihood.with_theta(point[q:])
     log_prior = candidate.log_prior(point, likelihood)[0]
     evidence = -objective(point)[0] - log_prior
-    gain = evidence - sum(null_evidence(one.rows, one.likelihood) for one in evidences)
+    together = reduce(Rows.followed_by, [one.rows for one in evidences])
+    gain = evidence - null_evidence(together, objective.likelihood)
     values = evidence, evidence + log_prior, gain
     n_rows = sum(len(one.rows.y) for one in evidences)
     return Found(candidate, point[:q], likelihood, *values, n_rows, total)
@@ -403,13 +408,19 @@ def _by_nearest(family: Sequence[Found], split: Split) -> Found:
     few rows, at short lengthscales, or where a simpler one ended now.
     """
     ends: list[Found] = []
+    near = max(family, key=lambda one: one.posterior)
     for one in family:
-        candidate, near = one.candidate, ends[-1] if ends else one
+        candidate = one.candidate
         evidences = _neighborhoods(split, near, _COMPARED, 0.5)
-        starts = [one.u, *candidate.starts()]
-        starts += [candidate.coordinates_of(end.kernel) for end in ends]
-        u = _best_first(candidate, starts, evidences)[0]
-        ends.append(maximise(candidate, evidences, u, 25, 1e-4))
+        starts = [one, *(one._replace(u=u) for u in candidate.starts())]
+        for end in ends:
+            u = candidate.coordinates_of(end.kernel)
+            starts.append(end._replace(candidate=candidate, u=u))
+        bounds = candidate.bounds.T
+        starts = [start._replace(u=np.clip(start.u, *bounds)) for start in starts]
+        start = max(starts, key=lambda start: _log_posterior(start, evidences))
+        near = maximise(candidate, evidences, start.u, 25, 1e-4, start.likelihood)
+        ends.append(near)
     # the last neighbourhoods compare them all
     best = max(ends, key=lambda end: _log_posterior(end, evidences))
     evidences = _neighborhoods(split, best, _TRAINED, 0.25)
@@ -423,11 +434,14 @@ def _neighborhoods(
 
     They are factors of the joint density of all rows, in Vecchia's approximation of it
     by blocks, and a sample of them estimates it. Nearest in units of the lengthscales.
+    The density of some scattered rows comes first: where rows say little, those nearby
+    cannot tell a smooth function from none.
     """
     rows, kernel, n = split.rows, found.kernel, len(split.order)
     ordered, number = rows.take(split.order), min(number, n // _TOGETHER)
     points = ordered.X / length_scales(kernel, rows.X.shape[1])
-    tree, evidences = KDTree(points), []
+    tree = KDTree(points)
+    evidences = [ExactEvidence(split.screening, kernel, found.likelihood)]
     for place in range(number):
         position = int((place + phase) * n / number)
         # of the nearest rows, about this share comes before

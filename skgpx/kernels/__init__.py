@@ -51,6 +51,7 @@ from skgpx.kernels._terms import (
     longest_length_scales,
     noise_variance,
     parts_with,
+    rescaled,
     split_noise,
     theta_entries,
 )

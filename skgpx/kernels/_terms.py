@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Exponentiation,
+    Kernel,
     Matern,
     Product,
     RationalQuadratic,
@@ -22,6 +24,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics.rows import InputFrame
 from skgpx.kernels._columns import Categorical, Columns
+from skgpx.kernels._linear import Linear
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float] | Array | str
@@ -73,6 +76,32 @@ def expand(kernel: Any) -> list[Monomial]:
             'at most 64 are supported. Simplify it, or use prior="exact".'
         )
     return terms
+
+
+# Hyperparameters that are amplitudes, and the power of the kernel's variance they have.
+_AMPLITUDES = {ConstantKernel: ("constant_value", 1.0), Linear: ("slope", 0.5)}
+
+
+def rescaled(kernel: Any, factor: float) -> Any:
+    """``factor * kernel``, as other values of its free amplitudes.
+
+    None unless every term has a ConstantKernel or a Linear kernel that is not fixed.
+    """
+    kind = type(kernel)
+    if kind in _AMPLITUDES:
+        name, power = _AMPLITUDES[kind]
+        if getattr(kernel, f"hyperparameter_{name}").fixed:
+            return None
+        value = factor**power * getattr(kernel, name)
+        return clone(kernel).set_params(**{name: value})
+    if kind not in (Sum, Product, Columns):
+        return None
+    inner = kernel.get_params(deep=False).items()
+    parts = {k: rescaled(v, factor) for k, v in inner if isinstance(v, Kernel)}
+    free = [(name, part) for name, part in parts.items() if part is not None]
+    if not free or (kind is Sum and len(free) < len(parts)):
+        return None
+    return clone(kernel).set_params(**dict(free[:1] if kind is Product else free))
 
 
 def additive_terms(kernel: Any, n_features: int) -> dict[tuple[int, ...], Any]:

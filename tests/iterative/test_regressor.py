@@ -18,7 +18,8 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx import ExactGPRegressor
 from skgpx._iterative import _regressor
-from skgpx.exceptions import ConvergenceWarning
+from skgpx._selection import _select
+from skgpx.exceptions import ConvergenceWarning, FitWarning
 from skgpx.kernels import Columns, Linear
 
 KERNEL = 1.5 * Matern([0.4, 0.7], nu=2.5)
@@ -379,3 +380,83 @@ def test_nearest_rows_save_products_and_sharpen_standard_deviations():
     assert products[1] < 0.7 * products[0]
     assert errors[1] < min(errors[0], 0.03)
     assert fixed(kernel, n_draws=2).fit(X, y).posterior_.sparse.basis.n_neighbors == 20
+
+
+def sampled(kernel, n, noise, seed=0):
+    """Observations of a function from the prior at n rows, and at 500 new ones."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 500, 2))
+    root = np.linalg.cholesky(kernel(X) + 1e-10 * np.eye(len(X)))
+    y = root @ rng.normal(size=len(X)) + np.sqrt(noise) * rng.normal(size=len(X))
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+LEARNED = {"normalize_y": False, "tol": 1e-3, "random_state": 0}
+
+
+def standardised(model, new, y):
+    mean, std = model.predict(new, return_std=True)
+    return (y - mean) / std
+
+
+def test_variances_of_a_prior_that_is_right():
+    X, y, new, values = sampled(2.0 * Matern(0.7, nu=2.5), 1500, 0.04)
+    kernel = 1.0 * Matern(1.0, nu=2.5) + WhiteKernel(0.1)
+    model = ExactGPRegressor(kernel, **LEARNED).fit(X, y)
+    # the factor is a mean of so many squares
+    assert abs(np.log(model.posterior_.variance_scale)) < 3.0 * np.sqrt(2.0 / 1500)
+    z = standardised(model, new, values)
+    assert abs(np.mean(z**2) - 1.0) < 3.0 * np.sqrt(2.0 / 500 + 2.0 / 1500)
+    assert not model.findings_
+
+
+def test_a_prior_of_few_rows_that_is_wrong_has_its_variances_corrected(monkeypatch):
+    # few rows do not see how the function oscillates where they are far apart
+    monkeypatch.setattr(_select, "SEARCHED_ROWS", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    y = np.sin(X[:, 0] ** 3) + X[:, 1] + 0.03 * rng.normal(size=2000)
+    X, y, new, values = X[:1500], y[:1500], X[1500:], y[1500:]
+    kernel = 1.0 * RBF(1.0) + WhiteKernel(0.1)
+    with pytest.warns(FitWarning, match="varies with column 0"):
+        model = ExactGPRegressor(kernel, **LEARNED).fit(X, y)
+    factor, z = model.posterior_.variance_scale, standardised(model, new, values)
+    before, after = (
+        np.mean(np.abs(z) < 1.96 * s) for s in (1.0 / np.sqrt(factor), 1.0)
+    )
+    assert abs(after - 0.95) < 0.02 < abs(before - 0.95)
+    # what is reported is the process that predicts
+    assert_exact(model, model.kernel_, X, y, model.noise_variance_, new)
+    draws = model.sample_functions(32)(new)
+    mean, std = model.predict(new, return_std=True, include_noise=False)
+    errors = (draws - mean[:, np.newaxis]) / std[:, np.newaxis]
+    assert abs(np.mean(errors**2) - 1.0) < 0.1
+    # a warm start does not multiply twice
+    before = model.kernel_.theta
+    with pytest.warns(FitWarning):
+        model.set_params(warm_start=True).fit(X, y)
+    assert_allclose(model.kernel_.theta, before, atol=1e-3)
+    # an amplitude or a noise that is given stays
+    for given, options in (
+        (ConstantKernel(1.0, "fixed") * RBF(1.0) + WhiteKernel(0.1), {}),
+        (1.0 * RBF(1.0) + WhiteKernel(0.1, "fixed"), {}),
+        (1.0 * RBF(1.0), {"noise_variance": 0.1}),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
+            other = ExactGPRegressor(given, **LEARNED).fit(X, y, **options)
+        assert other.posterior_.variance_scale == 1.0
+
+
+def test_residuals_that_are_no_noise_are_found():
+    X, y = data(600)
+    Y = np.column_stack((y, np.random.default_rng(1).normal(size=600)))
+    smooth = 1.0 * RBF(30.0, "fixed") + WhiteKernel(0.1)
+    with pytest.warns(FitWarning, match="Target 0: Residuals are autocorrelated"):
+        model = ExactGPRegressor(smooth, n_draws=4, random_state=0).fit(X, Y)
+    assert [one.check for one in model.findings_] == [
+        "residual autocorrelation, target 0"
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fixed(RBF(30.0), n_draws=4).fit(X, y)

@@ -15,7 +15,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx.kernels import (
+    Columns,
     GREKernel,
+    Linear,
     default_kernel,
     expand,
     latent_kernel,
@@ -23,6 +25,7 @@ from skgpx.kernels import (
     length_scales,
     longest_length_scales,
     noise_variance,
+    rescaled,
     split_noise,
     theta_entries,
 )
@@ -52,6 +55,38 @@ def test_terms_sum_to_the_kernel(kernel):
 def test_endless_expansions_are_refused(kernel):
     with pytest.raises(ValueError, match="at most 64"):
         expand(kernel)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * RBF(ARD[:2]),
+        ConstantKernel(1.0, "fixed") * (RBF() * ConstantKernel(0.5)) + Linear(0.3),
+        Columns(2.0 * RBF(), [0]) * Columns(Matern(), [1]) + ConstantKernel(2.0),
+    ],
+    ids=str,
+)
+def test_free_amplitudes_take_a_factor(kernel):
+    before, one = kernel(X), rescaled(kernel, 1.7)
+    assert_allclose(one(X), 1.7 * before)
+    assert len(one.theta) == len(kernel.theta)
+    assert_array_equal(kernel(X), before)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(),
+        2.0 * RBF() + DotProduct(),
+        2.0 * RBF() + Matern(),
+        Linear(0.3, "fixed") + ConstantKernel(1.0),
+        ConstantKernel(2.0, "fixed") * RBF(),
+        (2.0 * RBF()) ** 2,
+    ],
+    ids=str,
+)
+def test_amplitudes_that_are_not_free_take_none(kernel):
+    assert rescaled(kernel, 1.7) is None
 
 
 def test_parts_are_found_wherever_they_are():
