@@ -44,7 +44,7 @@ class PathwiseModel:
     correction : VarianceCorrection
     shift, scale : ndarray of shape (c,)
         Units of the outputs.
-    variance_scale : float, default=1.0
+    variance_scale : float
         ``T``.
     """
 
@@ -56,7 +56,7 @@ class PathwiseModel:
     correction: VarianceCorrection
     shift: Array
     scale: Array
-    variance_scale: float = 1.0
+    variance_scale: float
 
     @property
     def n_outputs(self) -> int:
