@@ -42,9 +42,8 @@ Array = NDArray[np.float64]
 
 # The most points of a model whose likelihood is not Gaussian, and of a search.
 MOST, _SEARCHED = 500, 400
-# Rows whose working responses train the kernel; mean square of their slopes, in units
-# of the information, from which on curvatures do not describe a likelihood.
-_MODE_ROWS, _MISFIT = 40_000, 4.0
+# Rows whose working responses train the kernel.
+_MODE_ROWS = 40_000
 
 
 class SearchRecord(NamedTuple):
@@ -365,9 +364,11 @@ def _by_working_responses(
     mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
     latent = features @ mode.weights[:, 0]
     z, noise, _, _ = WorkingResponses.of(some, found.likelihood, latent)
-    # slopes of a likelihood have its information as their mean square
+    # slopes of a likelihood have its information as their mean square; few of its rows
+    # are without curvature, as they are where it has kinks or is not log-concave
     slopes, information = np.sum(((z - latent) / noise) ** 2), np.sum(1.0 / noise)
-    if not slopes < _MISFIT * information:
+    flat = np.mean((z - latent) ** 2 / noise > 1e3)
+    if not (slopes < 4.0 * information and flat < 0.02):
         return found, np.nan
     # no row counts more than once
     ones, level = np.ones(len(z)), float(noise.min())
