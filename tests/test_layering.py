@@ -104,7 +104,7 @@ BUDGETS = {
     "_gwi": 1124,
     "_iterative": 707,
     "_decoupled": 586,
-    "_selection": 1209,
+    "_selection": 1213,
     "_latent": 208,
     "_draws": 1269,
     "bases": 1186,

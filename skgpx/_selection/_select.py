@@ -405,21 +405,24 @@ def _by_nearest(family: Sequence[Found], split: Split) -> Found:
 
     A few rows are far apart: how a function varies nearby is seen in rows that are
     neighbours. Candidates go from simple to complex, and each starts where it ended on
-    few rows, at short lengthscales, or where a simpler one ended now.
+    few rows or where a simpler one ended now, and once more at other lengthscales.
     """
     ends: list[Found] = []
     near = max(family, key=lambda one: one.posterior)
     for one in family:
         candidate = one.candidate
-        evidences = _neighborhoods(split, near, _COMPARED, 0.5)
-        starts = [one, *(one._replace(u=u) for u in candidate.starts())]
+        evidences, searches = _neighborhoods(split, near, _COMPARED, 0.5), []
+        found, bounds = [one], candidate.bounds.T
         for end in ends:
             u = candidate.coordinates_of(end.kernel)
-            starts.append(end._replace(candidate=candidate, u=u))
-        bounds = candidate.bounds.T
-        starts = [start._replace(u=np.clip(start.u, *bounds)) for start in starts]
-        start = max(starts, key=lambda start: _log_posterior(start, evidences))
-        near = maximise(candidate, evidences, start.u, 25, 1e-4, start.likelihood)
+            found.append(end._replace(candidate=candidate, u=u))
+        fresh = [one._replace(u=u) for u in candidate.starts()]
+        for starts in (found, fresh):
+            starts = [each._replace(u=np.clip(each.u, *bounds)) for each in starts]
+            start = max(starts, key=lambda each: _log_posterior(each, evidences))
+            how = start.u, 25, 1e-4, start.likelihood
+            searches.append(maximise(candidate, evidences, *how))
+        near = max(searches, key=lambda each: each.posterior)
         ends.append(near)
     # the last neighbourhoods compare them all
     best = max(ends, key=lambda end: _log_posterior(end, evidences))

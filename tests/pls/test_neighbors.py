@@ -14,9 +14,9 @@ from sklearn.gaussian_process import (
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx.exceptions import ConvergenceWarning
+from skgpx.exceptions import ConvergenceWarning, FitWarning
 from skgpx.kernels import Categorical, Columns
-from skgpx.likelihoods import Gaussian, Poisson, StudentT
+from skgpx.likelihoods import Gaussian, Poisson, StudentT, Tobit
 
 
 def table(n, d=2, seed=0, noise=0.1):
@@ -349,3 +349,43 @@ def test_weights_of_a_likelihood_are_repetitions():
     model.set_params(n_neighbors=len(repeated)).fit(X[repeated], y[repeated])
     for a, b in zip(one, model.predict(X, return_std=True), strict=True):
         assert_allclose(a, b, rtol=2e-2)
+
+
+def test_one_outlying_count_does_not_move_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 2))
+    y = rng.poisson(np.exp(np.sin(6.0 * X[:, 0]))).astype(float)
+    y[17] = 1000.0
+    likelihood, kernel = Poisson(link="exp"), 4.0 * RBF(0.02)
+    how = {"optimizer": None, "n_neighbors": 40, "n_inducing": 50, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        mean = PLSRegressor(kernel, likelihood=likelihood, **how).fit(X, y).predict(X)
+    assert 500.0 < mean[17] < 1100.0
+    assert np.median(mean) < 3.0
+
+
+# ---- Hyperparameters from all rows ---------------------------------------------------
+
+
+def test_weak_signals_of_many_rows_are_found():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4600, 3))
+    f = np.sin(6.0 * X[:, 0]) * np.cos(5.0 * X[:, 1])
+    y = np.sqrt(0.1) * f / f.std() + np.sqrt(0.9) * rng.standard_normal(4600)
+    mean = PLSRegressor(random_state=0).fit(X, y).predict(X)
+    assert np.corrcoef(mean, f)[0, 1] > 0.9
+    y = (rng.random(4600) < expit(0.7 * f / f.std())).astype(int)
+    model = PLSClassifier(random_state=0).fit(X, y)
+    assert np.corrcoef(model.predict_proba(X)[:, 1], f)[0, 1] > 0.9
+
+
+def test_the_scale_of_bounds_is_found_where_most_rows_are_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4600, 2))
+    f = 1.5 * np.sin(20.0 * X[:, 0]) * np.cos(20.0 * X[:, 1])
+    y = np.minimum(f + 0.2 * rng.standard_normal(4600), -0.6)
+    model = PLSRegressor(likelihood=Tobit(), random_state=0)
+    model.fit(X, y, censoring=(y == -0.6).astype(float))
+    assert 0.15 < model.likelihood_.scale < 0.3
+    assert model.predict(X).max() < 3.0
