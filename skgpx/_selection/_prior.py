@@ -354,7 +354,8 @@ def _by_working_responses(
     """Train a kernel on rows from all over the data, and their mean noise variance.
 
     As in regression, with working responses around the mode of few inducing points, of
-    at most 40 000 rows. Scales of the likelihood stay as they are.
+    at most 40 000 rows. A scale in units of the latent function is trained too; others
+    stay as they are.
     """
     some = subset(rows, rng.permutation(len(rows.y))[:_MODE_ROWS])
     how = some.X, found.kernel, _SEARCHED, rng, some.weights

@@ -187,7 +187,8 @@ class Split(NamedTuple):
     Attributes
     ----------
     screening, training : Rows
-        The first few, which compare candidates, and more, which searches end with.
+        The first few, which compare candidates (and, of many rows, count beside their
+        neighbourhoods), and more, which searches end with.
     rows : Rows
         All of them.
     order : ndarray of shape (n,)
