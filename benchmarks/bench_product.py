@@ -5,7 +5,8 @@
 The peers are NumPy in single precision: squared distances from one matrix product, the
 kernel in place, the product with the vectors. "numpy" takes square blocks, of which
 each serves both sides of the symmetric matrix, of the size that is fastest; "rows"
-takes blocks of 1024 rows and all columns, the usual way. On one thread CPU seconds are
+takes blocks of 1024 rows and all columns, the usual way; so does GPyTorch, and KeOps
+compiles a reduction, if they are installed. On one thread CPU seconds are
 compared. With the threads of the machine the clock is; those of the peers are the
 threads of their BLAS. Errors are relative to the largest entry of the product in double
 precision.
@@ -14,6 +15,8 @@ precision.
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import os
 import time
 from collections.abc import Callable
@@ -82,6 +85,40 @@ def rows_product(
     return np.concatenate(parts)
 
 
+def library_products(
+    name: str, X: np.ndarray, V: np.ndarray
+) -> dict[str, Callable[[], np.ndarray]]:
+    """Products by GPyTorch, in blocks of rows, and by KeOps, where they are there."""
+    found: dict[str, Callable[[], np.ndarray]] = {}
+    if importlib.util.find_spec("gpytorch"):
+        torch, gpytorch = map(importlib.import_module, ("torch", "gpytorch"))
+        matern = gpytorch.kernels.MaternKernel(nu=1.5)
+        kernel = gpytorch.kernels.RBFKernel() if name == "rbf" else matern
+        kernel.lengthscale = 1.0
+        points, vectors = torch.tensor(X), torch.tensor(V)
+
+        def by_rows() -> np.ndarray:
+            with torch.no_grad():
+                blocks = points.split(1024)
+                parts = [kernel(one, points).to_dense() @ vectors for one in blocks]
+                return torch.cat(parts).numpy()
+
+        found["gpytorch"] = by_rows
+    if importlib.util.find_spec("pykeops"):
+        LazyTensor = importlib.import_module("pykeops.numpy").LazyTensor
+        one, other = LazyTensor(X[:, None, :]), LazyTensor(X[None, :, :])
+
+        def reduction() -> np.ndarray:
+            squares = ((one - other) ** 2).sum(-1)
+            if name == "rbf":
+                return (-0.5 * squares).exp() @ V
+            root = (3.0 * squares).sqrt()
+            return ((1.0 + root) * (-root).exp()) @ V
+
+        found["keops"] = reduction
+    return found
+
+
 def measure(
     name: str, n: int, d: int, k: int, n_rounds: int
 ) -> list[dict[str, object]]:
@@ -107,14 +144,14 @@ def measure(
                 "double": partial(ours, V, exact=True),
                 "numpy": partial(numpy_product, profile, scaled, single, best),
                 "rows": partial(rows_product, profile, scaled, single),
-            }
+            } | library_products(name, scaled, single)
             timing = alternate(contenders, n_rounds, clock=clock)
         exact = ours(V, exact=True)
         error = {one: np.abs(contenders[one]() - exact).max() for one in contenders}
         row: dict[str, object] = {"kernel": name, "n": n, "d": d, "vectors": k}
         row |= {"threads": n_threads, "block of numpy": best}
         row |= {f"{one} s": timing.median(one) for one in contenders}
-        for one in ("numpy", "rows"):
+        for one in sorted(set(contenders) - {"ours", "double"}):
             low, middle, high = timing.ratio(one, "ours")
             row |= {f"{one} / ours": middle, f"{one} / ours range": (low, high)}
         for one in ("ours", "numpy"):
