@@ -29,6 +29,13 @@ _PRIOR: dict[str, Callable[[Any], Any]] = {
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
+
+
+def _of_chains(fit: Any, value: Any) -> float | None:
+    """A statistic of chains; None for a closed form, which runs none."""
+    return float(value) if len(fit.energy_curve_) else None
+
+
 _INFERENCE: dict[str, Callable[[Any], Any]] = {
     "posterior": lambda fit: "particles" if len(fit.energy_curve_) else "closed form",
     "particles": lambda fit: fit.particles_.shape[2],
@@ -36,9 +43,9 @@ _INFERENCE: dict[str, Callable[[Any], Any]] = {
     "products": lambda fit: fit.n_iter_ if hasattr(fit, "residuals_") else None,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
     "last_change_in_stds": lambda fit: float(fit.change_),
-    "acceptance": lambda fit: float(fit.acceptance_),
-    "largest_rhat": lambda fit: float(np.max(fit.rhat_)),
-    "smallest_ess": lambda fit: float(np.min(fit.ess_)),
+    "acceptance": lambda fit: _of_chains(fit, fit.acceptance_),
+    "largest_rhat": lambda fit: _of_chains(fit, np.max(fit.rhat_)),
+    "smallest_ess": lambda fit: _of_chains(fit, np.min(fit.ess_)),
 }
 
 
