@@ -355,14 +355,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if not reset:
             self._check_additive(self)
         rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
-        if reset:
-            self._noise = noise
-            state, findings = self._sums(rows, adds=True)
-            conclude(self, findings)
-        else:
-            state = self._state.with_rows(rows, self.n_jobs)
+        if not reset:
+            self._add_rows(rows, len(X), clock)
+            return self
+        self._noise = noise
+        self._state, findings = self._sums(rows, adds=True)
+        conclude(self, findings)
         clock.end_of("statistics")
-        self._state = state
         self._defer(clock)
         return self
 
