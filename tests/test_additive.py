@@ -116,7 +116,7 @@ def test_a_refused_chunk_leaves_everything_as_it_was(name, is_solved):
     if name == "series":
         refused.append((chunk[0] + 5.0, chunk[1]))
     for arguments in refused:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"\S"):
             model.partial_fit(*arguments)
         assert pickle.dumps(model) == before
     # rows of weight zero are rows that were given

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel
+from skgpx._numerics.fourier import Integers
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
     TargetRegressions,
@@ -34,7 +36,7 @@ from skgpx._spectral_vgp._search import (
 )
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
-from skgpx.bases import Box, FourierSeries
+from skgpx.bases import Box, FourierSeries, RaisedEigenvalues
 from skgpx.diagnostics import Finding
 from skgpx.exceptions import ConvergenceWarning
 
@@ -192,6 +194,7 @@ def fit_population(
     domain = data_domain(rows.X) if domain is None else domain
     box = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
     once, start, size = rows, None, parameters["n_basis"]
+    of_rule = _reach_of_rule(parameters, box)
     if not adds and known_noise(parameters, 1.0) is None and len(rows.y) <= 20_000:
         # duplicate rows make the likelihood of the noise variance unbounded; functions
         # cannot follow single rows of more
@@ -201,6 +204,7 @@ def fit_population(
             _MOST_WAVES if adds else min(max(int(once.weights.sum()), 64), _MOST_WAVES)
         )
         reach = np.array([most if isinstance(size, str) else max(size // 2 + 1, 64)])
+        reach = np.maximum(reach, of_rule)
     else:
         # rows that choose the prior where there are more
         few, salt = {2: 3000, 3: 2000}[d], int(rng.integers(2**63))
@@ -213,7 +217,8 @@ def fit_population(
         reach = start.rule.index(box, size).reach()
         if search.learns:
             # with some room for other parameters
-            reach = np.minimum(reach + reach // 4 + 1, size)
+            room = np.minimum(reach + reach // 4 + 1, size)
+            reach = np.maximum(room, of_rule)
         # what is noise to few rows may be more to many
         shared = float(np.mean(start.noise_variance))
         kept = start._replace(sums=None, noise_variance=shared)
@@ -224,6 +229,31 @@ def fit_population(
     return FourierState(
         domain, input_range(rows.X), is_given, parameters, statistics, searched, start
     )
+
+
+def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
+    """Largest wave numbers, (d,), that the sums for a given rule must have.
+
+    Those of the functions of its basis; where their number is open, of raised waves.
+    Functions of the order of their length are shorter than the sums anyway.
+
+    Raises
+    ------
+    ValueError
+        If `n_basis` functions cannot hold the raised waves.
+    """
+    rule, size = parameters["kernel"], parameters["n_basis"]
+    if rule is None or isinstance(rule, Kernel | str):
+        return np.zeros(len(box.period), np.int64)
+    least = rule.n_raised if isinstance(rule, RaisedEigenvalues) else 1
+    if isinstance(size, str):
+        size = least
+    if size < least:
+        raise ValueError(
+            f"The constant and the waves of {rule!r} are {least} functions; got "
+            f"n_basis={size}. Give n_basis={least} or more, or fewer waves."
+        )
+    return rule.index(box, size).reach()
 
 
 def _findings(

@@ -38,7 +38,7 @@ from skgpx._numerics.regression import (
     whitened,
 )
 from skgpx._selection import stretched
-from skgpx._spectral_vgp._domain import box_of, kernel_of
+from skgpx._spectral_vgp._domain import box_of, innermost_kernel, kernel_of
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues, RaisedEigenvalues
@@ -170,6 +170,8 @@ class Search:
         self.variance = float(np.mean(squares)) or 1.0
         optimizes = parameters["optimizer"] is not None
         self.rules = candidates(kernel, seen, self.weight)
+        if isinstance(self.rules[0], RaisedEigenvalues):
+            self.size = max(self.size, self.rules[0].n_raised)
         self.learns = optimizes and len(self.rules[0].theta) > 0
         self.is_default = kernel is None and optimizes
         # the level of y, and waves that stand out, have a variance of their own
@@ -323,7 +325,7 @@ class Search:
         left_out = np.cumsum(np.append(tail, values[::-1]))[::-1]
         costly = int(np.sum(0.5 * left_out > _GAIN * prior.noise_variance))
         elbow = int(np.sum(self.weight * values >= prior.noise_variance))
-        needed = max(fine, costly, elbow, 2 * len(prior.waves) + 1)
+        needed = max(fine, costly, elbow, prior.rule.n_raised)
         return min(needed + 1 - needed % 2, MOST_FUNCTIONS)
 
     def known(self, prior: Prior, eigenvalues: Array) -> Array:
@@ -382,7 +384,7 @@ class Search:
         free = np.r_[self.noise is None, np.full(len(at) - 1, self.learns)]
         if not free.any():
             return self.scored(start._replace(noise_variance=float(np.exp(at[0]))))
-        noises, kernel = self._noise_bounds(start), kernel_of(start.rule)
+        noises, kernel = self._noise_bounds(start), innermost_kernel(start.rule)
         # of the scale of a series prior
         others = np.log([(1e-8, 1e8)]) if kernel is None else kernel.bounds
         # the rows know the noise better than all else: a step in it is worth more
@@ -456,13 +458,13 @@ class Search:
 
     def _starts(self, rule: Any) -> Iterator[tuple[Any, float]]:
         """Rules and noise variances to start from."""
-        kernel, inner = kernel_of(rule), rule.rule
+        kernel, inner = innermost_kernel(rule), rule.rule
         if not self.learns:
             yield rule, self.noise or 0.1 * self.variance
             return
         for factor, share in _STARTS:
             if kernel is not None:
-                inner = KernelEigenvalues(stretched(kernel, np.log(factor)))
+                inner = inner.with_theta(stretched(kernel, np.log(factor)).theta)
             else:
                 box = self.box_for(rule)
                 spectrum = inner.spectrum(rule.index(box, self.size), box)
@@ -473,13 +475,8 @@ class Search:
 
     def _silent(self, rule: Any) -> Prior:
         """Noise around a function that is nothing, but for its level."""
-        inner, nothing = rule.rule, 1e-8 * self.variance
-        if kernel_of(rule) is not None:
-            factor = ConstantKernel(nothing, "fixed")
-            inner = KernelEigenvalues(factor * inner.kernel)
-        else:
-            inner = inner.with_theta(np.log([nothing]))
-        found = self.at(rule.around(inner), self.noise or self.variance, 1)
+        nothing = _vanishing(rule, 1e-8 * self.variance)
+        found = self.at(nothing, self.noise or self.variance, 1)
         spectrum = found.rule.spectrum(found.functions, found.box)
         value, _ = series_evidence(found.sums, spectrum, found.noise_variance)
         return found._replace(bound=value, only_noise=True)
@@ -608,6 +605,15 @@ def _price(statistics: SeriesStatistics) -> float:
     """Nats for a wave: one in so many sets of noise has one."""
     count = float(np.prod(2.0 * statistics.reach() + 1.0)) / 2.0
     return float(np.log(count / _FALSE_ALARMS))
+
+
+def _vanishing(rule: Any, variance: float) -> Any:
+    """The rule with next to no variance, but that of raised waves."""
+    if isinstance(rule, RaisedEigenvalues):
+        return rule.around(_vanishing(rule.rule, variance))
+    if isinstance(rule, KernelEigenvalues):
+        return KernelEigenvalues(ConstantKernel(variance, "fixed") * rule.kernel)
+    return rule.with_theta(np.log([variance]))
 
 
 def candidates(kernel: Any, seen: Array, weight: float) -> tuple[Any, ...]:
