@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,8 +149,8 @@ class FourierState:
         sums = all_rows.normal_equations(series.index, scale)
         residual = all_rows.weight * spectrum.tail
         statistics = whitened(sums, spectrum.eigenvalues, residual)
-        # as the search of the default kernels took the functions left out
-        white = spectrum.tail if search.is_default else 0.0
+        # as the search took the functions left out
+        white = spectrum.tail if search.tail_is_noise else 0.0
         where = search.domain, search.inside, search.seen
         basis = continued(series, kernel_of(prior.rule), *where)
         if np.ndim(scale):
@@ -177,6 +177,24 @@ class FourierState:
         return attributes, _findings(search, prior, spectrum.eigenvalues, spectrum.tail)
 
 
+class FirstRows(NamedTuple):
+    """Rows of several inputs that chose a prior of Fourier functions.
+
+    Attributes
+    ----------
+    rows : Rows
+        At most 3000 of two inputs, 2000 of three.
+    bound : float
+        Of their log evidence, in the units of y.
+    n_functions : int
+        Of the basis that has this bound.
+    """
+
+    rows: Rows
+    bound: float
+    n_functions: int
+
+
 def fit_population(
     rows: Rows,
     domain: Array | None,
@@ -184,16 +202,18 @@ def fit_population(
     rng: np.random.Generator,
     n_jobs: int | None,
     adds: bool,
-) -> FourierState:
+) -> tuple[FourierState, FirstRows | None]:
     """Sums over rows on the box that their prior wants.
 
     With one input the sums serve any box. With several, some of the rows choose the
-    prior, and with it the box. `adds` says that more rows may come.
+    prior, and with it the box: these are returned too. `adds` says that more rows may
+    come.
     """
     is_given, d = domain is not None, rows.X.shape[1]
     domain = data_domain(rows.X) if domain is None else domain
     box = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
     once, start, size = rows, None, parameters["n_basis"]
+    first: FirstRows | None = None
     of_rule = _reach_of_rule(parameters, box)
     if not adds and known_noise(parameters, 1.0) is None and len(rows.y) <= 20_000:
         # duplicate rows make the likelihood of the noise variance unbounded; functions
@@ -213,6 +233,7 @@ def fit_population(
         sums = row_sums(some, domain, box, np.ones(d, np.int64), n_jobs)
         search = Search(sums, parameters, domain, domain, input_range(some.X), some)
         start = search.run()
+        first = FirstRows(some, _bound(search, start), len(start.functions))
         box, size = start.box, MOST_FUNCTIONS if search.grows else search.size
         reach = start.rule.index(box, size).reach()
         if search.learns:
@@ -226,9 +247,19 @@ def fit_population(
     how = domain, box, reach, n_jobs
     statistics = row_sums(rows, *how)
     searched = statistics if once is rows else row_sums(once, *how)
-    return FourierState(
+    state = FourierState(
         domain, input_range(rows.X), is_given, parameters, statistics, searched, start
     )
+    return state, first
+
+
+def _bound(search: Search, prior: Prior) -> float:
+    """Collapsed bound of the log evidence of the rows of a search, in units of y."""
+    spectrum = prior.rule.spectrum(prior.functions, prior.box)
+    residual = search.weight * spectrum.tail
+    statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
+    units = search.weight * float(np.log(search.scale).sum())
+    return log_evidence(statistics, prior.noise_variance) - units
 
 
 def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:

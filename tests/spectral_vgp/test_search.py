@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
@@ -153,6 +153,50 @@ def test_of_two_waves_that_are_one_on_a_grid_the_longer_is_found():
     y = np.sin(2.0 * np.pi * 0.3 * t) + 0.2 * rng.standard_normal(600)
     model = SpectralVGPRegressor().fit(t[:, np.newaxis], y)
     assert np.all(np.abs(model.cycles_ - 0.3) < 0.01)
+
+
+# ---- Maps ----------------------------------------------------------------------------
+
+
+def clusters(seed):
+    """A Matern 3/2 process at 100 rows in twelve clusters, and at 60 between them."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(0.0, 10.0, (12, 2))
+    near = centres[rng.integers(0, 12, 100)] + rng.normal(0.0, 0.1, (100, 2))
+    X = np.vstack((near, rng.uniform(0.0, 10.0, (60, 2))))
+    K = Matern(2.0, nu=1.5)(X) + 0.01 * np.eye(160)
+    y = np.linalg.cholesky(K) @ rng.standard_normal(160)
+    return X[:100], y[:100], X[100:], y[100:]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "basis", "seed"),
+    [
+        (None, "auto", 0),
+        (1.0 * Matern([1.0, 1.0], nu=1.5), "auto", 0),
+        (1.0 * Matern([1.0, 1.0], nu=1.5), "fourier", 1),
+    ],
+)
+def test_clustered_maps_do_not_make_the_process_smooth_and_certain(kernel, basis, seed):
+    X, y, new, truth = clusters(seed)
+    model = SpectralVGPRegressor(kernel, basis=basis, random_state=0).fit(X, y)
+    mean, covariance = model.predict(new, return_cov=True)
+    # a chi-square variable of 60 degrees of freedom
+    distance = (truth - mean) @ np.linalg.solve(covariance, truth - mean)
+    assert abs(distance - 60.0) < 3.0 * np.sqrt(120.0)
+    if basis == "auto":
+        points = SpectralVGPRegressor(kernel, basis="inducing", random_state=0)
+        assert_array_equal(points.fit(X, y).predict(new), mean)
+        assert model.basis_ == "inducing"
+        assert "functions" in model.report()["search"]["criterion"]
+
+
+def test_maps_that_functions_carry_keep_them():
+    X, _, y = rows(lambda rng, X: np.sin(5.0 * X[:, 0]) * X[:, 1], 400, d=2)
+    for kernel in (1.0 * RBF(0.5), 1.0 * Matern(0.5, nu=2.5)):
+        model = SpectralVGPRegressor(kernel, random_state=0).fit(X, y)
+        assert model.basis_ == "fourier"
+        assert model.n_basis_ < 100
 
 
 # ---- Raised waves of a rule that is given --------------------------------------------
