@@ -134,14 +134,15 @@ def check_rows(
             f"as the rows seen before; got {y.shape}."
         )
     vars(estimator)["_targets"] = y.shape[1:]
-    # the number of rows seen, for reports
-    seen = 0 if reset else getattr(estimator, "_n_rows", 0)
-    vars(estimator)["_n_rows"] = seen + len(X)
     check_range("X", X)
     if numeric:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
-    return X, y, check_weights(sample_weight, X)
+    weights = check_weights(sample_weight, X)
+    if reset:
+        # for reports; `partial_fit` adds to it once the rows are in its sums
+        vars(estimator)["_n_rows"] = len(X)
+    return X, y, weights
 
 
 def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:

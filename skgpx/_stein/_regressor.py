@@ -322,9 +322,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
-        self._state = self._state.with_rows(rows, self.n_jobs)
-        clock.end_of("statistics")
-        self._defer(clock)
+        self._add_rows(rows, len(X), clock)
         return self
 
     def merge(self, other: SteinRFFRegressor) -> SteinRFFRegressor:
