@@ -477,7 +477,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         noise: Array,
         units: tuple[Any, Any, float | None],
     ) -> tuple[dict[str, Any], Array, Array]:
-        """Attributes; leave-one-out errors (r, c) and variances (r,) of some rows."""
+        """Attributes; leave-one-out errors (r, c) of some rows, and variances (r,).
+
+        The variances are those of a single observation, whatever the weight of its row.
+        """
         found, (shift, scale, mean_noise) = solved.found, units
         kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
         c = coefficients.shape[1]
@@ -486,17 +489,14 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solutions = coefficients[some]
         flat = solutions[:, :, 1:].reshape(len(solutions), -1)
         correction = VarianceCorrection.of(*without, flat, noise[some])
-        variance = correction(*without) + noise[some]
+        latent = correction(*without)
+        variance = latent + noise[some]
         errors = variance[:, np.newaxis, np.newaxis] * solutions
         level, T = float(found.likelihood.variance(0.0)), 1.0
         # of a search that may move the amplitude and the noise
         scaled = rescaled(kernel, 1.0) if self.optimizer is not None else None
         if mean_noise is None and scaled is not None and len(found.likelihood.theta):
-            T = fit_scale(
-                (errors[:, :, 0] ** 2).ravel(),
-                np.repeat(variance, c),
-                reference=np.mean(errors[:, :, 1:] ** 2, axis=2).ravel(),
-            )
+            T = _common_factor(errors, variance, solved.rows.weights[some])
             kernel = rescaled(kernel, T)
         model = PathwiseModel(
             found.kernel, X, coefficients, solved.prior, sparse.posterior, correction,
@@ -520,7 +520,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "residuals_": solution.residuals.reshape(c, -1),
             "change_": solution.change,
         }
-        return attributes, errors[:, :, 0], T * variance
+        # of one observation of each row, of which there are as many as its weight
+        single = latent + noise[some] * solved.rows.precisions[some]
+        return attributes, errors[:, :, 0], T * single
 
     @property
     def noise_variance_(self) -> Any:
@@ -536,6 +538,32 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 def _left_out(rows: Rows) -> slice:
     """The rows whose leave-one-out errors are looked at."""
     return slice(None, None, -(-len(rows.X) // _LEFT_OUT))
+
+
+def _common_factor(errors: Array, variances: Array, weights: Array) -> float:
+    """Factor of kernel and noise, by leave-one-out errors of y and of prior draws.
+
+    A row of weight ω stands for ω observations that agree. Under a factor T their
+    density given all other rows is::
+
+        log p = log N(e | 0, T v) - ½ (ω - 1) log T + constant,   v = var f + noise / ω
+
+    the second term being that of the deviations from their mean, which are zero. So T
+    is ``Σ e² / v`` over ``Σ ω``, not over the number of rows. Deviations of prior draws
+    have the mean square ``ω - 1``.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (r, c, 1 + s)
+        Of y, and of the s draws.
+    variances, weights : ndarray of shape (r,)
+        ``v`` and ``ω``.
+    """
+    c = errors.shape[1]
+    v, omega = (np.repeat(one, c) for one in (variances, weights))
+    squares = (errors[:, :, 0] ** 2).ravel()
+    drawn = np.mean(errors[:, :, 1:] ** 2, axis=2).ravel() + (omega - 1.0) * v
+    return fit_scale(squares / omega, v, omega, reference=drawn / omega)
 
 
 def _shared(rows: Rows, others: Rows) -> tuple[list[int], list[int]]:
