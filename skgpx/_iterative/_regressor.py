@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -41,7 +42,7 @@ from skgpx._validation import (
 )
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import decays, rescaled, split_noise
+from skgpx.kernels import decaying_part, rescaled, split_noise
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -102,7 +103,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     n_neighbors : int or "auto", default="auto"
         Nearest rows that the sparse process, preconditioner of the solver and start of
         the standard deviations, adds to inducing points; 0 for none. "auto" takes 20
-        where correlations fade with the distance and inducing points do not suffice.
+        where inducing points do not suffice and the correlations of at least one term
+        of the kernel fade with the distance.
     tol : float, default=0.1
         The solver ends when two products in succession have changed the predictions at
         the rows by less than this part of the standard deviation of a new observation,
@@ -174,10 +176,17 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     share each product with K.
 
     Standard deviations are those of a sparse process in closed form, corrected by the
-    draws: the solutions contain the leave-one-out variance of every row. At 7200 rows
-    of two data sets and with the default of 32 draws they were 2 and 5 % off (root mean
-    square); those of 32 draws alone would be 12.5 %. Covariances between rows have the
-    correlations of the sparse process.
+    draws: the solutions contain the variance of every row given the others, and given
+    all rows. With 100 inducing points for 1500 simulated rows of two columns and the
+    default of 32 draws they were 1 to 2 % off (root mean square) beside nearest rows
+    for Matern kernels, alone or with trend and season, 6 % for an RBF kernel, and 6 to
+    12 % without nearest rows: for additive kernels, and for ``n_neighbors=0``. Those of
+    32 draws alone would be 12.5 %.
+
+    Covariances between rows have the correlations of the sparse process where inducing
+    points suffice or nearest rows know what they leave: the largest error of a
+    correlation was .06 to .3 in these cases. Otherwise they have those of the draws:
+    right on average, with the error of `n_draws` draws, .18 for 32.
 
     A common factor of kernel and noise scales all variances and leaves the mean as it
     is. Where a search has found both, the leave-one-out errors at some rows give that
@@ -419,12 +428,16 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         points, order = rng.spawn(2)
         Z, suffice = inducing_by_capacity(rows, kernel, level, "greedy", points, most)
         basis, n_neighbors = Nystroem.from_kernel(kernel, Z), self.n_neighbors
+        local = decaying_part(kernel, rows.X.shape[1]) is not None
         if n_neighbors == "auto":
-            # where the points leave something, and that is short
-            local = not suffice and decays(kernel, rows.X.shape[1])
-            n_neighbors = _NEIGHBORS if local else 0
-        own = int(n_neighbors), order
-        return SparseRows.of(basis, rows.X, noise, self.n_jobs, *own)
+            # where the points leave something, and some of that is short
+            n_neighbors = _NEIGHBORS if local and not suffice else 0
+        sparse = SparseRows.of(
+            basis, rows.X, noise, self.n_jobs, int(n_neighbors), order
+        )
+        known = suffice or (local and n_neighbors > 0)
+        posterior = replace(sparse.posterior, has_correlations=known)
+        return replace(sparse, posterior=posterior)
 
     def _check_prior(self, kernel: Any, X: Array) -> None:
         """Refuse at once a kernel that does not fit X or cannot be drawn from."""
@@ -487,8 +500,12 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         some = _left_out(solved.rows)
         without = *sparse.spread_without(some), kernel.diag(X[some])
         solutions = coefficients[some]
-        flat = solutions[:, :, 1:].reshape(len(solutions), -1)
-        correction = VarianceCorrection.of(*without, flat, noise[some])
+        correction = VarianceCorrection.of(
+            *without,
+            solutions[:, :, 1:].reshape(len(solutions), -1),
+            solved.errors[some].reshape(len(solutions), -1),
+            noise[some],
+        )
         latent = correction(*without)
         variance = latent + noise[some]
         errors = variance[:, np.newaxis, np.newaxis] * solutions

@@ -38,17 +38,21 @@ class SparsePosterior:
     basis : Nystroem or NeighborBasis
     root : ndarray of shape (m, m)
         Lower Cholesky factor of the posterior precision of w.
+    has_correlations : bool
+        Whether its correlations between rows are those of the exact process: what the
+        basis leaves is hardly anything, or is known from the nearest rows.
     """
 
     basis: Nystroem | NeighborBasis
     root: Array
+    has_correlations: bool = True
 
     @cached_property
     def _inverse_root(self) -> Array:
         return invert_lower(self.root)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"basis": self.basis, "root": self.root}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def half(self, features: Array) -> Array:
         """``L⁻¹ φ`` of each row, (n, m); one more feature is known."""
