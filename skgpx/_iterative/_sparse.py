@@ -162,6 +162,14 @@ class SparseRows:
         product: Array = self.whitening.T @ white
         return product
 
+    def log_density(self, Y: Array) -> Array:
+        """Log density of each column of Y (n, k) under this covariance, (k,)."""
+        volume = 2.0 * np.sum(np.log(np.diagonal(self.posterior.root)))
+        volume -= 2.0 * np.sum(np.log(self.whitening.diagonal()))
+        squares = np.sum(Y * self.precondition(Y), axis=0)
+        density: Array = -0.5 * (squares + volume + len(Y) * np.log(2.0 * np.pi))
+        return density
+
     def start(self, X: Array, B: Array) -> Array | None:
         """Coefficients of kernel sections at X that predict as the sparse process.
 
