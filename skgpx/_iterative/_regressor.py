@@ -358,7 +358,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         prior, errors, B = self._systems(rows, kernel, noise, previous, stream)
         shape, flat = B.shape, B.reshape(len(B), -1)
         start = sparse.start(rows.X, flat)
-        if previous is not None:
+        # with all rows as points the sparse process is the exact one
+        if previous is not None and len(sparse.inducing_points) < len(rows.X):
             start = _continued(previous, rows, start, shape)
 
         def fitted(solution: Solution) -> tuple[dict[str, Any], Array, Array]:

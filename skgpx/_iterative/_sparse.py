@@ -162,6 +162,11 @@ class SparseRows:
         product: Array = self.whitening.T @ white
         return product
 
+    @property
+    def inducing_points(self) -> Array:
+        """Inducing points, (m, d)."""
+        return self.posterior.basis.inducing_points
+
     def log_density(self, Y: Array) -> Array:
         """Log density of each column of Y (n, k) under this covariance, (k,)."""
         volume = 2.0 * np.sum(np.log(np.diagonal(self.posterior.root)))

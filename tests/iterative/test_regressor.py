@@ -316,6 +316,10 @@ def test_a_warm_start_of_more_rows_takes_fewer_products():
     again = warm.predict(X)
     assert warm.fit(X, y).n_iter_ <= 4
     assert_allclose(warm.predict(X), again, atol=2e-3)
+    # where all rows are inducing points the solution does not start from the last one
+    X, y = X[:200], y[:200]
+    assert len(cold.fit(X, y).inducing_points_) == 200
+    assert warm.fit(X[:180], y[:180]).fit(X, y).n_iter_ <= cold.n_iter_
     # another kernel, or other columns: from the beginning
     warm.set_params(kernel=KERNEL).fit(X, y)
     warm.set_params(kernel=RBF(1.0)).fit(X[:, :1], y)
