@@ -140,7 +140,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         )  # fmt: skip
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units)
-        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units[1])
+        fitted["log_evidence_"] = _evidence_of_y(result, rows, units[1])
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
         few = self._few_points(m, len(Z), len(rows.y), found, result)
@@ -322,16 +322,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         }
 
 
-def _evidence_of_y(
-    found: Hyperparameters, result: Inference, rows: Rows, scale: Any
-) -> float:
-    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
-
-    That of all rows where it is known, otherwise what the search reached.
-    """
-    evidence = found.log_evidence
-    if np.isfinite(evidence) and np.isfinite(result.log_evidence):
-        evidence = result.log_evidence
+def _evidence_of_y(result: Inference, rows: Rows, scale: Any) -> float:
+    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row."""
+    evidence = result.log_evidence
     constant = result.likelihood.row_form(rows.y, rows.weights, rows.known).constant
     t = rows.y.size // len(rows.y)
     if constant is not None:

@@ -127,11 +127,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
-        Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
-        bound of all rows, at the noise variance that maximises it if held-out rows
-        chose another; beside nearest rows Vecchia's or Laplace's approximation of that
-        of all rows; otherwise the value that the search for hyperparameters reached.
-        NaN without a search.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together. For a Gaussian likelihood its collapsed bound,
+        for others Laplace's approximation, both less what inducing points leave out;
+        beside nearest rows Vecchia's approximation of either.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.

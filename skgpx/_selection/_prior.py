@@ -93,8 +93,6 @@ class Hyperparameters(NamedTuple):
         Prior kernel κ with its hyperparameters set.
     likelihood : Likelihood
         With its free scales set.
-    log_evidence : float
-        Evidence at these values, in nats; NaN without a search.
     record : SearchRecord
         Which rows searched.
     found : Found or None
@@ -109,7 +107,6 @@ class Hyperparameters(NamedTuple):
 
     kernel: Any
     likelihood: Any
-    log_evidence: float = np.nan
     record: SearchRecord = SearchRecord()
     found: Found | None = None
     exact_noise: float = np.nan
@@ -210,7 +207,6 @@ def learn_prior(
     return Hyperparameters(
         best.kernel,
         _with_stated_noise(best),
-        float(rows.weights.sum() / best.weight) * best.evidence,
         record,
         best if found_signal else None,
         exact_noise,

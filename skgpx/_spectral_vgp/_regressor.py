@@ -110,7 +110,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     Attributes
     ----------
     log_evidence_ : float
-        Lower bound of the log evidence, in nats and in the units of y.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together: its collapsed lower bound.
     n_basis_ : int
         Number of inducing variables.
     noise_variance_ : float or ndarray of shape (n_targets,)

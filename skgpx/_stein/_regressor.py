@@ -111,8 +111,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
     log_evidence_ : float
-        Log evidence of the mixture, in nats and in the units of y: the logarithm of the
-        mean evidence of its components, all targets together.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together: the logarithm of the mean evidence of the
+        components.
     loss_curve_ : ndarray of shape (n_steps,)
         Mean negative log evidence of the components in nats per observation of the
         standardised y, before each step, of the search that held rows out.
