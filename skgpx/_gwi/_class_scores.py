@@ -227,13 +227,16 @@ def fit_class_scale(
     scores: Array,
     variance: Array,
     share: Array,
+    *,
+    scores_are_free: bool = True,
+    variance_is_free: bool = True,
 ) -> ClassScale:
     """Factors of scores and variances with the lowest held-out log loss.
 
     Minimises their log loss plus ``(log² a + log² b) / 2``, half a nat at a factor of
     e: rows that do not identify them leave them near one. Under RobustMax, which is
-    invariant to the scale of f, only b moves, as in the paper. Fewer than ten rows
-    leave both at one.
+    invariant to the scale of f, only b moves if it is free, as in the paper. Fewer than
+    ten rows leave both at one.
 
     Parameters
     ----------
@@ -243,16 +246,25 @@ def fit_class_scale(
     variance, share : ndarray of shape (n,)
         r of the process without the row, and ``r / k``; at its 95 % quantile scores
         begin to fade.
+    scores_are_free, variance_is_free : bool
+        Whether a and b may move.
     """
     if not len(codes):
         return ClassScale()
     edge = float(weighted_quantiles(share, weights, [0.95])[0])
     if len(codes) < 10:
         return ClassScale(edge=edge)
-    n = 1 if isinstance(likelihood, RobustMax) else 2
+    if isinstance(likelihood, RobustMax) and variance_is_free:
+        scores_are_free = False
+    free = np.array([scores_are_free, variance_is_free])
+    n = int(free.sum())
+    if n == 0:
+        return ClassScale(edge=edge)
 
     def scale(u: Array) -> ClassScale:
-        a, b = np.exp(np.append(np.zeros(2 - n), u))
+        logs = np.zeros(2)
+        logs[free] = u
+        a, b = np.exp(logs)
         return ClassScale(float(a), float(b), edge)
 
     def loss(u: Array) -> float:

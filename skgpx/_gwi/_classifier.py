@@ -125,7 +125,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         The classifier, fitted to all rows, if `mean` is one.
     scale_ : ClassScale
         `score_factor` and `variance_factor`, from held-out rows; `edge`, the share of
-        the prior variance beyond which the mean fades.
+        the prior variance beyond which the mean fades. `variance_factor` is one where
+        the variance of the kernel is given (by `optimizer` None, fixed bounds, or a
+        kernel without a ConstantKernel), and so is then the `score_factor` of "svgp".
     inducing_points_ : ndarray of shape (M, q)
         In the input space of the kernel.
     posterior_ : LatentModel
@@ -480,9 +482,21 @@ class _Problem:
         return self._rows.y[at], mean.predictions, self._variance[at], self._share[at]
 
     def _scale(self, mean: FittedMean) -> ClassScale:
+        """Factors of the scores and of the prior variance, unless it is given.
+
+        The mode of a process whose variance is given has no factor either.
+        """
         codes, *parts = self._held_out(mean)
         weights = self._rows.weights[mean.held_out]
-        return fit_class_scale(self._likelihood, codes, weights, *parts)
+        variance_is_free = self._prior.amplitude_is_free
+        return fit_class_scale(
+            self._likelihood,
+            codes,
+            weights,
+            *parts,
+            scores_are_free=variance_is_free or mean.name != "svgp",
+            variance_is_free=variance_is_free,
+        )
 
     def held_out_losses(self, mean: FittedMean) -> Array:
         """Log losses of the calibrated mean at its held-out rows, in nats."""
