@@ -91,9 +91,8 @@ def _by_nodes(
 # ---- Scores of other classifiers, and of the process ---------------------------------
 
 
-def class_scores(
-    classes: NDArray[Any], mixed: float, n_outputs: int, fitted: Any, X: Any
-) -> Array:
+@dataclass(frozen=True)
+class ClassScores:
     """Latent scores (n, n_outputs) from the probabilities of a fitted classifier.
 
     Parameters
@@ -104,43 +103,67 @@ def class_scores(
         Share of the uniform distribution in the probabilities, so that none is zero.
     n_outputs : int
         One for log odds, otherwise K; these sum to zero.
-    fitted : classifier
-    X : array-like of shape (n, d)
-
-    Raises
-    ------
-    ValueError
-        If it knows none of the classes, or predicts values that are no probabilities.
     """
-    position = {
-        label: i for i, label in enumerate(np.asarray(fitted.classes_).tolist())
-    }
-    columns = np.array([position.get(label, -1) for label in classes.tolist()])
-    if np.all(columns < 0):
-        raise ValueError(
-            f"The classifier was fitted to the classes {list(position)}, none of which "
-            f"is in y, which has {classes.tolist()}. Fit it to the same labels."
-        )
-    found = np.asarray(fitted.predict_proba(X), dtype=np.float64)
-    if found.shape != (len(X), len(position)) or not np.all(np.isfinite(found)):
-        raise ValueError(
-            f"{fitted!r} must give a finite probability for each of its "
-            f"{len(position)} classes; got NaN, infinity, or shape {found.shape}."
-        )
-    p = np.where(columns >= 0, found[:, columns], 0.0)
-    total = p.sum(axis=1, keepdims=True)
-    p = p / np.where(total > 0.0, total, 1.0)
-    scores = np.log((1.0 - mixed) * p + mixed / len(classes))
-    if n_outputs == 1:
-        return scores[:, 1:] - scores[:, :1]
-    centred: Array = scores - scores.mean(axis=1, keepdims=True)
-    return centred
+
+    classes: NDArray[Any]
+    mixed: float
+    n_outputs: int
+
+    def __call__(self, fitted: Any, X: Any) -> Array:
+        """Scores of a fitted classifier at rows X (n, d).
+
+        Raises
+        ------
+        ValueError
+            If it knows none of the classes, or predicts values that are no
+            probabilities.
+        """
+        classes = self.classes
+        position = {
+            label: i for i, label in enumerate(np.asarray(fitted.classes_).tolist())
+        }
+        columns = np.array([position.get(label, -1) for label in classes.tolist()])
+        if np.all(columns < 0):
+            raise ValueError(
+                f"The classifier was fitted to the classes {list(position)}, none of "
+                f"which is in y, which has {classes.tolist()}. Fit it to the same "
+                "labels."
+            )
+        found = np.asarray(fitted.predict_proba(X), dtype=np.float64)
+        if found.shape != (len(X), len(position)) or not np.all(np.isfinite(found)):
+            raise ValueError(
+                f"{fitted!r} must give a finite probability for each of its "
+                f"{len(position)} classes; got NaN, infinity, or shape {found.shape}."
+            )
+        p = np.where(columns >= 0, found[:, columns], 0.0)
+        total = p.sum(axis=1, keepdims=True)
+        p = p / np.where(total > 0.0, total, 1.0)
+        scores = np.log((1.0 - self.mixed) * p + self.mixed / len(classes))
+        if self.n_outputs == 1:
+            return scores[:, 1:] - scores[:, :1]
+        centred: Array = scores - scores.mean(axis=1, keepdims=True)
+        return centred
 
 
-def basis_scores(basis: Any, weights: Array, base: Array, X: Array) -> Array:
-    """``base + φ(x)ᵀw`` (n, c): the mode of the process itself."""
-    values: Array = base + basis(X) @ weights
-    return values
+@dataclass(frozen=True)
+class BasisScores:
+    """``base + φ(x)ᵀw`` (n, c): the mode of the process itself.
+
+    Parameters
+    ----------
+    basis : Nystroem
+    weights : ndarray of shape (m, c)
+    base : ndarray of shape (c,)
+    """
+
+    basis: Any
+    weights: Array
+    base: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n, c) at the rows of X (n, d)."""
+        values: Array = self.base + self.basis(X) @ self.weights
+        return values
 
 
 # ---- How scores fade away from the data ----------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,11 +18,11 @@ from skgpx._callbacks import (
 )
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin
 from skgpx._gwi._class_scores import (
+    BasisScores,
     ClassScale,
+    ClassScores,
     FadingScores,
-    basis_scores,
     class_loss,
-    class_scores,
     fit_class_scale,
     log_losses,
     share_of_prior,
@@ -331,7 +330,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self._encoded(given.y[given.weights > 0.0])
         c = self._class_likelihood().prepare(np.arange(float(len(self.classes_))))
         mixed = len(self.classes_) / (float(given.weights.sum()) + len(self.classes_))
-        predict = partial(class_scores, self.classes_, mixed, c.n_outputs_)
+        predict = ClassScores(self.classes_, mixed, c.n_outputs_)
         base = self._base_model(given, groups, predict, True, rng)
         codes = np.searchsorted(self.classes_, base.y).astype(np.float64)
         return Rows(base.inputs, codes, base.cross_fit.weights), base
@@ -463,18 +462,15 @@ class _Problem:
             return laplace.find_mode(target, start, 1e-6).weights
 
         weights = weights_of(np.arange(len(rows.y)), None)
-        scores = [
-            basis_scores(
-                basis,
-                weights_of(np.setdiff1d(np.arange(len(rows.y)), part), weights),
-                base,
-                rows.X[part],
-            )
-            for part in parts
-        ]
-        function = partial(basis_scores, basis, weights, base)
-        held_out = np.concatenate(scores) if scores else np.empty((0, len(base)))
-        return FittedMean("svgp", function, parts.ravel(), held_out)
+        held_out = np.empty((*parts.shape, len(base)))
+        for k, part in enumerate(parts):
+            others = np.setdiff1d(np.arange(len(rows.y)), part)
+            without = BasisScores(basis, weights_of(others, weights), base)
+            held_out[k] = without(rows.X[part])
+        scores = held_out.reshape(-1, len(base))
+        return FittedMean(
+            "svgp", BasisScores(basis, weights, base), parts.ravel(), scores
+        )
 
     def _held_out(self, mean: FittedMean) -> tuple[Array, ...]:
         """Codes, scores, variances and their shares of the prior."""
