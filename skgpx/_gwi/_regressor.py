@@ -121,8 +121,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     optimizer : "evidence" or None, default="evidence"
         None keeps the hyperparameters of the kernel.
     noise_variance : float or None, default=None
-        Noise variance of the prior process, in squared units of y; None learns it.
-        Held-out rows calibrate it afterwards.
+        Noise variance of the process, in squared units of y; None learns it together
+        with the kernel, and calibrates it on held-out rows afterwards.
     n_inducing : int or "auto", default="auto"
         Number of inducing points, by greedy conditional variance; "auto" is as many as
         the kernel needs, at most 2500.
@@ -169,10 +169,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         For the standardised y, after calibration.
     inducing_points_ : ndarray of shape (m, n_features)
     noise_variance_ : float or ndarray of shape (n_targets,)
-        In squared units of y, after calibration.
+        In squared units of y; that of `noise_variance` or of a WhiteKernel that is
+        fixed, if one is given, and otherwise after calibration.
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of predictive variances near the data that held-out errors support; one
-        without held-out rows.
+        without held-out rows, and where the noise is given.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
@@ -457,12 +458,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Held-out rows determine variances near the data; far from them the variance
         stays that of the prior. What they support beyond the variance of the process is
         the noise: one factor of all variances is too large for most rows where they
-        differ by orders of magnitude.
+        differ by orders of magnitude. A noise that is given stays as it is.
         """
         at = mean.held_out
         squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
-        T: Any = 1.0
-        if len(at):
+        T: Any = np.ones(rows.y.shape[1:])[()]
+        calibrates = len(at) > 0 and prior.noise_is_free
+        if calibrates:
             own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
             T = _scales(own_squares, v, rows.weights)
             if mean.function is not None:
@@ -483,12 +485,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         shift, scale = units
         noise = noise * scale**2
         noise = noise if np.ndim(noise) else float(noise)
+        calibration_rows = len(at) if calibrates else 0
         return {
             "posterior_": model.affine(shift, scale),
             "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise),
             "noise_variance_": noise,
             "kernel_": prior.kernel,
-            "_record": prior.record._replace(calibration_rows=len(at)),
+            "_record": prior.record._replace(calibration_rows=calibration_rows),
             "variance_scale_": T,
             "inducing_points_": process.basis.inducing_points,
             "n_iter_": 1,

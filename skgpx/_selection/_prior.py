@@ -35,7 +35,7 @@ from skgpx._selection._sparse import SEARCHED_ROWS, grow
 from skgpx._validation import DefaultKernel, Rows, standardisation
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, decays, split_noise, stated_priors
+from skgpx.kernels import GREKernel, decays, rescaled, split_noise, stated_priors
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -103,6 +103,9 @@ class Hyperparameters(NamedTuple):
     n_inducing : int
         Inducing points after which twice as many do not gain; 0 where not counted.
     findings : tuple of Finding
+    amplitude_is_free : bool
+        Whether nobody has given the variance of the latent function: False for a kernel
+        of the user's without a search, with fixed amplitudes, or with none.
     """
 
     kernel: Any
@@ -112,6 +115,12 @@ class Hyperparameters(NamedTuple):
     exact_noise: float = np.nan
     n_inducing: int = 0
     findings: tuple[Finding, ...] = ()
+    amplitude_is_free: bool = True
+
+    @property
+    def noise_is_free(self) -> bool:
+        """Whether nobody has given the scale of the likelihood."""
+        return len(self.likelihood.theta) > 0
 
 
 def learn_prior(
@@ -159,12 +168,16 @@ def learn_prior(
     if kernel is None or isinstance(kernel, DefaultKernel):
         groups = default_candidates(rows, likelihood, unit, kernel)
         kernel = groups[0][-1].kernel
+        amplitude_is_free = True
     else:
-        candidate, likelihood = _given(kernel, rows, likelihood, unit)
+        candidate, likelihood = _given(kernel, rows, likelihood, unit, learn)
         kernel, groups = candidate.kernel, [[candidate]]
+        amplitude_is_free = learn and rescaled(kernel, 1.0) is not None
     record = SearchRecord(distinct_rows=len(rows.y))
     if not learn or not len(kernel.theta) + len(likelihood.theta):
-        return Hyperparameters(kernel, likelihood, record=record)
+        return Hyperparameters(
+            kernel, likelihood, record=record, amplitude_is_free=amplitude_is_free
+        )
     counted = rows if likelihood.discrete else counted_once(rows)
     split = Split.of(counted, screening_rows, rng)
     start = None if previous is None else previous.found
@@ -212,6 +225,7 @@ def learn_prior(
         exact_noise,
         needed,
         tuple(one for one in findings if one is not None),
+        amplitude_is_free,
     )
 
 
@@ -438,9 +452,12 @@ def _with_stated_noise(found: Found) -> Likelihood:
 
 
 def _given(
-    kernel: Any, rows: Rows, likelihood: Likelihood, unit: float
+    kernel: Any, rows: Rows, likelihood: Likelihood, unit: float, learn: bool
 ) -> tuple[Candidate, Likelihood]:
-    """Candidate of the latent function's kernel; likelihood with the kernel's noise."""
+    """Candidate of the latent function's kernel; likelihood with the kernel's noise.
+
+    Without a search that noise is fixed.
+    """
     stated = stated_priors(kernel)
     kernel, noise, bounds = split_noise(clone(kernel))
     candidate = replace(of_kernel(kernel, rows, unit), stated=stated)
@@ -451,7 +468,7 @@ def _given(
             "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
             f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
         )
-    if isinstance(bounds, str):
+    if isinstance(bounds, str) or not learn:
         return candidate, Gaussian(noise).prepare(rows.y, rows.weights)
     low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
     return candidate, likelihood.with_start(noise_variance=(noise, low, high))

@@ -73,12 +73,19 @@ def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
     )
 
 
-def with_peaks(start: WaveMixture, peaks: Waves) -> WaveMixture:
-    """Start of which each component has the peaks in place of its first waves."""
+def with_peaks(
+    start: WaveMixture, peaks: Waves, amplitude_is_free: bool
+) -> WaveMixture:
+    """Start of which each component has the peaks in place of its first waves.
+
+    Their amplitudes are at least those of the peaks, if the variance of the kernel is
+    not given.
+    """
     n = len(peaks.amplitudes)
     frequencies, amplitudes = start.frequencies.copy(), start.amplitudes.copy()
     frequencies[:, :n] = peaks.frequencies * start.length_scale
-    amplitudes[:n] = np.maximum(amplitudes[:n], peaks.amplitudes)
+    if amplitude_is_free:
+        amplitudes[:n] = np.maximum(amplitudes[:n], peaks.amplitudes)
     return start._replace(frequencies=frequencies, amplitudes=amplitudes)
 
 
