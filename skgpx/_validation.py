@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,11 +48,34 @@ _CATEGORIES = ("category", "categorical", "enum")
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
-    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    """scikit-learn's decorator of `fit`; a fit that fails changes nothing."""
     decorator: Callable[[_Method], _Method] = _fit_context(
         prefer_skip_nested_validation=prefer_skip_nested_validation
     )
-    return decorator
+
+    def decorate(method: _Method) -> _Method:
+        return all_or_nothing(decorator(method))
+
+    return decorate
+
+
+def all_or_nothing(method: _Method) -> _Method:
+    """Have a method that fails or is interrupted leave the attributes as they were.
+
+    Attributes are replaced by methods and never changed in place, so that a shallow
+    copy is enough: categories and names of columns stay those of the posterior.
+    """
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **options)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    return guarded  # type: ignore[return-value]
 
 
 # ---- Training data -------------------------------------------------------------------
