@@ -70,10 +70,13 @@ def all_or_nothing(method: _Method) -> _Method:
     def guarded(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
         try:
-            return method(self, *args, **options)
+            result = method(self, *args, **options)
         except BaseException:
             self.__dict__ = before
             raise
+        # a table, which a fitted model does not need
+        vars(self).pop("_no_rows", None)
+        return result
 
     return guarded  # type: ignore[return-value]
 
@@ -138,6 +141,8 @@ def check_rows(
         or all below 1e-120; a y that is not numeric but should be; negative weights, or
         none that is positive.
     """
+    if not reset:
+        estimator._no_rows = X[:0] if hasattr(X, "columns") else None
     X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
@@ -540,6 +545,11 @@ def kernel_of(estimator: Any, kernel: Any = None) -> Any:
 
     def numbers(columns: Any) -> Any:
         if callable(columns) and names is not None:
+            if estimator._no_rows is None:
+                raise ValueError(
+                    "The kernel chooses columns by their types, which X has to have: "
+                    "expected a DataFrame as in the first call; got an array."
+                )
             columns = columns(estimator._no_rows)
         given = [columns] if isinstance(columns, str) or callable(columns) else columns
         if isinstance(given, slice) or not any(

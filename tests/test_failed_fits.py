@@ -1,6 +1,7 @@
 """A fit changes an estimator at its end, or not at all."""
 
 import copy
+import pickle
 import sys
 from inspect import signature
 from pathlib import Path
@@ -29,6 +30,7 @@ from skgpx import (
     SteinRFFRegressor,
     TemperedRegressor,
 )
+from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Poisson
 from skgpx.thompson import ThompsonSampler
 
@@ -168,6 +170,23 @@ def test_after_a_first_fit_that_failed_there_is_no_model(name):
         if hasattr(model, method):
             with pytest.raises(NotFittedError):
                 getattr(model, method)()
+
+
+@cases
+def test_pickles_hold_plain_values_and_warn_of_other_versions(name, monkeypatch):
+    estimator, y = CASES[name]
+    model = clone(estimator).fit(X, y)
+    for value in vars(model).values():
+        assert not type(value).__module__.startswith(("pandas", "pyarrow"))
+    pickled, before = pickle.dumps(model), answers(model, X)
+    same = pickle.loads(pickled)
+    assert vars(same).keys() == vars(model).keys()
+    with monkeypatch.context() as newer:
+        newer.setattr(skgpx, "__version__", "99.0")
+        with pytest.warns(PredictionWarning, match=r"by skgpx .* loaded by 99\.0"):
+            loaded = pickle.loads(pickled)
+    for one, other in zip(before, answers(loaded, X), strict=True):
+        assert_array_equal(one, other)
 
 
 def test_a_sampler_that_cannot_fit_proposes_as_if_it_had_not_tried(monkeypatch):
