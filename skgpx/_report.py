@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
+import skgpx
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._validation import check_is_fitted, check_X
+from skgpx._validation import check_is_fitted, check_X, warn
 from skgpx.bases import NeighborBasis, Nystroem
+from skgpx.exceptions import PredictionWarning
 
 _MODEL: dict[str, Callable[[Any], Any]] = {
     "estimator": lambda fit: type(fit).__name__,
@@ -88,7 +90,24 @@ class Report(dict[str, Any]):
 
 
 class Reporting(OneBlasThread):
-    """Gives an estimator its `report`."""
+    """Gives an estimator its `report`, and its pickles the version of the library."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        parent: Any = super()
+        return {**parent.__getstate__(), "_skgpx_version": skgpx.__version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parent: Any = super()
+        state = dict(state)
+        version = state.pop("_skgpx_version", "unknown")
+        if version != skgpx.__version__:
+            warn(
+                f"{type(self).__name__} was pickled by skgpx {version} and is loaded "
+                f"by {skgpx.__version__}, where its attributes may have another "
+                "meaning. Fit it again, or load it with the version that made it.",
+                PredictionWarning,
+            )
+        parent.__setstate__(state)
 
     def report(self, X: Any = None, y: ArrayLike | None = None) -> Report:
         """Summary of a fit: what it has learned, its cost, and its diagnostics.
