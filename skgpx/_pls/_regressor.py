@@ -46,8 +46,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
-        as it needs to leave no more than a thousandth of a nat per row unexplained, at
-        most 2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
+        as it needs to leave no more than a thousandth of a nat per row unexplained, and
+        a variance that is small beside the posterior variance of the function; at most
+        2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
         `unexplained_`. Otherwise it is ``3 sqrt(n)``, at most what keeps a step of all
         chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
         either, and with one latent function up to 500 while twice as many gain
