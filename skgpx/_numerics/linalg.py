@@ -306,7 +306,7 @@ def pivoted_cholesky(
     trace : float, default=0.0
         Stop when the residuals sum to no more than this, up to 128 pivots later and
         never before the first.
-    trace_per_pivot : float, default=inf
+    trace_per_pivot : float, optional
         And to no more than this times the number of pivots.
 
     Returns

@@ -106,8 +106,9 @@ def select_until(
     rng : numpy.random.Generator
         Draws the candidates where there are more than 4000 rows.
     weights : ndarray of shape (n,), optional
-    residual_per_point : float, default=inf
-        Prior variance at the rows, on average, that m points may leave, divided by m.
+    residual_per_point : float, optional
+        Prior variance at the rows, on average, that m points may leave, divided by m;
+        infinite if not given.
 
     Returns
     -------
