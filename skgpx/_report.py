@@ -204,7 +204,11 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
         rows = check_X(model, X)
         picked = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.intp)
         found["unexplained_share"] = _share(basis, rows[picked])
-    elif on_points and np.isfinite(getattr(model, "unexplained_", np.nan)):
+    elif (
+        on_points
+        and np.isfinite(getattr(model, "unexplained_", np.nan))
+        and hasattr(model, "noise_variance_")
+    ):
         # unexplained_ = var g / (2 noise variance), in any units
         noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)
         prior = float(np.mean(basis.kernel.diag(basis.inducing_points)))
@@ -253,7 +257,7 @@ def _findings(
     """Findings of the fit, those of rows X and of targets y; messages by check."""
     found = {one.check: one.message for one in getattr(model, "findings_", ())}
     unexplained = basis.get("unexplained_share", 0.0)
-    if unexplained > 0.005:
+    if unexplained > 0.005 and not _suffices(model, basis["functions"]):
         found["basis"] = (
             f"{_percent(unexplained)} of the prior variance is unexplained by "
             f"{basis['functions']} {basis['kind']}."
@@ -266,6 +270,16 @@ def _findings(
             "likelihood, or TemperedRegressor around the model."
         )
     return found
+
+
+def _suffices(model: Any, n_functions: int) -> bool:
+    """Whether the data cannot tell the basis from the whole process.
+
+    It is that of all rows, or leaves out a hundredth of a nat of a row at most.
+    """
+    record = getattr(model, "_record", None)
+    n_rows = np.inf if record is None else record.distinct_rows
+    return n_functions >= n_rows or getattr(model, "unexplained_", np.nan) <= 0.01
 
 
 # ---- From values to text -------------------------------------------------------------

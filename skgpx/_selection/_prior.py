@@ -36,7 +36,7 @@ from skgpx._validation import DefaultKernel, Rows, standardisation
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import GREKernel, decays, rescaled, split_noise, stated_priors
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, Tobit
 
 Array = NDArray[np.float64]
 
@@ -195,9 +195,8 @@ def learn_prior(
         if n_inducing is not None and n_inducing < min(len(rows.y), _SEARCHED):
             best = _by_bound(best, counted, inducing, n_inducing, rng)
     else:
-        starts = (
-            [start] if start else _rough_starts(groups[0], split.screening, likelihood)
-        )
+        how = groups, split.screening, likelihood, n_jobs, trend
+        starts = [start] if start else _starts(*how)
         planned = len(rows.y) if n_inducing is None else n_inducing
         best, needed = _by_laplace(starts, counted, inducing, planned, rng)
         signal = best.gain > NOISE_PRICE and likelihood.n_outputs_ == 1
@@ -264,6 +263,19 @@ def _by_bound(
     return ends[0] if ends[0].gain > NOISE_PRICE else found
 
 
+def _starts(
+    groups: list[list[Candidate]],
+    few: Rows,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    trend: bool,
+) -> list[Found]:
+    """Where searches for a likelihood that is not Gaussian begin."""
+    if isinstance(likelihood, Tobit):
+        return [_as_observed(groups, few, likelihood, n_jobs, trend)]
+    return _rough_starts(groups[0], few, likelihood)
+
+
 def _rough_starts(
     group: list[Candidate], few: Rows, likelihood: Likelihood
 ) -> list[Found]:
@@ -296,6 +308,27 @@ def _rough_starts(
     starts = group[0].starts()
     starts = starts if group[0].given or not np.any(values) else starts[:1]
     return [Found(group[0], u, likelihood) for u in starts]
+
+
+def _as_observed(
+    groups: list[list[Candidate]],
+    few: Rows,
+    likelihood: Tobit,
+    n_jobs: int | None,
+    trend: bool,
+) -> Found:
+    """The search for normal noise, bounds taken for values that are a little beyond."""
+    values = rough_latent(few, likelihood)[:, 0]
+    few = few._replace(y=values, known=None)
+    noise = Gaussian().prepare(few.y, few.weights)
+    # the few rows are all
+    split = Split(few, few, few, np.arange(len(values)))
+    best = select(groups, split, noise, n_jobs, trend)
+    if not len(likelihood.theta):
+        return best._replace(likelihood=likelihood)
+    log_scale = 0.5 * best.likelihood.theta
+    start = likelihood.with_theta(np.clip(log_scale, *likelihood.theta_bounds.T))
+    return best._replace(likelihood=start)
 
 
 def _scale_starts(found: Found, rows: Rows) -> list[Found]:
