@@ -79,40 +79,50 @@ _MIN_SHARE = 0.05
 
 
 def residual_autocorrelation(
-    X: Array, residuals: Array, variance: float
+    X: Array, residuals: Array, weights: Array, variance: float
 ) -> Finding | None:
     """Moran's I of the residuals of neighbouring rows, for noise that is independent.
 
-    Neighbours are adjacent in one column, or nearest by ranks in up to five.
+    Neighbours are adjacent in one column, or nearest by ranks in up to five. Rows may
+    come in the order of (X, y): among equal inputs the neighbours are drawn at random,
+    since next to one another such rows have like residuals. Equal rows have been merged
+    into weights, without which the residuals of rounded y would not have mean zero.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-    residuals : ndarray of shape (n,)
+    residuals, weights : ndarray of shape (n,)
     variance : float
         That of y.
     """
     n, d = X.shape
     if n < 100 or variance == 0.0:
         return None
+    shuffled = np.random.default_rng(0).permutation(n)
+    X = X[shuffled]
+    residuals = residuals[shuffled]
+    weights = weights[shuffled]
     neighbours = np.empty((d, n), np.intp)
-    for j, other in enumerate(neighbours):
+    for j, following in enumerate(neighbours):
         order = np.argsort(X[:, j], kind="stable")
-        # the next row of the column; for the last, the one before
-        other[order[:-1]], other[order[-1]] = order[1:], order[-2]
+        following[order[:-1]] = order[1:]
+        # for the last row of the column, the one before
+        following[order[-1]] = order[-2]
     if 1 < d <= 5:
         ranks: Array = rankdata(X, axis=0)
         two = cKDTree(ranks).query(ranks, 2)[1]
         nearest = np.where(two[:, 0] == np.arange(n), two[:, 1], two[:, 0])
         neighbours = np.vstack((neighbours, nearest))
-    products = [residuals * residuals[other] for other in neighbours]
-    best = int(np.argmax([p.sum() for p in products]))
-    p = products[best]
-    shared = float(np.mean(p))
-    correlation = shared / (float(np.mean(residuals**2)) or 1.0)
+    # Moran's I: Σ ω_i ω_j r_i r_j / Σ ω_i ω_j, beside Σ ω r² / Σ ω
+    weighted = weights * residuals
+    products = weighted * weighted[neighbours]
+    best = int(np.argmax(products.sum(axis=1)))
+    total = float(products[best].sum())
+    shared = total / float(weights @ weights[neighbours[best]])
+    correlation = shared / (float(np.average(residuals**2, weights=weights)) or 1.0)
     # z-score of five, and a correlation that matters
-    significant = p.sum() > 5.0 * np.sqrt(np.sum(p**2)) and correlation >= 0.2
-    if not significant or shared < _MIN_SHARE * variance:
+    significant = total > 5.0 * np.sqrt(np.sum(products[best] ** 2))
+    if not significant or correlation < 0.2 or shared < _MIN_SHARE * variance:
         return None
     where = f"along column {best}" if best < d else "between nearest rows"
     return Finding(

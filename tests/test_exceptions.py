@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
+from skgpx._validation import canonical_rows
 from skgpx.diagnostics import (
     Finding,
     conclude,
@@ -90,9 +96,54 @@ def test_residuals_of_neighbours(d):
     X = rng.uniform(size=(400, d))
     noise = rng.standard_normal(400)
     missed = np.sin(20.0 * X[:, 0]) + noise
-    assert residual_autocorrelation(X, noise, float(np.var(noise))) is None
-    found = residual_autocorrelation(X, missed, float(np.var(missed)))
+    ones = np.ones(400)
+    assert residual_autocorrelation(X, noise, ones, float(np.var(noise))) is None
+    found = residual_autocorrelation(X, missed, ones, float(np.var(missed)))
     assert "along column 0" in found.message
+
+
+# Columns as they come in tables: levels, grids, lags, rounded numbers, and integers
+# beside continuous columns.
+REPEATED = {
+    "two levels": lambda rng, n: rng.integers(0, 2, (n, 1)),
+    "101 levels": lambda rng, n: rng.integers(0, 101, (n, 1)),
+    "a grid": lambda rng, n: rng.integers(0, 5, (n, 2)),
+    "rounded": lambda rng, n: rng.normal(size=(n, 2)).round(1),
+    "one of integers": lambda rng, n: np.column_stack(
+        (rng.integers(0, 10, n), rng.normal(size=n))
+    ),
+    "lags": lambda rng, n: np.lib.stride_tricks.sliding_window_view(
+        rng.integers(0, 6, n + 2), 3
+    ),
+}
+
+
+@pytest.mark.parametrize("design", REPEATED)
+def test_residuals_at_inputs_that_repeat(design):
+    """Rows come in the order of (X, y): of noise nothing is found, a step is."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = (150, 1000)[seed % 2]
+        X = np.asarray(REPEATED[design](rng, n), dtype=np.float64)
+        for noise in (rng.normal(size=n), rng.poisson(2.0, n), rng.standard_t(3, n)):
+            rows = canonical_rows(X, noise.astype(np.float64), np.ones(n))
+            residuals = rows.y - np.average(rows.y, weights=rows.weights)
+            variance = float(np.average(residuals**2, weights=rows.weights))
+            how = rows.X, residuals, rows.weights, variance
+            assert residual_autocorrelation(*how) is None
+        missed = 2.0 * np.sign(X[:, 0] - X[:, 0].mean()) + rng.normal(size=n)
+        rows = canonical_rows(X, missed - missed.mean(), np.ones(n))
+        how = rows.X, rows.y, rows.weights, float(np.var(missed))
+        assert residual_autocorrelation(*how) is not None
+
+
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor])
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+def test_noise_at_ten_levels(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 10, 300)[:, np.newaxis]
+    model = estimator(random_state=0).fit(X, rng.normal(size=300))
+    assert [finding.check for finding in model.findings_] == ["no signal"]
 
 
 @pytest.mark.parametrize("make", [Gaussian, StudentT])

@@ -526,7 +526,8 @@ def _residual_findings(
             float(np.average(y**2, weights=rows.weights)),
         )
         worse = better_process(residuals, y[at] - alone[at], total)
-        found.append(worse or residual_autocorrelation(rows.X[at], residuals, total))
+        lost = residual_autocorrelation(rows.X[at], residuals, rows.weights[at], total)
+        found.append(worse or lost)
     return found if rows.y.ndim == 1 else [o and o.of(j) for j, o in enumerate(found)]
 
 

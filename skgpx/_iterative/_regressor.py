@@ -398,7 +398,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         ):
             centred = y - np.average(y, weights=some.weights)
             total = float(np.average(centred**2, weights=some.weights))
-            one = diagnostics.residual_autocorrelation(some.X, error, total)
+            one = diagnostics.residual_autocorrelation(
+                some.X, error, some.weights, total
+            )
             found.append(one if one is None or c == 1 else one.of(j))
         # the remedy, likelihoods with particles, has one target and at most MOST points
         if c == 1 and rows.known is None and len(self.inducing_points_) <= MOST:

@@ -352,7 +352,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             residuals, sigma2 = y - mean, float(noise[j % len(noise)])
             centre = np.average(y, weights=some.weights)
             total = float(np.average((y - centre) ** 2, weights=some.weights))
-            of_one = [diagnostics.residual_autocorrelation(some.X, residuals, total)]
+            of_one = [
+                diagnostics.residual_autocorrelation(
+                    some.X, residuals, some.weights, total
+                )
+            ]
             # residuals of the rows of a fit have the variance σ² - var f
             if few and np.isfinite(sigma2):
                 left = np.maximum(2.0 * sigma2 - variance, 0.1 * sigma2)

@@ -99,7 +99,9 @@ def fit_stein(
         each = [residuals(learning._replace(X=X), one) for one in mixture.waves()]
         pairs = np.atleast_2d(np.mean(each, axis=0).T), np.atleast_2d(learning.y.T)
         for j, (errors, y) in enumerate(zip(*pairs, strict=True)):
-            found = residual_autocorrelation(learning.X, errors, float(np.var(y)))
+            found = residual_autocorrelation(
+                learning.X, errors, learning.weights, float(np.var(y))
+            )
             findings.append(found.of(j) if found and rows.y.ndim > 1 else found)
         sums = mixture.statistics(train, n_jobs)
         factor, noise = calibrated(mixture, sums, noise, validation)
