@@ -42,10 +42,11 @@ from skgpx._validation import (
 )
 from skgpx.bases import Warped
 from skgpx.diagnostics import (
+    CovarianceOfRows,
     Finding,
     better_process,
+    check_residuals,
     conclude,
-    residual_autocorrelation,
 )
 from skgpx.likelihoods import Gaussian
 
@@ -361,7 +362,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
         frozen = None if base is None else base.finding
-        residual = _residual_findings(rows, mean, own)
+        # the process is around a constant, a base model is not
+        prior = CovarianceOfRows(fitted[2].kernel, fitted[1], zero=-shift / scale)
+        residual = _residual_findings(
+            rows, mean, own, variance, fitted[1], prior if base is None else None
+        )
         conclude(self, [frozen, *fitted[2].findings, *residual])
         reporter.finish()
         return self
@@ -518,19 +523,38 @@ def _scales(
 
 
 def _residual_findings(
-    rows: Rows, mean: FittedMean, own: FittedMean
+    rows: Rows,
+    mean: FittedMean,
+    own: FittedMean,
+    variance: Array,
+    noise_variance: Any,
+    prior: CovarianceOfRows | None,
 ) -> list[Finding | None]:
-    """A mean that is worse than the process, or that leaves structure of y."""
-    at, found = mean.held_out, list[Finding | None]()
-    values = rows.y, mean.predictions, own.predictions
-    for y, predicted, alone in zip(*(np.atleast_2d(a.T) for a in values), strict=True):
-        residuals, total = (
-            y[at] - predicted,
-            float(np.average(y**2, weights=rows.weights)),
-        )
-        worse = better_process(residuals, y[at] - alone[at], total)
-        found.append(worse or residual_autocorrelation(rows.X[at], residuals, total))
-    return found if rows.y.ndim == 1 else [o and o.of(j) for j, o in enumerate(found)]
+    """Means that are worse than the process, or that leave structure of y."""
+    at = mean.held_out
+    residuals = rows.y[at] - mean.predictions
+    own_residuals = rows.y[at] - own.predictions[at]
+    # y is centred
+    total: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
+    if rows.y.ndim == 1:
+        worse = [better_process(residuals, own_residuals, total)]
+    else:
+        targets = enumerate(zip(residuals.T, own_residuals.T, total, strict=True))
+        each = [(j, better_process(*target)) for j, target in targets]
+        worse = [finding and finding.of(j) for j, finding in each]
+    if any(worse):
+        return worse
+    predictive = variance[at] + noise_variance
+    return check_residuals(
+        rows.take(at),
+        residuals=residuals,
+        variance=predictive,
+        noise_share=noise_variance / predictive,
+        likelihood=Gaussian(),
+        # other noise needs a process around a constant
+        other_noise=prior is not None,
+        prior=prior,
+    )
 
 
 def predictions_of(estimator: Any, X: Any) -> Array:

@@ -41,7 +41,7 @@ from skgpx._validation import (
     row_quantity,
 )
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding, conclude
+from skgpx.diagnostics import conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise
 from skgpx.likelihoods import Gaussian
 
@@ -388,36 +388,32 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
         clock.end_of("solution")
-        attributes, *left_out = fitted(solution)
+        attributes, errors_left_out, variance_left_out = fitted(solution)
         vars(self).update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
-        return [
+        findings = [
             *found.findings,
             diagnostics.solver_not_converged(solution, self.tol),
-            *self._check_residuals(rows, *left_out),
         ]
-
-    def _check_residuals(
-        self, rows: Rows, errors: Array, variance: Array
-    ) -> list[Finding | None]:
-        """Scatter and autocorrelation of leave-one-out errors (r, c) of some rows."""
-        found: list[Finding | None] = []
         # a kernel that the user fixes may underfit on purpose
         if self.optimizer is None:
-            return found
-        some, c = rows.take(_left_out(rows)), errors.shape[1]
-        for j, (y, error) in enumerate(
-            zip(some.y.reshape(errors.shape).T, errors.T, strict=True)
-        ):
-            centred = y - np.average(y, weights=some.weights)
-            total = float(np.average(centred**2, weights=some.weights))
-            one = diagnostics.residual_autocorrelation(some.X, error, total)
-            found.append(one if one is None or c == 1 else one.of(j))
-        # the remedy, likelihoods with particles, has one target and at most MOST points
-        if c == 1 and rows.known is None and len(self.inducing_points_) <= MOST:
-            how = some.X, y - error, error / np.sqrt(variance), self.likelihood_
-            found.append(diagnostics.varying_noise(*how))
-        return found
+            return findings
+        noise_is_known = rows.known is not None
+        shift, scale = units[:2]
+        covariance = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
+        left_out = rows.take(_left_out(rows))
+        noise_variance = self.noise_variance_ / scale**2
+        residuals = diagnostics.check_residuals(
+            left_out,
+            residuals=errors_left_out.reshape(-1, *rows.y.shape[1:]),
+            variance=variance_left_out,
+            noise_share=np.minimum(noise_variance / variance_left_out, 1.0),
+            likelihood=self.likelihood_,
+            # likelihoods with particles, the remedy, have at most MOST points
+            other_noise=not noise_is_known and len(self.inducing_points_) <= MOST,
+            prior=None if noise_is_known else covariance,
+        )
+        return [*findings, *residuals]
 
     def _sparse(
         self,

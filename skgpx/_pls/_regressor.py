@@ -328,7 +328,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             standard, likelihood, reporter, units, self.normalize_y, form
         )
         fitted = form.reduced(self.likelihood_)
-        conclude(self, [*findings, *self._check_residuals(rows, fitted)])
+        conclude(self, [*findings, *self._check_fit(rows, fitted, units[:2])])
         return self
 
     def _check_form(self, form: NormalForm) -> None:
@@ -340,17 +340,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             # by the name that the likelihood was given
             resolved_method(self.method, form.stated)
 
-    def _check_residuals(self, rows: Rows, fitted: Likelihood) -> list[Finding | None]:
-        """Scatter and autocorrelation of the residuals of at most 4000 rows."""
+    def _check_fit(
+        self, rows: Rows, fitted: Likelihood, units: tuple[Any, Any]
+    ) -> list[Finding | None]:
+        """Counts or residuals of at most 4000 rows, in the units of y."""
         some = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
         likelihood: Any = fitted
         if some.known is not None:
             likelihood = likelihood.at_rows(some.known)
         model = self.posterior_
         latent = model.marginals(some.X)
-        mean, variance = likelihood.predictive_moments(latent)
-        moments = mean, variance, fitted
-        found = [diagnostics.overdispersion(some.y, some.weights, *moments)]
         features = model.basis(some.X)
         outside = float(np.sum(model.basis.residual_variance(some.X, features)))
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
@@ -358,26 +357,37 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         # user fixes may underfit on purpose; bounds of y have no residuals
         learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
         if not (learned and fitted.location_scale and share <= 0.01):
-            return found
-        # likelihoods with particles, the remedy, have no more points than MOST
-        few = some.known is None and model.basis.n_basis <= MOST
-        noise = np.atleast_1d(fitted.variance(0.0))
-        each = [(some.y, mean, variance)]
+            return diagnostics.check_counts(some.y, some.weights, latent, likelihood)
+        noise_variance = fitted.variance(0.0)
         if some.y.ndim > 1:
             mean, variance = latent.moments()
-            each = list(zip(some.y.T, mean.T, (variance + noise).T, strict=True))
-        for j, (y, mean, variance) in enumerate(each):
-            residuals, sigma2 = y - mean, float(noise[j % len(noise)])
-            centre = np.average(y, weights=some.weights)
-            total = float(np.average((y - centre) ** 2, weights=some.weights))
-            of_one = [diagnostics.residual_autocorrelation(some.X, residuals, total)]
+            variance = variance + noise_variance
+        else:
+            mean, variance = likelihood.predictive_moments(latent)
+        finite = bool(np.all(np.isfinite(noise_variance)))
+        noise_share = np.ones(some.y.shape)
+        if finite:
             # residuals of the rows of a fit have the variance σ² - var f
-            if few and np.isfinite(sigma2):
-                left = np.maximum(2.0 * sigma2 - variance, 0.1 * sigma2)
-                how = some.X, mean, residuals / np.sqrt(left), self.likelihood_
-                of_one.append(diagnostics.varying_noise(*how))
-            found += of_one if len(each) == 1 else [one and one.of(j) for one in of_one]
-        return found
+            noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
+        # likelihoods with particles, the remedy, have no more points than MOST
+        few = some.known is None and model.basis.n_basis <= MOST
+        shift, scale = units
+        prior = diagnostics.CovarianceOfRows(
+            kernel=self.kernel_,
+            noise_variance=noise_variance / scale**2,
+            zero=-shift / scale,
+        )
+        standard = some._replace(y=(some.y - shift) / scale)
+        return diagnostics.check_residuals(
+            standard,
+            residuals=(some.y - mean) / scale,
+            variance=noise_share * noise_variance / scale**2,
+            noise_share=noise_share,
+            # by the name that the likelihood was given
+            likelihood=self.likelihood_,
+            other_noise=few and finite,
+            prior=prior if some.known is None else None,
+        )
 
     @property
     def noise_variance_(self) -> Any:

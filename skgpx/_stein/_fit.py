@@ -18,8 +18,8 @@ from skgpx._selection import (
 )
 from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._start import (
+    leave_one_out,
     peaks,
-    residuals,
     starting_waves,
     with_peaks,
     without_peaks,
@@ -27,7 +27,7 @@ from skgpx._stein._start import (
 from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture
 from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding, residual_autocorrelation
+from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -96,11 +96,20 @@ def fit_stein(
     factor: Any = np.ones(rows.y.shape[1:])[()]
     if validation is not None:
         X = learning.X if mixture.warp is None else mixture.warp(learning.X)
-        each = [residuals(learning._replace(X=X), one) for one in mixture.waves()]
-        pairs = np.atleast_2d(np.mean(each, axis=0).T), np.atleast_2d(learning.y.T)
-        for j, (errors, y) in enumerate(zip(*pairs, strict=True)):
-            found = residual_autocorrelation(learning.X, errors, float(np.var(y)))
-            findings.append(found.of(j) if found and rows.y.ndim > 1 else found)
+        components = [
+            leave_one_out(learning._replace(X=X), waves) for waves in mixture.waves()
+        ]
+        errors = np.mean([errors for errors, _ in components], axis=0)
+        variance = np.mean([variance for _, variance in components], axis=0)
+        findings += check_residuals(
+            learning,
+            residuals=errors,
+            variance=variance,
+            noise_share=noise / variance,
+            likelihood=prior.likelihood,
+            other_noise=True,
+            prior=CovarianceOfRows(mixture.covariance, noise, zero=-shift / scale),
+        )
         if prior.noise_is_free:
             sums = mixture.statistics(train, n_jobs)
             factor, noise = calibrated(mixture, sums, noise, validation)
