@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
-import skgpx
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X, warn
+from skgpx._version import __version__
 from skgpx.bases import NeighborBasis, Nystroem
 from skgpx.exceptions import PredictionWarning
 
@@ -94,16 +94,16 @@ class Reporting(OneBlasThread):
 
     def __getstate__(self) -> dict[str, Any]:
         parent: Any = super()
-        return {**parent.__getstate__(), "_skgpx_version": skgpx.__version__}
+        return {**parent.__getstate__(), "_skgpx_version": __version__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         parent: Any = super()
         state = dict(state)
         version = state.pop("_skgpx_version", "unknown")
-        if version != skgpx.__version__:
+        if version != __version__:
             warn(
                 f"{type(self).__name__} was pickled by skgpx {version} and is loaded "
-                f"by {skgpx.__version__}, where its attributes may have another "
+                f"by {__version__}, where its attributes may have another "
                 "meaning. Fit it again, or load it with the version that made it.",
                 PredictionWarning,
             )

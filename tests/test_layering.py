@@ -25,6 +25,7 @@ SHELL |= {"_row_statistics", "_selection", "_table", "_wrapped"}
 LAYERS = {
     # what every layer may say
     "exceptions": set(),
+    "_version": set(),
     # L0: arrays in, arrays out
     "_numerics": {"exceptions"},
     # L1: the nouns; likelihoods and bases do not know each other
@@ -41,7 +42,7 @@ LAYERS = {
     "_wrapped": {"_validation"},
     "_predictive_distribution": BELOW_SHELL | {"_parallel", "_validation"},
     "diagnostics": BELOW_SHELL | {"_validation"},
-    "_report": BELOW_SHELL | {"_validation"},
+    "_report": BELOW_SHELL | {"_validation", "_version"},
     "_base": BELOW_SHELL
     | {"_predictive_distribution", "_report", "_validation", "diagnostics"},
     "_row_statistics": BELOW_SHELL | DOOR,
@@ -81,6 +82,7 @@ LAYERS = {
         "_predictive_distribution",
         "_spectral_vgp",
         "_stein",
+        "_version",
     },
 }
 
