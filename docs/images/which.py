@@ -18,7 +18,7 @@ CHART = {
     },
     "a number with\nGaussian noise": {
         "up to about a thousand rows": "GaussianProcessRegressor",
-        "one to three inputs, no trend": "SpectralVGPRegressor",
+        "one input, or large maps; no trend": "SpectralVGPRegressor",
         "a trend to extrapolate": "PLSRegressor",
         "known noise of each row": "PLSRegressor",
         "more inputs, up to a million rows": "PLSRegressor",
