@@ -20,7 +20,7 @@ CHART = {
         "any number of inputs": "PLSRegressor",
         "a trend to extrapolate": "PLSRegressor",
         "known noise of each row": "PLSRegressor",
-        "one input, or two with many rows": "SpectralVGPRegressor",
+        "one input, or large maps; no trend": "SpectralVGPRegressor",
         "10⁴ to 10⁵ rows, smooth, minutes": "ExactGPRegressor",
         "more inputs, in chunks": "SteinRFFRegressor",
         "around a network or a regressor": "GWIRegressor",

@@ -83,7 +83,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and stationary kernels);
         projections on eigenvectors of the kernel matrix (the sample features); values
-        at inducing points. "auto" is Fourier where possible, otherwise inducing points.
+        at inducing points. "auto" is Fourier where possible, otherwise inducing points;
+        for two or three inputs, up to 100 000 rows, a learned kernel and n_basis="auto"
+        `fit` also takes inducing points if the bound of the evidence of at most 3000
+        rows gains 0.01 nats an observation with them.
     n_basis : int or "auto", default="auto"
         Number m of inducing variables; Fourier functions come in whole pairs. "auto"
         doubles the Fourier functions of the search while the bound gains 0.01 nats an

@@ -412,13 +412,15 @@ def _log_theta(x: Array) -> tuple[Array, Array]:
     sum whose terms are at most exp(-π n²), so that four on either side are exact.
     """
     short = x < 1.0
-    y = np.where(short, 1.0 / x, x)[..., np.newaxis]
+    # farther out all terms are zero in double precision, and their squares no numbers
+    near = np.clip(x, 1e-3, 1e3)
+    y = np.where(short, 1.0 / near, near)[..., np.newaxis]
     half = np.pi * (np.arange(1.0, 5.0) * y) ** 2
     terms = 2.0 * np.exp(-half)
     beyond = terms.sum(axis=-1)
     # d log(1 + Σ) / d log y
     growth = -2.0 * np.sum(half * terms, axis=-1) / (1.0 + beyond)
-    logs = np.log1p(beyond) + np.where(short, 0.0, np.log(x))
+    logs = np.log1p(beyond) + np.log(np.maximum(x, 1.0))
     return logs, np.where(short, -growth, 1.0 + growth)
 
 
