@@ -288,5 +288,5 @@ def test_the_tag_of_categories_tells_the_truth(Estimator):
     if get_tags(model).input_tags.categorical:
         assert len(model.fit(TABLE, y).predict(TABLE)) == len(y)
     else:
-        with pytest.raises(ValueError, match="expects numbers|convert string"):
+        with pytest.raises(ValueError, match=r"expects numbers|convert string"):
             model.fit(TABLE, y)
