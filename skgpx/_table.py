@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from skgpx._validation import (
     check_columns,
+    check_names,
     check_range,
     check_weights,
     one_target,
@@ -93,6 +94,7 @@ def training_rows(
         weights that are no weights.
     """
     table = as_table(X)
+    check_names(column_names(table) if hasattr(table, "columns") else [])
     with_codes(estimator, None, reset=True)
     validate_data(estimator, X, y, skip_check_array=True)
     if not labels:

@@ -28,6 +28,7 @@ from skgpx.exceptions import warn as warn
 from skgpx.kernels import (
     Categorical,
     Columns,
+    length_scales,
     parts_with,
     split_noise,
     with_resolved_columns,
@@ -230,9 +231,7 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
     )
-    largest = max(checked.max(initial=0.0), -checked.min(initial=0.0))
-    if largest > LARGEST:
-        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
+    check_size(checked)
     return checked
 
 
@@ -250,9 +249,7 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     """
     kinds = getattr(X, "dtypes", None)
     names = [] if kinds is None else list(X.columns)
-    if len(set(names)) < len(names):
-        twice = sorted({str(name) for name in names if names.count(name) > 1})
-        raise ValueError(f"Names of columns of X must differ; got {twice} repeatedly.")
+    check_names(names)
     if reset:
         # for kernels of columns that are chosen by type
         estimator._no_rows, found = X[:0] if names else None, {}
@@ -286,6 +283,49 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
             )
         columns[name] = np.array([code[v] for v in values], dtype=np.float64)
     return type(X)(columns)
+
+
+def check_names(names: list[Any]) -> None:
+    """Refuse columns of one name.
+
+    Raises
+    ------
+    ValueError
+        With the names that occur repeatedly.
+    """
+    if len(set(names)) < len(names):
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        raise ValueError(f"Names of columns of X must differ; got {twice} repeatedly.")
+
+
+def refuse_categories(estimator: Any) -> None:
+    """Refuse columns of categories, for an estimator that has no kernel for them.
+
+    Raises
+    ------
+    ValueError
+        With what to do.
+    """
+    names = list(getattr(estimator, "categories_", {}))
+    if names:
+        raise ValueError(
+            f"{type(estimator).__name__} expects numbers; got columns of categories, "
+            f"{names}. Encode them by OneHotEncoder, or use PLSRegressor, which has a "
+            "kernel of categories."
+        )
+
+
+def check_size(X: Array) -> None:
+    """Refuse rows to predict whose squares leave the range of doubles.
+
+    Raises
+    ------
+    ValueError
+        For numbers beyond 1e120.
+    """
+    largest = max(X.max(initial=0.0), -X.min(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
 
 
 def check_columns(X: Any, y: Any = None) -> None:
@@ -607,8 +647,9 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
     Raises
     ------
     ValueError
-        If its parameters are for another number of columns, or its value not finite;
-        if it has a WhiteKernel beside a noise variance that is given.
+        If its parameters are for another number of columns, or its value not finite; if
+        squared distances in lengthscales leave the range of doubles; if it has a
+        WhiteKernel beside a noise variance that is given.
     """
     if kernel is None:
         return
@@ -619,7 +660,8 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
             "Remove one of them."
         )
     try:
-        value = kernel(X[:1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = kernel(X[:1])
     except ValueError as error:
         # kernels of the library state the remedy themselves
         lengths = "Give one lengthscale, or one for each column."
@@ -631,6 +673,16 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
         raise ValueError(
             f"The kernel {kernel!r} must give a matrix of finite numbers; got {value}. "
             "A CompoundKernel is several kernels: add or multiply them instead."
+        )
+    scales = length_scales(kernel, X.shape[1])
+    with np.errstate(over="ignore"):
+        spans = np.ptp(X, axis=0) / scales
+    if not np.all(spans <= 1.0 / np.finfo(np.float64).tiny ** 0.5):
+        j = int(np.argmax(spans))
+        raise ValueError(
+            f"The lengthscales of {kernel!r} must be of the size of distances between "
+            f"rows; got {scales[j]:g} for column {j}, which spans "
+            f"{np.ptp(X[:, j]):g}. Give a longer one, in the units of X."
         )
 
 

@@ -429,3 +429,14 @@ def test_several_targets_have_one_distribution_each():
     assert cross_val_score(model, X, pair, scoring=scorer, cv=2).max() < 0.0
     held_out = skgpx.cross_val_predict_dist(model, X, pair, cv=3)
     assert [one.mean().shape for one in held_out] == [(20,), (20,)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [PLSRegressor(), SpectralVGPRegressor(), GWIRegressor(), ExactGPRegressor()],
+    ids=lambda one: type(one).__name__,
+)
+def test_lengthscales_beyond_the_range_of_numbers_are_refused(model):
+    x = 1e119 * np.linspace(-1.0, 1.0, 20)[:, np.newaxis]
+    with pytest.raises(ValueError, match=r"The lengthscales of.*column 0, which spans"):
+        clone(model).set_params(kernel=RBF(1e-300)).fit(x, np.arange(20.0))

@@ -18,12 +18,12 @@ from sklearn.utils import get_tags
 
 from skgpx._cross_fitting import CrossFit, cross_fit, is_given_fitted, seeded
 from skgpx._draws import InputMap
-from skgpx._numerics.rows import LARGEST
 from skgpx._table import Training, as_table, frame_of, is_numeric, take_rows
 from skgpx._validation import (
     check_columns,
     check_is_fitted,
     check_range,
+    check_size,
     validate_data,
 )
 from skgpx.diagnostics import Finding
@@ -75,10 +75,7 @@ class TableForm(NamedTuple):
                 "text, NaN or infinity."
             )
         rows = np.ascontiguousarray(table, dtype=np.float64)
-        if np.any(np.abs(rows) > LARGEST):
-            raise ValueError(
-                f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(rows)):g}."
-            )
+        check_size(rows)
         return rows
 
     def table(self, rows: NDArray[Any]) -> Any:

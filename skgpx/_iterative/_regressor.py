@@ -38,6 +38,7 @@ from skgpx._validation import (
     generator,
     in_unit_scale,
     kernel_of,
+    refuse_categories,
     row_quantity,
 )
 from skgpx.bases import Nystroem
@@ -312,6 +313,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             self, X, y, sample_weight, noise_variance=noise_variance
         )
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
+        refuse_categories(self)
         known = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         self._check_prior(kernel := kernel_of(self), X)
         previous = self._previous()
@@ -549,6 +551,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.input_tags.categorical = False
         return tags
 
 

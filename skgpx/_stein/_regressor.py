@@ -31,6 +31,7 @@ from skgpx._validation import (
     fit_context,
     generator,
     kernel_of,
+    refuse_categories,
 )
 from skgpx.diagnostics import conclude
 
@@ -357,6 +358,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
+        refuse_categories(self)
         check_kernel(kernel_of(self), X, self.noise_variance)
         return canonical_rows(X, y, weights)
 
@@ -376,3 +378,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = False
+        return tags

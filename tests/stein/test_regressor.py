@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -180,6 +181,19 @@ def test_structure_that_is_missed_is_a_finding():
     model = SteinRFFRegressor(RBF(3.0), optimizer=None, max_iter=0, random_state=0)
     with pytest.warns(FitWarning, match="autocorrelated along column 0"):
         model.fit(x, y)
+
+
+def test_the_evidence_of_a_mixture_is_the_mean_of_its_components():
+    """log p(y) = log mean_m N(y | 0, Φ_m Φ_mᵀ + σ² I)."""
+    settings = FIXED | {"n_components": 3, "n_frequencies": 12, "max_iter": 0}
+    model = SteinRFFRegressor(**settings).fit(X, Y)
+    densities = []
+    for component in range(3):
+        phi = features(model, X, component)
+        covariance = phi @ phi.T + FIXED["noise_variance"] * np.eye(len(Y))
+        densities.append(multivariate_normal(np.zeros(len(Y)), covariance).logpdf(Y))
+    expected = logsumexp(densities) - np.log(3.0)
+    assert_allclose(model.log_evidence_, expected, rtol=1e-10)
 
 
 # ---- Waves behind a learned network ------------------------------------------------
