@@ -239,10 +239,13 @@ def test_categories_that_are_not_known_are_refused():
         ):
             model.predict(row)
     refused = {
-        "got nan": (PLSRegressor(), TABLE.assign(site=SITES.remove_categories("a"))),
+        "has missing values": (
+            PLSRegressor(),
+            TABLE.assign(site=SITES.remove_categories("a")),
+        ),
         "takes for numbers": (PLSRegressor(kernel=RBF()), TABLE),
         "OneHotEncoder": (SteinRFFRegressor(random_state=0), TABLE),
-        "makes categories of a column": (PLSRegressor(), TABLE.astype({"site": str})),
+        "or make them categories": (PLSRegressor(), TABLE.astype({"site": str})),
     }
     for message, (one, table) in refused.items():
         with pytest.raises(ValueError, match=message):
