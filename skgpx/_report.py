@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
-import skgpx
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X, warn
@@ -87,17 +87,17 @@ class Reporting(OneBlasThread):
 
     def __getstate__(self) -> dict[str, Any]:
         parent: Any = super()
-        return {**parent.__getstate__(), "_skgpx_version": skgpx.__version__}
+        return {**parent.__getstate__(), "_skgpx_version": _version()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         parent: Any = super()
         state = dict(state)
         version = state.pop("_skgpx_version", "unknown")
-        if version != skgpx.__version__:
+        if version != _version():
             warn(
                 f"{type(self).__name__} was pickled by skgpx {version} and is loaded "
-                f"by {skgpx.__version__}, where its attributes may have another "
-                "meaning. Fit it again, or load it with the version that made it.",
+                f"by {_version()}, where its attributes may have another meaning. "
+                "Fit it again, or load it with the version that made it.",
                 PredictionWarning,
             )
         parent.__setstate__(state)
@@ -152,6 +152,11 @@ class Reporting(OneBlasThread):
         }
         sections["findings"] = _findings(self, sections["basis"], sections["held_out"])
         return Report({title: body for title, body in sections.items() if body})
+
+
+def _version() -> str:
+    # the package states it above all of its modules
+    return str(sys.modules["skgpx"].__version__)
 
 
 # ---- Sections ------------------------------------------------------------------------
