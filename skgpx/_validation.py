@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
-from sklearn.utils.validation import validate_data as validate_data
+from sklearn.utils.validation import validate_data as _validate_data
 
 from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
 from skgpx.exceptions import DataWarning
@@ -147,14 +147,7 @@ def check_rows(
     X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
-    try:
-        X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
-    except ValueError as error:
-        if "convert string" in str(error):
-            error.add_note(
-                "X.astype({'name': 'category'}) makes categories of a column of text."
-            )
-        raise
+    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
     several = estimator.__sklearn_tags__().target_tags.multi_output
     if numeric and not (several and y.size > len(y)):
         y = one_target(estimator, y)
@@ -173,6 +166,59 @@ def check_rows(
         # for reports; `partial_fit` adds to it once the rows are in its sums
         vars(estimator)["_n_rows"] = len(X)
     return X, y, weights
+
+
+def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **how: Any) -> Any:
+    """scikit-learn's check, with errors that say what to do.
+
+    Raises
+    ------
+    ValueError
+        As scikit-learn's; for masked values, text, and integers beyond doubles.
+    """
+    check_unmasked(X=X, y=y)
+    try:
+        return _validate_data(estimator, X, y, **how)
+    except OverflowError as error:
+        raise ValueError(
+            f"X and y must be of a size up to {LARGEST:g}; got an integer that no "
+            "double holds. Change its units."
+        ) from error
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        remedy = "y must hold numbers; for labels use a classifier."
+        if _has_text(X):
+            remedy = "Encode columns of text, for example by OneHotEncoder"
+            if estimator.__sklearn_tags__().input_tags.categorical:
+                remedy += ', or make them categories: X.astype({"name": "category"})'
+            remedy += "."
+        raise ValueError(f"{error}. {remedy}") from error
+
+
+def check_unmasked(**arrays: Any) -> None:
+    """Refuse masked values, which NumPy would take for numbers.
+
+    Raises
+    ------
+    ValueError
+        With the conversion to use.
+    """
+    for name, array in arrays.items():
+        if np.ma.is_masked(array):
+            raise ValueError(
+                f"{name} has {np.ma.count_masked(array)} masked values, which are "
+                "missing. Drop their rows, or fill them in, for example by "
+                f"SimpleImputer on {name}.filled(numpy.nan)."
+            )
+
+
+def _has_text(X: Any) -> bool:
+    try:
+        np.asarray(X, dtype=np.float64)
+    except ValueError:
+        return True
+    return False
 
 
 def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
@@ -247,7 +293,8 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     ValueError
         For missing values, and for categories that were not declared in `fit`.
     """
-    kinds = getattr(X, "dtypes", None)
+    # a Series has types, and no columns
+    kinds = getattr(X, "dtypes", None) if hasattr(X, "columns") else None
     names = [] if kinds is None else list(X.columns)
     check_names(names)
     if reset:
@@ -272,17 +319,28 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     for name in [name for name in names if name in known]:
         code = {value: i for i, value in enumerate(known[name].tolist())}
         values = np.asarray(columns[name], dtype=object).tolist()
+        if any(map(_is_missing, values)):
+            raise ValueError(
+                f"Column {name!r} of X has missing values. Give them a category of "
+                'their own, as in X[name].cat.add_categories("missing").fillna('
+                '"missing"), or drop their rows.'
+            )
         new = sorted({repr(value) for value in values if value not in code})
         if new:
             raise ValueError(
                 f"Column {name!r} of X must hold the categories {list(code)[:10]} of "
                 f"fit; got {', '.join(new[:5])}. Declare all that may come in the type "
                 "of the column before fit, as in pandas.CategoricalDtype([...]): those "
-                "that have no rows then are predicted by the prior. Give missing "
-                "values a category of their own."
+                "that have no rows then are predicted by the prior."
             )
         columns[name] = np.array([code[v] for v in values], dtype=np.float64)
     return type(X)(columns)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, and what stands for it in pandas: its NA has no truth value."""
+    of_pandas = not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>")
+    return value is None or of_pandas
 
 
 def check_names(names: list[Any]) -> None:
@@ -354,8 +412,13 @@ def check_range(name: str, values: Array) -> None:
     Raises
     ------
     ValueError
-        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
+        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on; if
+        it has NaN, as of a None that scikit-learn lets through.
     """
+    if n_missing := int(np.sum(np.isnan(values))):
+        raise ValueError(
+            f"{name} must be finite; got {n_missing} NaN or None. Drop their rows."
+        )
     highest, lowest = (f(values, axis=0, initial=0.0) for f in (np.max, np.min))
     largest = np.maximum(highest, -lowest)
     small = (largest > 0.0) & (largest < 1.0 / LARGEST)
@@ -376,6 +439,7 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     ValueError
         If it has another shape, is empty, or has NaN or infinity.
     """
+    check_unmasked(**{name: values})
     array: Array = np.asarray(values, dtype=np.float64, order="C")
     fits = array.ndim == len(shape) and all(
         got > 0 if wanted is None else got == wanted
@@ -394,6 +458,7 @@ def check_targets(y: ArrayLike, rows: Any, n_targets: int = 1) -> NDArray[Any]:
     """Targets or labels, one for each row (n_rows,), or several (n_rows, t)."""
     if n_targets > 1:
         return check_points("y", y, (len(rows), n_targets))
+    check_unmasked(y=y)
     targets: NDArray[Any] = column_or_1d(y)
     check_consistent_length(rows, targets)
     return targets
@@ -415,6 +480,7 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     DataWarning
         If weights of many rows sum to about one.
     """
+    check_unmasked(sample_weight=sample_weight)
     weights: Array = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
