@@ -156,6 +156,7 @@ class LogNormal(Likelihood):
     """
 
     log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
     row_quantity: ClassVar[str | None] = "censoring"
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
     known_: Array | float = 0.0

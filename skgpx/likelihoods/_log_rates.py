@@ -22,6 +22,7 @@ class LogRate(Likelihood):
     """
 
     log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
     row_quantity: ClassVar[str | None] = "exposure"
     scale_names: ClassVar[tuple[str, ...]] = ("shape",)
 
@@ -173,9 +174,11 @@ class Gamma(LogRate):
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``P(a, a y/μ)``, the regularised lower incomplete gamma function."""
-        y = np.maximum(np.asarray(y, dtype=np.float64), 1e-300)
-        a = self._scale("shape")
-        return np.asarray(gammainc(a, a * _LINK.rate(-self._log_ratio(y, f))))
+        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
+        ratio = _LINK.rate(
+            -self._log_ratio(np.maximum(y, np.finfo(np.float64).tiny), f)
+        )
+        return np.where(y <= 0.0, 0.0, gammainc(a, a * ratio))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw amounts."""
