@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
+from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales, check_integers
 from skgpx.likelihoods._links import ExpRate
 
@@ -61,6 +62,22 @@ class LogRate(Likelihood):
         excess = weights @ ((y - mean) ** 2 - self.discrete * mean)
         start = square / max(float(excess), 1e-300)
         return {"shape": (float(np.clip(start, 0.1, 100.0)), 1e-2, 1e6)}
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """``E μ``, and ``Var μ + E μ²/shape``, for counts plus ``E μ``; closed form."""
+        mean, spread = self._mean_moments(mixture)
+        noise = self.discrete * mean + (spread + mean**2) / self._scale("shape")
+        return mean, spread + noise
+
+    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
+        """``Var μ``, in closed form."""
+        return self._mean_moments(mixture)[1]
+
+    def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of μ, (n,)."""
+        mean, variance = _LINK.moments(mixture)
+        exposure = np.ravel(self.known_)
+        return exposure * mean, exposure**2 * variance
 
     def _log_ratio(self, scale: ArrayLike, f: ArrayLike) -> Array:
         """``log(μ / scale)``."""

@@ -276,6 +276,36 @@ def test_closed_forms_equal_the_atoms(likelihood, rng):
     )
 
 
+def expectation(function, mean, std):
+    """``E h(f)`` of ``f ~ N(mean, std²)``, where h grows like ``exp(2 f)`` at most."""
+    edges = np.linspace(mean - 12.0 * std, mean + 2.0 * std**2 + 12.0 * std, 1001)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    half = 0.5 * np.diff(edges)[:, np.newaxis]
+    f = (edges[:-1, np.newaxis] + half * (nodes + 1.0)).ravel()
+    mass = (half * weights).ravel() * stats.norm.pdf(f, mean, std)
+    return float(function(f) @ mass)
+
+
+@pytest.mark.parametrize("likelihood", SCALAR, ids=repr)
+@pytest.mark.parametrize("std", [0.5, 2.0, 4.0, 6.0])
+def test_moments_of_wide_distributions_of_f(likelihood, std):
+    """Those of exp(f) used to be cut off at eight standard deviations."""
+    for mean in (-3.0, 1.0):
+        mixture = LatentMixture(
+            np.full((1, 1, 1), mean), np.full((1, 1, 1), std**2), np.ones(1)
+        )
+        found = likelihood.predictive_moments(mixture)
+        spread = likelihood.predictive_mean_variance(mixture)
+        first = expectation(likelihood.mean, mean, std)
+        square = expectation(
+            lambda f, c=first: (likelihood.mean(f) - c) ** 2, mean, std
+        )
+        noise = expectation(likelihood.variance, mean, std)
+        np.testing.assert_allclose(found[0], first, rtol=1e-6)
+        np.testing.assert_allclose(spread, square, rtol=1e-6)
+        np.testing.assert_allclose(found[1], square + noise, rtol=1e-6)
+
+
 LEVELS = [1e-4, 0.025, 0.5, 0.9, 0.9999]
 
 
