@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,11 +48,37 @@ _CATEGORIES = ("category", "categorical", "enum")
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
-    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    """scikit-learn's decorator of `fit`; a fit that fails changes nothing."""
     decorator: Callable[[_Method], _Method] = _fit_context(
         prefer_skip_nested_validation=prefer_skip_nested_validation
     )
-    return decorator
+
+    def decorate(method: _Method) -> _Method:
+        return all_or_nothing(decorator(method))
+
+    return decorate
+
+
+def all_or_nothing(method: _Method) -> _Method:
+    """Have a method that fails or is interrupted leave the attributes as they were.
+
+    Attributes are replaced by methods and never changed in place, so that a shallow
+    copy is enough: categories and names of columns stay those of the posterior.
+    """
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            result = method(self, *args, **options)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        # a table, which a fitted model does not need
+        vars(self).pop("_no_rows", None)
+        return result
+
+    return guarded  # type: ignore[return-value]
 
 
 # ---- Training data -------------------------------------------------------------------
@@ -114,6 +141,8 @@ def check_rows(
         or all below 1e-120; a y that is not numeric but should be; negative weights, or
         none that is positive.
     """
+    if not reset:
+        estimator._no_rows = X[:0] if hasattr(X, "columns") else None
     X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
@@ -134,14 +163,15 @@ def check_rows(
             f"as the rows seen before; got {y.shape}."
         )
     vars(estimator)["_targets"] = y.shape[1:]
-    # the number of rows seen, for reports
-    seen = 0 if reset else getattr(estimator, "_n_rows", 0)
-    vars(estimator)["_n_rows"] = seen + len(X)
     check_range("X", X)
     if numeric:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
-    return X, y, check_weights(sample_weight, X)
+    weights = check_weights(sample_weight, X)
+    if reset:
+        # for reports; `partial_fit` adds to it once the rows are in its sums
+        vars(estimator)["_n_rows"] = len(X)
+    return X, y, weights
 
 
 def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
@@ -516,6 +546,11 @@ def kernel_of(estimator: Any, kernel: Any = None) -> Any:
 
     def numbers(columns: Any) -> Any:
         if callable(columns) and names is not None:
+            if estimator._no_rows is None:
+                raise ValueError(
+                    "The kernel chooses columns by their types, which X has to have: "
+                    "expected a DataFrame as in the first call; got an array."
+                )
             columns = columns(estimator._no_rows)
         given = [columns] if isinstance(columns, str) or callable(columns) else columns
         if isinstance(given, slice) or not any(

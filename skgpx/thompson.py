@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._validation import check_count, check_points, generator
+from skgpx._validation import all_or_nothing, check_count, check_points, generator
 
 __all__ = ["ThompsonSampler"]
 
@@ -148,6 +148,7 @@ class ThompsonSampler(OneBlasThread):
         self._n_asked = 0
         self._n_tells = self._n_tells_at_fit = self._n_tells_at_refit = 0
 
+    @all_or_nothing
     def ask(self, n: int = 1) -> Array:
         """Propose inputs to evaluate.
 
@@ -175,6 +176,7 @@ class ThompsonSampler(OneBlasThread):
         low, high = self.bounds.T
         return np.clip(low + np.concatenate(parts) * (high - low), low, high)
 
+    @all_or_nothing
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Add evaluations, of proposals or of any other inputs.
 

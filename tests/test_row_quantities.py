@@ -60,10 +60,8 @@ def test_known_noise_is_alpha_of_the_exact_process(name):
     expected = np.array(exact.predict(GRID, return_std=True))
     tolerance = 2e-3 if name == "fourier" else 1e-5
     assert_allclose(moments(model), expected, atol=tolerance)
-    # without a search PLSRegressor reports no evidence
-    if name != "pls":
-        value = exact.log_marginal_likelihood_value_
-        assert_allclose(model.log_evidence_, value, atol=0.01)
+    value = exact.log_marginal_likelihood_value_
+    assert_allclose(model.log_evidence_, value, atol=0.01)
     assert_allclose(model.noise_variance_, NOISE.mean())
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,12 +196,12 @@ class BaseModelMixin:
                 fitted = mean[:-1]
             else:
                 fitted = clone(features).fit(chosen, y)
-            make = partial(_kernel_inputs, fitted, form)
+            make = KernelInputs(fitted, form)
             to_kernel = InputMap(make, int(chosen.shape[1]), form.numeric)
             inputs = to_kernel(inputs)
             check_range("The output of kernel_features", inputs)
         self._form = form
-        function = partial(_at_rows, mean, form, predict)
+        function = PredictionsAtRows(mean, form, predict)
         finding = _FROZEN if frozen and self.cv != "prefit" else None
         return BaseModel(found, inputs, y, to_kernel, function, finding)
 
@@ -232,17 +232,35 @@ class BaseModelMixin:
         return tags
 
 
-def _at_rows(
-    estimator: Any,
-    form: TableForm,
-    predict: Callable[[Any, Any], Array],
-    rows: NDArray[Any],
-) -> Array:
-    """Predictions (n, c) of a fitted estimator at rows of a latent model."""
-    return predict(estimator, form.table(rows))
+@dataclass(frozen=True)
+class PredictionsAtRows:
+    """Predictions (n, c) of a fitted estimator at rows of a latent model.
+
+    Parameters
+    ----------
+    estimator : estimator
+    form : TableForm
+    predict : callable
+        Maps the estimator and a table to predictions.
+    """
+
+    estimator: Any
+    form: TableForm
+    predict: Callable[[Any, Any], Array]
+
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        """Predictions (n, c)."""
+        return self.predict(self.estimator, self.form.table(rows))
 
 
-def _kernel_inputs(transformer: Any, form: TableForm, rows: NDArray[Any]) -> Any:
-    """Output (n, q) of a fitted transformer."""
-    features = transformer.transform(form.table(rows))
-    return features.toarray() if hasattr(features, "toarray") else features
+@dataclass(frozen=True)
+class KernelInputs:
+    """Output (n, q) of a fitted transformer at rows of a latent model."""
+
+    transformer: Any
+    form: TableForm
+
+    def __call__(self, rows: NDArray[Any]) -> Any:
+        """Inputs of the kernel (n, q)."""
+        features = self.transformer.transform(self.form.table(rows))
+        return features.toarray() if hasattr(features, "toarray") else features

@@ -78,8 +78,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Prior covariance with its hyperparameters, in squared units of the link.
     likelihood_ : Likelihood
     log_evidence_ : float
-        Evidence that the search for hyperparameters reached, in nats; NaN without a
-        search.
+        Log evidence of the fitted model, in nats, without the hyperprior: Laplace's
+        approximation less what inducing points leave out, and beside nearest rows
+        Vecchia's of that.
     unexplained_ : float
         0 beside nearest rows, otherwise NaN: the posterior has no closed form.
     stage_seconds_ : dict

@@ -36,6 +36,7 @@ from skgpx._selection import (
     rough_latent_values,
     rough_start,
     row_target,
+    sparse_value,
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborBasis, Nystroem, known_weights
@@ -70,8 +71,8 @@ class Inference(NamedTuple):
     likelihood : Likelihood
         Its noise variance may have been fitted again.
     log_evidence : float
-        Collapsed bound of all rows, or Laplace's approximation beside nearest rows, in
-        nats; NaN otherwise.
+        Collapsed bound of all rows, or Laplace's approximation, in nats; NaN while
+        chains run.
     unexplained : float
         Mean of ``var g(x_i) / (2 noise_variance)``, nats per observation by which the
         bound may be too low; NaN unless in closed form.
@@ -202,12 +203,24 @@ def infer(
         particles = np.ascontiguousarray(w.reshape(c, m, s).transpose(1, 0, 2))
         groups = 2 * groups[chosen] + mirrored
     model = _model(basis, spread_out(particles, groups), likelihood)
-    evidence = np.nan
-    if isinstance(likelihood, Gaussian):
-        statistics = row_statistics(basis, rows, n_jobs)
-        evidence = log_evidence(statistics, float(likelihood.variance(0.0)))
+    evidence = _evidence(basis, rows, likelihood, best, n_jobs)
     found = model, particles, sample, likelihood, evidence
     return Inference(*found, findings=findings)
+
+
+def _evidence(
+    basis: Any,
+    rows: Rows,
+    likelihood: Likelihood,
+    mode: laplace.Mode,
+    n_jobs: int | None,
+) -> float:
+    """Collapsed bound under Gaussian noise, otherwise Laplace's from near a mode."""
+    if isinstance(likelihood, Gaussian):
+        statistics = row_statistics(basis, rows, n_jobs)
+        return log_evidence(statistics, float(likelihood.variance(0.0)))
+    where = rows, basis.inducing_points, basis.kernel
+    return sparse_value(*where, likelihood, mode.weights)
 
 
 def _exact(

@@ -6,6 +6,7 @@ from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
     row_target,
+    sparse_value,
 )
 from skgpx._selection._prior import (
     MOST,
@@ -39,6 +40,7 @@ __all__ = [
     "rough_latent_values",
     "rough_start",
     "row_target",
+    "sparse_value",
     "stretched",
     "with_base_rates",
 ]

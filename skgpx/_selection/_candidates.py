@@ -29,7 +29,7 @@ from skgpx.kernels import (
     stated_log_density,
     theta_entries,
 )
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, Tobit
 
 Array = NDArray[np.float64]
 
@@ -291,10 +291,11 @@ def default_candidates(
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, each with one lengthscale or several.
 
-    For Gaussian noise the RBF and Matern kernels of order 5/2 and 3/2 compete, for
-    others there is the RBF. "One" is in standard deviations of the columns; for
-    several classes also in the unit of the columns, such as pixels. With `categories`
-    they are kernels of the other columns, times that kernel of categories.
+    For normal noise the RBF and Matern kernels of order 5/2 and 3/2 compete, also where
+    rows are censored; for others there is the RBF. "One" is in standard deviations of
+    the columns; for several classes also in the unit of the columns, such as pixels.
+    With `categories` they are kernels of the other columns, times that kernel of
+    categories.
     """
     codes = [] if categories is None else categories.columns
     numeric = np.setdiff1d(np.arange(rows.X.shape[1]), codes)
@@ -308,7 +309,7 @@ def default_candidates(
         k1__constant_value=unit, k1__constant_value_bounds=(1e-3 * unit, high)
     )
     shapes: dict[str, Kernel] = {"RBF": plain.k2}
-    if isinstance(likelihood, Gaussian):
+    if isinstance(likelihood, Gaussian | Tobit):
         how = plain.k2.length_scale, plain.k2.length_scale_bounds
         shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
     groups = []

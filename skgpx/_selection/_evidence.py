@@ -269,8 +269,17 @@ class SparseEvidence:
         return evidence
 
 
-def sparse_value(rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood) -> float:
-    """:class:`SparseEvidence` without its gradient, for other than Gaussian noise."""
+def sparse_value(
+    rows: Rows,
+    Z: Array,
+    kernel: Any,
+    likelihood: Likelihood,
+    start: Array | None = None,
+) -> float:
+    """:class:`SparseEvidence` without its gradient, for other than Gaussian noise.
+
+    The search for the mode begins at weights (m, c), by default near rough values.
+    """
     basis = Nystroem.from_kernel(kernel, Z)
     features = basis(rows.X)
     residual = basis.residual_variance(rows.X, features)
@@ -278,7 +287,8 @@ def sparse_value(rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood) -> f
     if factor is not None:
         residual = factor**2 * residual
     target = smoothed(row_target(features, rows, likelihood))
-    return laplace.laplace_evidence(target, residual, rough_start(target))[0]
+    start = rough_start(target) if start is None else start
+    return laplace.laplace_evidence(target, residual, start)[0]
 
 
 # ---- Targets in the weights of a basis -----------------------------------------------

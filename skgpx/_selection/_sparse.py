@@ -70,7 +70,9 @@ def inducing_by_capacity(
 
     The evidence bound of m points is below the exact evidence by no more than about
     ``Σ var g(x_i) / (2 noise_variance)`` nats: the greedy choice ends when that is a
-    thousandth of a nat an observation. Where the budget ends first the spectrum of the
+    thousandth of a nat an observation, and the mean of ``var g`` is small beside the
+    posterior variance of the function, which is at most ``noise_variance m / n`` on
+    average: a two-hundredth of that. Where the budget ends first the spectrum of the
     kernel is flat, and random rows serve as well as greedy ones, which then lie at the
     rim of the data.
 
@@ -100,7 +102,8 @@ def inducing_by_capacity(
     most = min(2500, len(X), largest)
     most = max(min(most, int(np.sqrt(2.5e11 / len(X)))), min(100, most))
     enough = 2e-3 * noise_variance
-    points = select_until(X, kernel, most, enough, rng, weights)
+    per_point = 5e-3 * noise_variance / float(weights.sum())
+    points = select_until(X, kernel, most, enough, rng, weights, per_point)
     if inducing == "greedy" and points is not None:
         return points, True
     how, found = "random" if inducing == "greedy" else inducing, points is not None

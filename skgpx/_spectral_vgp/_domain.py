@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._validation import Rows, warn
-from skgpx.bases import Box, ContinuedSeries, FourierSeries, KernelEigenvalues
+from skgpx.bases import (
+    Box,
+    ContinuedSeries,
+    FourierSeries,
+    KernelEigenvalues,
+    RaisedEigenvalues,
+)
 from skgpx.diagnostics import Finding
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import expand, longest_length_scales
@@ -69,8 +75,18 @@ def box_of(domain: Array, inside: Array, seen: Array, kernel: Any, learns: bool)
 
 
 def kernel_of(rule: Any) -> Any:
-    """Kernel of an eigenvalue rule; None for a series prior."""
+    """Kernel that an eigenvalue rule stands for; None for a series prior.
+
+    A kernel whose waves a user has raised is a series: its box is the domain.
+    """
     rule = getattr(rule, "rule", rule)
+    return rule.kernel if isinstance(rule, KernelEigenvalues) else None
+
+
+def innermost_kernel(rule: Any) -> Any:
+    """Kernel that has the hyperparameters of a rule; None for other rules."""
+    if isinstance(rule, RaisedEigenvalues):
+        return innermost_kernel(rule.rule)
     return rule.kernel if isinstance(rule, KernelEigenvalues) else None
 
 

@@ -27,7 +27,7 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import Prior
+from skgpx._spectral_vgp._search import GAIN, Prior
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -56,6 +56,8 @@ Array = NDArray[np.float64]
 
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
+# Rows of several inputs up to which inducing points may be as many as functions.
+_MOST_ROWS = 100_000
 
 
 class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -108,7 +110,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     Attributes
     ----------
     log_evidence_ : float
-        Lower bound of the log evidence, in nats and in the units of y.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together: its collapsed lower bound.
     n_basis_ : int
         Number of inducing variables.
     noise_variance_ : float or ndarray of shape (n_targets,)
@@ -355,14 +358,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if not reset:
             self._check_additive(self)
         rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
-        if reset:
-            self._noise = noise
-            state, findings = self._sums(rows, adds=True)
-            conclude(self, findings)
-        else:
-            state = self._state.with_rows(rows, self.n_jobs)
+        if not reset:
+            self._add_rows(rows, len(X), clock)
+            return self
+        self._noise = noise
+        self._state, findings = self._sums(rows, adds=True)
+        conclude(self, findings)
         clock.end_of("statistics")
-        self._state = state
         self._defer(clock)
         return self
 
@@ -503,11 +505,38 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self.basis_ != "fourier":
             some = canonical_rows(*rows)
             return fit_sample(some, self.basis_, parameters, rng, self.n_jobs)
-        domain, finding = self._given_domain(), None
+        domain, finding, kept = self._given_domain(), None, rows
         if domain is None:
-            rows, finding = without_input_outliers(rows)
+            kept, finding = without_input_outliers(rows)
         how = domain, parameters, rng, self.n_jobs, adds
-        return fit_population(rows, *how), (finding,)
+        state, first = fit_population(kept, *how)
+        if first is None or adds or not self._may_take_points(rows):
+            return state, (finding,)
+        # what so few rows support decides; the points are then those of all rows
+        sparse, others = self._on_points(first.rows, parameters)
+        silent = any(one.check == "no signal" for one in others)
+        gain = sparse.solve()[0]["log_evidence_"] - first.bound
+        if silent or gain < GAIN * float(first.rows.weights.sum()):
+            return state, (finding,)
+        if first.rows is not rows:
+            sparse, others = self._on_points(rows, parameters)
+        self.basis_ = "inducing"
+        return sparse.chosen_before(first.n_functions), others
+
+    def _may_take_points(self, rows: Rows) -> bool:
+        """Whether inducing points may serve instead of Fourier functions."""
+        learned = self.optimizer is not None and self.n_basis == "auto"
+        kernel = kernel_of(self)
+        is_kernel = kernel is None or isinstance(kernel, Kernel)
+        return (
+            self.basis == "auto" and learned and is_kernel and len(rows.y) <= _MOST_ROWS
+        )
+
+    def _on_points(
+        self, rows: Rows, parameters: dict[str, Any]
+    ) -> tuple[SparseState, tuple[Finding, ...]]:
+        rows, rng = canonical_rows(*rows), generator(self.random_state)
+        return fit_sample(rows, "inducing", parameters, rng, self.n_jobs)
 
     def _check_additive(self, other: SpectralVGPRegressor) -> None:
         """Refuse to add rows whose noise is known, or to such rows."""

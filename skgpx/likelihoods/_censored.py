@@ -37,7 +37,8 @@ class Tobit(NormalNoise):
     is an upper bound (left-censored), 0 where it is the value: ``fit(X, y,
     censoring=flags)``. Without it all rows are observed, as under `Gaussian`. For an
     instrument that reads between two limits they are ``(y >= high) * 1 - (y <= low)``.
-    Predictions are of the true value. The density is log-concave in f.
+    Predictions are of the true value. The density is log-concave in f. `PLSRegressor`
+    fits rows of which none is censored as `Gaussian` ones, in closed form.
 
     Examples
     --------
@@ -147,7 +148,9 @@ class LogNormal(Likelihood):
     Rows may be censored, as those of `Tobit`: survival times, of which some are only
     known to exceed y, have ``censoring=1`` there. This is the log-normal model of
     accelerated failure times. The median of y is ``exp(f)``, and f has the posterior
-    that it has under `Tobit` for the logarithm of y.
+    that it has under `Tobit` for the logarithm of y, or under `Gaussian` where no row
+    is censored: `PLSRegressor` fits these, so that kernels refer to the standardised
+    logarithm of y.
 
     Examples
     --------
