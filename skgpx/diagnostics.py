@@ -484,16 +484,19 @@ def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | 
 def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
     """Hyperparameters of the kernel that ended at a bound which restricts the fit.
 
-    Longest lengthscales (a column without effect), the background of a GRE kernel and
-    loadings near one do not. Of a `default` kernel, nor do the smallest amplitude, and
-    the largest of log odds and log rates (`log_scale`), which separable classes reach.
+    Longest lengthscales and correlations of one (columns without effect), the
+    background of a GRE kernel and loadings near one do not. Of a `default` kernel, nor
+    do the smallest amplitude, and the largest of log odds and log rates (`log_scale`),
+    which separable classes reach.
     """
     ended = []
     for name, part in theta_entries(kernel):
-        low, high = np.any(
-            np.abs(kernel.theta[part, np.newaxis] - kernel.bounds[part]) < 1e-3,
-            axis=0,
-        )
+        bounds = kernel.bounds[part]
+        reached = np.abs(kernel.theta[part, np.newaxis] - bounds) < 1e-3
+        if name.endswith("correlation"):
+            # no bound is wider than a correlation of one, whose logarithm is zero
+            reached[:, 1] &= bounds[:, 1] < -1e-3
+        low, high = np.any(reached, axis=0)
         if name == "background" or name.endswith("angles"):
             continue
         if name.endswith("length_scale"):

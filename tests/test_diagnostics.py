@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from skgpx import ExactGPRegressor, GWIRegressor, PLSRegressor, SteinRFFRegressor
 from skgpx._validation import canonical_rows
-from skgpx.diagnostics import heavy_tails, residual_autocorrelation, varying_noise
+from skgpx.diagnostics import (
+    at_bounds,
+    heavy_tails,
+    overdispersion,
+    residual_autocorrelation,
+    varying_noise,
+)
+from skgpx.kernels import Categorical
 from skgpx.likelihoods import (
     Gaussian,
     NegativeBinomial,
@@ -199,3 +207,27 @@ def test_zeros_of_another_kind():
     message = model.findings_[0].message
     assert f"{100.0 * observed:.2g} % of the counts" in message
     assert f"{100.0 * expected:.2g} % are expected" in message
+
+
+# ---- Counts, bounds ------------------------------------------------------------------
+
+
+def test_overdispersion_is_found_from_five_standard_errors():
+    """Of the sum of squares of Poisson counts, whose variance scipy knows."""
+    rate, n = 4.0, 100
+    poisson = stats.poisson(rate)
+    std = np.sqrt(n * (poisson.expect(lambda y: (y - rate) ** 4) - rate**2))
+    for errors, expected in ((4.9, False), (5.1, True)):
+        y = rate + np.full(n, np.sqrt(rate + errors * std / n))
+        moments = np.full(n, rate), np.full(n, rate)
+        found = overdispersion(y, np.ones(n), *moments, Poisson())
+        assert (found is not None) == expected
+
+
+def test_a_correlation_of_one_cannot_be_given_a_wider_bound():
+    """A column of categories without effect is no restriction of the fit."""
+    kernel = Categorical(np.array([0.3, 1.0, 0.2]))
+    assert at_bounds(kernel, True, False) is None
+    assert at_bounds(kernel, False, False) is None
+    narrow = Categorical(np.array([0.3, 0.9]), correlation_bounds=(0.1, 0.9))
+    assert "correlation = [0.3, 0.9]" in at_bounds(narrow, False, False).message

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import loggamma, pdtr, softmax
 
-from skgpx._numerics._jit import inlined, reduction
+from skgpx._numerics._jit import inlined, kernel, reduction
 from skgpx._numerics.elementary import erfcx, exp
 from skgpx._numerics.mixture import LatentMixture, normal_nodes
 
@@ -36,6 +36,59 @@ def expectation_nodes(n_outputs: int, n_nodes: int = 12) -> tuple[Array, Array]:
         return nodes[:, np.newaxis], weights / weights.sum()
     points = np.sqrt(n_outputs) * np.eye(n_outputs)
     return np.concatenate((points, -points)), np.full(2 * n_outputs, 0.5 / n_outputs)
+
+
+# ---- One rule for all components of a latent mixture ---------------------------------
+
+
+def line_sizes(mixture: LatentMixture) -> NDArray[np.intp]:
+    """Nodes with which :func:`line_rule` resolves each row, (n,): powers of two.
+
+    Of one output. They are at most 0.4 of the smallest standard deviation of a
+    component apart: the trapezoidal rule for the density itself has the relative error
+    1e-13 with every second of them, and 1e-3 with every fourth.
+    """
+    std = np.sqrt(mixture.variance[:, 0])
+    low = np.min(mixture.mean[:, 0] - 8.0 * std, axis=1)
+    high = np.max(mixture.mean[:, 0] + 8.0 * std, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = (high - low) / (0.4 * np.min(std, axis=1)) + 1.0
+    exponent = np.ceil(np.log2(np.clip(size, 64.0, 2.0**30)))
+    exponent[np.isnan(size)] = 30
+    return np.left_shift(1, exponent.astype(np.intp))
+
+
+def line_rule(mixture: LatentMixture, n_nodes: int) -> tuple[Array, Array]:
+    """Even nodes (n, 1, n_nodes) along the latent line, weights (n, n_nodes).
+
+    The trapezoidal rule for the density of the whole mixture, of one output. Its nodes
+    need not be more where there are more components: for particles that lie close
+    together it takes a tenth of those of :func:`~skgpx._numerics.mixture.atoms`.
+    """
+    mean = np.ascontiguousarray(mixture.mean[:, 0])
+    variance = np.broadcast_to(mixture.variance[:, 0], mean.shape)
+    std = np.sqrt(variance)
+    low = np.min(mean - 8.0 * std, axis=1, keepdims=True)
+    high = np.max(mean + 8.0 * std, axis=1, keepdims=True)
+    values = low + (high - low) * np.linspace(0.0, 1.0, n_nodes)
+    weights = np.zeros(values.shape)
+    _add_densities(values, mean, 1.0 / std, mixture.weights, weights)
+    weights /= np.sum(weights, axis=1, keepdims=True)
+    return values[:, np.newaxis], weights
+
+
+@kernel
+def _add_densities(
+    x: Array, mean: Array, precision: Array, weights: Array, out: Array
+) -> None:
+    # Σ_j w_j N(x | m_j, 1 / precision_j²), without √(2π)
+    for i in range(len(x)):
+        for j in range(mean.shape[1]):
+            scale = precision[i, j]
+            height = weights[j] * scale
+            for k in range(x.shape[1]):
+                z = (x[i, k] - mean[i, j]) * scale
+                out[i, k] += height * exp(-0.5 * z * z)
 
 
 # ---- A latent normal mixture plus noise ----------------------------------------------

@@ -11,12 +11,13 @@ from scipy.special import log_ndtr, logsumexp
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales
 from skgpx.likelihoods._gaussian import Gaussian
-from skgpx.likelihoods._links import ProbitProbability
+from skgpx.likelihoods._links import ExpRate, ProbitProbability
 from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._noise import NormalNoise, variance_start
 
 Array = NDArray[np.float64]
 _PROBIT = ProbitProbability()
+_LOG = ExpRate()
 
 
 class Tobit(NormalNoise):
@@ -159,6 +160,7 @@ class LogNormal(Likelihood):
     """
 
     log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
     row_quantity: ClassVar[str | None] = "censoring"
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
     known_: Array | float = 0.0
@@ -215,6 +217,21 @@ class LogNormal(Likelihood):
         """Raise a ValueError unless every y is positive."""
         super().check_support(y)
         check_positive(self, y)
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of y, of mixtures of log-normal variables: closed form."""
+        mean, spread = self._mean_moments(mixture)
+        noise = np.expm1(self._scale("scale") ** 2) * (spread + mean**2)
+        return mean, spread + noise
+
+    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
+        """Variance of ``exp(f + scale² / 2)``, in closed form."""
+        return self._mean_moments(mixture)[1]
+
+    def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of ``E[y | f]``, (n,)."""
+        shifted = mixture.mean + 0.5 * self._scale("scale") ** 2
+        return _LOG.moments(mixture._replace(mean=shifted))
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
