@@ -18,7 +18,7 @@ from skgpx._numerics.regression import (
     weight_statistics,
 )
 from skgpx._selection._candidates import NOISE_PRIOR
-from skgpx._selection._evidence import normal_density, with_noise
+from skgpx._selection._evidence import normal_density, with_noise, within_variance
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until
 from skgpx.likelihoods import Gaussian
@@ -193,6 +193,7 @@ def final_noise(
         return likelihood
     learned = float(likelihood.variance(0.0))
     bounded = with_noise(likelihood, best_noise_variance(statistics, learned))
+    bounded = within_variance(bounded, rows)
     best = float(bounded.variance(0.0))
     n, tight = len(rows.y), statistics.residual <= 0.02 * best * statistics.weight
     if tight and n <= SEARCHED_ROWS:
@@ -223,7 +224,8 @@ def regress_targets(
     found, n_targets = TargetRegressions(statistics), statistics.moment.shape[1]
     if not (learn and len(likelihood.theta)):
         return found, np.full(n_targets, float(likelihood.variance(0.0)))
-    return found, found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
+    noises = found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
+    return found, np.minimum(noises, statistics.square / statistics.weight)
 
 
 def _statistics(basis: Any, rows: Rows) -> WeightStatistics:
