@@ -34,7 +34,12 @@ from skgpx.kernels import (
     with_resolved_columns,
 )
 from skgpx.likelihoods import Likelihood
-from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows, weighted_quartiles
+from skgpx.likelihoods._noise import (
+    KnownNoise,
+    NoiseOfRows,
+    variance_start,
+    weighted_quartiles,
+)
 
 __all__ = ["take_rows"]
 
@@ -519,7 +524,7 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
     ------
     ValueError
         If the likelihood has no such quantity, if the shape is wrong, or if a number is
-        not positive and finite (for censoring -1, 0 or 1).
+        not positive and finite (a noise may be zero; for censoring -1, 0 or 1).
     """
     given = {name: values for name, values in given.items() if values is not None}
     for name in given:
@@ -531,6 +536,8 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
     [(name, values)] = given.items()
     array = np.asarray(values, dtype=np.float64)
     possible, expected = array >= 1.0 / LARGEST, "positive and finite"
+    if name == "noise_variance":
+        possible, expected = possible | (array == 0.0), "not negative, and finite"
     if name == "censoring":
         possible = np.isin(array, (-1.0, 0.0, 1.0))
         expected = "1 (y is a lower bound), -1 (an upper bound) or 0 (observed)"
@@ -546,13 +553,21 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
 
 
 def known_noise(
-    noise_variance: Array | None, weights: Array, parameter: Any, kernel: Any
+    noise_variance: Array | None,
+    y: Array,
+    weights: Array,
+    parameter: Any,
+    kernel: Any,
 ) -> KnownNoise | None:
     """Noise variances of rows (n,), unless the estimator has a noise of its own.
+
+    A row without noise gets the least that would be learned, 1e-8 of the variance of y,
+    or that of another row, if it is less: double precision needs some.
 
     Parameters
     ----------
     noise_variance : ndarray of shape (n,) or None
+    y : ndarray of shape (n,) or (n, t)
     weights : ndarray of shape (n,)
     parameter : float or None
         Noise variance that is a parameter of the estimator or its likelihood.
@@ -572,7 +587,10 @@ def known_noise(
             f"fit was given the noise_variance of each row, and the model has {other}: "
             "give only one of them. The variances of the rows are their total noise."
         )
-    return KnownNoise.of(noise_variance, weights)
+    noisy = noise_variance > 0.0
+    least = variance_start(y, weights)[1]
+    least = min(least, float(np.min(noise_variance[noisy], initial=np.inf)))
+    return KnownNoise.of(np.where(noisy, noise_variance, least), weights)
 
 
 def in_unit_scale(
@@ -606,7 +624,7 @@ def in_unit_scale(
     X, y, weights, known = rows
     noise: KnownNoise | None = None
     if isinstance(likelihood, NoiseOfRows):
-        noise = known_noise(known, weights, likelihood.noise_parameter, kernel)
+        noise = known_noise(known, y, weights, likelihood.noise_parameter, kernel)
     if noise is not None:
         likelihood, known = likelihood.with_noise(noise.reference), noise.relative
     canonical = canonical_rows(X, y, weights, known)
@@ -628,7 +646,8 @@ def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
     if known is None or not isinstance(likelihood, NoiseOfRows):
         return known
     assert likelihood.noise_parameter is not None
-    return known / likelihood.noise_parameter
+    # densities of new rows without noise need some
+    return np.where(known == 0.0, 1e-12, known / likelihood.noise_parameter)
 
 
 # ---- Parameters ----------------------------------------------------------------------

@@ -24,6 +24,7 @@ from skgpx._selection import (
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
+    most_points,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -149,28 +150,32 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         fitted["log_evidence_"] = evidence
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
-        few = self._few_points(m, len(Z), len(rows.y), found, result)
+        few = self._few_points(m, len(Z), rows, found, result)
         return [*found.findings, *result.findings, few]
 
     def _few_points(
         self,
         requested: int | None,
         m: int,
-        n: int,
+        rows: Rows,
         found: Hyperparameters,
         result: Inference,
     ) -> Finding | None:
         """Whether more inducing points would gain evidence."""
-        if not isinstance(self.inducing, str) or m == n:
+        if not isinstance(self.inducing, str):
             return None
         if isinstance(result.posterior.basis, NeighborBasis):
             return None
-        if requested is not None and m < requested:  # they span the whole prior
+        # fewer than there may be span the whole prior, up to rounding
+        most = most_points(len(rows.y)) if requested is None else requested
+        if m < most or m >= found.record.distinct_rows:
             return None
         automatic = self.n_inducing == "auto"
-        unexplained = result.unexplained if automatic else 0.0
+        # what is given, kernel and points, may underfit on purpose
+        learned = automatic or self.optimizer is not None
+        unexplained = result.unexplained if learned else 0.0
         gaussian = isinstance(result.likelihood, Gaussian)
-        if gaussian and not automatic and np.isfinite(found.exact_noise):
+        if gaussian and not automatic:
             # few points take for noise what an exact process explains of y: a fifth
             noise, exact = result.likelihood.variance(0.0).mean(), found.exact_noise
             lost = noise - exact > 0.2 * (max(1.0, noise) - exact)

@@ -82,7 +82,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         approximation less what inducing points leave out, and beside nearest rows
         Vecchia's of that.
     unexplained_ : float
-        0 beside nearest rows, otherwise NaN: the posterior has no closed form.
+        Evidence that the inducing inputs leave out: the mean over rows of half the
+        curvatures of the likelihood times ``var g(x_i)``, in nats by which the evidence
+        of a row may be too low; 0 beside nearest rows.
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".

@@ -141,7 +141,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.
-        NaN unless the posterior is in closed form.
+        For other likelihoods the curvature at the mode stands for ``1 /
+        noise_variance``.
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".
@@ -295,7 +296,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             Known variance of the noise of each row, in squared units of y; the squared
             scale for StudentT. It is all the noise of the row, as `alpha` of
             GaussianProcessRegressor without a WhiteKernel: the likelihood must not have
-            one (None), and none is learned.
+            one (None), and none is learned. Zero stands for the least that would be
+            learned, 1e-8 of the variance of y.
         censoring : array-like of shape (n_samples,) or float, default=None
             For targets under Tobit and LogNormal: 1 where y is a lower bound of the
             true value (right-censored), -1 where it is an upper bound, 0 where it is

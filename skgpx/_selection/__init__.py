@@ -21,6 +21,7 @@ from skgpx._selection._sparse import (
     grow,
     inducing_by_capacity,
     inducing_of_targets,
+    most_points,
     regress_targets,
 )
 
@@ -36,6 +37,7 @@ __all__ = [
     "inducing_by_capacity",
     "inducing_of_targets",
     "learn_prior",
+    "most_points",
     "regress_targets",
     "rough_latent_values",
     "rough_start",

@@ -16,10 +16,12 @@ from skgpx._selection._candidates import Candidate, default_candidates, of_kerne
 from skgpx._selection._evidence import (
     SparseEvidence,
     WorkingResponses,
+    mean_square,
     rough_start,
     row_target,
     sparse_value,
     with_noise,
+    within_variance,
 )
 from skgpx._selection._select import (
     NOISE_PRICE,
@@ -218,7 +220,7 @@ def learn_prior(
     )
     return Hyperparameters(
         best.kernel,
-        _with_stated_noise(best),
+        within_variance(_with_stated_noise(best), rows),
         record,
         best if found_signal else None,
         exact_noise,
@@ -238,8 +240,7 @@ def _all_noise(found: Found, rows: Rows) -> Found:
     if not (isinstance(likelihood, Gaussian) and len(likelihood.theta)):
         return found
     u = np.where(candidate.lengths, candidate.starts()[0], candidate.bounds[:, 0])
-    square = float(np.mean(np.average(rows.y**2, axis=0, weights=rows.precisions)))
-    return found._replace(u=u, likelihood=with_noise(likelihood, square))
+    return found._replace(u=u, likelihood=with_noise(likelihood, mean_square(rows)))
 
 
 def _by_bound(
@@ -251,8 +252,8 @@ def _by_bound(
     bound that is lost in pure noise does not replace the kernel.
     """
     some = subset(rows, rng.permutation(len(rows.y))[:2000])
-    square = float(np.mean(np.average(some.y**2, axis=0, weights=some.precisions)))
-    ends = [found, found._replace(likelihood=with_noise(found.likelihood, square))]
+    all_noise = with_noise(found.likelihood, mean_square(some))
+    ends = [found, found._replace(likelihood=all_noise)]
     for n_iter in (0, 60, 60):
         searches = []
         for one in ends:

@@ -490,7 +490,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         kernel = kernel_of(self) if isinstance(self.kernel, Kernel) else None
         check_kernel(kernel, X, self.noise_variance)
         given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
-        noise = known_noise(given, weights, self.noise_variance, kernel)
+        noise = known_noise(given, y, weights, self.noise_variance, kernel)
         rows = Rows(X, y, weights, None if noise is None else noise.relative)
         kept = weights > 0.0
         return (rows if kept.all() else rows.take(kept)), noise

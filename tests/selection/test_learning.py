@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import qmc
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -227,6 +228,34 @@ def test_too_few_points_are_a_finding_and_enough_are_none(n_inducing, noise):
     # warnings are errors
     enough = model.set_params(n_inducing="auto" if n_inducing == 30 else 60).fit(X, y)
     assert np.mean((enough.predict(X) - f) ** 2) < 0.2 * f.var()
+
+
+@pytest.mark.parametrize("family", ["student", "counts", "classes"])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the chains are short
+def test_too_few_points_are_a_finding_of_every_likelihood(family):
+    X, y, f = waves(3.0, 0.1)
+    model = PLSRegressor(likelihood=StudentT(), max_iter=1, random_state=0)
+    if family == "counts":
+        y = np.random.default_rng(0).poisson(np.exp(1.5 + f))
+        model.set_params(likelihood=Poisson("exp"))
+    if family == "classes":
+        model, y = PLSClassifier(max_iter=1, random_state=0), y > 0.0
+    few = model.set_params(n_inducing=12).fit(X, y)
+    assert few.unexplained_ > 0.1
+    assert "too few inducing points" in [one.check for one in few.findings_]
+    enough = model.set_params(n_inducing="auto").fit(X, y)
+    assert enough.unexplained_ < 0.1
+    assert "too few inducing points" not in [one.check for one in enough.findings_]
+
+
+def test_no_advice_to_take_points_that_cannot_act():
+    """The points span a smooth prior up to rounding, whatever the noise."""
+    X = 4.0 * qmc.Sobol(2, seed=0).random(128) - 2.0
+    y = (1.0 - X[:, 0]) ** 2 + 100.0 * (X[:, 1] - X[:, 0] ** 2) ** 2
+    model = PLSRegressor(random_state=0).fit(X, y)
+    assert len(model.inducing_points_) < 64
+    assert model.findings_ == ()
+    assert model.fit(X, y, noise_variance=1e-6).findings_ == ()
 
 
 @pytest.mark.parametrize(
