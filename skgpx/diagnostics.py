@@ -122,6 +122,8 @@ def check_residuals(
         that of heavy tails.
     """
     findings: list[Finding | None] = []
+    if not len(rows.y):
+        return findings
     targets = np.atleast_2d(rows.y.T)
     residuals = np.atleast_2d(residuals.T)
     # perhaps those of all targets
@@ -138,7 +140,11 @@ def check_residuals(
         noise = None
         if other_noise and growing is None:
             standardised = errors / np.sqrt(variance[j])
-            noise = varying_noise(rows.X, y - errors, standardised, likelihood)
+            mean = y - errors
+            # the order of a mean without effect is that of the errors themselves
+            if np.std(mean) < 0.2 * np.std(errors):
+                mean = np.zeros(len(y))
+            noise = varying_noise(rows.X, mean, standardised, likelihood)
             if noise is None and lost is None:
                 shares = noise_share[j]
                 noise = heavy_tails(standardised, shares, rows.weights, likelihood)

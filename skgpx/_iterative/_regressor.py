@@ -42,7 +42,7 @@ from skgpx._validation import (
     row_quantity,
 )
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import conclude
+from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise
 from skgpx.likelihoods import Gaussian
 
@@ -390,32 +390,44 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
         clock.end_of("solution")
-        attributes, errors_left_out, variance_left_out = fitted(solution)
+        attributes, *left_out = fitted(solution)
         vars(self).update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
-        findings = [
-            *found.findings,
-            diagnostics.solver_not_converged(solution, self.tol),
-        ]
+        residuals = self._check_fit(rows, kernel, level, units[:2], *left_out)
+        unsolved = diagnostics.solver_not_converged(solution, self.tol)
+        return [*found.findings, unsolved, *residuals]
+
+    def _check_fit(
+        self,
+        rows: Rows,
+        kernel: Any,
+        level: float,
+        units: tuple[Any, Any],
+        errors: Array,
+        variance: Array,
+    ) -> list[Finding | None]:
+        """Leave-one-out errors (r, c), of variance (r,), of some rows."""
         # a kernel that the user fixes may underfit on purpose
         if self.optimizer is None:
-            return findings
+            return []
+        some = rows.take(_left_out(rows))
+        shift, scale = units
+        prior = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
+        # the same for each target, in its units
+        noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
+        noise_share = noise_variance / variance
         noise_is_known = rows.known is not None
-        shift, scale = units[:2]
-        covariance = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
-        left_out = rows.take(_left_out(rows))
-        noise_variance = self.noise_variance_ / scale**2
-        residuals = diagnostics.check_residuals(
-            left_out,
-            residuals=errors_left_out.reshape(-1, *rows.y.shape[1:]),
-            variance=variance_left_out,
-            noise_share=np.minimum(noise_variance / variance_left_out, 1.0),
+        # likelihoods with particles, the remedy, have one target, and MOST points
+        few = len(self.inducing_points_) <= MOST and rows.y.ndim == 1
+        return diagnostics.check_residuals(
+            some,
+            residuals=errors.reshape(some.y.shape),
+            variance=variance,
+            noise_share=np.minimum(noise_share, 1.0),
             likelihood=self.likelihood_,
-            # likelihoods with particles, the remedy, have at most MOST points
-            other_noise=not noise_is_known and len(self.inducing_points_) <= MOST,
-            prior=None if noise_is_known else covariance,
+            other_noise=few and not noise_is_known,
+            prior=None if noise_is_known else prior,
         )
-        return [*findings, *residuals]
 
     def _sparse(
         self,

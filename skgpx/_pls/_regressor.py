@@ -374,6 +374,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         # likelihoods with particles, the remedy, have no more points than MOST
         few = some.known is None and model.basis.n_basis <= MOST
         shift, scale = units
+        # with normal noise, the function that points leave out must not pass for noise
+        left_out = np.mean(scale**2 / noise_variance) * outside / len(some.y)
+        few = few and not (isinstance(likelihood, Gaussian) and left_out > 0.1)
         prior = diagnostics.CovarianceOfRows(
             kernel=self.kernel_,
             noise_variance=noise_variance / scale**2,

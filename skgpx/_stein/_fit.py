@@ -107,7 +107,8 @@ def fit_stein(
             variance=variance,
             noise_share=noise / variance,
             likelihood=prior.likelihood,
-            other_noise=True,
+            # residuals are also what so few waves cannot follow
+            other_noise=False,
             prior=CovarianceOfRows(mixture.covariance, noise, zero=-shift / scale),
         )
         if prior.noise_is_free:
