@@ -671,7 +671,7 @@ def kernel_of(estimator: Any, kernel: Any = None) -> Any:
 
     def numbers(columns: Any) -> Any:
         if callable(columns) and names is not None:
-            if estimator._no_rows is None:
+            if getattr(estimator, "_no_rows", None) is None:
                 raise ValueError(
                     "The kernel chooses columns by their types, which X has to have: "
                     "expected a DataFrame as in the first call; got an array."
