@@ -253,7 +253,7 @@ class Search:
         if family > 1 and self.grows:
             # roughness shows in short waves
             size = max(size, min(family * (self.size - 1) + 1, MOST_SEARCHED))
-        found = self.maximised(start, size)
+        found = self.maximised(start, size, prior.score)
         return found if found.score > prior.score + 1.0 else None
 
     def larger(self, prior: Prior) -> Prior | None:
@@ -375,15 +375,19 @@ class Search:
         point = np.r_[np.log(prior.noise_variance), prior.rule.theta]
         return prior._replace(bound=value, score=value + self._hyperprior(point)[0])
 
-    def maximised(self, start: Prior, size: int) -> Prior:
-        """Largest score from a start, on a box that fits, unless waves are raised."""
+    def maximised(self, start: Prior, size: int, least: float = -np.inf) -> Prior:
+        """Largest score from a start, on a box that fits, unless waves are raised.
+
+        A climb that ends below the score `least` is not repeated on another box, which
+        is worth less than a nat.
+        """
         found, moves = start, self.learns and (self.d == 1 or self.rows is not None)
         for _ in range(3):
             found = self.at(found.rule, found.noise_variance, size, found.box)
             found = self.climbed(found)._replace(family=start.family)
             box = self.box_for(found.rule)
             ratio = box.period / found.box.period
-            fits = np.all((ratio > 0.5) & (ratio < 1.5))
+            fits = np.all((ratio > 0.5) & (ratio < 1.5)) or found.score < least
             if fits or len(found.waves) or not moves:
                 break
             found = found._replace(box=box)
