@@ -23,6 +23,7 @@ from skgpx.kernels import theta_entries
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 __all__ = [
+    "CovarianceOfRows",
     "Finding",
     "at_bounds",
     "better_class_process",
@@ -32,14 +33,18 @@ __all__ = [
     "check_residuals",
     "conclude",
     "excess_zeros",
+    "frozen_base_model",
     "heavy_tails",
+    "input_outliers",
     "multiplicative_variation",
     "no_signal",
+    "only_noise",
     "overdispersion",
     "residual_autocorrelation",
     "runs_disagree",
     "several_modes",
     "solver_not_converged",
+    "too_few_basis_functions",
     "too_few_inducing_points",
     "varying_noise",
 ]
@@ -442,6 +447,19 @@ def better_process(errors: Array, own: Array, variance: float) -> Finding | None
     )
 
 
+def frozen_base_model(frozen: bool, cv: Any) -> Finding | None:
+    """Whether a fitted base model may have seen the rows that calibrate it."""
+    if not frozen or cv == "prefit":
+        return None
+    return Finding(
+        "frozen base model",
+        "The mean is a FrozenEstimator, and its errors at the rows given to fit "
+        "calibrate predictions. If it was fitted to these rows, predictions are "
+        "overconfident. Pass rows that it was not fitted to and set "
+        'cv="prefit", or pass the estimator without FrozenEstimator to cross-fit it.',
+    )
+
+
 def better_class_process(gain: Array) -> Finding | None:
     """Log losses of networks of classes against those of the process around them.
 
@@ -460,6 +478,30 @@ def better_class_process(gain: Array) -> Finding | None:
         f"At held-out rows the log loss of the networks is {lost:.2g} nats above that "
         "of the Gaussian process alone: predictions are less accurate than the data "
         'allow. Use mean="auto", or another classifier as the mean.',
+    )
+
+
+def input_outliers(X: Array, kept: NDArray[np.bool_], column: int) -> Finding | None:
+    """Rows that were left out because one column is far from all others.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kept : ndarray of bool of shape (n,)
+    column : int
+    """
+    if kept.all():
+        return None
+    x = X[:, column]
+    bulk = x[kept]
+    return Finding(
+        "input outliers",
+        f"{int(np.sum(~kept))} of {len(X)} rows were left out because their inputs are "
+        f"far from all others: column {column} goes from {x.min():.6g} to "
+        f"{x.max():.6g}, without them from {bulk.min():.6g} to {bulk.max():.6g}. "
+        "Fourier functions on the whole range would be too coarse for the others. To "
+        "keep all rows, give a `domain` that covers them, or a kernel and "
+        'basis="inducing".',
     )
 
 
@@ -484,6 +526,18 @@ def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | 
         f"{max(gain, 0.0):.2g} nats of evidence on pure noise, and predictions stay "
         "close to the mean of y. Check the columns of X, or give a kernel whose "
         "lengthscales start near the scale of the variation.",
+    )
+
+
+def only_noise(chosen: bool) -> Finding | None:
+    """Whether a search has `chosen` noise around a constant, of several candidates."""
+    if not chosen:
+        return None
+    return Finding(
+        "no signal",
+        "No dependence of y on X was found: no hyperparameters have a larger evidence "
+        "than noise around a constant, which is what predictions are. If there is more "
+        "in the data, give more rows, a smoother kernel, or kernel=None.",
     )
 
 
@@ -556,6 +610,28 @@ def too_few_inducing_points(
         "too few inducing points",
         f"{m} inducing points are too few for this function: {why}. Predictions are "
         f"smoother and intervals wider than with more points. {advice}",
+        ConvergenceWarning,
+    )
+
+
+def too_few_basis_functions(size: int, capped: bool, left_out: float) -> Finding | None:
+    """Whether the data support more functions than the most there are.
+
+    Parameters
+    ----------
+    size : int
+    capped : bool
+        Whether this is the most, and the data determine the last of them.
+    left_out : float
+        Prior standard deviation of all other functions, in the units of y.
+    """
+    if not capped:
+        return None
+    return Finding(
+        "too few basis functions",
+        f"The data support more than {size} basis functions; the others add a prior "
+        f"standard deviation of {left_out:.3g} to every prediction. Give a larger "
+        "n_basis, or a smoother kernel.",
         ConvergenceWarning,
     )
 

@@ -26,7 +26,7 @@ from skgpx._validation import (
     check_size,
     validate_data,
 )
-from skgpx.diagnostics import Finding
+from skgpx.diagnostics import Finding, frozen_base_model
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -136,15 +136,6 @@ class BaseModel(NamedTuple):
     finding: Finding | None
 
 
-_FROZEN = Finding(
-    "frozen base model",
-    "The mean is a FrozenEstimator, and its errors at the rows given to fit calibrate "
-    "predictions. If it was fitted to these rows, predictions are overconfident. Pass "
-    'rows that it was not fitted to and set cv="prefit", or pass the estimator without '
-    "FrozenEstimator to cross-fit it.",
-)
-
-
 class BaseModelMixin:
     """Rows of any kind, for a `mean` that is an estimator and not the name of one."""
 
@@ -199,7 +190,7 @@ class BaseModelMixin:
             check_range("The output of kernel_features", inputs)
         self._form = form
         function = PredictionsAtRows(mean, form, predict)
-        finding = _FROZEN if frozen and self.cv != "prefit" else None
+        finding = frozen_base_model(frozen, self.cv)
         return BaseModel(found, inputs, y, to_kernel, function, finding)
 
     def _check_groups(self, groups: Any) -> None:

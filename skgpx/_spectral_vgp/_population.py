@@ -37,8 +37,7 @@ from skgpx._spectral_vgp._search import (
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import Box, FourierSeries, RaisedEigenvalues
-from skgpx.diagnostics import Finding
-from skgpx.exceptions import ConvergenceWarning
+from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
 
 Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
@@ -290,22 +289,10 @@ def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
 def _findings(
     search: Search, prior: Prior, eigenvalues: Array, tail: float
 ) -> tuple[Finding | None, ...]:
-    silence, cap, scale = None, None, np.max(search.scale)
-    if prior.only_noise and not search.is_default:
-        silence = Finding(
-            "no signal",
-            "No signal was found: no hyperparameters have a larger bound than noise "
-            "around a constant, which is what predictions are. If there is more in the "
-            "data, give more rows, a smoother kernel, or kernel=None.",
-        )
     size = len(prior.functions)
-    few = search.grows and size >= MOST_FUNCTIONS
-    if few and search.weight * eigenvalues[-1] >= np.min(prior.noise_variance):
-        cap = Finding(
-            "too few basis functions",
-            f"The data support more than {size} basis functions; the others add a "
-            f"prior standard deviation of {scale * np.sqrt(tail):.3g} to every "
-            "prediction. Give a larger n_basis, or a smoother kernel.",
-            ConvergenceWarning,
-        )
-    return silence, cap
+    supported = search.weight * eigenvalues[-1] >= np.min(prior.noise_variance)
+    capped = search.grows and size >= MOST_FUNCTIONS and bool(supported)
+    return (
+        only_noise(prior.only_noise and not search.is_default),
+        too_few_basis_functions(size, capped, np.max(search.scale) * np.sqrt(tail)),
+    )

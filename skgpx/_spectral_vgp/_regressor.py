@@ -47,7 +47,7 @@ from skgpx._validation import (
     row_quantity,
 )
 from skgpx.bases import has_spectrum
-from skgpx.diagnostics import Finding, conclude
+from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._noise import KnownNoise
@@ -322,7 +322,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         solution = self._attributes(found)
         clock.end_of("solution")
         self._solved(solution, clock)
-        conclude(self, (*findings, *others))
+        conclude(self, (*findings, *others, *self._check_fit(rows)))
         reporter.finish()
         return self
 
@@ -540,6 +540,39 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[SparseState, tuple[Finding, ...]]:
         rows, rng = canonical_rows(*rows), generator(self.random_state)
         return fit_sample(rows, "inducing", parameters, rng, self.n_jobs)
+
+    def _check_fit(self, rows: Rows) -> list[Finding | None]:
+        """Residuals of at most 1000 of the rows that the functions describe."""
+        # hyperparameters that the user fixes may underfit on purpose
+        if self.optimizer is None:
+            return []
+        some = rows.take(slice(None, None, -(-len(rows.y) // 1000)))
+        within = np.ones(len(some.y), dtype=bool)
+        if self.basis_ == "fourier":
+            low, high = self._state.seen.T
+            within = np.all((low <= some.X) & (high >= some.X), axis=1)
+        scale = np.asarray(self.posterior_.scale)[()]
+        some = canonical_rows(*some.take(within))
+        known = some.known is not None
+        noise_variance = self.noise_variance_
+        mean, variance = self.posterior_.marginals(some.X).moments()
+        mean = mean.reshape(some.y.shape)
+        # residuals of the rows of a fit have the variance σ² - var f
+        noise_share = 1.0 - variance.reshape(some.y.shape) / noise_variance
+        noise_share = np.maximum(noise_share, 0.1)
+        prior = None
+        if self.kernel_ is not None and not known:
+            # y in units of its scale
+            prior = CovarianceOfRows(self.kernel_, noise_variance / scale**2, zero=0.0)
+        return check_residuals(
+            some._replace(y=some.y / scale),
+            residuals=(some.y - mean) / scale,
+            variance=noise_share * noise_variance,
+            noise_share=noise_share,
+            likelihood=self.likelihood_,
+            other_noise=not known,
+            prior=prior,
+        )
 
     def _check_additive(self, other: SpectralVGPRegressor) -> None:
         """Refuse to add rows whose noise is known, or to such rows."""
