@@ -45,8 +45,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         How they are chosen; an array holds the points themselves.
     n_neighbors : int or "auto", default="auto"
         For two classes: number of the nearest rows that complete the inducing inputs,
-        under Laplace's approximation instead of chains; 0 for none. "auto" is 40 from
-        4500 rows on where the points that chains can afford do not suffice.
+        under the closest normal distribution instead of chains; 0 for none. "auto" is
+        40 from 4500 rows on where the points that chains can afford do not suffice.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.

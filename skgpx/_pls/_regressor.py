@@ -62,8 +62,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         For one latent function: number N of the nearest rows on which the residual of
         the inducing inputs is conditioned, in fits (those before the row in a random
         order, Vecchia's approximation [3]_) and in predictions. Under Gaussian noise
-        the posterior is in closed form; under any other likelihood it is Laplace's
-        approximation, and there are no chains. 0 leaves the residual at its prior.
+        the posterior is in closed form; under any other likelihood it is the closest
+        normal distribution (Notes), and there are no chains. 0 leaves the residual at
+        its prior.
         "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian), with at
         most 1000 inducing inputs, if as many, or as many as chains can afford, do not
         suffice, `n_inducing` and `method` are "auto" and correlations fade with the
@@ -129,9 +130,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     log_evidence_ : float
         Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
         bound of all rows, at the noise variance that maximises it if held-out rows
-        chose another; beside nearest rows Vecchia's or Laplace's approximation of that
-        of all rows; otherwise the value that the search for hyperparameters reached.
-        NaN without a search.
+        chose another; beside nearest rows Vecchia's approximation of that of all rows
+        or, under another likelihood, of its variational lower bound; otherwise the
+        value that the search for hyperparameters reached. NaN without a search.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.
