@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from skgpx._callbacks import StageClock
 from skgpx._numerics.blas_threads import one_blas_thread
+from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
 from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._validation import Rows, check_is_fitted, copy_to_merge
@@ -118,6 +119,48 @@ def whitened_statistics(
         one = np.ones(W.shape[0])
         parts.append(weight_statistics(W @ features, W @ y, one, np.zeros_like(one)))
     return reduce(lambda a, b: a.add(b), parts)
+
+
+class WhitenedRows(NamedTuple):
+    """Covariance of noisy values at the rows, ``C = ΦΦᵀ + (WᵀW)⁻¹``, and its inverse.
+
+    By Woodbury's identity ``C⁻¹ = WᵀW - WᵀWΦ B⁻¹ ΦᵀWᵀW`` with ``B = I + ΦᵀWᵀWΦ``.
+
+    Attributes
+    ----------
+    whitening : csr_array of shape (n, n)
+        ``W``, see :func:`neighbor_whitening`.
+    features : ndarray of shape (n, M)
+        ``Φ``.
+    root : ndarray of shape (M, M)
+        Lower root of B.
+    """
+
+    whitening: csr_array
+    features: Array
+    root: Array
+
+    def solve(self, values: Array) -> Array:
+        """``C⁻¹ values``, (n,); O(n (N + M))."""
+        W, L = self.whitening, self.root
+        # WᵀW (values - Φw), w the mean of the weights given these values
+        moment = self.features.T @ (W.T @ (W @ values))
+        w = solve_lower_transpose(L, solve_lower(L, moment))
+        solution: Array = W.T @ (W @ (values - self.features @ w))
+        return solution
+
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of ``C⁻¹``, (n,); O(n M (N + M)), memory O(n M)."""
+        white = self.whitening @ self.features
+        columns = self.whitening.T.tocsr()
+        diagonal = np.empty(len(white))
+        for first in range(0, len(white), _CHUNK):
+            some = slice(first, first + _CHUNK)
+            W = columns[some]
+            # |W e_i|² - |L⁻¹ ΦᵀWᵀW e_i|²
+            explained = solve_lower(self.root, (W @ white).T)
+            diagonal[some] = W.multiply(W).sum(axis=1) - np.sum(explained**2, axis=0)
+        return diagonal
 
 
 class AdditiveModel:

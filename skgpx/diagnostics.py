@@ -41,6 +41,7 @@ __all__ = [
     "only_noise",
     "overdispersion",
     "residual_autocorrelation",
+    "rows_not_converged",
     "runs_disagree",
     "several_modes",
     "solver_not_converged",
@@ -675,6 +676,20 @@ def chains_not_converged(
         f"The chains have not converged: split R-hat is {r_hat:.3g} after {n_iter} "
         f"steps (tol={tol:g}) with an acceptance of {acceptance:.2g}. Increase "
         f"max_iter{other}{'' if log_concave else 'log-concave'}.",
+        ConvergenceWarning,
+    )
+
+
+def rows_not_converged(converged: bool) -> Finding | None:
+    """Posterior beside nearest rows that did not settle."""
+    if converged:
+        return None
+    return Finding(
+        "nearest rows not converged",
+        "The posterior beside nearest rows has not converged: the likelihood has "
+        "distant modes at single rows, or the prior is much wider than the data. Use "
+        "a kernel of longer lengthscales or smaller variance, or n_neighbors=0, which "
+        "samples.",
         ConvergenceWarning,
     )
 

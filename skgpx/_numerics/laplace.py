@@ -240,6 +240,30 @@ def _row_gradient(target: Target, f: Array) -> Array:
     return total
 
 
+def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
+    """Nll of each row, its slope and its second derivative under ``N(f, std²)``.
+
+    Of one output. Second derivatives are averaged without being evaluated, by Stein's
+    identity ``E nll''(f + std ξ) = E ξ nll'(f + std ξ) / std`` for ξ ~ N(0, 1).
+
+    Parameters
+    ----------
+    target : Target
+        With positive `std`, and nodes for ξ.
+    f : ndarray of shape (n,)
+
+    Returns
+    -------
+    nll, slope, second : ndarray of shape (n,)
+        The last may be negative where the likelihood is not log-concave.
+    """
+    at = f[:, np.newaxis, np.newaxis] + target.std[:, :, np.newaxis] * target.nodes.T
+    nll = target.likelihood.row_nll(target.y, at)
+    slope = target.likelihood.row_gradient(target.y, at)[:, 0]
+    mass, xi = target.node_weights, target.nodes[:, 0]
+    return nll @ mass, slope @ mass, slope @ (mass * xi) / target.std[:, 0]
+
+
 def _roots(target: Target, curvature: Array) -> Array:
     """Lower roots of ``I + Φᵀ diag(ω curvature) Φ``, curvature (n, c, c)."""
     phi, c = target.features, curvature.shape[1]

@@ -222,8 +222,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
         if self.method not in ("auto", "exact"):
             raise ValueError(
-                f"n_neighbors={self.n_neighbors} needs the closed form, or Laplace's "
-                f'approximation; got method="{self.method}". Use method="auto".'
+                f"n_neighbors={self.n_neighbors} needs the closed form, or the closest "
+                f'normal distribution; got method="{self.method}". Use method="auto".'
             )
 
     def _count_inducing(

@@ -45,8 +45,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         How they are chosen; an array holds the points themselves.
     n_neighbors : int or "auto", default="auto"
         For two classes: number of the nearest rows that complete the inducing inputs,
-        under Laplace's approximation instead of chains; 0 for none. "auto" is 40 from
-        4500 rows on where the points that chains can afford do not suffice.
+        under the closest normal distribution instead of chains; 0 for none. "auto" is
+        40 from 4500 rows on where the points that chains can afford do not suffice.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
@@ -79,8 +79,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     likelihood_ : Likelihood
     log_evidence_ : float
         Log evidence of the fitted model, in nats, without the hyperprior: Laplace's
-        approximation less what inducing points leave out, and beside nearest rows
-        Vecchia's of that.
+        approximation less what inducing points leave out; beside nearest rows Vecchia's
+        approximation of a variational lower bound.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of half the
         curvatures of the likelihood times ``var g(x_i)``, in nats by which the evidence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +20,12 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
-from skgpx._parallel import blas_jobs, n_workers, parallel_map
+from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt, run_chains, settle
+from skgpx._pls._nearest_rows import condition_on_rows
 from skgpx._pls._tempering import of_both_signs, run_smc
-from skgpx._row_statistics import (
-    neighbor_whitening,
-    row_statistics,
-    whitened_statistics,
-)
+from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    WorkingResponses,
     final_noise,
     regress_targets,
     rough_latent_values,
@@ -43,6 +38,7 @@ from skgpx.bases import NeighborBasis, Nystroem, known_weights
 from skgpx.diagnostics import (
     Finding,
     chains_not_converged,
+    rows_not_converged,
     runs_disagree,
     several_modes,
 )
@@ -54,9 +50,6 @@ Report = Callable[[Sample, LatentModel], bool]
 
 # Rows of features computed at a time; fixed, so that sums do not depend on workers.
 _ROWS = 4096
-# Mean square of a step of the latent values, in standard deviations of their working
-# responses, below which they stay as they are; and the most steps.
-_SETTLED, _MOST_ROUNDS = 1e-4, 20
 
 
 class Inference(NamedTuple):
@@ -71,8 +64,8 @@ class Inference(NamedTuple):
     likelihood : Likelihood
         Its noise variance may have been fitted again.
     log_evidence : float
-        Collapsed bound of all rows, or Laplace's approximation, in nats; NaN while
-        chains run.
+        Collapsed bound of all rows, or Laplace's approximation, beside nearest rows the
+        variational bound, in nats; NaN while chains run.
     unexplained : float
         Mean of ``½ c_i var g(x_i)`` with the curvature c of the likelihood, which is
         ``1 / noise_variance`` for Gaussian noise: nats per observation by which the
@@ -130,7 +123,7 @@ def infer(
     Parameters
     ----------
     basis : Nystroem or NeighborBasis
-        The latter in closed form, by Laplace's approximation.
+        The latter in closed form, or by the closest normal distribution.
     rows : Rows
     likelihood : Likelihood
         Prepared.
@@ -265,49 +258,16 @@ def _by_neighbors(
     n_jobs: int | None,
     rng: np.random.Generator,
 ) -> Inference:
-    """The closed form, with the residual by nearest rows; Laplace's approximation.
-
-    The data of the basis are working responses of the rows, which under Gaussian noise
-    are y itself. Of another likelihood they follow the latent values of the rows, those
-    of the inducing points at first, until these stay.
-    """
-    features, closed = basis.features, isinstance(likelihood, Gaussian)
-    latent = alpha = at = np.zeros(len(rows.y))
-    if not closed:
-        target = row_target(features, rows, likelihood)
-        mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
-        at = features @ mode.weights[:, 0]
-
-    def energy(f: Array, a: Array) -> float:
-        """Negative log posterior of the latent values ``f = K a``."""
-        return WorkingResponses.of(rows, likelihood, f).energy + 0.5 * float(f @ a)
-
-    before = basis.in_order(rng.spawn(1)[0], n_workers(blas_jobs(n_jobs)))
-    for _ in range(_MOST_ROUNDS):
-        data = WorkingResponses.of(rows, likelihood, at)
-        basis = replace(basis, y=data.y, noise=data.noise)
-        W = neighbor_whitening(basis, *before, n_jobs)
-        statistics = whitened_statistics(W, features, data.y)
-        root = precision_root(statistics.gram, 1.0)
-        weights = posterior(statistics, 1.0, root)
-        if closed:
-            break
-        # (K + D)⁻¹ z, and K (K + D)⁻¹ z, with K + D = ΦΦᵀ + (WᵀW)⁻¹
-        a = W.T @ (W @ (data.y - features @ weights.mean[:, 0]))
-        f, part, now = data.y - data.noise * a, 1.0, energy(latent, alpha)
-        step, along = f - latent, a - alpha
-        # downhill; the energy is convex where the likelihood is log-concave
-        while energy(latent + part * step, alpha + part * along) > now and part > 1e-3:
-            part *= 0.5
-        latent, alpha = latent + part * step, alpha + part * along
-        moved, at = float(np.mean((latent - at) ** 2 / data.noise)), latent
-        if moved < _SETTLED:
-            break
-    evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
+    """The posterior beside nearest rows; predictions use it, not the draws."""
+    found = condition_on_rows(basis, rows, likelihood, n_jobs, rng.spawn(1)[0])
+    weights = found.weights
     drawn = _drawn(weights, n_particles, rng)
     known = known_weights(weights.mean[:, 0], weights.root[0])
-    model = LatentModel(basis, known, _mean(likelihood))
-    return Inference(model, *drawn, likelihood, evidence + data.constant, 0.0)
+    model = LatentModel(found.basis, known, _mean(likelihood))
+    findings = (rows_not_converged(found.converged),)
+    return Inference(
+        model, *drawn, likelihood, found.log_evidence, 0.0, findings=findings
+    )
 
 
 def _drawn(

@@ -67,8 +67,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         For one latent function: number N of the nearest rows on which the residual of
         the inducing inputs is conditioned, in fits (those before the row in a random
         order, Vecchia's approximation [3]_) and in predictions. Under Gaussian noise
-        the posterior is in closed form; under any other likelihood it is Laplace's
-        approximation, and there are no chains. 0 leaves the residual at its prior.
+        the posterior is in closed form; under any other likelihood it is the closest
+        normal distribution (Notes), and there are no chains. 0 leaves the residual at
+        its prior.
         "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian), with at
         most 1000 inducing inputs, if as many, or as many as chains can afford, do not
         suffice, `n_inducing` and `method` are "auto" and correlations fade with the
@@ -137,7 +138,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Log evidence of the fitted model, in nats and in the units of y, without the
         hyperprior, all targets together. For a Gaussian likelihood its collapsed bound,
         for others Laplace's approximation, both less what inducing points leave out;
-        beside nearest rows Vecchia's approximation of either.
+        beside nearest rows Vecchia's approximation of the evidence or, for other
+        likelihoods, of a variational lower bound of it.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
@@ -371,33 +372,78 @@ class WorkingResponses(NamedTuple):
     f given z is the next step of Newton's method, and at its fixed point the process
     given z is Laplace's approximation.
 
+    With ``g`` and ``c`` averaged over ``N(f̂, variance)`` the process given z is, where
+    f̂ and `variance` are its own moments, the normal distribution that is closest to
+    the posterior, in Kullback-Leibler divergence from it [1]_.
+
     Attributes
     ----------
-    y, noise : ndarray of shape (n,)
-        ``z``, less the base of the latent function, and the variances.
-    constant : float
-        In nats.
+    latent, variance : ndarray of shape (n,)
+        ``f̂``, less the base of the latent function, and its variances; the latter are
+        zero in Laplace's approximation.
+    slope : ndarray of shape (n,)
+        ``ω g``.
+    noise : ndarray of shape (n,)
+        Variances around z.
     energy : float
-        ``-Σ ω log p(y | f̂)``.
+        ``-Σ ω log p(y | f̂)``, averaged where there are variances.
+
+    References
+    ----------
+    .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
+       Neural Computation 2009.
     """
 
-    y: Array
+    latent: Array
+    variance: Array
+    slope: Array
     noise: Array
-    constant: float
     energy: float
 
+    @property
+    def y(self) -> Array:
+        """``z``, less the base of the latent function, (n,)."""
+        return self.latent - self.noise * self.slope
+
+    @property
+    def constant(self) -> float:
+        """What the log density of z lacks to the log evidence, in nats.
+
+        With variances, to its lower bound ``E log p(y | f) - KL``: at the fixed point
+        the divergence from the prior is that of the mode with the same noise less
+        ``½ Σ variance / noise``.
+        """
+        gained = self.noise * self.slope**2 + np.log(2.0 * np.pi * self.noise)
+        gained += self.variance / self.noise
+        return 0.5 * float(np.sum(gained)) - self.energy
+
     @classmethod
-    def of(cls, rows: Rows, likelihood: Likelihood, latent: Array) -> WorkingResponses:
+    def of(
+        cls,
+        rows: Rows,
+        likelihood: Likelihood,
+        latent: Array,
+        variance: Array | None = None,
+    ) -> WorkingResponses:
         """Of rows at latent values (n,), those of one function less its base."""
-        target = row_target(np.ones((len(rows.y), 1)), rows, likelihood)
+        target = smoothed(row_target(np.ones((len(rows.y), 1)), rows, likelihood))
         factor, omega = target.features[:, 0], target.weights
-        f = (target.offset[:, 0] + factor * latent)[:, np.newaxis, np.newaxis]
-        slope = factor * target.likelihood.row_gradient(target.y, f)[:, 0, 0]
-        bent = factor**2 * target.likelihood.row_curvature(target.y, f)[:, 0, 0, 0]
+        f = target.offset[:, 0] + factor * latent
+        if variance is None:
+            variance = np.zeros(len(latent))
+            at = f[:, np.newaxis, np.newaxis]
+            nll = target.likelihood.row_nll(target.y, at)[:, 0]
+            slope = target.likelihood.row_gradient(target.y, at)[:, 0, 0]
+            bent = target.likelihood.row_curvature(target.y, at)[:, 0, 0, 0]
+        else:
+            nodes, masses = expectation_nodes(1)
+            std = (factor * np.sqrt(variance))[:, np.newaxis]
+            spread = target._replace(std=std, nodes=nodes, node_weights=masses)
+            nll, slope, bent = laplace.row_averages(spread, f)
+        bent = factor**2 * bent
         # a row without curvature says next to nothing
         bent = np.maximum(bent, 1e-6 * float(np.average(bent, weights=omega)))
-        noise = 1.0 / (omega * bent)
-        energy = float(omega @ target.likelihood.row_nll(target.y, f)[:, 0])
-        gained = omega * slope**2 / bent + np.log(2.0 * np.pi * noise)
-        constant = 0.5 * float(np.sum(gained)) - energy
-        return cls(latent - slope / bent, noise, constant, energy)
+        energy = float(omega @ nll)
+        return cls(
+            latent, variance, omega * factor * slope, 1.0 / (omega * bent), energy
+        )

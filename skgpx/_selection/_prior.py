@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skgpx import diagnostics
 from skgpx._numerics import laplace
-from skgpx._numerics.smoothing import smoothed
+from skgpx._numerics.smoothing import is_smoothed, smoothed
 from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
 from skgpx._selection._evidence import (
     SparseEvidence,
@@ -405,12 +405,15 @@ def _by_working_responses(
     how = some.X, found.kernel, _SEARCHED, rng, some.weights
     basis = Nystroem.from_kernel(found.kernel, select_inducing(inducing, *how))
     features = basis(some.X)
-    target = row_target(features, some, found.likelihood)
-    mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
+    target = smoothed(row_target(features, some, found.likelihood))
+    if is_smoothed(target):
+        return found, np.nan
+    mode = laplace.find_mode(target, rough_start(target), 1e-2)
     latent = features @ mode.weights[:, 0]
-    z, noise, _, _ = WorkingResponses.of(some, found.likelihood, latent)
+    responses = WorkingResponses.of(some, found.likelihood, latent)
+    z, noise = responses.y, responses.noise
     # slopes of a likelihood have its information as their mean square; few of its rows
-    # are without curvature, as they are where it has kinks or is not log-concave
+    # are without curvature, as they are where it is not log-concave
     slopes, information = np.sum(((z - latent) / noise) ** 2), np.sum(1.0 / noise)
     flat = np.mean((z - latent) ** 2 / noise > 1e3)
     if not (slopes < 4.0 * information and flat < 0.02):
