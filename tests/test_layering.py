@@ -101,7 +101,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 11900,
+    "_pls": 13700,
     "_spectral_vgp": 14800,
     "_stein": 9400,
     "_gwi": 11400,
@@ -116,7 +116,7 @@ CEILINGS = {
     "metrics": 3700,
     "inspection": 5000,
     "_numerics": 45900,
-    "shell": 26600,
+    "shell": 30900,
     "demo": 1400,
 }
 LARGEST_FILE = 7000
