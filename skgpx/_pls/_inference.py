@@ -199,7 +199,8 @@ def infer(
     model = _model(basis, spread_out(particles, groups), likelihood)
     found = Inference(model, particles, sample, likelihood, findings=findings)
     if isinstance(likelihood, Gaussian):
-        return found._replace(**_bound(basis, rows, likelihood, n_jobs))
+        bound, unexplained = _bound(basis, rows, likelihood, n_jobs)
+        return found._replace(log_evidence=bound, unexplained=unexplained)
     return found._replace(
         # Laplace's approximation from near the mode
         log_evidence=sparse_value(
@@ -211,14 +212,12 @@ def infer(
 
 def _bound(
     basis: Nystroem, rows: Rows, likelihood: Gaussian, n_jobs: int | None
-) -> dict[str, float]:
+) -> tuple[float, float]:
     """Collapsed bound of the evidence, and what it leaves out."""
     statistics = row_statistics(basis, rows, n_jobs)
     noise = float(likelihood.variance(0.0))
-    return {
-        "log_evidence": log_evidence(statistics, noise),
-        "unexplained": statistics.residual / (2.0 * noise * statistics.weight),
-    }
+    unexplained = statistics.residual / (2.0 * noise * statistics.weight)
+    return log_evidence(statistics, noise), unexplained
 
 
 def _exact(
