@@ -225,10 +225,11 @@ def _by_cdf_of_size(
             else:
                 values, weights = atoms(mixture.rows(rows), refinement=refinement)
                 number = np.arange(len(weights)) % (len(weights) // s)
-                weights = np.broadcast_to(weights, (len(rows), len(weights)))
                 contrasts = [_contrast(weights, number % 2, 0, 1)]
             conditional = likelihood.at_some(rows)._cdf_at(values)
-            cdf = _AveragedCdf(conditional, weights, contrasts)
+            cdf = _AveragedCdf(
+                conditional, weights, contrasts, 0 if size else s, len(rows)
+            )
             evaluate(cdf, rows)
             unresolved.append(rows[cdf.unresolved])
         pending = np.concatenate(unresolved)
@@ -236,12 +237,12 @@ def _by_cdf_of_size(
 
 
 def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
-    """Weights (n, a) with which two parts of the nodes give averages, one less another.
+    """Weights with which two parts of the nodes give averages, one less the other.
 
-    Zero if a part is empty.
+    Of nodes (a,), with weights (n, a) or (a,). Zero if a part is empty.
     """
     averages = [np.where(part == j, weights, 0.0) for j in (first, second)]
-    totals = [np.sum(average, axis=1, keepdims=True) for average in averages]
+    totals = [np.sum(average, axis=-1, keepdims=True) for average in averages]
     if not all(np.all(total > 0.0) for total in totals):
         return np.zeros(weights.shape)
     return averages[0] / totals[0] - averages[1] / totals[1]
@@ -254,10 +255,15 @@ class _AveragedCdf:
     ----------
     conditional : callable
         ``conditional(y, rows)``: that given the latent values, (k, a).
-    weights : ndarray of shape (n, a)
+    weights : ndarray of shape (n, a), or (a,) for all rows
         Of the nodes; they sum to one.
-    contrasts : list of ndarray of shape (n, a)
+    contrasts : list of ndarray of the same shape
         Weights of differences between averages over parts of the nodes.
+    n_components : int
+        Components that have nodes of their own, which follow one another; 0 if all
+        share them.
+    n_rows : int
+        Number of the rows, n.
 
     Attributes
     ----------
@@ -270,23 +276,42 @@ class _AveragedCdf:
         conditional: Callable[[Array, Any], Array],
         weights: Array,
         contrasts: list[Array],
+        n_components: int,
+        n_rows: int,
     ) -> None:
         self.conditional = conditional
         self.weights = weights
         self.contrasts = contrasts
+        self.n_components = n_components
         # the error of two halves together is about the square of their difference, and
         # that of four quarters its fourth power
         self.tolerance = 1e-4 if len(contrasts) == 1 else 1e-3
-        self.unresolved = np.zeros(len(weights), dtype=np.bool_)
+        self.unresolved = np.zeros(n_rows, dtype=np.bool_)
 
     def __call__(self, y: Array, rows: Any) -> Array:
         """``P(Y <= y)`` of some of the rows, (k,)."""
         h = self.conditional(y, rows)
-        average = np.einsum("ka,ka->k", h, self.weights[rows])
+        average = _average(h, self.weights, rows)
         if isinstance(rows, slice):
-            gaps = [np.einsum("ka,ka->k", h, contrast) for contrast in self.contrasts]
+            gaps = [_average(h, contrast, rows) for contrast in self.contrasts]
             gap = np.linalg.norm(gaps, axis=0)
-            centred = h - average[:, np.newaxis]
-            square = np.einsum("ka,ka,ka->k", centred, centred, self.weights)
-            self.unresolved |= gap > self.tolerance * np.sqrt(square) + 1e-12 * average
+            square = _average((h - average[:, np.newaxis]) ** 2, self.weights, rows)
+            apart = gap > self.tolerance * np.sqrt(square) + 1e-12 * average
+            if self.n_components:
+                # parts of few nodes may differ where all of them resolve the rise of h
+                apart[apart] = self._steepest(h[apart]) > 0.15
+            self.unresolved |= apart
         return average
+
+    def _steepest(self, h: Array) -> Array:
+        """Largest step of h (k, a) along a component, as a part of its range, (k,)."""
+        steps = np.abs(np.diff(h.reshape(len(h), self.n_components, -1), axis=2))
+        largest = np.max(steps, axis=(1, 2), initial=0.0)
+        return largest / np.maximum(np.ptp(h, axis=1), 1e-300)
+
+
+def _average(h: Array, weights: Array, rows: Any) -> Array:
+    """Sum of h (k, a) of some rows with weights (n, a), or (a,) for all rows, (k,)."""
+    if weights.ndim == 1:
+        return np.asarray(h @ weights)
+    return np.asarray(np.einsum("ka,ka->k", h, weights[rows]))
